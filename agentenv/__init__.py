@@ -1,0 +1,1 @@
+"""The command line. It may import every room; no room imports it."""

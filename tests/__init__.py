@@ -1,0 +1,1 @@
+"""The tests mirror the rooms: `fast` needs loopback only, `engine` the real Pulumi CLI, `live` a real API server."""
