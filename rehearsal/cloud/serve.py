@@ -1,0 +1,86 @@
+"""The endpoint as a running thing: `with Cloud.start() as cloud: ... cloud.url`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, ClassVar, Self
+
+# Moto reads these when it is imported or first asked.
+SETTINGS = {
+    "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",  # else AdministratorAccess and its like are unknown
+    "MOTO_EC2_LOAD_DEFAULT_AMIS": "true",
+    "MOTO_ENABLE_KEYPAIR_VALIDATION": "true",  # an instance with a key pair that does not exist is refused, as in AWS
+}
+os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
+
+from moto.core.base_backend import BackendDict  # noqa: E402 -- after the settings, on purpose
+from moto.core.model_instances import reset_model_data  # noqa: E402
+
+from rehearsal.cloud.calls import model_of  # noqa: E402
+from rehearsal.cloud.gate import Gate  # noqa: E402
+from rehearsal.cloud.journal import Journal  # noqa: E402
+from rehearsal.cloud.wire import Listener  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+# In the order in which a program needs them: a VPC is asked for long before an alarm.
+LIKELY = ("sts", "iam", "ec2", "logs", "kms", "s3", "efs", "eks", "events", "sqs", "cloudwatch", "budgets", "ce")
+MODELS = {"efs": "efs", "events": "events"}
+
+
+class Cloud:
+    """One simulated cloud. Moto keeps its state in the process, so a process has one at a time."""
+
+    _running: ClassVar[Cloud | None] = None
+
+    def __init__(self, listener: Listener, gate: Gate, journal: Journal) -> None:
+        self._listener = listener
+        self._gate = gate
+        self._journal = journal
+        self._thread = threading.Thread(target=listener.serve_forever, args=(0.1,), name="cloud", daemon=True)
+        self.url = f"http://127.0.0.1:{listener.port}"
+
+    @classmethod
+    def start(cls, port: int = 0, log: Path | None = None) -> Self:
+        """An empty cloud that answers on 127.0.0.1; OSError if the port cannot be had."""
+        if Cloud._running is not None:
+            raise RuntimeError("A cloud already runs in this process: end it first, or start another process.")
+        BackendDict.reset()
+        reset_model_data()
+        journal = Journal(log)
+        gate = Gate(journal)
+        listener = Listener(port, gate)
+        os.environ["MOTO_PORT"] = str(listener.port)
+        cloud = cls(listener, gate, journal)
+        Cloud._running = cloud
+        cloud._thread.start()
+        threading.Thread(target=cloud._warm, name="cloud-warm", daemon=True).start()
+        return cloud
+
+    def _warm(self) -> None:
+        """Load the services that will be called, while the engine is still starting."""
+        for service in LIKELY:
+            if self._listener.ended:
+                return
+            self._gate.moto.prepare(service)
+            model_of(service)
+
+    def stop(self) -> None:
+        """Close the port; the state goes with the next start."""
+        self._listener.ended = True
+        self._listener.shutdown()
+        self._thread.join()
+        self._listener.server_close()
+        self._journal.close()
+        Cloud._running = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,28 @@
+"""What the rows keep: plain records on shelves, one shelf for each account, region and kind of thing.
+
+Everything that a row makes lies on a shelf, so the census needs no list of its own of what rows can make.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class Shelves:
+    """All records, by kind (`eks.addons`), account and region."""
+
+    def __init__(self) -> None:
+        self._shelves: dict[tuple[str, str, str], dict[str, Record]] = {}
+
+    def shelf(self, kind: str, account: str, region: str) -> dict[str, Record]:
+        """One shelf, by identifier; made when it is first asked for."""
+        return self._shelves.setdefault((kind, account, region), {})
+
+    def everything(self) -> dict[str, list[str]]:
+        """The identifiers of all records, by kind."""
+        found: dict[str, list[str]] = {}
+        for (kind, _, _), records in self._shelves.items():
+            found.setdefault(kind, []).extend(records)
+        return found
