@@ -1,0 +1,52 @@
+"""Measure one thing, beside a baseline of the same run, and print both with their ratio.
+
+Machines differ and are noisy: the ratio is what to compare, not the seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from typing import Any
+
+from agentenv.cli import OK, Refusal
+
+BENCHES = {
+    "startup": "how long the command itself takes to start, beside a bare Python",
+    "preview": "a preview of the local stack, beside the engine's own price for the same resources",
+    "rehearsal": "a warm rehearsal, beside the same engine calls on an empty program",
+    "gate": "a warm `make test`, beside its slowest part alone",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    listed = "\n".join(f"  {name:<10} {summary}" for name, summary in BENCHES.items())
+    parser.epilog = f"benchmarks:\n{listed}"
+    parser.add_argument("name", choices=sorted(BENCHES), metavar="NAME", help="one of the benchmarks below")
+    parser.add_argument(
+        "--repeat", type=int, default=3, metavar="N", help="runs of each side; the best counts (default: 3)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object on the last line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run one benchmark."""
+    if arguments.repeat < 1:
+        raise Refusal(f"--repeat is {arguments.repeat}; it takes a whole number from 1")
+    try:
+        module = importlib.import_module(f"bench.{arguments.name}")
+    except ModuleNotFoundError as missing:
+        if missing.name not in {"bench", f"bench.{arguments.name}"}:
+            raise
+        raise Refusal(
+            "the benchmarks are part of a checkout, not of the installed package; run this inside one"
+        ) from None
+    figures: dict[str, Any] = module.measure(arguments.repeat)
+    for name, value in figures.items():
+        sys.stdout.write(f"{name:<22} {value}\n")
+    if arguments.json:
+        sys.stdout.write(json.dumps(figures) + "\n")
+    return OK

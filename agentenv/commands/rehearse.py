@@ -1,0 +1,127 @@
+"""Bring a stack up on this machine and take it away again, under the real Pulumi engine.
+
+The program runs against a simulated AWS on loopback: up, a second up that must change nothing, changes made by
+hand that a refresh must notice and an update mend, and a destroy that must leave nothing. No cloud account is used or
+needed. The tools that the machine lacks are built once into a cache, which takes some minutes the first time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+from agentenv.cli import FAILED, OK, Refusal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rehearsal.course import Report
+    from rehearsal.stage import Stage
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("--stack", default="local", metavar="S", help="whose settings to rehearse (default: local)")
+    parser.add_argument(
+        "--keep", action="store_true", help="stop after the second up, leave all running, say how to use it"
+    )
+    parser.add_argument("--kept", action="store_true", help="list the rehearsals that were left running")
+    parser.add_argument("--end", metavar="RUN", help="end a rehearsal that was left running, or 'all' of them")
+    parser.add_argument("--json", action="store_true", help="print the report as one JSON object on the last line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Rehearse, or look after rehearsals that were kept."""
+    from rehearsal import runs
+
+    if arguments.kept:
+        return show_kept(runs.kept(), as_json=arguments.json)
+    if arguments.end:
+        return end(arguments.end, as_json=arguments.json)
+    return rehearse(arguments.stack, keep=arguments.keep, as_json=arguments.json)
+
+
+def rehearse(stack: str, *, keep: bool, as_json: bool) -> int:
+    """Play the whole course for one stack."""
+    from agentenv.commands.rehearse_view import View
+    from agentenv.project import root
+    from rehearsal.course import Course, CourseError
+    from rehearsal.engine import EngineError
+    from rehearsal.stage import StageError, stage
+    from rehearsal.tools import ToolError
+
+    project = root()
+    view = View(to_terminal=sys.stderr.isatty())
+    known_stack(project, stack)
+    try:
+        with view, stage(view.tools) as opened:
+            view.opened(stack, opened.cloud)
+            engine = opened.project(project, stack, view.event)
+            course = Course(opened, engine, view)
+            try:
+                report = course.play(keep=keep)
+            except (CourseError, EngineError) as failure:
+                view.failed(str(failure), opened)
+                report_json(course.report, as_json=as_json)
+                return FAILED
+            if keep:
+                how_to_use(opened, str(engine.project))
+    except (StageError, ToolError) as failure:
+        raise Refusal(str(failure)) from failure
+    view.summary(report)
+    report_json(report, as_json=as_json)
+    return OK
+
+
+def known_stack(project: Path, stack: str) -> None:
+    """Refuse a stack without a file before anything is started."""
+    folder = project / "stacks"
+    if not (folder / f"Pulumi.{stack}.yaml").is_file():
+        known = ", ".join(sorted(path.name.split(".")[1] for path in folder.glob("Pulumi.*.yaml")))
+        raise Refusal(f"there is no stack '{stack}'; the stack files in {folder} are of: {known}")
+
+
+def how_to_use(opened: Stage, project: str) -> None:
+    """Print what a shell needs to go on working with a kept rehearsal."""
+    record: dict[str, Any] = opened.keep()
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(record["environment"].items())]
+    script = opened.run.folder / "use.sh"
+    script.write_text("\n".join([*lines, f"cd {project}", ""]), encoding="utf-8")
+    sys.stderr.write(
+        f"\nLeft running as {opened.run.id}.\n"
+        f"  use it:  . {script}    (then: {opened.pulumi} preview, aws ec2 describe-vpcs, …)\n"
+        f"  end it:  agentenv rehearse --end {opened.run.id}\n"
+    )
+
+
+def report_json(report: Report, *, as_json: bool) -> None:
+    """The contract's object, on the last line."""
+    if as_json:
+        sys.stdout.write(json.dumps(report.as_json()) + "\n")
+
+
+def show_kept(records: list[dict[str, Any]], *, as_json: bool) -> int:
+    """List what was left running."""
+    if as_json:
+        sys.stdout.write(json.dumps({"kept": [{"run": row["run"], "folder": row["folder"]} for row in records]}) + "\n")
+    elif not records:
+        sys.stdout.write("no rehearsal was left running\n")
+    else:
+        sys.stdout.writelines(f"{row['run']}  {row['folder']}\n" for row in records)
+    return OK
+
+
+def end(name: str, *, as_json: bool) -> int:
+    """End one kept rehearsal, or all of them."""
+    from rehearsal import runs
+
+    known = [str(row["run"]) for row in runs.kept()]
+    wanted = known if name == "all" else [name]
+    ended = [run_id for run_id in wanted if runs.finish(run_id)]
+    if name != "all" and not ended:
+        raise Refusal(f"no rehearsal '{name}' was left running; there is: {', '.join(known) or 'none'}")
+    sys.stdout.write(json.dumps({"ended": ended}) + "\n" if as_json else "".join(f"ended {one}\n" for one in ended))
+    return OK

@@ -1,0 +1,31 @@
+"""How long `agentenv` takes to start, beside a Python that does nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.timing import best
+
+
+def measure(repeat: int) -> dict[str, Any]:
+    """`agentenv --help` and `agentenv check --help`, each beside `python -c pass`."""
+    command = str(Path(sys.executable).parent / "agentenv")
+    bare, overview, one = best(
+        max(repeat, 5),
+        lambda: _quietly([sys.executable, "-c", "pass"]),
+        lambda: _quietly([command, "--help"]),
+        lambda: _quietly([command, "check", "--help"]),
+    )
+    return {
+        "python_s": round(bare, 3),
+        "help_s": round(overview, 3),
+        "check_help_s": round(one, 3),
+        "ratio": round(overview / bare, 2),
+    }
+
+
+def _quietly(command: list[str]) -> None:
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)

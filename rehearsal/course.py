@@ -1,0 +1,163 @@
+"""The course of a rehearsal: up, again, changed by hand, mended, away; and the report of it."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from rehearsal import tampering
+from rehearsal.engine import Engine, Outcome
+from rehearsal.stage import Stage
+
+
+class Listener(Protocol):
+    """Who is told how the rehearsal goes."""
+
+    def began(self, what: str) -> None:
+        """A step has begun."""
+
+    def ended(self, what: str, seconds: float, result: str) -> None:
+        """A step has ended well."""
+
+
+class CourseError(Exception):
+    """A step whose result is not what it has to be."""
+
+
+@dataclass
+class Report:
+    """What a rehearsal found; the names are those of the command's JSON contract."""
+
+    up_seconds: float = 0.0
+    resources: int = 0
+    second_up_changes: int = -1
+    drift: dict[str, int] = field(default_factory=dict)
+    left_after_destroy: int = -1
+    left: list[str] = field(default_factory=list)
+    policy: dict[str, int] = field(
+        default_factory=lambda: {"passed": 0, "failed": 0, "indeterminate": 0, "waived": 0},
+    )
+    pools: list[dict[str, Any]] = field(default_factory=list)
+    new_workspace_ms: float | None = None
+    not_simulated: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `agentenv rehearse --json` prints."""
+        return asdict(self)
+
+
+@dataclass
+class Course:
+    """Plays one stack on one stage."""
+
+    stage: Stage
+    engine: Engine
+    listener: Listener
+    report: Report = field(default_factory=Report)
+
+    def play(self, *, keep: bool = False) -> Report:
+        """Every step in its order; with `keep` everything stays up after the second update."""
+        self.up()
+        self.again()
+        if not keep:
+            self.drift()
+            self.away()
+        self.report.not_simulated = [
+            *self.stage.ask("kept"),
+            *(f"unknown: {name}" for name in self.stage.ask("unknown")),
+        ]
+        return self.report
+
+    def up(self) -> None:
+        """Bring everything up from nothing."""
+        with self._step("up") as result:
+            outcome = self.engine.up()
+            self.report.up_seconds = round(outcome.seconds, 2)
+            self.report.resources = outcome.resources
+            result.append(f"{outcome.resources} resources")
+
+    def again(self) -> None:
+        """A second update must have nothing to do."""
+        with self._step("second up") as result:
+            outcome = self.engine.up()
+            self.report.second_up_changes = outcome.changed
+            if outcome.changed:
+                raise CourseError(f"a second up changed {outcome.changed} resources:\n{_listed(outcome)}")
+            result.append("0 changes")
+
+    def drift(self) -> None:
+        """Change things by hand: a refresh must notice each, and an update mend each."""
+        with self._step("changed by hand") as result:
+            done = tampering.tamper(self._client, self.engine.state())
+            result.append("; ".join(tampered.row.done for tampered in done) or "nothing to change")
+        with self._step("refresh") as result:
+            noticed = {urn for _, urn, _ in self.engine.refresh().touched()}
+            missed = [tampered for tampered in done if tampered.urn not in noticed]
+            if missed:
+                raise CourseError("a refresh did not notice: " + "; ".join(row.row.done for row in missed))
+            result.append(f"{len(done)} of {len(done)} noticed")
+        with self._step("mend") as result:
+            self.engine.up()
+            fixed = tampering.mended(self._client, done)
+            self.report.drift = {"made": len(done), "noticed": len(done) - len(missed), "mended": len(fixed)}
+            if len(fixed) < len(done):
+                broken = [tampered.row.done for tampered in done if tampered not in fixed]
+                raise CourseError("an update did not mend: " + "; ".join(broken))
+            result.append(f"{len(fixed)} of {len(done)} mended")
+
+    def away(self) -> None:
+        """Destroy everything; nothing may be left, in the state or in the cloud."""
+        with self._step("destroy") as result:
+            self.engine.destroy()
+            state = [f"state {resource['urn']}" for resource in self.engine.state()]
+            self.report.left = [*state, *self.stage.left()]
+            self.report.left_after_destroy = len(self.report.left)
+            if self.report.left:
+                raise CourseError("destroy left behind:\n" + "\n".join(f"  {name}" for name in self.report.left))
+            result.append("nothing left")
+
+    @functools.cached_property
+    def _clients(self) -> dict[str, Any]:
+        return {}
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = client(service, self.stage.environment)
+        return self._clients[service]
+
+    @contextmanager
+    def _step(self, what: str) -> Iterator[list[str]]:
+        self.listener.began(what)
+        began = time.monotonic()
+        result: list[str] = []
+        yield result
+        seconds = time.monotonic() - began
+        self.report.seconds[what] = round(seconds, 2)
+        self.listener.ended(what, seconds, ", ".join(result))
+
+
+def client(service: str, around: Mapping[str, str]) -> Any:
+    """A client for the simulated cloud, deaf to the profiles and files of whoever runs the rehearsal."""
+    import boto3
+    import botocore.session
+
+    nothing = dict.fromkeys(("profile", "config_file", "credentials_file"), (None, None, None, None))
+    return boto3.Session(botocore_session=botocore.session.Session(session_vars=nothing)).client(
+        service,
+        region_name=around["AWS_REGION"],
+        endpoint_url=around["AWS_ENDPOINT_URL"],
+        aws_access_key_id=around["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=around["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def _listed(outcome: Outcome) -> str:
+    return "\n".join(
+        f"  {op:<8} {urn.rsplit('::', 2)[-2]}::{urn.rsplit('::', 1)[-1]} {', '.join(keys)}"
+        for op, urn, keys in outcome.touched()
+    )

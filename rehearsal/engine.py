@@ -1,0 +1,196 @@
+"""Calls of the real Pulumi engine, and what its event log says of each.
+
+The command line is called directly rather than through the Automation API, which adds three or four calls of its own
+to each update; the event log is the engine's own account, the same that the API reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_QUIET = ("--non-interactive", "--color", "never")
+_UNCHANGED = frozenset({"same", "read", "refresh"})
+_POLL_SECONDS = 0.15
+
+Event = dict[str, Any]
+
+
+class EngineError(Exception):
+    """The engine ended with an error; the message is what it said to the person."""
+
+    def __init__(self, call: str, code: int, words: str) -> None:
+        super().__init__(f"pulumi {call} ended with {code}\n{words}".rstrip())
+        self.call = call
+        self.code = code
+        self.words = words
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one update, preview, refresh or destroy did, read from its event log."""
+
+    call: str
+    code: int
+    seconds: float
+    changes: dict[str, int]
+    steps: list[Event]
+    diagnostics: list[str]
+    output: str = field(repr=False)
+
+    @property
+    def changed(self) -> int:
+        """How many resources did not stay as they were."""
+        return sum(count for operation, count in self.changes.items() if operation not in _UNCHANGED)
+
+    @property
+    def resources(self) -> int:
+        """How many resources the update dealt with, the stack and its components included."""
+        return sum(self.changes.values())
+
+    def touched(self) -> list[tuple[str, str, list[str]]]:
+        """(operation, URN, properties) of every resource that did not stay as it was."""
+        return [
+            (step["op"], step["urn"], sorted(step.get("detailedDiff") or step.get("diffs") or ()))
+            for step in self.steps
+            if step["op"] not in _UNCHANGED
+        ]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One stack of one project, with everything that its calls need."""
+
+    pulumi: Path
+    project: Path
+    stack: str
+    environment: Mapping[str, str]
+    logs: Path
+    on_step: Callable[[str, Event], None] | None = None
+
+    def init(self) -> None:
+        """Create the stack in the run's own state folder."""
+        self.call("stack", "init", "--stack", self.stack)
+
+    def preview(self, *options: str, check: bool = True) -> Outcome:
+        """What an update would do."""
+        return self.operate("preview", *options, check=check)
+
+    def up(self, *options: str, check: bool = True) -> Outcome:
+        """Update without the preview that an interactive update begins with."""
+        return self.operate("up", "--yes", "--skip-preview", *options, check=check)
+
+    def refresh(self, *options: str, check: bool = True) -> Outcome:
+        """Take into the state what is really there."""
+        return self.operate("refresh", "--yes", "--skip-preview", *options, check=check)
+
+    def destroy(self, *options: str, check: bool = True) -> Outcome:
+        """Remove everything in the state."""
+        return self.operate("destroy", "--yes", "--skip-preview", *options, check=check)
+
+    def outputs(self) -> dict[str, Any]:
+        """The stack's outputs, secrets left out."""
+        return json.loads(self.call("stack", "output", "--json", "--stack", self.stack))
+
+    def state(self) -> list[dict[str, Any]]:
+        """The resources in the state."""
+        return json.loads(self.call("stack", "export", "--stack", self.stack))["deployment"].get("resources") or []
+
+    def call(self, *arguments: str) -> str:
+        """One call of the command line; what it printed, or `EngineError`."""
+        ended = subprocess.run(
+            [str(self.pulumi), *arguments, *_QUIET],
+            cwd=self.project,
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ended.returncode:
+            raise EngineError(" ".join(arguments[:2]), ended.returncode, ended.stderr or ended.stdout)
+        return ended.stdout
+
+    def operate(self, verb: str, *options: str, check: bool = True) -> Outcome:
+        """One operation with its event log; with `check`, a failure raises `EngineError`."""
+        name = f"{len(list(self.logs.glob('*.events'))):02}-{verb}"
+        events = self.logs / f"{name}.events"
+        output = self.logs / f"{name}.log"
+        arguments = [str(self.pulumi), verb, "--stack", self.stack, *_QUIET, "--event-log", str(events), *options]
+        began = time.monotonic()
+        with output.open("wb") as sink:
+            process = subprocess.Popen(
+                arguments,
+                cwd=self.project,
+                env={**self.environment, "PULUMI_DEBUG_COMMANDS": "true"},
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+            )
+            code = self._watch(process, verb, events)
+        outcome = _outcome(verb, code, time.monotonic() - began, _read(events), output.read_text(errors="replace"))
+        if check and code:
+            raise EngineError(verb, code, "\n".join(outcome.diagnostics) or _last_lines(outcome.output))
+        return outcome
+
+    def _watch(self, process: subprocess.Popen[bytes], verb: str, events: Path) -> int:
+        done = threading.Event()
+        follower = threading.Thread(target=self._follow, args=(verb, events, done), daemon=True)
+        follower.start()
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # The terminal sent it to the engine too, which now cancels: a second signal would make it abandon its state
+            process.wait()
+            raise
+        finally:
+            done.set()
+            follower.join()
+
+    def _follow(self, verb: str, events: Path, done: threading.Event) -> None:
+        if self.on_step is None:
+            return
+        position = 0
+        while not done.wait(_POLL_SECONDS):
+            if not events.exists():
+                continue
+            with events.open("rb") as log:
+                log.seek(position)
+                for line in log:
+                    if not line.endswith(b"\n"):
+                        break
+                    position += len(line)
+                    self.on_step(verb, json.loads(line))
+
+
+def _read(events: Path) -> list[Event]:
+    if not events.exists():
+        return []
+    with events.open(encoding="utf-8") as log:
+        return [json.loads(line) for line in log if line.endswith("\n")]
+
+
+def _outcome(verb: str, code: int, seconds: float, events: Sequence[Event], output: str) -> Outcome:
+    changes: Counter[str] = Counter()
+    steps: list[Event] = []
+    diagnostics: list[str] = []
+    for event in events:
+        if summary := event.get("summaryEvent"):
+            changes.update(summary.get("resourceChanges") or {})
+        elif pre := event.get("resourcePreEvent"):
+            steps.append(pre["metadata"])
+        elif (said := event.get("diagnosticEvent")) and said.get("severity") == "error":
+            diagnostics.append(said["message"].strip())
+    return Outcome(verb, code, seconds, dict(changes), steps, diagnostics, output)
+
+
+def _last_lines(text: str, count: int = 20) -> str:
+    return os.linesep.join(text.strip().splitlines()[-count:])

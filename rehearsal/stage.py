@@ -1,0 +1,175 @@
+"""One rehearsal's stage: a run folder, the engine's tools, the simulated cloud, and projects to bring up on it.
+
+Opened, everything is up and answers; closed, nothing of it is left, whatever happened between. Two stages never meet:
+each has its own folder, ports and state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal import processes, runs, tools, warden
+from rehearsal.engine import Engine, Event
+from rehearsal.surroundings import surroundings
+from rehearsal.tools import plugins
+from rehearsal.tools.progress import Progress
+
+_CLOUD_SECONDS = 60.0
+# Kept by AWS too after a stack is gone: a key waits out its window
+_OUTLIVES_DESTROY = frozenset({"kms.keys_pending"})
+
+
+class StageError(Exception):
+    """What kept a stage from opening, in words for the person."""
+
+
+@dataclass
+class Stage:
+    """What a rehearsal plays on. Open one with `stage()`."""
+
+    run: runs.Run
+    pulumi: Path
+    cloud: str
+    environment: Mapping[str, str]
+    before: dict[str, list[str]] = field(repr=False)
+    kept: bool = False
+
+    def project(self, root: Path, stack: str, on_step: Callable[[str, Event], None] | None = None) -> Engine:
+        """The program under `root`, with that stack's settings, as a project of this run.
+
+        The engine writes an encryption salt beside the settings, so they are copied: a rehearsal never writes into the
+        repository.
+        """
+        settings = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))
+        source = root / settings.get("stackConfigDir", ".") / f"Pulumi.{stack}.yaml"
+        if not source.is_file():
+            raise StageError(f"there is no stack file {source}")
+        config = yaml.safe_load(source.read_text(encoding="utf-8")) or {}
+        return self.program(root / settings.get("main", "."), stack, config.get("config") or {}, settings, on_step)
+
+    def program(
+        self,
+        main: Path,
+        stack: str,
+        config: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        on_step: Callable[[str, Event], None] | None = None,
+    ) -> Engine:
+        """A folder with a program, as a project of this run of its own; its stack is made at once."""
+        folder = self.run.folder / "projects" / f"{main.name}-{stack}-{secrets.token_hex(2)}"
+        (folder / "config").mkdir(parents=True)
+        (folder / "logs").mkdir()
+        (folder / "program").symlink_to(main.resolve(), target_is_directory=True)
+        described = {
+            "name": "rehearsed",
+            **(settings or {}),
+            "main": "program",
+            "stackConfigDir": "config",
+            "runtime": {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}},
+        }
+        (folder / "Pulumi.yaml").write_text(yaml.safe_dump(described, sort_keys=False), encoding="utf-8")
+        (folder / "config" / f"Pulumi.{stack}.yaml").write_text(
+            yaml.safe_dump({"config": dict(config or {})}, sort_keys=False), encoding="utf-8"
+        )
+        engine = Engine(self.pulumi, folder, stack, self.environment, folder / "logs", on_step)
+        engine.init()
+        return engine
+
+    def ask(self, what: str) -> Any:
+        """One of the simulated cloud's own answers: `census`, `kept`, `unknown`, `calls`."""
+        with urllib.request.urlopen(f"{self.cloud}/_cloud/{what}", timeout=30) as answer:  # noqa: S310 - our own loopback server
+            return json.load(answer)
+
+    def left(self) -> list[str]:
+        """What exists in the cloud that did not exist when the stage opened."""
+        now: dict[str, list[str]] = self.ask("census")
+        return [
+            f"{kind} {name}"
+            for kind, names in sorted(now.items())
+            if kind not in _OUTLIVES_DESTROY
+            for name in sorted(set(names) - set(self.before.get(kind, [])))
+        ]
+
+    def keep(self) -> dict[str, object]:
+        """Leave everything up when the stage closes; returns how to use and end it."""
+        record: dict[str, object] = {
+            "run": self.run.id,
+            "folder": str(self.run.folder),
+            "pulumi": str(self.pulumi),
+            "environment": {name: value for name, value in self.environment.items() if os.environ.get(name) != value},
+        }
+        self.run.keep(record)
+        self.kept = True
+        return record
+
+
+@contextmanager
+def stage(progress: Progress, *, under: Path | None = None) -> Iterator[Stage]:
+    """Open a stage, and clear it away at the end unless it was told to stay."""
+    runs.sweep(under)
+    toolbox = tools.ensure(["pulumi", "language-python-exec"], progress)
+    run = runs.create(under)
+    keeper = warden.hire(run.id, run.folder)
+    opened: Stage | None = None
+    try:
+        opened = _open(run, toolbox.path("pulumi"))
+        yield opened
+    finally:
+        if opened is not None and opened.kept:
+            run.release()
+            warden.dismiss(keeper, "kept")
+        else:
+            processes.end(run.id)
+            run.remove()
+            warden.dismiss(keeper, "done")
+
+
+def _open(run: runs.Run, pulumi: Path) -> Stage:
+    shims = run.folder / "shims"
+    for name in ("home", "state", "shims"):
+        (run.folder / name).mkdir()
+    _borrow_plugins(run.folder / "home")
+    (run.folder / "passphrase").write_text(secrets.token_urlsafe(24), encoding="utf-8")
+    plugins.shims(shims, Path(sys.executable))
+    address = _raise_cloud(run)
+    around = surroundings(run.id, run.folder, cloud=address, shims=shims)
+    opened = Stage(run, pulumi, address, around, {})
+    opened.before = opened.ask("census")
+    return opened
+
+
+def _borrow_plugins(home: Path) -> None:
+    """Let the engine see the plugins that the person has installed, without sharing anything else of their home."""
+    installed = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
+    if installed.is_dir():
+        (home / "plugins").symlink_to(installed.resolve(), target_is_directory=True)
+
+
+def _raise_cloud(run: runs.Run) -> str:
+    ready = run.folder / "cloud.json"
+    log = run.logs / "cloud.log"
+    server = processes.start(
+        [sys.executable, "-m", "rehearsal.cloud", "--port", "0", "--ready-file", str(ready)],
+        environment={**os.environ, processes.MARK: run.id},
+        log=log,
+        folder=run.folder,
+    )
+    deadline = time.monotonic() + _CLOUD_SECONDS
+    while not ready.exists():
+        if server.poll() is not None or time.monotonic() > deadline:
+            said = log.read_text(errors="replace").strip().splitlines()[-10:]
+            raise StageError("the simulated cloud did not come up; it said:\n" + "\n".join(said))
+        time.sleep(0.05)
+    return json.loads(ready.read_text(encoding="utf-8"))["url"]

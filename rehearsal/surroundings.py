@@ -1,0 +1,70 @@
+"""The environment variables that a rehearsed engine and its plugins run under.
+
+Everything that could lead to a real account, a real Pulumi organisation or another stack is taken out first; then the
+simulated cloud is put in. The official plugins and the stand-ins read the same variables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from rehearsal.processes import MARK
+
+REGION = "us-east-1"
+_DROPPED = ("AWS_", "PULUMI_", "ARM_", "GOOGLE_", "KUBE", "MOTO_", "VIRTUAL_ENV", "PYTHON")
+_KEPT = frozenset({"AWS_CA_BUNDLE"})
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def surroundings(
+    run: str, folder: Path, *, cloud: str, shims: Path, inherited: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What the engine of this run sees; `folder` holds its home and its state."""
+    before = os.environ if inherited is None else inherited
+    clean = {name: value for name, value in before.items() if name in _KEPT or not name.startswith(_DROPPED)}
+    return {
+        **clean,
+        MARK: run,
+        # After what the machine has: an official plugin on PATH wins over a stand-in
+        "PATH": os.pathsep.join(part for part in (clean.get("PATH", os.defpath), str(shims)) if part),
+        **_direct(clean),
+        **_engine(folder),
+        **_aws(cloud, folder),
+    }
+
+
+def _engine(folder: Path) -> dict[str, str]:
+    return {
+        "PULUMI_HOME": str(folder / "home"),
+        "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        # A plugin that is neither installed nor stood in for is an error at once, not a download
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
+        "PULUMI_ERROR_ON_DEPENDENCY_CYCLES": "true",
+    }
+
+
+def _aws(cloud: str, folder: Path) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": cloud,
+        "AWS_ACCESS_KEY_ID": "rehearsal",
+        "AWS_SECRET_ACCESS_KEY": "rehearsal",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": str(folder / "aws-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "aws-credentials"),
+        # A call that the simulated cloud cannot answer must fail in seconds; the default is 25 tries over ten minutes
+        "AWS_MAX_ATTEMPTS": "2",
+    }
+
+
+def _direct(clean: Mapping[str, str]) -> dict[str, str]:
+    """Loopback is never reached through a proxy."""
+    given = [host for name in ("NO_PROXY", "no_proxy") for host in clean.get(name, "").split(",") if host]
+    hosts = ",".join(dict.fromkeys([*given, *_LOOPBACK]))
+    return {"NO_PROXY": hosts, "no_proxy": hosts}
