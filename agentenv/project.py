@@ -10,7 +10,7 @@ NAME = "agent-environment"
 
 
 def root(start: Path | None = None) -> Path:
-    """The nearest folder upwards with this project's `Pulumi.yaml`; else the checkout this package was installed from."""
+    """The nearest folder upwards with this project's `Pulumi.yaml`; else the checkout that this package came from."""
     here = (start or Path.cwd()).resolve()
     candidates = [here, *here.parents, Path(__file__).resolve().parent.parent]
     for folder in candidates:

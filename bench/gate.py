@@ -1,0 +1,24 @@
+"""A warm `make test`, beside the same tests under plain pytest without the checks and the table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from bench.timing import best
+
+
+def measure(repeat: int) -> dict[str, Any]:
+    """Each once: the gate is long, and its share beside plain pytest is what matters."""
+    del repeat
+    gate, plain = best(
+        1,
+        lambda: _run("tests.gate"),
+        lambda: _run("pytest", "tests", "-q", "-n", "2"),
+    )
+    return {"gate_s": round(gate, 1), "pytest_s": round(plain, 1), "ratio": round(gate / plain, 2)}
+
+
+def _run(module: str, *arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", module, *arguments], stdout=subprocess.DEVNULL, check=True)

@@ -1,0 +1,45 @@
+"""A warm rehearsal of the local stack, beside the same engine calls on a program that makes nothing.
+
+The baseline is what any rehearsal pays: starting the cloud, and the engine's own start and end for each of its calls.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.timing import best
+from rehearsal.stage import stage
+from rehearsal.tools.progress import telling
+
+
+def measure(repeat: int) -> dict[str, Any]:
+    """The command as a person runs it, and the empty course."""
+    reports: list[dict[str, Any]] = []
+    whole, empty = best(repeat, lambda: reports.append(_rehearse()), _empty)
+    return {
+        "rehearse_s": round(whole, 1),
+        "empty_course_s": round(empty, 1),
+        "ratio": round(whole / empty, 2),
+        "resources": reports[-1]["resources"],
+        "steps_s": reports[-1]["seconds"],
+    }
+
+
+def _rehearse() -> dict[str, Any]:
+    command = [str(Path(sys.executable).parent / "agentenv"), "rehearse", "--json"]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, text=True)
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def _empty() -> None:
+    with stage(telling()) as opened:
+        folder = opened.run.folder / "empty"
+        folder.mkdir()
+        (folder / "__main__.py").write_text('"""Makes nothing."""\n', encoding="utf-8")
+        engine = opened.program(folder, "local")
+        for operation in (engine.up, engine.up, engine.refresh, engine.up, engine.destroy):
+            operation()
