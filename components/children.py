@@ -1,0 +1,21 @@
+"""The options that a component gives its children."""
+
+from collections.abc import Callable
+
+import pulumi
+
+Child = Callable[..., pulumi.ResourceOptions]
+
+
+def children_of(component: pulumi.ComponentResource, opts: pulumi.ResourceOptions | None) -> Child:
+    """How the component's children are given their options.
+
+    Provider, protection and transforms reach a child through its parent, and so do the component's aliases; what the
+    component depends on does not, so that a child would be made before it.
+    """
+    given = pulumi.ResourceOptions(parent=component, depends_on=opts.depends_on if opts else None)
+
+    def child(more: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions.merge(given, more)
+
+    return child
