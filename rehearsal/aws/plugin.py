@@ -1,0 +1,358 @@
+"""The plugin process: the engine's gRPC calls, put to the provider and answered.
+
+It stands on the protocol itself and not on the SDK's experimental provider: that one has no way to hand back the id of
+something half made, adds a traceback to every error, and takes no word from the engine on naming.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import grpc
+from google.protobuf import empty_pb2, struct_pb2
+from google.rpc import status_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from rehearsal.aws import provider as providers
+from rehearsal.aws import settings, shapes, wire, work
+from rehearsal.aws.calls import CloudError
+from rehearsal.aws.wire import Path, spell
+
+VERSION: Final = "7.39.0"  # the official version whose schema the rows follow
+LARGEST: Final = 400 * 1024 * 1024
+THREADS: Final = 64
+GRACE: Final = 15.0  # seconds an operation under way gets when we are asked to leave
+OPTIONS: Final = (("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST))
+KINDS: Final = {
+    ("add", False): provider_pb2.PropertyDiff.ADD,
+    ("add", True): provider_pb2.PropertyDiff.ADD_REPLACE,
+    ("delete", False): provider_pb2.PropertyDiff.DELETE,
+    ("delete", True): provider_pb2.PropertyDiff.DELETE_REPLACE,
+    ("update", False): provider_pb2.PropertyDiff.UPDATE,
+    ("update", True): provider_pb2.PropertyDiff.UPDATE_REPLACE,
+}
+
+
+class HalfMade(grpc.Status):
+    """An error's status that carries the resource it left behind."""
+
+    def __init__(self, error: work.Partial, properties: struct_pb2.Struct, message: str) -> None:
+        detail = provider_pb2.ErrorResourceInitFailed(id=error.id, properties=properties, reasons=[message])
+        status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=message)
+        status.details.add().Pack(detail)
+        self.code = grpc.StatusCode.UNKNOWN
+        self.details = message
+        self.trailing_metadata = (("grpc-status-details-bin", status.SerializeToString()),)
+
+
+def outputs_secrets(token: str, secrets: frozenset[Path], outputs: Mapping[str, Any]) -> frozenset[Path]:
+    """What is secret in the outputs: what the schema says, and whatever was secret when it went in."""
+    shape = shapes.shape(token)
+    hidden = {(name,) for name, fact in shape.outputs.items() if fact.secret}
+    hidden |= {(path[0],) if len(path) > 1 and path[0] != "tags" else path for path in secrets}
+    hidden |= {("tagsAll", *path[1:]) for path in secrets if path[0] == "tags"}
+    return frozenset(path for path in hidden if path[0] in outputs)
+
+
+def without_secrets(message: str, values: Mapping[str, Any], secrets: frozenset[Path]) -> str:
+    """A message in which no secret value stands, whoever put it there."""
+    for path in secrets:
+        found: Any = values
+        for part in path:
+            try:
+                found = found[part]
+            except (KeyError, IndexError, TypeError):
+                found = None
+                break
+        for text in _texts(found):
+            message = message.replace(text, "[secret]")
+    return message
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _texts(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    return [value] if isinstance(value, str) and len(value) > 3 else []
+
+
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+    """The engine's calls. Each reads its request, asks the provider, and writes the answer."""
+
+    def __init__(self, provider: providers.Provider | None = None) -> None:
+        self.provider = provider or providers.Provider()
+
+    # -- the plugin itself --------------------------------------------------------------------------------------------
+
+    def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - the protocol's name and arguments
+        return provider_pb2.ProviderHandshakeResponse(
+            accept_secrets=True, accept_resources=False, accept_outputs=False, supports_autonaming_configuration=True
+        )
+
+    def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return plugin_pb2.PluginInfo(version=VERSION)
+
+    def Attach(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return empty_pb2.Empty()
+
+    def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        if self.provider.configuration is not None:
+            self.provider.cloud.stopping.set()
+        return empty_pb2.Empty()
+
+    def CheckConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        values, secrets = wire.read(request.news)
+        problems = settings.check(values)
+        hidden = secrets | {(name,) for name in settings.SECRET if name in values}
+        return provider_pb2.CheckResponse(
+            inputs=wire.write(values, hidden),
+            failures=[provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in problems],
+        )
+
+    def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        old, _ = wire.read(request.old_inputs if request.old_inputs.fields else request.olds)
+        new, _ = wire.read(request.news)
+        moved = sorted(k for k in {*old, *new} if old.get(k) != new.get(k) and k not in {"version", "__internal"})
+        replaces = [key for key in moved if key == "region"]
+        some = provider_pb2.DiffResponse.DIFF_SOME if moved else provider_pb2.DiffResponse.DIFF_NONE
+        return provider_pb2.DiffResponse(changes=some, diffs=moved, replaces=replaces)
+
+    def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        values, _ = wire.read(request.args)
+        self._run(context, "", "configuring", "aws", lambda: self.provider.configure(values), values)
+        return provider_pb2.ConfigureResponse(
+            acceptSecrets=True,
+            supportsPreview=True,
+            acceptResources=False,
+            acceptOutputs=False,
+            supports_autonaming_configuration=True,
+        )
+
+    # -- resources ----------------------------------------------------------------------------------------------------
+
+    def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        token, name = _of(request)
+        new, secrets = wire.read(request.news)
+        old, _ = wire.read(request.olds)
+        auto = request.autonaming
+        off = auto.mode == provider_pb2.CheckRequest.AutonamingOptions.DISABLE
+
+        def work_() -> Any:
+            return self.provider.check(token, name, new, old, secrets, request.randomSeed, auto.proposed_name, off)
+
+        kept, problems = self._run(context, request.urn, "checking", token, work_, new, secrets)
+        return provider_pb2.CheckResponse(
+            inputs=wire.write(kept, secrets),
+            failures=[provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems],
+        )
+
+    def Diff(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        token, _ = _of(request)
+        old, _ = wire.read(request.old_inputs if request.old_inputs.fields else request.olds)
+        new, _ = wire.read(request.news)
+        ignored = tuple(request.ignoreChanges)
+        found = self._run(
+            context, request.urn, "comparing", token, lambda: self.provider.diff(token, old, new, ignored), new
+        )
+        detailed = {
+            spell(change.path): provider_pb2.PropertyDiff(kind=KINDS[change.verb, change.replaces], inputDiff=True)
+            for change in found.changes
+        }
+        some = provider_pb2.DiffResponse.DIFF_SOME if detailed else provider_pb2.DiffResponse.DIFF_NONE
+        return provider_pb2.DiffResponse(
+            changes=some,
+            replaces=found.replaces,
+            diffs=sorted({str(change.path[0]) for change in found.changes}),
+            detailedDiff=detailed,
+            hasDetailedDiff=True,
+            deleteBeforeReplace=found.first_delete,
+        )
+
+    def Create(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        token, _ = _of(request)
+        inputs, secrets = wire.read(request.properties)
+
+        def work_() -> tuple[str, dict[str, Any]]:
+            if request.preview:
+                return "", self.provider.preview_create(token, inputs)
+            return self.provider.create(token, inputs, request.timeout)
+
+        id_, out = self._run(context, request.urn, "creating", token, work_, inputs, secrets)
+        return provider_pb2.CreateResponse(id=id_, properties=wire.write(out, outputs_secrets(token, secrets, out)))
+
+    def Read(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        token, _ = _of(request)
+        state, hidden = wire.read(request.properties)
+        inputs, secrets = wire.read(request.inputs)
+        secrets |= hidden
+        found = self._run(
+            context,
+            request.urn,
+            "reading",
+            token,
+            lambda: self.provider.read(token, request.id, state, inputs),
+            inputs,
+            secrets,
+        )
+        if found is None:
+            return provider_pb2.ReadResponse()
+        id_, out, now = found
+        shown = outputs_secrets(token, secrets, out)
+        return provider_pb2.ReadResponse(
+            id=id_,
+            properties=wire.write(out, shown),
+            inputs=wire.write(now, secrets | {path for path in shown if path[0] in now}),
+        )
+
+    def Update(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        token, _ = _of(request)
+        state, _ = wire.read(request.olds)
+        old, _ = wire.read(request.old_inputs)
+        new, secrets = wire.read(request.news)
+
+        def work_() -> dict[str, Any]:
+            if request.preview:
+                return self.provider.preview_update(token, state, new)
+            ignored = tuple(request.ignoreChanges)
+            return self.provider.update(token, request.id, state, old, new, request.timeout, ignored)
+
+        out = self._run(context, request.urn, "updating", token, work_, new, secrets)
+        return provider_pb2.UpdateResponse(properties=wire.write(out, outputs_secrets(token, secrets, out)))
+
+    def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        token, _ = _of(request)
+        state, secrets = wire.read(request.properties)
+        inputs, _ = wire.read(request.old_inputs)
+
+        def work_() -> None:
+            self.provider.delete(token, request.id, state, inputs, request.timeout)
+
+        self._run(context, request.urn, "deleting", token, work_, state, secrets)
+        return empty_pb2.Empty()
+
+    def Invoke(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        arguments, secrets = wire.read(request.args)
+        out, problems = self._run(
+            context,
+            "",
+            "asking",
+            request.tok,
+            lambda: self.provider.invoke(request.tok, arguments),
+            arguments,
+            secrets,
+        )
+        failures = [provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems]
+        hidden = outputs_secrets(request.tok, secrets, out) if out else frozenset[Path]()
+        return provider_pb2.InvokeResponse(**{"return": wire.write(out, hidden)}, failures=failures)
+
+    # -- what this provider has none of -------------------------------------------------------------------------------
+
+    def _none(self, context: Any, what: str) -> Any:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the stand-in aws provider has no {what}")
+
+    def GetSchema(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return self._none(context, "schema: take it from the SDK or the official plugin")
+
+    def GetMapping(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return self._none(context, "mapping")
+
+    def GetMappings(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return self._none(context, "mappings")
+
+    def Parameterize(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return self._none(context, "parameters")
+
+    def Construct(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return self._none(context, "components")
+
+    def Call(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        return self._none(context, f"method {request.tok}")
+
+    def StreamInvoke(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return self._none(context, "streams")
+
+    def List(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        return self._none(context, "listing")
+
+    def _run(
+        self,
+        context: Any,
+        urn: str,
+        doing: str,
+        token: str,
+        work_: Callable[[], Any],
+        values: Mapping[str, Any],
+        secrets: frozenset[Path] = frozenset(),
+    ) -> Any:
+        """Do the work; what goes wrong leaves as one sentence with the service's words and the URN, and no traceback."""
+        where = f"{doing} {token}" + (f" ({urn})" if urn else "")
+        try:
+            return work_()
+        except work.Partial as error:
+            reason = without_secrets(str(error), values, secrets)
+            message = f"{where}: {error.id} was made, but is not finished: {reason}"
+            hidden = outputs_secrets(token, secrets, error.outputs)
+            context.abort_with_status(HalfMade(error, wire.write(error.outputs, hidden), message))
+        except providers.Unsupported as error:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{where}: {error}")
+        except (CloudError, providers.Impossible) as error:
+            context.abort(grpc.StatusCode.UNKNOWN, f"{where}: {without_secrets(str(error), values, secrets)}")
+        except Exception as error:  # noqa: BLE001 - the last stop: a fault of ours must reach the user as a sentence
+            kind = type(error).__name__
+            text = without_secrets(str(error), values, secrets)
+            context.abort(grpc.StatusCode.INTERNAL, f"{where}: a fault in the stand-in provider: {kind}: {text}")
+
+
+def _of(request: Any) -> tuple[str, str]:
+    """The type and name of a request's resource. A child's type has its parents' in front."""
+    parts = request.urn.split("::")
+    return parts[2].split("$")[-1], "::".join(parts[3:])
+
+
+# -- the process ------------------------------------------------------------------------------------------------------
+
+
+def start(provider: providers.Provider | None = None) -> tuple[grpc.Server, int]:
+    """A server on a free loopback port."""
+    server = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(provider), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def _follow_parent(leave: threading.Event) -> None:
+    """Leave when the engine is gone, however it went."""
+    parent = os.getppid()
+    if sys.platform == "linux":
+        death_signal = 1
+        ctypes.CDLL(None).prctl(death_signal, signal.SIGTERM)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        leave.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> int:
+    leave = threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: leave.set())
+    _follow_parent(leave)
+    server, port = start()
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    leave.wait()
+    server.stop(GRACE).wait()
+    return 0

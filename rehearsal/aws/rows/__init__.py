@@ -1,0 +1,10 @@
+"""The table: a row for each resource type, in a module for each family."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rehearsal.aws.row import Row
+from rehearsal.aws.rows import network
+
+TABLE: Final[dict[str, Row]] = {row.token: row for family in (network,) for row in family.ROWS}

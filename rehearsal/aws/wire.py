@@ -1,0 +1,144 @@
+"""Property values on the wire: protobuf structures to plain Python and back, with unknowns and secrets kept apart.
+
+Values are plain (dict, list, str, int, float, bool, None) so that rows read like data. An unknown is `UNKNOWN`;
+that something is secret is remembered beside the values, by path, and put back on the way out.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from google.protobuf import struct_pb2
+
+Path = tuple[str | int, ...]
+
+SIGNATURE_KEY: Final = "4dabf18193072939515e22adb298388d"
+SECRET_SIGNATURE: Final = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a marker of the protocol, not a password
+OUTPUT_SIGNATURE: Final = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+RESOURCE_SIGNATURE: Final = "5cf8f73096256a8f31e491e813e4eb8e"
+UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWN_MARKS: Final = frozenset(
+    {
+        UNKNOWN_TEXT,
+        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
+        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
+        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
+        "030794c1-ac77-496b-92df-f27374a8bd58",
+        "e48ece36-62e2-4504-bad9-02848725956a",
+        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
+    }
+)
+
+
+class Unknown:
+    """A value that only exists once something else does."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __deepcopy__(self, memo: object) -> Unknown:
+        return self
+
+
+UNKNOWN: Final = Unknown()
+
+
+def has_unknown(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(has_unknown(v) for v in value.values())
+    if isinstance(value, list):
+        return any(has_unknown(v) for v in value)
+    return value is UNKNOWN
+
+
+def read(struct: struct_pb2.Struct) -> tuple[dict[str, Any], frozenset[Path]]:
+    """The plain values of a structure, and the paths of what is secret in it."""
+    secrets: set[Path] = set()
+    return {key: _read(value, (key,), secrets) for key, value in struct.fields.items()}, frozenset(secrets)
+
+
+def _read(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:
+    kind = value.WhichOneof("kind")
+    if kind == "string_value":
+        return UNKNOWN if value.string_value in UNKNOWN_MARKS else value.string_value
+    if kind == "number_value":
+        return int(value.number_value) if value.number_value.is_integer() else value.number_value
+    if kind == "bool_value":
+        return value.bool_value
+    if kind == "list_value":
+        return [_read(item, (*path, i), secrets) for i, item in enumerate(value.list_value.values)]
+    if kind == "struct_value":
+        fields = value.struct_value.fields
+        signature = fields[SIGNATURE_KEY].string_value if SIGNATURE_KEY in fields else None
+        if signature == SECRET_SIGNATURE:
+            secrets.add(path)
+            return _read(fields["value"], path, secrets)
+        if signature == OUTPUT_SIGNATURE:
+            if "secret" in fields and fields["secret"].bool_value:
+                secrets.add(path)
+            return _read(fields["value"], path, secrets) if "value" in fields else UNKNOWN
+        if signature == RESOURCE_SIGNATURE:
+            return _read(fields["id"], path, secrets) if "id" in fields else UNKNOWN
+        return {key: _read(item, (*path, key), secrets) for key, item in fields.items()}
+    return None
+
+
+def write(values: Mapping[str, Any], secrets: Iterable[Path] = ()) -> struct_pb2.Struct:
+    """A structure of plain values, in which everything at or under one of the secret paths is wrapped."""
+    struct = struct_pb2.Struct()
+    hidden = frozenset(secrets)
+    for key, value in values.items():
+        struct.fields[key].CopyFrom(_write(value, (key,), hidden))
+    return struct
+
+
+def _write(value: Any, path: Path, secrets: frozenset[Path]) -> struct_pb2.Value:
+    if path in secrets:
+        inner = _write(value, path, secrets - {path})
+        wrapped = struct_pb2.Value()
+        wrapped.struct_value.fields[SIGNATURE_KEY].string_value = SECRET_SIGNATURE
+        wrapped.struct_value.fields["value"].CopyFrom(inner)
+        return wrapped
+    out = struct_pb2.Value()
+    if value is None:
+        out.null_value = struct_pb2.NULL_VALUE
+    elif value is UNKNOWN:
+        out.string_value = UNKNOWN_TEXT
+    elif isinstance(value, bool):
+        out.bool_value = value
+    elif isinstance(value, int | float):
+        out.number_value = value
+    elif isinstance(value, str):
+        out.string_value = value
+    elif isinstance(value, datetime.datetime):
+        out.string_value = timestamp(value)
+    elif isinstance(value, Mapping):
+        out.struct_value.SetInParent()
+        for key, item in value.items():
+            out.struct_value.fields[str(key)].CopyFrom(_write(item, (*path, key), secrets))
+    elif isinstance(value, list | tuple | set | frozenset):
+        out.list_value.SetInParent()
+        for index, item in enumerate(value):
+            out.list_value.values.append(_write(item, (*path, index), secrets))
+    else:
+        raise TypeError(f"{spell(path)}: a value of type {type(value).__name__} has no form on the wire")
+    return out
+
+
+def timestamp(moment: datetime.datetime) -> str:
+    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def spell(path: Path) -> str:
+    """A path as people write it: `ingress[0].cidrBlocks`, with quotes where a key needs them."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.replace("_", "").isalnum():
+            text += f".{part}" if text else part
+        else:
+            text += f'["{part}"]'
+    return text
