@@ -1,0 +1,55 @@
+"""Versions as the tools print them, and which of two is newer.
+
+`v3.259.0`, `pulumi 3.260.0-alpha.1+abc`, `go1.27rc1`: the first version in the text counts, and a pre-release comes
+before its release, as semver orders them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+_VERSION = re.compile(
+    r"(?<![\w.])(?:v|go)?(?P<major>\d+)\.(?P<minor>\d+)(?:\.(?P<patch>\d+))?"
+    r"(?:-(?P<pre>[0-9A-Za-z.-]+)|(?P<go>(?:alpha|beta|rc)\d+))?(?:\+[0-9A-Za-z.-]+)?"
+)
+
+
+@functools.total_ordering
+@dataclass(frozen=True)
+class Version:
+    """A version that can be compared; `pre` is empty for a release."""
+
+    major: int
+    minor: int
+    patch: int = 0
+    pre: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}" + (f"-{self.pre}" if self.pre else "")
+
+    def __lt__(self, other: Version) -> bool:
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]:
+        identifiers = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre.split("."))
+        return self.major, self.minor, self.patch, not self.pre, identifiers
+
+
+def parse(text: str) -> Version | None:
+    """The first version in what a tool printed, or None."""
+    found = _VERSION.search(text)
+    if found is None:
+        return None
+    return Version(
+        int(found["major"]), int(found["minor"]), int(found["patch"] or 0), found["pre"] or found["go"] or ""
+    )
+
+
+def need(text: str) -> Version:
+    """A version that we wrote ourselves, so that it must be one."""
+    version = parse(text)
+    if version is None:
+        raise ValueError(f"'{text}' is not a version")
+    return version
