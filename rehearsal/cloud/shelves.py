@@ -1,6 +1,7 @@
 """What the rows keep: plain records on shelves, one shelf for each account, region and kind of thing.
 
-Everything that a row makes lies on a shelf, so the census needs no list of its own of what rows can make.
+Everything that a row makes lies on a shelf, so the census needs no list of its own of what rows can make. A kind whose
+name begins with `_` holds no things but what is said about them (settings, updates, tags), and does not count.
 """
 
 from __future__ import annotations
@@ -24,5 +25,6 @@ class Shelves:
         """The identifiers of all records, by kind."""
         found: dict[str, list[str]] = {}
         for (kind, _, _), records in self._shelves.items():
-            found.setdefault(kind, []).extend(records)
+            if not kind.startswith("_"):
+                found.setdefault(kind, []).extend(records)
         return found
