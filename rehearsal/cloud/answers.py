@@ -87,7 +87,10 @@ def _refused(model: ServiceModel, operation: OperationModel, protocol: str, reas
         return _serialised(model, operation, protocol, reason, status)
     shape = get_error_model(reason, model)
     # The modelled name goes in the body; clients that grew up with the query protocol look for its code in a header.
-    said = {"__type": f"{model.metadata.get('targetPrefix', model.service_name)}#{shape.name}", "message": reason.message}
+    said = {
+        "__type": f"{model.metadata.get('targetPrefix', model.service_name)}#{shape.name}",
+        "message": reason.message,
+    }
     written = cbor.write_plain(said)
     headers = _cbor_headers()
     if model.is_query_compatible:

@@ -144,7 +144,9 @@ def unreadable(call: Call, error: calls.Unreadable) -> Refused:
     """The refusal for a body that is not what the protocol says."""
     match call.protocol:
         case "query" | "ec2":
-            return Refused("MalformedQueryString" if call.protocol == "query" else "InvalidParameterValue", str(error), 400)
+            return Refused(
+                "MalformedQueryString" if call.protocol == "query" else "InvalidParameterValue", str(error), 400
+            )
         case "rest-xml":
             return Refused("MalformedXML", "The XML you provided was not well-formed.", 400)
         case _:

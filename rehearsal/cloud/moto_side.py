@@ -87,9 +87,7 @@ class MotoSide:
             raise Unanswered("moto found no action for the request")
         return Answer(code, dict(headers), body)
 
-    def result(
-        self, operation: OperationModel, parameters: dict[str, Any], region: str, key: str
-    ) -> dict[str, Any]:
+    def result(self, operation: OperationModel, parameters: dict[str, Any], region: str, key: str) -> dict[str, Any]:
         """Moto's result for an operation with these parameters; Refused if it says no."""
         model = operation.service_model
         spoken = [name for name in SPOKEN if name in model.metadata.get("protocols", [model.protocol])]

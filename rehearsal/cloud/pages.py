@@ -9,7 +9,9 @@ from rehearsal.cloud.answers import Refused
 T = TypeVar("T")
 
 
-def page(items: list[T], limit: int | None, token: str | None, refusal: str = "InvalidParameterException") -> tuple[list[T], str | None]:
+def page(
+    items: list[T], limit: int | None, token: str | None, refusal: str = "InvalidParameterException"
+) -> tuple[list[T], str | None]:
     """The part of a list that a call asked for, and the token for the next; None at the end."""
     try:
         start = int(token) if token else 0

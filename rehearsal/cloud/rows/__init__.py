@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rehearsal.cloud.rows import eks_access, eks_addons, eks_clusters, eks_identity, eks_nodes, eks_tags
+from rehearsal.cloud.rows import (
+    ec2_endpoints,
+    ec2_routes,
+    ec2_security,
+    ec2_vpc,
+    eks_access,
+    eks_addons,
+    eks_clusters,
+    eks_identity,
+    eks_nodes,
+    eks_tags,
+)
 
 if TYPE_CHECKING:
     from rehearsal.cloud.desk import Row
 
 TABLES = (
+    ec2_vpc.ROWS,
+    ec2_routes.ROWS,
+    ec2_security.ROWS,
+    ec2_endpoints.ROWS,
     eks_clusters.ROWS,
     eks_nodes.ROWS,
     eks_addons.ROWS,

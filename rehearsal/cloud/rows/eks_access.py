@@ -98,7 +98,11 @@ def create(desk: Desk) -> dict[str, Any]:
     if f"{cluster.name}/{principal}" in desk.shelf(ENTRIES):
         text = "The specified access entry resource is already in use on this cluster."
         raise Refused("ResourceInUseException", text, clusterName=cluster.name)
-    said = {"groups": asked.get("kubernetesGroups", []), "tags": asked.get("tags", {}), "username": asked.get("username")}
+    said = {
+        "groups": asked.get("kubernetesGroups", []),
+        "tags": asked.get("tags", {}),
+        "username": asked.get("username"),
+    }
     return {"accessEntry": enter(desk, cluster.name, principal, kind, **said)}
 
 
@@ -152,7 +156,11 @@ def associate(desk: Desk) -> dict[str, Any]:
         text = "Namespaces go with an access scope of type namespace, and only with that."
         raise Refused("InvalidParameterException", text)
     association = put(desk, entry["clusterName"], entry["principalArn"], policy, scope)
-    return {"clusterName": entry["clusterName"], "principalArn": entry["principalArn"], "associatedAccessPolicy": association}
+    return {
+        "clusterName": entry["clusterName"],
+        "principalArn": entry["principalArn"],
+        "associatedAccessPolicy": association,
+    }
 
 
 def put(desk: Desk, cluster: str, principal: str, policy: str, scope: dict[str, Any]) -> Record:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from rehearsal.cloud.desk import Desk
     from rehearsal.cloud.shelves import Record
 
-PRINCIPAL = re.compile(r"arn:aws[\w-]*:iam::(?P<account>\d{12}):(?P<kind>root|role|user)(/(?P<path>.*/)?(?P<name>[^/]+))?")
+PRINCIPAL = re.compile(
+    r"arn:aws[\w-]*:iam::(?P<account>\d{12}):(?P<kind>root|role|user)(/(?P<path>.*/)?(?P<name>[^/]+))?"
+)
 # Kinds of records that belong to a cluster and go with it.
 BELONGING = (
     "eks.addons",

@@ -1,0 +1,169 @@
+"""VPCs, subnets, gateways and addresses: what EC2 refuses that moto lets pass, and what goes when a thing goes."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.cloud.answers import Answer, Refused
+from rehearsal.cloud.desk import Row
+from rehearsal.cloud.rows.ec2_holds import holders_of_subnet, holders_of_vpc, refuse_dependents
+
+if TYPE_CHECKING:
+    from rehearsal.cloud.desk import Desk
+
+
+def canonical(cidr: str) -> str:
+    """EC2 takes a range with host bits and keeps it without; what is no range is left for others to refuse."""
+    try:
+        return str(ipaddress.ip_network(cidr, strict=False))
+    except ValueError:
+        return cidr
+
+
+def _with_network(desk: Desk) -> Answer:
+    asked = desk.asked
+    cidr = asked.get("CidrBlock")
+    if not cidr or canonical(cidr) == cidr:
+        return desk.forward()
+    return desk.forward({**asked, "CidrBlock": canonical(cidr)})
+
+
+def create_subnet(desk: Desk) -> Answer:
+    """A subnet between /16 and /28, in a zone of this region."""
+    asked = desk.asked
+    try:
+        length = ipaddress.ip_network(asked.get("CidrBlock", "10.0.0.0/24"), strict=False).prefixlen
+    except ValueError:
+        length = 24  # moto refuses the text itself
+    if not 16 <= length <= 28:
+        raise Refused("InvalidSubnet.Range", f"The CIDR '{asked['CidrBlock']}' is invalid.", 400)
+    zone = asked.get("AvailabilityZone")
+    if zone and not zone.startswith(desk.region):
+        text = (
+            f"Value ({zone}) for parameter availabilityZone is invalid. Subnets can be created in {desk.region} only."
+        )
+        raise Refused("InvalidParameterValue", text, 400)
+    return _with_network(desk)
+
+
+def delete_subnet(desk: Desk) -> Answer:
+    """Only an empty subnet goes; its place in a route table goes with it."""
+    subnet = desk.asked["SubnetId"]
+    refuse_dependents(holders_of_subnet(desk, subnet), "subnet", subnet)
+    answer = desk.forward()
+    if answer.ok:
+        for table in desk.backend("ec2").route_tables.values():
+            links = table._associations  # noqa: SLF001 -- moto has no public name for it
+            for link in [link for link, target in links.items() if target == subnet]:
+                del links[link]
+    return answer
+
+
+def delete_vpc(desk: Desk) -> Answer:
+    """Only an empty VPC goes; the network ACL that came with it goes too."""
+    vpc, ec2 = desk.asked["VpcId"], desk.backend("ec2")
+    refuse_dependents(holders_of_vpc(desk, vpc), "vpc", vpc)
+    answer = desk.forward()
+    if answer.ok:
+        for name in [name for name, acl in ec2.network_acls.items() if acl.vpc_id == vpc]:
+            del ec2.network_acls[name]
+        ec2.groups.pop(vpc, None)
+    return answer
+
+
+def attach_gateway(desk: Desk) -> Answer:
+    """A VPC has one internet gateway."""
+    gateway, vpc = desk.asked["InternetGatewayId"], desk.asked["VpcId"]
+    for other in desk.backend("ec2").internet_gateways.values():
+        if other.vpc and other.vpc.id == vpc and other.id != gateway:
+            text = f"Network {vpc} already has an internet gateway attached"
+            raise Refused("InvalidParameterValue", text, 400)
+    return desk.forward()
+
+
+def detach_gateway(desk: Desk) -> Answer:
+    """The gateway stays while anything in the VPC has a public address."""
+    vpc = desk.asked["VpcId"]
+    for address in desk.backend("ec2").addresses:
+        if address.eni and address.eni.subnet.vpc_id == vpc:
+            text = f"Network {vpc} has some mapped public address(es). "
+            text += f"Please unmap those public address(es) before detaching the gateway. Mapped: {address.public_ip}."
+            raise Refused("DependencyViolation", text, 400)
+    return desk.forward()
+
+
+def release_address(desk: Desk) -> Answer:
+    """An address in use stays."""
+    wanted = desk.asked.get("AllocationId")
+    for address in desk.backend("ec2").addresses:
+        if wanted and address.allocation_id == wanted and address.association_id:
+            text = f"Address {wanted} is in use by {address.eni.id if address.eni else address.association_id}."
+            raise Refused("InvalidIPAddress.InUse", text, 400)
+    return desk.forward()
+
+
+def create_nat(desk: Desk) -> dict[str, Any]:
+    """A public NAT gateway takes a free address; in a VPC without an internet gateway it fails, as in EC2, later."""
+    asked, ec2 = desk.asked, desk.backend("ec2")
+    public = asked.get("ConnectivityType", "public") == "public"
+    if public and not asked.get("AllocationId"):
+        text = "The request must include the AllocationId parameter. Add the required parameter and retry the request."
+        raise Refused("MissingParameter", text, 400)
+    if public:
+        address = ec2.address_by_allocation([asked["AllocationId"]])[0]
+        if address.association_id:
+            raise Refused("Resource.AlreadyAssociated", f"{asked['AllocationId']} is already associated.", 400)
+    elif asked.get("AllocationId"):
+        text = "The AllocationId parameter is not allowed for a private NAT gateway."
+        raise Refused("InvalidParameterCombination", text, 400)
+    made = desk.result()["NatGateway"]["NatGatewayId"]
+    gateway = ec2.nat_gateways[made]
+    connected = any(one.vpc and one.vpc.id == gateway.vpc_id for one in ec2.internet_gateways.values())
+    if public and not connected:
+        gateway.state = "failed"
+        gateway.failure_code = "Gateway.NotAttached"
+        gateway.failure_message = f"Network {gateway.vpc_id} has no Internet gateway attached"
+        _free(desk, gateway)
+    return {"NatGateway": desk.ask("ec2", "DescribeNatGateways", NatGatewayIds=[made])["NatGateways"][0]}
+
+
+def _free(desk: Desk, gateway: Any) -> None:
+    ec2 = desk.backend("ec2")
+    for address in ec2.addresses:
+        if address.eni and address.eni.id == gateway._eni.id:  # noqa: SLF001 -- moto has no public name for it
+            ec2.disassociate_address(address=address.public_ip)
+    ec2.enis.pop(gateway._eni.id, None)  # noqa: SLF001 -- as above
+
+
+def delete_nat(desk: Desk) -> Answer:
+    """The address and the interface are free again; the gateway is still shown for a while, as deleted."""
+    wanted = desk.asked["NatGatewayId"]
+    gateway = desk.backend("ec2").nat_gateways.get(wanted)
+    if gateway is None:
+        raise Refused("NatGatewayNotFound", f"The Nat Gateway {wanted} was not found", 400)
+    _free(desk, gateway)
+    return desk.forward()
+
+
+def describe_nats(desk: Desk) -> Answer:
+    """Moto's list, which forgets to miss what is not there."""
+    known = desk.backend("ec2").nat_gateways
+    for wanted in desk.asked.get("NatGatewayIds", []):
+        if wanted not in known:
+            raise Refused("NatGatewayNotFound", f"NatGateway {wanted} was not found", 400)
+    return desk.forward()
+
+
+ROWS = (
+    Row("ec2", "CreateVpc", _with_network),
+    Row("ec2", "DeleteVpc", delete_vpc),
+    Row("ec2", "CreateSubnet", create_subnet),
+    Row("ec2", "DeleteSubnet", delete_subnet),
+    Row("ec2", "AttachInternetGateway", attach_gateway),
+    Row("ec2", "DetachInternetGateway", detach_gateway),
+    Row("ec2", "ReleaseAddress", release_address),
+    Row("ec2", "CreateNatGateway", create_nat),
+    Row("ec2", "DeleteNatGateway", delete_nat),
+    Row("ec2", "DescribeNatGateways", describe_nats),
+)
