@@ -1,0 +1,53 @@
+"""How many sandboxes have to be warm.
+
+A claim that misses starts cold on its own, and each hit starts one replacement, so a pool is a loss system: the share
+of misses is Erlang's B of its size and of the replacements under way, whatever the shape of the time they take.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from model.settings.classes import Pool, SandboxClass
+
+
+def miss_rate(size: int, claims_per_hour: int, replenish_seconds: int) -> Decimal:
+    """The share of claims that find a pool of this size empty."""
+    load = _load(claims_per_hour, replenish_seconds)
+    blocked = Decimal(1)
+    for members in range(1, size + 1):
+        blocked = load * blocked / (members + load * blocked)
+    return blocked
+
+
+@lru_cache(maxsize=1024)
+def size_for(claims_per_hour: int, replenish_seconds: int, misses: Decimal) -> int:
+    """The smallest pool whose share of misses is at most `misses`."""
+    load = _load(claims_per_hour, replenish_seconds)
+    blocked, members = Decimal(1), 0
+    while blocked > misses:
+        members += 1
+        blocked = load * blocked / (members + load * blocked)
+    return members
+
+
+def warm_members(pool: Pool) -> int:
+    """How many sandboxes of a pool are warm at its largest: its size, that of its schedules, or what its claims ask."""
+    sizes = [schedule.size for schedule in pool.schedules]
+    if pool.size is not None:
+        sizes.append(pool.size)
+    if pool.peak_claims_per_hour is not None:
+        sizes.append(size_for(pool.peak_claims_per_hour, pool.replenish_seconds, pool.miss_rate))
+    return max(sizes, default=1)
+
+
+def most_sandboxes(sandbox_class: SandboxClass) -> int:
+    """How many sandboxes a class may have at once: what it says, or what all its releases keep warm."""
+    return sandbox_class.max_sandboxes or warm_members(sandbox_class.pool) * (1 + len(sandbox_class.releases))
+
+
+def _load(claims_per_hour: int, replenish_seconds: int) -> Decimal:
+    return Decimal(claims_per_hour) * replenish_seconds / 3600

@@ -1,0 +1,35 @@
+"""Kubernetes quantities: the text that Kubernetes takes, and the number it means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
+
+UNITS: dict[str, Decimal] = {
+    "m": Decimal("0.001"),
+    "": Decimal(1),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate(("k", "M", "G", "T", "P"), 1)},
+    **{unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi"), 1)},
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An amount of cores or bytes."""
+
+    text: str
+    value: Decimal
+
+    @classmethod
+    def parse(cls, text: str) -> Quantity:
+        """Read an amount as Kubernetes does; `ValueError` when it is none."""
+        match = QUANTITY.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a Kubernetes quantity")
+        return cls(text, Decimal(match[1]) * UNITS[match[2] or ""])
+
+    def __str__(self) -> str:
+        return self.text

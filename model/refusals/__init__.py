@@ -1,0 +1,36 @@
+"""Combinations of settings that are refused: each a row with its reason and its way out.
+
+A row belongs here when every setting is well-formed by itself and AWS, Kubernetes or the isolation promised would fail
+all the same, preferably before `up` has made half of an environment. A module a room of the plan; adding a refusal
+touches one of them and its samples in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from model.refusals import classes, fargate, money, network, pools, references, storage
+from model.refusals.row import Finding, Row
+
+if TYPE_CHECKING:
+    from model.settings.whole import Settings
+
+__all__ = ["ROWS", "Finding", "Row", "judge"]
+
+ROWS: tuple[Row, ...] = (
+    *network.ROWS,
+    *storage.ROWS,
+    *classes.ROWS,
+    *fargate.ROWS,
+    *pools.ROWS,
+    *references.ROWS,
+    *money.ROWS,
+)
+
+
+def judge(settings: Settings) -> Iterator[tuple[Row, Finding]]:
+    """Every refusal that settings meet, in the order of the rows."""
+    for row in ROWS:
+        for finding in row.find(settings):
+            yield row, finding

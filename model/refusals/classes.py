@@ -1,0 +1,269 @@
+"""Refusals of tiers, kernels, processors, identities and resources of a class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from model.refusals.row import Finding, Row
+
+if TYPE_CHECKING:
+    from model.settings.classes import SandboxClass
+    from model.settings.mistakes import Place
+    from model.settings.whole import Settings
+
+NITRO_SINCE = (1, 36)
+RUNTIME_CLASSES = {"verified": None, "standard": "gvisor", "untrusted": "kata"}
+NITRO_RUNTIME_CLASS = "isolated-sandbox"
+NESTED = re.compile(r"(c8i|m8i|r8i)(-flex)?|[a-z0-9-]+metal")
+GRAVITON = re.compile(r"[a-z]{1,2}[0-9]{1,2}g[a-z]*")
+SECRET_NAME = re.compile(r"(?i)(secret|passw(or)?d|token|api_?key|private_?key|credential)")
+SECRET_VALUE = re.compile(r"A[KS]IA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY|xox[abp]-")
+
+
+def on_nodes(settings: Settings) -> Iterator[tuple[Place, SandboxClass]]:
+    """The classes that run on nodes, with their places."""
+    for index, one in enumerate(settings.sandbox_classes):
+        if one.compute == "karpenter":
+            yield ("sandboxClasses", index), one
+
+
+def runtime_class(one: SandboxClass) -> str | None:
+    """The runtime class that the tier of a class on nodes stands for."""
+    if one.tier == "untrusted" and one.kernel == "nitro":
+        return NITRO_RUNTIME_CLASS
+    return RUNTIME_CLASSES[one.tier]
+
+
+def _pod_identity(settings: Settings) -> Iterator[Finding]:
+    for place, one in on_nodes(settings):
+        if one.tier == "standard" and one.identity.kind == "pod-identity":
+            yield Finding(
+                (*place, "identity", "kind"), "pod-identity under gVisor", also=((*place, "tier"), (*place, "compute"))
+            )
+
+
+def _spot_nested(settings: Settings) -> Iterator[Finding]:
+    for place, one in on_nodes(settings):
+        if one.tier == "untrusted" and one.kernel == "kata" and one.capacity != "on-demand":
+            also = ((*place, "tier"), (*place, "kernel"), (*place, "compute"))
+            yield Finding((*place, "capacity"), f"{one.capacity} for nested virtualization", also=also)
+
+
+def _nitro_version(settings: Settings) -> Iterator[Finding]:
+    version = settings.cluster.version
+    if tuple(int(part) for part in version.split(".")) < NITRO_SINCE:
+        for place, one in on_nodes(settings):
+            if one.tier == "untrusted" and one.kernel == "nitro":
+                also = ((*place, "tier"), (*place, "compute"), ("cluster", "version"))
+                yield Finding((*place, "kernel"), f"nitro on Kubernetes {version}", also=also)
+
+
+def _kernel_unused(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        place = ("sandboxClasses", index)
+        if one.kernel == "nitro" and (one.tier != "untrusted" or one.compute == "fargate"):
+            where = "on Fargate" if one.compute == "fargate" else f"in tier {one.tier}"
+            yield Finding((*place, "kernel"), f"nitro {where}", also=((*place, "tier"), (*place, "compute")))
+
+
+def _runtime_class(settings: Settings) -> Iterator[Finding]:
+    for place, one in on_nodes(settings):
+        own = runtime_class(one)
+        if one.runtime_class is not None and one.runtime_class != own:
+            hint = f"leave it out, or write {own}" if own else "leave it out: the tier shares the node's kernel"
+            also = ((*place, "tier"), (*place, "kernel"), (*place, "compute"))
+            yield Finding((*place, "runtimeClass"), f"{one.runtime_class} in tier {one.tier}", hint, also)
+
+
+def _security_group(settings: Settings) -> Iterator[Finding]:
+    for place, one in on_nodes(settings):
+        if one.enforced_by == "security-group":
+            yield Finding((*place, "enforcedBy"), "security-group on nodes", also=((*place, "compute"),))
+
+
+def _verified_open(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        place = ("sandboxClasses", index)
+        if one.tier == "verified" and "user" in one.claimable_by.roles:
+            yield Finding((*place, "claimableBy"), "every user in tier verified", also=((*place, "tier"),))
+
+
+def _gpu(settings: Settings) -> Iterator[Finding]:
+    for place, one in on_nodes(settings):
+        if one.gpu and one.tier == "untrusted":
+            yield Finding((*place, "gpu"), f"{one.gpu} in tier untrusted", also=((*place, "tier"), (*place, "compute")))
+
+
+def _gpu_limit(settings: Settings) -> Iterator[Finding]:
+    limit = settings.capacity.gpu.limit
+    for place, one in on_nodes(settings):
+        if one.gpu > limit and one.tier != "untrusted":
+            also = (("capacity", "gpu"), (*place, "compute"), (*place, "tier"))
+            yield Finding((*place, "gpu"), f"{one.gpu} with capacity.gpu.limit {limit}", also=also)
+
+
+def _architecture(settings: Settings) -> Iterator[Finding]:
+    for place, one in on_nodes(settings):
+        nested = one.tier == "untrusted" and one.kernel == "kata"
+        if one.gpu:
+            key, families = "gpu.families", settings.capacity.gpu.families
+        elif nested:
+            key, families = "nestedFamilies", settings.capacity.nested_families
+        else:
+            key, families = "families", settings.capacity.families
+        found = {"arm64" if GRAVITON.fullmatch(family) else "amd64" for family in families}
+        if one.architecture not in {"any", *found}:
+            also = (("capacity",), (*place, "tier"), (*place, "kernel"), (*place, "gpu"), (*place, "compute"))
+            yield Finding((*place, "architecture"), f"{one.architecture}, and capacity.{key} has none", also=also)
+
+
+def _nested_family(settings: Settings) -> Iterator[Finding]:
+    for index, family in enumerate(settings.capacity.nested_families):
+        if not NESTED.fullmatch(family):
+            yield Finding(("capacity", "nestedFamilies", index), family)
+
+
+def _burst(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        place = ("sandboxClasses", index, "resources")
+        for key in ("cpu", "memory"):
+            request, most = getattr(one.resources, key), getattr(one.resources.burst, key)
+            if most is not None and most.value < request.value:
+                yield Finding((*place, "burst", key), f"{most} below {request}", also=((*place, key),))
+
+
+def _larger_than_limits(settings: Settings) -> Iterator[Finding]:
+    limits = settings.capacity.limits
+    for place, one in on_nodes(settings):
+        for key in ("cpu", "memory"):
+            request, limit = getattr(one.resources, key), getattr(limits, key)
+            if request.value > limit.value:
+                also = (("capacity", "limits", key), (*place, "compute"))
+                yield Finding((*place, "resources", key), f"{request} with capacity.limits.{key} {limit}", also=also)
+
+
+def _secret_in_env(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        for position, variable in enumerate(one.env):
+            if SECRET_NAME.search(variable.name) or SECRET_VALUE.search(variable.value):
+                # The value is left out: the message may end up in a log.
+                yield Finding(("sandboxClasses", index, "env", position), f"{variable.name}, which looks like a secret")
+
+
+def _identity_closed(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        place = ("sandboxClasses", index)
+        if one.identity.kind == "exchange" and "identity" not in {grant.word for grant in one.capabilities}:
+            also = ((*place, "capabilities"),)
+            yield Finding((*place, "identity", "kind"), "exchange without the capability identity", also=also)
+
+
+ROWS = (
+    Row(
+        "gvisor-pod-identity",
+        "the Pod Identity agent cannot be reached from under gVisor",
+        "identity irsa or exchange in tier standard",
+        "set identity.kind: irsa",
+        _pod_identity,
+    ),
+    Row(
+        "spot-nested-virtualization",
+        "EC2 does not launch Spot instances with nested virtualization",
+        "capacity: on-demand with kernel: kata",
+        "set capacity: on-demand",
+        _spot_nested,
+    ),
+    Row(
+        "nitro-needs-version",
+        "EKS has Nitro sandboxes since Kubernetes 1.36",
+        "kernel: nitro with cluster.version 1.36 or later",
+        'set cluster.version: "1.36", or kernel: kata',
+        _nitro_version,
+    ),
+    Row(
+        "kernel-without-untrusted",
+        "only untrusted sandboxes on nodes choose where their kernel comes from",
+        "kernel: nitro with tier: untrusted and compute: karpenter",
+        "drop kernel, or set tier: untrusted",
+        _kernel_unused,
+    ),
+    Row(
+        "runtime-class-against-tier",
+        "the tier promises a wall, and another runtime class would be another wall",
+        "the tier's own runtime class",
+        "leave it out",
+        _runtime_class,
+    ),
+    Row(
+        "security-group-on-nodes",
+        "on nodes the capabilities are compiled to one NetworkPolicy",
+        "network-policy on nodes",
+        "set enforcedBy: auto",
+        _security_group,
+    ),
+    Row(
+        "verified-open-to-all",
+        "verified sandboxes share the node's kernel and are for callers that were vetted",
+        "roles other than user, or token claims",
+        "set claimableBy: {roles: [operator]}, or roles: [] with tokens",
+        _verified_open,
+    ),
+    Row(
+        "gpu-untrusted",
+        "instances with nested virtualization have no graphics processors to hand on",
+        "gpu in tiers verified and standard",
+        "set tier: standard, or gpu: 0",
+        _gpu,
+    ),
+    Row(
+        "gpu-over-limit",
+        "no node with so many processors would be launched",
+        "at most capacity.gpu.limit",
+        "raise capacity.gpu.limit",
+        _gpu_limit,
+    ),
+    Row(
+        "architecture-without-family",
+        "none of the instance families has such processors, so no pod would ever be placed",
+        "an architecture that the families have",
+        "add a family, such as m8g for arm64 or m7i for amd64",
+        _architecture,
+    ),
+    Row(
+        "family-without-nested-virtualization",
+        "the family cannot run a kernel inside an instance",
+        "c8i, m8i, r8i, or metal",
+        "take one of them",
+        _nested_family,
+    ),
+    Row(
+        "burst-below-request",
+        "Kubernetes takes no limit below its request",
+        "a burst of at least the request",
+        "raise the burst, or leave it out",
+        _burst,
+    ),
+    Row(
+        "sandbox-over-limits",
+        "one sandbox is larger than all nodes of its pool may be together",
+        "at most capacity.limits",
+        "raise capacity.limits",
+        _larger_than_limits,
+    ),
+    Row(
+        "secret-in-env",
+        "everybody who may read the template reads its variables, and so does every sandbox of the class",
+        "variables that are no secrets",
+        "give secrets by reference and per owner, through identity: {kind: exchange}",
+        _secret_in_env,
+    ),
+    Row(
+        "exchange-without-capability",
+        "the exchange is reached over the network like everything else",
+        "identity.kind: exchange with the capability identity",
+        "add identity to capabilities",
+        _identity_closed,
+    ),
+)

@@ -1,0 +1,233 @@
+"""Refusals of addresses, zones, ways out and ways in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+from model import addresses
+from model.pools import most_sandboxes
+from model.refusals.row import Finding, Row
+from model.settings.capabilities import INTERNET
+from model.settings.network import PLATFORM_ENDPOINTS
+
+if TYPE_CHECKING:
+    from model.settings.classes import SandboxClass
+    from model.settings.whole import Settings
+
+# Controllers, add-ons and the service, a few of each.
+PLATFORM_PODS = 40
+
+SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+
+_CIDR, _ZONES, _SERVICE = ("network", "cidr"), ("network", "zones"), ("cluster", "serviceCidr")
+
+
+def _too_few_zones(settings: Settings) -> Iterator[Finding]:
+    network = settings.network
+    if network.existing is None:
+        try:
+            addresses.plan(str(network.cidr), network.zone_count)
+        except addresses.NoRoomError as refusal:
+            yield Finding(_CIDR, refusal.found, refusal.hint, (_ZONES,))
+
+
+def _too_few_pods(settings: Settings) -> Iterator[Finding]:
+    network = settings.network
+    if network.existing is not None or any(_too_few_zones(settings)):
+        return
+    asked = PLATFORM_PODS + settings.capacity.headroom.pods + len(settings.workspaces)
+    asked += sum(most_sandboxes(one) for one in settings.sandbox_classes)
+    try:
+        addresses.plan(str(network.cidr), network.zone_count).demand(asked, settings.capacity.pods_per_node)
+    except addresses.NoRoomError as refusal:
+        also = (_ZONES, ("capacity",), ("sandboxClasses",), ("workspaces",))
+        yield Finding(_CIDR, f"{refusal.found}, and {asked} are asked for", refusal.hint, also)
+
+
+def _services_overlap(settings: Settings) -> Iterator[Finding]:
+    service = settings.cluster.service_cidr
+    if settings.network.existing is None and service.overlaps(settings.network.cidr):
+        yield Finding(_SERVICE, f"{service} within the VPC's {settings.network.cidr}", also=(_CIDR,))
+
+
+def _service_range(settings: Settings) -> Iterator[Finding]:
+    service = settings.cluster.service_cidr
+    if not 12 <= service.prefixlen <= 24 or not any(service.subnet_of(private) for private in SERVICE_RANGES):
+        yield Finding(_SERVICE, str(service))
+
+
+def _peers_overlap(settings: Settings) -> Iterator[Finding]:
+    ours = (("the VPC", settings.network.cidr, _CIDR), ("the service range", settings.cluster.service_cidr, _SERVICE))
+    for index, peer in enumerate(settings.network.peers):
+        for name, ours_range, place in ours:
+            if peer.overlaps(ours_range):
+                yield Finding(("network", "peers", index), f"{peer} over {name} {ours_range}", also=(place,))
+
+
+def _foreign_zones(settings: Settings) -> Iterator[Finding]:
+    if isinstance(settings.network.zones, tuple):
+        for index, zone in enumerate(settings.network.zones):
+            if zone[:-1] != settings.region:
+                yield Finding(("network", "zones", index), f"{zone} in {settings.region}", also=(("region",),))
+
+
+def _zones_twice(settings: Settings) -> Iterator[Finding]:
+    if isinstance(settings.network.zones, tuple):
+        for index, zone in enumerate(settings.network.zones):
+            if zone in settings.network.zones[:index]:
+                yield Finding(("network", "zones", index), f"{zone} twice")
+
+
+def _reaches_internet(one: SandboxClass) -> str:
+    for grant in one.capabilities:
+        if grant.word in INTERNET:
+            return grant.word
+        if grant.cidr is not None and grant.cidr.is_global:
+            return str(grant.cidr)
+    return ""
+
+
+def _no_way_out(settings: Settings) -> Iterator[Finding]:
+    if settings.network.nat == "none" and settings.network.existing is None:
+        for index, one in enumerate(settings.sandbox_classes):
+            if reached := _reaches_internet(one):
+                place = ("sandboxClasses", index, "capabilities")
+                yield Finding(place, f"{reached} with nat none", also=(("network", "nat"),))
+
+
+def _endpoints_missing(settings: Settings) -> Iterator[Finding]:
+    network = settings.network
+    missing = [name for name in PLATFORM_ENDPOINTS if name not in network.endpoints]
+    if network.nat == "none" and network.existing is None and missing:
+        place = ("network", "endpoints")
+        yield Finding(
+            place, f"nat none without {', '.join(missing)}", f"add {', '.join(missing)}", (("network", "nat"),)
+        )
+
+
+def _open_to_the_world(settings: Settings) -> Iterator[Finding]:
+    if settings.production:
+        for index, public in enumerate(settings.cluster.public_access_cidrs):
+            if public.prefixlen == 0:
+                yield Finding(("cluster", "publicAccessCidrs", index), f"{public} in production")
+
+
+def _metadata_granted(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        for position, grant in enumerate(one.capabilities):
+            local = (IPv4Network("169.254.0.0/16"),)
+            if isinstance(grant.cidr, IPv4Network) and any(grant.cidr.overlaps(network) for network in local):
+                yield Finding(("sandboxClasses", index, "capabilities", position, "cidr"), str(grant.cidr))
+
+
+def _cluster_granted(settings: Settings) -> Iterator[Finding]:
+    ours = ((settings.network.cidr, _CIDR), (settings.cluster.service_cidr, _SERVICE))
+    for index, one in enumerate(settings.sandbox_classes):
+        for position, grant in enumerate(one.capabilities):
+            for network, place in ours:
+                # A range that holds the metadata address as well has its own message.
+                if isinstance(grant.cidr, IPv4Network) and grant.cidr.overlaps(network) and grant.cidr.prefixlen > 0:
+                    where = ("sandboxClasses", index, "capabilities", position, "cidr")
+                    yield Finding(where, f"{grant.cidr} over {network}", also=(place,))
+
+
+def _domain_without_proxy(settings: Settings) -> Iterator[Finding]:
+    if settings.network.egress_proxy is None:
+        for index, one in enumerate(settings.sandbox_classes):
+            for position, grant in enumerate(one.capabilities):
+                if grant.domain is not None:
+                    where = ("sandboxClasses", index, "capabilities", position, "domain")
+                    yield Finding(where, grant.domain, also=(("network", "egressProxy"),))
+
+
+ROWS = (
+    Row(
+        "range-too-small-for-zones",
+        "the range is divided for a fixed number of zones, so that one added later moves no subnet",
+        "a range with room for the zones",
+        "take a larger range or fewer zones",
+        _too_few_zones,
+    ),
+    Row(
+        "range-too-small-for-pods",
+        "every pod has an address of the VPC, in blocks of sixteen a node",
+        "a range with room for all pools, seats and headroom",
+        "take a larger range, more zones or smaller pools",
+        _too_few_pods,
+    ),
+    Row(
+        "service-range-overlaps-vpc",
+        "a service with an address of the VPC hides whatever has that address",
+        "a service range apart from the VPC",
+        "move one of the two, such as serviceCidr: 172.20.0.0/16",
+        _services_overlap,
+    ),
+    Row(
+        "service-range-not-taken",
+        "EKS takes service ranges within 10/8, 172.16/12 or 192.168/16 only, of /24 to /12",
+        "a private range of /24 to /12",
+        "take 172.20.0.0/16",
+        _service_range,
+    ),
+    Row(
+        "peer-overlaps",
+        "addresses that mean two things cannot be routed",
+        "ranges apart from the VPC and the service range",
+        "move the VPC while it is still empty: its range cannot be changed later",
+        _peers_overlap,
+    ),
+    Row(
+        "zone-of-another-region",
+        "a subnet lies in a zone of its own region",
+        "zones of aws:region",
+        "name zones of the region, or give their number",
+        _foreign_zones,
+    ),
+    Row(
+        "zone-twice", "two subnets of one zone survive nothing more than one", "each zone once", "drop it", _zones_twice
+    ),
+    Row(
+        "internet-without-nat",
+        "without NAT no packet of a sandbox reaches the internet, whatever its policy allows",
+        "capabilities inside the VPC",
+        "set network.nat to single, or drop the capability",
+        _no_way_out,
+    ),
+    Row(
+        "nat-none-without-endpoints",
+        "without NAT, nodes reach AWS by endpoints only and never join otherwise",
+        f"nat none with {', '.join(PLATFORM_ENDPOINTS)}",
+        "add the endpoints, or set network.nat to single",
+        _endpoints_missing,
+    ),
+    Row(
+        "public-endpoint-open",
+        "the API server of production would answer the whole internet",
+        "named ranges; none at all keeps it private",
+        "name the ranges of your offices, runners or VPN",
+        _open_to_the_world,
+    ),
+    Row(
+        "metadata-granted",
+        "link-local addresses hold the node's metadata and with it the node's credentials",
+        "ranges apart from 169.254.0.0/16",
+        "use the capability web for the internet; it leaves such ranges out",
+        _metadata_granted,
+    ),
+    Row(
+        "cluster-granted",
+        "a range of the VPC or of its services opens nodes, mount targets and the control plane to a sandbox",
+        "ranges outside the VPC and the service range",
+        "use the capability dns, or a grant of a class",
+        _cluster_granted,
+    ),
+    Row(
+        "domain-without-proxy",
+        "a network policy knows addresses and no names",
+        "domains with network.egressProxy",
+        "name a proxy, or grant ranges or the capability web",
+        _domain_without_proxy,
+    ),
+)

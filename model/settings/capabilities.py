@@ -1,0 +1,72 @@
+"""What a sandbox may reach: named grants, and grants of ranges, domains and other classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+
+from model.settings.mistakes import nearest, shown
+from model.settings.section import Port, Section
+from model.settings.values import AnyCidr, Label, wrong
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+Word = Literal["dns", "git", "identity", "packages", "web"]
+WORDS: dict[str, str] = {
+    "dns": "the cluster's resolver, and no other",
+    "git": "the hosts of public git forges, over https and ssh",
+    "identity": "the exchange of a sandbox's token for short-lived AWS credentials",
+    "packages": "the public package registries",
+    "web": "the internet on port 443, less private, link-local and the cluster's own ranges",
+}
+INTERNET = frozenset({"git", "packages", "web"})
+
+DOMAIN = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$"
+
+
+class Grant(Section):
+    """One thing a sandbox may reach: a word, or a mapping with exactly one of `cidr`, `domain` and `class`."""
+
+    word: Annotated[Word | None, Field(exclude=True, description="A named grant; written as the bare word.")] = None
+    cidr: Annotated[AnyCidr | None, Field(description="A range of addresses.")] = None
+    domain: Annotated[
+        str | None,
+        Field(
+            title="a domain such as pypi.org or *.example.com",
+            pattern=DOMAIN,
+            max_length=253,
+            description="A domain, or all below one; wants `network.egressProxy`.",
+        ),
+    ] = None
+    class_: Annotated[Label | None, Field(alias="class", description="The service of another class's sandboxes.")] = (
+        None
+    )
+    ports: Annotated[tuple[Port, ...], Field(max_length=32, description="Ports; all of them when empty.")] = ()
+    protocol: Annotated[Literal["tcp", "udp"], Field(description="Protocol of the ports.")] = "tcp"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: Any) -> Any:
+        allowed = f"{', '.join(WORDS)}, or a mapping with one of cidr, domain and class"
+        if isinstance(value, str):
+            if value not in get_args(Word):
+                raise wrong(allowed, nearest(value, WORDS))
+            return {"word": value}
+        if isinstance(value, dict):
+            kinds = [key for key in ("cidr", "domain", "class") if key in value]
+            if "word" in value:
+                raise wrong(allowed, "write a named grant as the bare word")
+            if len(kinds) != 1:
+                raise wrong(allowed, f"this one has {' and '.join(kinds) or 'none of them'}")
+            return value  # pyright: ignore[reportUnknownVariableType] - a mapping of anything
+        raise wrong(allowed, f"not {shown(value)}")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        made = handler.resolve_ref_schema(handler(schema))
+        made["properties"].pop("word", None)
+        made["oneOf"] = [{"required": [key]} for key in ("cidr", "domain", "class")]
+        return {"anyOf": [{"type": "string", "enum": list(WORDS)}, made], "title": "a capability"}

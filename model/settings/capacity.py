@@ -1,0 +1,90 @@
+"""Settings of the nodes that Karpenter launches."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import Field
+
+from model.quantities import Quantity
+from model.settings.section import Section
+from model.settings.values import Cpu, Duration, Memory
+
+Family = Annotated[
+    str, Field(title="an instance family such as m8g", pattern=r"^[a-z]{1,3}[0-9]{1,2}[a-z-]{0,8}$", max_length=16)
+]
+
+
+class Limits(Section):
+    """The most that all nodes of one pool may have together."""
+
+    cpu: Annotated[Cpu, Field(description="Cores.")] = Quantity.parse("100")
+    memory: Annotated[Memory, Field(description="Memory.")] = Quantity.parse("400Gi")
+
+
+class Headroom(Section):
+    """Room kept free for sandboxes that are not there yet, held by pods that give way."""
+
+    pods: Annotated[int, Field(ge=0, le=1000, description="How many pods hold room.")] = 0
+    cpu: Annotated[Cpu, Field(description="Cores a pod holds.")] = Quantity.parse("500m")
+    memory: Annotated[Memory, Field(description="Memory a pod holds.")] = Quantity.parse("1Gi")
+
+
+class System(Section):
+    """Nodes for what is neither a sandbox nor on Fargate; always on-demand."""
+
+    families: Annotated[tuple[Family, ...], Field(min_length=1, description="Instance families.")] = ("t4g", "m7g")
+    limits: Annotated[Limits, Field(description="The most they may have together.")] = Limits(
+        cpu=Quantity.parse("16"), memory=Quantity.parse("64Gi")
+    )
+
+
+class Gpu(Section):
+    """Nodes with graphics processors."""
+
+    families: Annotated[tuple[Family, ...], Field(min_length=1, description="Instance families.")] = ("g6", "g5")
+    limit: Annotated[int, Field(ge=0, le=1000, description="The most processors at once; 0 makes no such pool.")] = 0
+
+
+class Capacity(Section):
+    """The nodes that Karpenter launches: which, how many, and for how long."""
+
+    families: Annotated[
+        tuple[Family, ...], Field(min_length=1, description="Instance families, those preferred first.")
+    ] = ("m8g", "m7g", "c8g", "c7g", "m7i", "m7a")
+    nested_families: Annotated[
+        tuple[Family, ...],
+        Field(min_length=1, description="Families for sandboxes with a kernel of their own by nested virtualization."),
+    ] = ("c8i", "m8i", "r8i")
+    limits: Annotated[Limits, Field(description="The most the nodes of one pool may have together.")] = Limits()
+    headroom: Annotated[Headroom, Field(description="Room kept free.")] = Headroom()
+    system: Annotated[System, Field(description="Nodes of the platform itself.")] = System()
+    gpu: Annotated[Gpu, Field(description="Nodes with graphics processors.")] = Gpu()
+    pods_per_node: Annotated[
+        int, Field(ge=8, le=250, description="The most pods on a node; with it the VPC's room is reckoned.")
+    ] = 110
+    root_volume: Annotated[Memory, Field(description="Size of a node's root volume.")] = Quantity.parse("50Gi")
+    ami: Annotated[
+        str | None,
+        Field(
+            title="a release such as al2023@v20261103",
+            pattern=r"^al2023@v[0-9]{8}$",
+            description="The node image by its release; without one, the release that the components pin.",
+        ),
+    ] = None
+    consolidate_after: Annotated[Duration, Field(description="How long a node stands idle before it goes.")] = (
+        timedelta(minutes=5)
+    )
+    expire_after: Annotated[Duration, Field(description="The longest a node lives.")] = timedelta(days=14)
+    termination_grace: Annotated[
+        Duration, Field(description="How long a node that must go waits for claimed sandboxes.")
+    ] = timedelta(hours=4)
+    disruption_budget: Annotated[
+        str,
+        Field(
+            title='a share or a number such as "10%" or "2"',
+            pattern=r"^(100|[1-9]?[0-9])%$|^[0-9]{1,4}$",
+            description="How many nodes may be disrupted at once, as a share or a number.",
+        ),
+    ] = "10%"

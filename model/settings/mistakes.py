@@ -1,0 +1,92 @@
+"""What is wrong with a stack file, in words for the person who wrote it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+NAMESPACE = "agent-environment"
+LONGEST_SHOWN = 80
+
+Place = tuple[str | int, ...]
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake: where it stands in the stack file, what was found, what is allowed, and what to do."""
+
+    path: str
+    found: str
+    allowed: str
+    hint: str
+    place: Place = field(default=(), compare=False, repr=False)
+
+    def __str__(self) -> str:
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.path}: found {self.found}, allowed {self.allowed}{hint}"
+
+
+class Mistakes(Exception):
+    """All the mistakes of a stack file."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+def mistake_at(place: Place, found: str, allowed: str, hint: str = "") -> Mistake:
+    """A mistake at a place, with the path written as `pulumi config set --path` takes it."""
+    return Mistake(path_of(place), found, allowed, hint, place)
+
+
+def path_of(place: Place) -> str:
+    """`("network", "endpoints", 1)` as `agent-environment:network.endpoints[1]`."""
+    if not place:
+        return "config"
+    first, *rest = place
+    path = {"region": "aws:region", "environment": "stack name"}.get(str(first), f"{NAMESPACE}:{first}")
+    for token in rest:
+        if isinstance(token, int):
+            path += f"[{token}]"
+        elif _PLAIN_KEY.fullmatch(token):
+            path += f".{token}"
+        else:
+            path += f"[{shown(token)}]"
+    return path
+
+
+def shown(value: object) -> str:  # noqa: PLR0911 - a line a type
+    """A value as it may be printed: short, on one line, and never a secret."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value) if value.bit_length() < 256 else f"a number of {value.bit_length()} bits"
+    if isinstance(value, float | Decimal):
+        return str(value)
+    if isinstance(value, str):
+        return _short(value)
+    if isinstance(value, Mapping):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, list | tuple):
+        return "a list" if value else "an empty list"
+    return f"a {type(value).__name__}"
+
+
+def _short(text: str) -> str:
+    clipped = text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
+    return "'" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in clipped) + "'"
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """The valid word that was probably meant, as a hint; empty when none is near."""
+    by_lower = {known.lower().replace("-", "").replace("_", ""): known for known in words}
+    wanted = word[:LONGEST_SHOWN].lower().replace("-", "").replace("_", "")
+    near = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=0.6)
+    return f"did you mean '{by_lower[near[0]]}'?" if near else ""

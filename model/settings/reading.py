@@ -1,0 +1,136 @@
+"""Reads the configuration of a stack: the one way from a stack file to settings."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping
+from typing import cast
+
+from model.settings.mistakes import NAMESPACE, Mistake, Mistakes, Place, mistake_at, nearest, shown
+from model.settings.plain import Plain, Reader
+from model.settings.repair import Checked, check
+from model.settings.whole import Settings, is_production
+
+REGION_KEY = "aws:region"
+SECTIONS = tuple(
+    str(field.alias) for name, field in Settings.model_fields.items() if name not in {"environment", "region"}
+)
+
+
+def read(config: Mapping[str, object], environment: str, secrets: Collection[str] = ()) -> Settings:
+    """The settings of an environment, or `Mistakes` with all of them.
+
+    `config` is a stack's flat configuration, such as the engine hands to a program or a stack file has under `config`;
+    `secrets` are the keys whose values the engine decrypted, which must not appear in a message.
+    """
+    reader = Reader()
+    data = _gathered(config, frozenset(secrets), reader)
+    data["environment"] = reader.read(environment, ("environment",))
+    checked = check(_with_defaults(data, environment if isinstance(environment, str) else ""))  # pyright: ignore[reportUnnecessaryIsInstance]
+    mistakes = reader.mistakes + [
+        # What could not be read was left out, and is not missing as well.
+        mistake
+        for mistake in checked.mistakes
+        if all(mistake.place != earlier.place for earlier in reader.mistakes)
+    ]
+    mistakes += _refused(checked, [mistake.place for mistake in reader.mistakes])
+    if mistakes or checked.settings is None:
+        raise Mistakes(mistakes)
+    return checked.settings
+
+
+def _gathered(config: object, secrets: frozenset[str], reader: Reader) -> dict[str, Plain]:
+    data: dict[str, Plain] = {}
+    if not isinstance(config, Mapping):
+        reader.mistakes.append(mistake_at((), shown(config), "a mapping of configuration keys"))
+        return data
+    for key, value in cast("Mapping[object, object]", config).items():
+        if not isinstance(key, str):
+            reader.mistakes.append(mistake_at((), f"the key {shown(key)}", "keys such as agent-environment:network"))
+            continue
+        namespace, _, name = key.partition(":")
+        # `namespace:config:name` is the older way to write the same key, which the engine still takes.
+        name = name.removeprefix("config:")
+        if f"{namespace}:{name}" == REGION_KEY:
+            data["region"] = reader.read(_hidden(key, value, secrets), ("region",))
+        elif namespace == NAMESPACE and name in SECTIONS:
+            data[name] = reader.read(_hidden(key, value, secrets), (name,))
+        elif (mistake := _unknown(namespace, name)) is not None:
+            reader.mistakes.append(mistake)
+    # A key with nothing after it says nothing, like a key that is not there.
+    return {name: found for name, found in data.items() if found is not None}
+
+
+def _hidden(key: str, value: object, secrets: frozenset[str]) -> object:
+    """The value, or what a stack file has in place of a secret one."""
+    return {"secure": ""} if key in secrets else value
+
+
+def _unknown(namespace: str, name: str) -> Mistake | None:
+    """What is wrong with a key that is no section of ours; nothing where it is another namespace's."""
+    if not name:
+        known = namespace in SECTIONS or nearest(namespace, SECTIONS) or namespace == "region"
+        meant = nearest(namespace, SECTIONS).removeprefix("did you mean ").strip("'?") or namespace
+        hint = f"write {REGION_KEY if namespace == 'region' else f'{NAMESPACE}:{meant}'}" if known else ""
+        return Mistake(
+            namespace if namespace.isprintable() and namespace else shown(namespace),
+            "a key without a namespace",
+            f"{NAMESPACE}: and a section, or {REGION_KEY}",
+            hint,
+        )
+    if namespace == NAMESPACE:
+        hint = nearest(name, SECTIONS)
+        place: Place = (hint.split("'")[1],) if hint else (name,)
+        mistake = mistake_at((name,), f"the key {shown(name)}", ", ".join(SECTIONS), hint)
+        # The place is the one that was meant: nothing may be judged by its defaults.
+        return Mistake(mistake.path, mistake.found, mistake.allowed, mistake.hint, place)
+    if difflib.SequenceMatcher(None, namespace[:80], NAMESPACE).ratio() > 0.8:
+        return Mistake(
+            f"{namespace}:{name}", f"the namespace {shown(namespace)}", NAMESPACE, f"write {NAMESPACE}:{name}"
+        )
+    return None
+
+
+def _with_defaults(data: dict[str, Plain], environment: str) -> dict[str, Plain]:
+    """The data with those defaults that depend on other settings: what production protects, and Fargate's storage."""
+    made = dict(data)
+    production = is_production(environment)
+    protect = made.pop("protect", "auto")
+    switch: dict[Plain, bool] = {"auto": production, "true": True, "false": False}
+    made["protect"] = switch.get(protect, protect) if isinstance(protect, str) else protect
+    cluster = made.setdefault("cluster", {})
+    if isinstance(cluster, dict):
+        made["cluster"] = {"deletionProtection": production, **cluster}
+    classes = made.get("sandboxClasses")
+    if isinstance(classes, tuple):
+        made["sandboxClasses"] = tuple(_with_class_defaults(one) for one in classes)
+    return made
+
+
+def _with_class_defaults(one: Plain) -> Plain:
+    if not isinstance(one, dict) or one.get("compute") != "fargate":
+        return one
+    storage = one.get("storage", {})
+    return {**one, "storage": {"kind": "none", **storage}} if isinstance(storage, dict) else one
+
+
+def _refused(checked: Checked, unread: list[Place]) -> list[Mistake]:
+    """The refusals that do not rest on anything that was wrong itself."""
+    from model.refusals import judge
+
+    if checked.settings is None:
+        return []
+    tainted = [place for place in checked.tainted + unread if place]
+    made: list[Mistake] = []
+    for row, finding in judge(checked.settings):
+        rests_on = [checked.place(place) for place in (finding.place, *finding.also)]
+        if not any(_meet(place, other) for place in rests_on for other in tainted):
+            made.append(
+                mistake_at(rests_on[0], finding.found, row.allowed, f"{row.reason}; {finding.hint or row.way_out}")
+            )
+    return made
+
+
+def _meet(one: Place, other: Place) -> bool:
+    """Whether one place lies within the other; '*' stands for any item of a list."""
+    return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))

@@ -1,0 +1,25 @@
+"""Settings of fixed seats: workspaces that the stack itself declares."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from model.settings.classes import Mode
+from model.settings.section import Section
+from model.settings.values import Label, Memory, Money, OwnerId
+
+
+class Seat(Section):
+    """A workspace that is always there, with an access point of its own."""
+
+    name: Annotated[Label, Field(description="The seat's name; its uid, gid and path follow from it.")]
+    class_: Annotated[Label, Field(alias="class", description="Its sandbox class.")]
+    user: Annotated[OwnerId, Field(description="Whose it is: an opaque id, never an e-mail address.")]
+    mode: Annotated[Mode, Field(description="What it is for.")] = "user"
+    size: Annotated[Memory | None, Field(description="The volume's size; the class's when left out.")] = None
+    budget: Annotated[Money | None, Field(description="Dollars a month; the cap a user when left out.")] = None
+    destroy_data: Annotated[
+        bool, Field(description="Whether its data goes with it when it is removed from the stack.")
+    ] = False
