@@ -59,7 +59,7 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
 
     # Only what is out of date is compiled and printed, so only that can be counted against.
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-    packages = _go(program, compiler, ("list", "-deps", *program.flags(), "-f", stale, program.package), fetching)
+    packages = _go(program, compiler, ("list", "-deps", *program.flags(), "-f", stale, program.package), fetching, task)
     waiting = {line for line in packages if line}
     total, task_total = len(waiting), len(waiting) + 1
     task.reached(0, task_total)
@@ -71,7 +71,7 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
         task.doing(line if line.startswith("go: ") or line.count(" ") == 0 else "")
 
     target = folder / program.name
-    _go(program, compiler, ("build", "-v", *program.flags(), "-o", str(target), program.package), compiling)
+    _go(program, compiler, ("build", "-v", *program.flags(), "-o", str(target), program.package), compiling, task)
     task.reached(task_total, task_total)
     if not target.is_file():
         raise BuildFailed(f"go ended well but left no {program.name}; report this with the output of 'go env'")
@@ -82,7 +82,7 @@ def fetch(file: ModuleFile, compiler: Compiler, folder: Path, task: Task) -> Pat
     """Fetch the module and leave its file in the folder."""
     _require_room(file, compiler, folder)
     task.doing(f"module {file.module}")
-    answer = _go(file, compiler, ("mod", "download", "-json", file.module), task.doing)
+    answer = _go(file, compiler, ("mod", "download", "-json", file.module), task.doing, task)
     module = Path(json.loads("\n".join(answer))["Dir"])
     source, target = module / file.member, folder / file.name
     if not source.is_file():
@@ -114,13 +114,13 @@ def _require_room(row: Program | ModuleFile, compiler: Compiler, folder: Path) -
 
 
 def _go(
-    row: Program | ModuleFile, compiler: Compiler, arguments: Sequence[str], heard: Callable[[str], None]
+    row: Program | ModuleFile, compiler: Compiler, arguments: Sequence[str], heard: Callable[[str], None], task: Task
 ) -> list[str]:
     """Run go in the row's folder; what it prints is returned, and each line of its news is passed on."""
     news: deque[str] = deque(maxlen=_REMEMBERED_LINES)
     printed: list[str] = []
     process = subprocess.Popen(
-        [sys.executable, "-I", str(_LEASH), str(compiler.path), *arguments],
+        [sys.executable, "-IS", str(_LEASH), str(compiler.path), *arguments],
         cwd=catalogue.folder(row),
         env=compiler.environment(),
         stdin=subprocess.PIPE,
@@ -133,19 +133,27 @@ def _go(
         start_new_session=True,
     )
 
-    def read_news() -> None:
-        assert process.stderr is not None  # noqa: S101 - it is a pipe, as asked for above
-        for line in process.stderr:
+    def listen() -> None:
+        for line in process.stderr or ():
             news.append(line.rstrip())
             heard(line.rstrip())
 
-    reader = threading.Thread(target=read_news, daemon=True)
-    reader.start()
+    def collect() -> None:
+        printed.extend(line.rstrip("\n") for line in process.stdout or ())
+
+    readers = [threading.Thread(target=read, daemon=True) for read in (listen, collect)]
     try:
-        assert process.stdout is not None  # noqa: S101
-        printed.extend(line.rstrip("\n") for line in process.stdout)
-        code = process.wait()
-        reader.join()
+        for reader in readers:
+            reader.start()
+        while True:
+            try:
+                code = process.wait(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                # The linker works for half a minute without a word.
+                task.beat()
+        for reader in readers:
+            reader.join()
     finally:
         _let_go(process)
     if code != 0:

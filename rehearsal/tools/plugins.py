@@ -19,6 +19,7 @@ from rehearsal.tools import asking
 from rehearsal.tools.versions import Version, parse
 
 EXECUTOR = "pulumi-language-python-exec"
+_EXECUTOR_TOOL = "language-python-exec"
 _MARK = "# a stand-in of agentenv rehearse"
 _TRUE = {"1", "true", "t"}
 
@@ -141,9 +142,10 @@ def _script(module: str, python: Path, arguments: list[str]) -> str:
 
 
 def _executor() -> Path:
-    from rehearsal.tools import toolbox
+    from rehearsal.tools import catalogue, toolbox
 
-    return toolbox.Toolbox({tool.name: tool for tool in toolbox.survey()}).path("language-python-exec")
+    tool = toolbox.find(catalogue.recipe(_EXECUTOR_TOOL))
+    return toolbox.Toolbox({tool.name: tool} if tool.path else {}).path(tool.name)
 
 
 def _is_shim(path: Path) -> bool:

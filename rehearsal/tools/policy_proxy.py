@@ -121,5 +121,5 @@ class PolicyProxy(grpc.GenericRpcHandler):
         except PackNotStarted as reason:
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"the policy pack did not start: {reason}")
         except grpc.aio.AioRpcError as error:
-            await context.abort(error.code(), error.details() or "", error.trailing_metadata())
+            await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
         raise AssertionError("abort raises")

@@ -31,6 +31,10 @@ class Task(Protocol):
         """Tell how far it is."""
         ...
 
+    def beat(self) -> None:
+        """Tell that it is still under way, where there is nothing new to say."""
+        ...
+
 
 class Progress(Protocol):
     """Where news for the person who waits goes."""
@@ -61,6 +65,9 @@ class _SilentTask:
         pass
 
     def reached(self, done: float, total: float) -> None:
+        pass
+
+    def beat(self) -> None:
         pass
 
 
@@ -100,6 +107,9 @@ class _LineTask:
 
     def reached(self, done: float, total: float) -> None:
         self._share = f"{100 * done / total:.0f}%" if total else ""
+        self._say()
+
+    def beat(self) -> None:
         self._say()
 
     def _say(self) -> None:
@@ -154,6 +164,9 @@ class _BarTask:
 
     def reached(self, done: float, total: float) -> None:
         self._bars.update(self._task, completed=done, total=total or None)
+
+    def beat(self) -> None:
+        pass  # the bar's clock runs by itself
 
 
 def telling(stream: TextIO | None = None) -> Progress:

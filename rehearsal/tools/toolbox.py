@@ -48,7 +48,10 @@ class Toolbox:
 
 def survey() -> list[Tool]:
     """Every tool there is a recipe for, as it would be used now; nothing is built."""
-    return [find(row) for row in catalogue.RECIPES]
+    found: dict[str, Tool] = {}
+    for row in catalogue.RECIPES:
+        found[row.name] = find(row, _engine(found))
+    return list(found.values())
 
 
 def ensure(names: Sequence[str], progress: Progress) -> Toolbox:
@@ -56,17 +59,20 @@ def ensure(names: Sequence[str], progress: Progress) -> Toolbox:
     found: dict[str, Tool] = {}
     for name in names:
         row = catalogue.recipe(name)
-        tool = find(row)
+        tool = find(row, _engine(found))
         if tool.detail:
             progress.note(tool.detail)
         found[name] = tool if tool.path is not None else _make(row, progress)
     return Toolbox(found)
 
 
-def find(row: Recipe) -> Tool:
-    """The tool if it is on PATH or in the cache; `detail` says what was passed over, or what building would take."""
+def find(row: Recipe, pulumi: Path | None = None) -> Tool:
+    """The tool if it is on PATH or in the cache; `detail` says what was passed over.
+
+    `pulumi` is the engine that will run, as the official plugins beside it count.
+    """
     refused: list[str] = []
-    on_path = _on_path(row, refused) if isinstance(row, Program) else _beside_official(row)
+    on_path = _on_path(row, refused) if isinstance(row, Program) else _beside_official(row, pulumi)
     detail = "; ".join(refused)
     if on_path is not None:
         path, version = on_path
@@ -96,12 +102,17 @@ def _on_path(row: Program, refused: list[str]) -> tuple[Path, str] | None:
     return None
 
 
-def _beside_official(row: ModuleFile) -> tuple[Path, str] | None:
+def _engine(found: Mapping[str, Tool]) -> Path | None:
+    return found["pulumi"].path if "pulumi" in found else None
+
+
+def _beside_official(row: ModuleFile, pulumi: Path | None) -> tuple[Path, str] | None:
     """The file as the official plugin brings it; then that plugin uses it, and ours never will."""
-    official = plugins.locate(*row.beside)
+    official = plugins.locate(*row.beside, pulumi=pulumi)
     if official is None:
         return None
-    path = official.path.parent / f"pulumi-{row.name}"
+    # Installed programs are often links into the folder where their companions lie.
+    path = official.path.resolve().parent / f"pulumi-{row.name}"
     return (path, official.version) if path.is_file() else None
 
 

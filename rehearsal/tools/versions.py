@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 _VERSION = re.compile(
     r"(?<![\w.])(?:v|go)?(?P<major>\d+)\.(?P<minor>\d+)(?:\.(?P<patch>\d+))?"
-    r"(?:-(?P<pre>[0-9A-Za-z.-]+)|(?P<go>(?:alpha|beta|rc)\d+))?(?:\+[0-9A-Za-z.-]+)?"
+    r"(?:-(?P<pre>[0-9A-Za-z.-]+)|(?P<go>(?:alpha|beta|rc)\d+))?(?:\+[0-9A-Za-z.-]+)?",
+    re.ASCII,  # other scripts have digits too
 )
 
 
