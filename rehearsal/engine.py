@@ -185,8 +185,9 @@ def _outcome(verb: str, code: int, seconds: float, events: Sequence[Event], outp
     for event in events:
         if summary := event.get("summaryEvent"):
             changes.update(summary.get("resourceChanges") or {})
-        elif pre := event.get("resourcePreEvent"):
-            steps.append(pre["metadata"])
+        elif ended := event.get("resOutputsEvent") or event.get("resOpFailedEvent"):
+            # Not the event before the step: that of a refresh does not know yet what it will find
+            steps.append(ended["metadata"])
         elif (said := event.get("diagnosticEvent")) and said.get("severity") == "error":
             diagnostics.append(said["message"].strip())
     return Outcome(verb, code, seconds, dict(changes), steps, diagnostics, output)

@@ -116,15 +116,28 @@ class Stage:
 
 
 @contextmanager
-def stage(progress: Progress, *, under: Path | None = None) -> Iterator[Stage]:
-    """Open a stage, and clear it away at the end unless it was told to stay."""
+def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> Iterator[Stage]:
+    """Open a stage, and clear it away at the end unless it was told to stay.
+
+    Run folders go `under` a folder, the user cache's unless one is given; the cloud takes a free port unless told one.
+    """
     runs.sweep(under)
     toolbox = tools.ensure(["pulumi", "language-python-exec"], progress)
-    run = runs.create(under)
+    try:
+        run = runs.create(under)
+    except OSError as failure:
+        where = failure.filename or under or runs.cache()
+        raise StageError(
+            f"the run's folder cannot be written: {where}: {failure.strerror}; "
+            "free some room, or set AGENTENV_CACHE to a folder that can be written"
+        ) from failure
     keeper = warden.hire(run.id, run.folder)
     opened: Stage | None = None
     try:
-        opened = _open(run, toolbox.path("pulumi"))
+        try:
+            opened = _open(run, toolbox.path("pulumi"), port)
+        except OSError as failure:
+            raise StageError(f"the stage cannot be set up in {run.folder}: {failure.strerror or failure}") from failure
         yield opened
     finally:
         if opened is not None and opened.kept:
@@ -136,14 +149,14 @@ def stage(progress: Progress, *, under: Path | None = None) -> Iterator[Stage]:
             warden.dismiss(keeper, "done")
 
 
-def _open(run: runs.Run, pulumi: Path) -> Stage:
+def _open(run: runs.Run, pulumi: Path, port: int) -> Stage:
     shims = run.folder / "shims"
     for name in ("home", "state", "shims"):
         (run.folder / name).mkdir()
     _borrow_plugins(run.folder / "home")
     (run.folder / "passphrase").write_text(secrets.token_urlsafe(24), encoding="utf-8")
     plugins.shims(shims, Path(sys.executable))
-    address = _raise_cloud(run)
+    address = _raise_cloud(run, port)
     around = surroundings(run.id, run.folder, cloud=address, shims=shims)
     opened = Stage(run, pulumi, address, around, {})
     opened.before = opened.ask("census")
@@ -157,11 +170,11 @@ def _borrow_plugins(home: Path) -> None:
         (home / "plugins").symlink_to(installed.resolve(), target_is_directory=True)
 
 
-def _raise_cloud(run: runs.Run) -> str:
+def _raise_cloud(run: runs.Run, port: int) -> str:
     ready = run.folder / "cloud.json"
     log = run.logs / "cloud.log"
     server = processes.start(
-        [sys.executable, "-m", "rehearsal.cloud", "--port", "0", "--ready-file", str(ready)],
+        [sys.executable, "-m", "rehearsal.cloud", "--port", str(port), "--ready-file", str(ready)],
         environment={**os.environ, processes.MARK: run.id},
         log=log,
         folder=run.folder,

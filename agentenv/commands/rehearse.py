@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="stop after the second up, leave all running, say how to use it"
     )
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the simulated AWS's port (default: a free one)")
     parser.add_argument("--kept", action="store_true", help="list the rehearsals that were left running")
     parser.add_argument("--end", metavar="RUN", help="end a rehearsal that was left running, or 'all' of them")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object on the last line")
@@ -41,10 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
         return show_kept(runs.kept(), as_json=arguments.json)
     if arguments.end:
         return end(arguments.end, as_json=arguments.json)
-    return rehearse(arguments.stack, keep=arguments.keep, as_json=arguments.json)
+    return rehearse(arguments.stack, keep=arguments.keep, port=arguments.port, as_json=arguments.json)
 
 
-def rehearse(stack: str, *, keep: bool, as_json: bool) -> int:
+def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     """Play the whole course for one stack."""
     from agentenv.commands.rehearse_view import View
     from agentenv.project import root
@@ -57,7 +58,7 @@ def rehearse(stack: str, *, keep: bool, as_json: bool) -> int:
     view = View(to_terminal=sys.stderr.isatty())
     known_stack(project, stack)
     try:
-        with view, stage(view.tools) as opened:
+        with view, stage(view.tools, port=port) as opened:
             view.opened(stack, opened.cloud)
             engine = opened.project(project, stack, view.event)
             course = Course(opened, engine, view)

@@ -1,0 +1,17 @@
+"""One stage a worker: the tools are found or built once, and every test makes a project of its own on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal.stage import Stage, stage
+from rehearsal.tools.progress import telling
+
+
+@pytest.fixture(scope="session")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The engine's tools and the simulated cloud, shared by the tests of a worker."""
+    with stage(telling(), under=tmp_path_factory.mktemp("runs")) as one:
+        yield one
