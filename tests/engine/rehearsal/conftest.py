@@ -1,0 +1,78 @@
+"""The real engine with the stand-in language host, on a backend and a home of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rehearsal.tools import ensure, plugins, telling
+
+PLAIN_PATH = "/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A Pulumi CLI and where it runs."""
+
+    pulumi: Path
+    folder: Path
+    environment: dict[str, str]
+
+    def command(self, *arguments: str) -> list[str]:
+        """The command line."""
+        return [str(self.pulumi), *arguments, "--non-interactive"]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end, and return both streams in one."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def pulumi() -> Path:
+    """The CLI; built at the first use on a machine, which takes minutes."""
+    return ensure(["pulumi"], telling()).path("pulumi")
+
+
+@pytest.fixture(scope="session")
+def executor() -> Path:
+    """What the stand-in language host runs programs with."""
+    return ensure(["language-python-exec"], telling()).path("language-python-exec")
+
+
+@pytest.fixture
+def engine(tmp_path: Path, pulumi: Path, executor: Path) -> Engine:
+    """An engine that finds our language host only, even where the official one is installed."""
+    folders = {name: tmp_path / name for name in ("shims", "home", "state", "program")}
+    for folder in folders.values():
+        folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", PLAIN_PATH)
+        patch.setenv("PULUMI_HOME", str(folders["home"]))
+        plugins.shims(folders["shims"], Path(sys.executable), executor=executor)
+    # An official host beside the CLI would win over one on PATH, so the CLI stands alone here.
+    alone = tmp_path / "cli" / "pulumi"
+    alone.parent.mkdir()
+    os.link(pulumi, alone) if pulumi.stat().st_dev == tmp_path.stat().st_dev else alone.symlink_to(pulumi)
+    environment = {
+        "PATH": f"{folders['shims']}:{PLAIN_PATH}",
+        "HOME": str(folders["home"]),
+        "PULUMI_HOME": str(folders["home"]),
+        "PULUMI_BACKEND_URL": folders["state"].as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "correct horse",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    return Engine(alone, folders["program"], environment)
