@@ -31,6 +31,7 @@ class Refused(ServiceException):
     def __init__(self, code: str, message: str, status: int | None = None, **members: Any) -> None:
         super().__init__(code, message)
         self.status = status
+        self.ErrorCode = code  # EFS has the name among its members too
         self.__dict__.update(members)
 
 

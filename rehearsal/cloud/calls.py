@@ -125,6 +125,9 @@ def recognise(request: Request, scope: Scope, body: bytes) -> Call | Stranger | 
     rpc = RPC.match(request.path)
     named = ""
     models = candidates(scope.service)
+    if request.path.startswith("/v20180820/"):
+        # S3 Control signs as S3, whose objects could have any path; no bucket has a name that begins like this.
+        models = [model for model in models if model.service_name == "s3control"] or models
     for model in models:
         if rpc and "smithy-rpc-v2-cbor" in model.metadata.get("protocols", []):
             named = rpc["operation"]

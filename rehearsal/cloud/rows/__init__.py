@@ -9,12 +9,17 @@ from rehearsal.cloud.rows import (
     ec2_routes,
     ec2_security,
     ec2_vpc,
+    efs,
     eks_access,
     eks_addons,
     eks_clusters,
     eks_identity,
     eks_nodes,
     eks_tags,
+    iam,
+    kms,
+    logs,
+    s3,
 )
 
 if TYPE_CHECKING:
@@ -25,12 +30,17 @@ TABLES = (
     ec2_routes.ROWS,
     ec2_security.ROWS,
     ec2_endpoints.ROWS,
+    efs.ROWS,
     eks_clusters.ROWS,
     eks_nodes.ROWS,
     eks_addons.ROWS,
     eks_access.ROWS,
     eks_identity.ROWS,
     eks_tags.ROWS,
+    iam.ROWS,
+    kms.ROWS,
+    logs.ROWS,
+    s3.ROWS,
 )
 
 ROWS: dict[tuple[str, str], Row] = {(row.service, row.operation): row for table in TABLES for row in table}

@@ -1,0 +1,199 @@
+"""Policy documents: the grammar that IAM, KMS, EFS, SQS and S3 share, and what each asks for beyond it.
+
+AWS refuses a document that does not fit; moto checks some and lets most pass. Faults are found here and named; the
+rows turn the first one into their service's own refusal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+ELEMENTS = {
+    "Sid",
+    "Effect",
+    "Principal",
+    "NotPrincipal",
+    "Action",
+    "NotAction",
+    "Resource",
+    "NotResource",
+    "Condition",
+}
+ACTION = re.compile(r"\*|[a-zA-Z0-9-]+:[a-zA-Z0-9*?]+")
+SID = re.compile(r"[a-zA-Z0-9]*")
+PRINCIPALS = ("AWS", "Service", "Federated", "CanonicalUser")
+OPERATOR = re.compile(
+    r"(ForAllValues:|ForAnyValue:)?"
+    r"(String(Not)?(Equals|EqualsIgnoreCase|Like)|Numeric(Not)?Equals|Numeric(LessThan|GreaterThan)(Equals)?"
+    r"|Date(Not)?Equals|Date(LessThan|GreaterThan)(Equals)?|Bool|BinaryEquals|(Not)?IpAddress"
+    r"|Arn(Not)?(Equals|Like)|Null)(IfExists)?"
+)
+ROLE_OR_USER = re.compile(r"arn:aws[\w-]*:iam::(\d{12}):(role|user)/.+")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a kind of policy asks for beyond the grammar."""
+
+    principal: bool
+    resource: bool | None  # None: may be there or not
+    plain_sids: bool = False
+
+
+IDENTITY = Kind(principal=False, resource=True, plain_sids=True)
+TRUST = Kind(principal=True, resource=False)
+ON_RESOURCE = Kind(principal=True, resource=None)
+ON_KEY = Kind(principal=True, resource=True)
+
+
+class _Twice(ValueError):
+    """A key that an object has twice."""
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise _Twice(f"The element {name} appears twice.")
+    return dict(pairs)
+
+
+def listed(value: Any) -> list[Any]:
+    """One or many, as many."""
+    return value if isinstance(value, list) else [value]
+
+
+def read(text: str) -> tuple[dict[str, Any], list[str]]:
+    """The document, and what keeps it from being one."""
+    try:
+        document = json.loads(text, object_pairs_hook=_no_twins)
+    except _Twice as error:
+        return {}, [str(error)]
+    except ValueError as error:
+        return {}, [f"This policy contains invalid Json: {error}"]
+    return (document, []) if isinstance(document, dict) else ({}, ["The policy is not an object."])
+
+
+def statements(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The statements of a document that was found to be one."""
+    return [one for one in listed(document.get("Statement", [])) if isinstance(one, dict)]
+
+
+def faults(text: str, kind: Kind) -> list[str]:
+    """Everything that AWS would not take; the first is what it would say."""
+    document, broken = read(text)
+    return broken or list(_document(document, kind))
+
+
+def _document(document: dict[str, Any], kind: Kind) -> Iterator[str]:
+    for name in document:
+        if name not in {"Version", "Id", "Statement"}:
+            yield f"The policy has an element that is not known: {name}."
+    if document.get("Version", "2008-10-17") not in {"2012-10-17", "2008-10-17"}:
+        yield f"The policy must contain a valid version string, not {document['Version']!r}."
+    said = document.get("Statement")
+    if not said:
+        yield "Missing required field Statement."
+        return
+    seen: set[str] = set()
+    for one in listed(said):
+        if not isinstance(one, dict):
+            yield "A statement is not an object."
+            continue
+        yield from _statement(one, kind)
+        sid = one.get("Sid")
+        if sid is not None:
+            if not isinstance(sid, str) or (kind.plain_sids and not SID.fullmatch(sid)):
+                yield f"Statement IDs (SID) must be alpha-numeric: {sid!r}."
+            elif sid and sid in seen:
+                yield f"Statement IDs (SID) in a single policy must be unique: {sid}."
+            else:
+                seen.add(sid)
+
+
+def _statement(one: dict[str, Any], kind: Kind) -> Iterator[str]:
+    for name in one:
+        if name not in ELEMENTS:
+            yield f"A statement has an element that is not known: {name}."
+    if one.get("Effect") not in {"Allow", "Deny"}:
+        yield f"Effect must be Allow or Deny, not {one.get('Effect')!r}."
+    if ("Action" in one) == ("NotAction" in one):
+        yield "A statement has either Action or NotAction, and not both."
+    for action in listed(one.get("Action", one.get("NotAction", []))):
+        if not isinstance(action, str) or not ACTION.fullmatch(action):
+            yield f"Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc.: {action!r}."
+    has_principal = "Principal" in one or "NotPrincipal" in one
+    has_resource = "Resource" in one or "NotResource" in one
+    if has_principal and not kind.principal:
+        yield "Policy document should not specify a principal."
+    if kind.principal and not has_principal:
+        yield "Missing required field Principal."
+    if has_resource and kind.resource is False:
+        yield "Has prohibited field Resource."
+    if kind.resource and not has_resource:
+        yield "Policy statement must contain resources."
+    yield from _resources(one)
+    yield from _principal(one.get("Principal", one.get("NotPrincipal")), present=has_principal)
+    yield from _condition(one.get("Condition", {}))
+
+
+def _resources(one: dict[str, Any]) -> Iterator[str]:
+    for resource in listed(one.get("Resource", one.get("NotResource", []))):
+        if not isinstance(resource, str) or not (resource == "*" or resource.startswith(("arn:", "*"))):
+            yield f'Resource {resource} must be in ARN format or "*".'
+
+
+def _principal(principal: Any, *, present: bool) -> Iterator[str]:
+    if not present or principal == "*":
+        return
+    if not isinstance(principal, dict) or not principal:
+        yield f"Invalid principal in policy: {principal!r}."
+        return
+    for kind, values in principal.items():
+        if kind not in PRINCIPALS:
+            yield f"Invalid principal in policy: {kind!r} is none of {', '.join(PRINCIPALS)}."
+        for value in listed(values):
+            if not isinstance(value, str) or not value:
+                yield f"Invalid principal in policy: {value!r}."
+            elif kind == "AWS" and not re.fullmatch(r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::.+|A[A-Z0-9]{15,}", value):
+                yield f'Invalid principal in policy: "AWS":"{value}".'
+            elif kind == "Service" and not re.fullmatch(r"[a-z0-9.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)", value):
+                yield f'Invalid principal in policy: "SERVICE":"{value}".'
+
+
+def _condition(condition: Any) -> Iterator[str]:
+    if not isinstance(condition, dict):
+        yield "A condition is not an object."
+        return
+    for operator, tests in condition.items():
+        if not OPERATOR.fullmatch(operator):
+            yield f"Invalid Condition type : {operator}."
+        if not isinstance(tests, dict) or not tests:
+            yield f"The condition {operator} tests nothing."
+            continue
+        for key, values in tests.items():
+            for value in listed(values):
+                if not isinstance(value, str | bool | int | float):
+                    yield f"The condition {operator} {key} is compared with {value!r}."
+
+
+def missing_principals(text: str, account: str, exists: Callable[[str], bool]) -> list[str]:
+    """Roles and users of this account that a policy names and that are not there; AWS would not take their names."""
+    document, _ = read(text)
+    found: list[str] = []
+    for one in statements(document):
+        principal = one.get("Principal")
+        for value in listed(principal.get("AWS", [])) if isinstance(principal, dict) else []:
+            named = ROLE_OR_USER.fullmatch(value)
+            if named and named[1] == account and not exists(value):
+                found.append(value)
+    return found
+
+
+def compact_length(text: str) -> int:
+    """How long a policy counts: IAM leaves out white space."""
+    return len(re.sub(r"\s", "", text))

@@ -1,0 +1,63 @@
+"""S3: tags that come with a new bucket, names that S3 takes, policies that are ones."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+from rehearsal.cloud import policy_text
+from rehearsal.cloud.answers import Answer, Refused
+from rehearsal.cloud.desk import Row
+from rehearsal.cloud.rows.eks_found import principal_exists
+
+if TYPE_CHECKING:
+    from rehearsal.cloud.desk import Desk
+
+NAME = re.compile(r"(?!xn--|sthree-|amzn-s3-demo-)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?<!-s3alias)(?<!--ol-s3)(?<!\.mrap)")
+POLICY_LENGTH = 20 * 1024
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def create(desk: Desk) -> Answer:
+    """A bucket with the tags that the call brought, which moto leaves out."""
+    name = desk.asked["Bucket"]
+    if not NAME.fullmatch(name) or ".." in name or _is_address(name):
+        raise Refused("InvalidBucketName", f"The specified bucket is not valid: {name}", 400)
+    answer = desk.forward()
+    tags = desk.asked.get("CreateBucketConfiguration", {}).get("Tags", [])
+    if answer.ok and tags:
+        desk.backend("s3").put_bucket_tagging(name, {tag["Key"]: tag["Value"] for tag in tags})
+    return answer
+
+
+def put_policy(desk: Desk) -> Answer:
+    """A policy that S3 can read, about this bucket, naming principals that are there."""
+    text, bucket = desk.asked["Policy"], desk.asked["Bucket"]
+    found = policy_text.faults(text, policy_text.ON_KEY)
+    if found:
+        raise Refused("MalformedPolicy", found[0], 400)
+    if policy_text.missing_principals(text, desk.account, lambda arn: principal_exists(desk, arn)):
+        raise Refused("MalformedPolicy", "Invalid principal in policy", 400)
+    document, _ = policy_text.read(text)
+    about = re.compile(rf"arn:aws[\w-]*:s3:::{re.escape(bucket)}(/.*)?|\*|arn:aws[\w-]*:s3:::\*")
+    for one in policy_text.statements(document):
+        for resource in policy_text.listed(one.get("Resource", one.get("NotResource"))):
+            if not about.fullmatch(resource):
+                raise Refused("MalformedPolicy", "Policy has invalid resource", 400)
+    if len(text.encode()) > POLICY_LENGTH:
+        raise Refused("PolicyTooLarge", f"The policy is over {POLICY_LENGTH} bytes.", 400)
+    return desk.forward()
+
+
+ROWS = (
+    Row("s3", "CreateBucket", create),
+    Row("s3", "PutBucketPolicy", put_policy),
+)
