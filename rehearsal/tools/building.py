@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,12 +44,17 @@ _NETWORK = re.compile(
     r"|\b(?:403|404|410|429|50\d) ",
     re.IGNORECASE,
 )
+_OTHER_MEMBERS = re.compile(r'\s*"(?!Error)\w+":')  # of the JSON in which `go mod download` complains
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Path:
     """Fetch the modules, compile, and leave the program in the folder."""
     _require_room(program, compiler, folder)
+    # A compiler that is killed leaves its scratch behind; here it is swept with the rest.
+    scratch = folder / "scratch"
+    with cache.writing(scratch):
+        scratch.mkdir()
     fetched = 0
 
     def fetching(line: str) -> None:
@@ -59,7 +65,8 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
 
     # Only what is out of date is compiled and printed, so only that can be counted against.
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
-    packages = _go(program, compiler, ("list", "-deps", *program.flags(), "-f", stale, program.package), fetching, task)
+    go = _Go(program, compiler, task, scratch)
+    packages = go.run(("list", "-deps", *program.flags(), "-f", stale, program.package), fetching)
     waiting = {line for line in packages if line}
     total, task_total = len(waiting), len(waiting) + 1
     task.reached(0, task_total)
@@ -71,8 +78,9 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
         task.doing(line if line.startswith("go: ") or line.count(" ") == 0 else "")
 
     target = folder / program.name
-    _go(program, compiler, ("build", "-v", *program.flags(), "-o", str(target), program.package), compiling, task)
+    go.run(("build", "-v", *program.flags(), "-o", str(target), program.package), compiling)
     task.reached(task_total, task_total)
+    shutil.rmtree(scratch, ignore_errors=True)
     if not target.is_file():
         raise BuildFailed(f"go ended well but left no {program.name}; report this with the output of 'go env'")
     return target
@@ -82,7 +90,7 @@ def fetch(file: ModuleFile, compiler: Compiler, folder: Path, task: Task) -> Pat
     """Fetch the module and leave its file in the folder."""
     _require_room(file, compiler, folder)
     task.doing(f"module {file.module}")
-    answer = _go(file, compiler, ("mod", "download", "-json", file.module), task.doing, task)
+    answer = _Go(file, compiler, task, folder).run(("mod", "download", "-json", file.module), task.doing)
     module = Path(json.loads("\n".join(answer))["Dir"])
     source, target = module / file.member, folder / file.name
     if not source.is_file():
@@ -113,52 +121,59 @@ def _require_room(row: Program | ModuleFile, compiler: Compiler, folder: Path) -
     cache.require_room(needed)
 
 
-def _go(
-    row: Program | ModuleFile, compiler: Compiler, arguments: Sequence[str], heard: Callable[[str], None], task: Task
-) -> list[str]:
-    """Run go in the row's folder; what it prints is returned, and each line of its news is passed on."""
-    news: deque[str] = deque(maxlen=_REMEMBERED_LINES)
-    printed: list[str] = []
-    process = subprocess.Popen(
-        [sys.executable, "-IS", str(_LEASH), str(compiler.path), *arguments],
-        cwd=catalogue.folder(row),
-        env=compiler.environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        # Ctrl-C reaches us alone, and letting go of the leash is what ends go: a compiler that is told to stop twice
-        # by different means leaves half a line of complaint behind.
-        start_new_session=True,
-    )
+@dataclass(frozen=True)
+class _Go:
+    """Go, run in a row's folder and with a scratch folder of ours."""
 
-    def listen() -> None:
-        for line in process.stderr or ():
-            news.append(line.rstrip())
-            heard(line.rstrip())
+    row: Program | ModuleFile
+    compiler: Compiler
+    task: Task
+    scratch: Path
 
-    def collect() -> None:
-        printed.extend(line.rstrip("\n") for line in process.stdout or ())
+    def run(self, arguments: Sequence[str], heard: Callable[[str], None]) -> list[str]:
+        """Run it to its end; what it prints is returned, and each line of its news is passed on."""
+        news: deque[str] = deque(maxlen=_REMEMBERED_LINES)
+        printed: list[str] = []
+        process = subprocess.Popen(
+            [sys.executable, "-IS", str(_LEASH), str(self.compiler.path), *arguments],
+            cwd=catalogue.folder(self.row),
+            env={**self.compiler.environment(), "GOTMPDIR": str(self.scratch)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            # Ctrl-C reaches us alone, and letting go of the leash is what ends go: a compiler that is told to stop
+            # twice by different means leaves half a line of complaint behind.
+            start_new_session=True,
+        )
 
-    readers = [threading.Thread(target=read, daemon=True) for read in (listen, collect)]
-    try:
-        for reader in readers:
-            reader.start()
-        while True:
-            try:
-                code = process.wait(timeout=1)
-                break
-            except subprocess.TimeoutExpired:
-                # The linker works for half a minute without a word.
-                task.beat()
-        for reader in readers:
-            reader.join()
-    finally:
-        _let_go(process)
-    if code != 0:
-        raise failure(row.name, code, [*news, *printed[-_SHOWN_LINES:]])
-    return printed
+        def listen() -> None:
+            for line in process.stderr or ():
+                news.append(line.rstrip())
+                heard(line.rstrip())
+
+        def collect() -> None:
+            printed.extend(line.rstrip("\n") for line in process.stdout or ())
+
+        readers = [threading.Thread(target=read, daemon=True) for read in (listen, collect)]
+        try:
+            for reader in readers:
+                reader.start()
+            while True:
+                try:
+                    code = process.wait(timeout=1)
+                    break
+                except subprocess.TimeoutExpired:
+                    # The linker works for half a minute without a word.
+                    self.task.beat()
+            for reader in readers:
+                reader.join()
+        finally:
+            _let_go(process)
+        if code != 0:
+            raise failure(self.row.name, code, [*news, *printed[-_SHOWN_LINES:]])
+        return printed
 
 
 def _let_go(process: subprocess.Popen[str]) -> None:
@@ -206,7 +221,7 @@ def _words(lines: Sequence[str]) -> str:
     """The last lines that mean something, without the credentials that a proxy's address may hold."""
     telling = [line for line in lines if line and not line.startswith(("go: downloading ", "# "))]
     # Names of packages alone are the progress of `go build -v`.
-    telling = [line for line in telling if " " in line.strip()][-_SHOWN_LINES:]
+    telling = [line for line in telling if " " in line.strip() and not _OTHER_MEMBERS.match(line)]
     if not telling:
         return ""
-    return ". Go said:\n" + "\n".join("  " + _CREDENTIALS.sub("…@", line) for line in telling)
+    return ". Go said:\n" + "\n".join("  " + _CREDENTIALS.sub("…@", line) for line in telling[-_SHOWN_LINES:])

@@ -28,7 +28,7 @@ class Program:
     stamp: str = ""  # the linker variable that holds the version, where the program wants to be told
     ask: tuple[str, ...] = ("version",)  # the arguments that make it print its version
     minutes: float = 1  # on two cores, modules included
-    room_mb: int = 200  # for the program itself
+    room_mb: int = 400  # for the program itself and what the linker needs
     go_room_mb: int = 500  # for Go's own caches of modules and objects
 
     def flags(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ RECIPES: tuple[Recipe, ...] = (
         package="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
         stamp="github.com/pulumi/pulumi/sdk/v3/go/common/version.Version",
         minutes=5,
-        room_mb=250,
+        room_mb=600,
         go_room_mb=3200,
     ),
     ModuleFile(

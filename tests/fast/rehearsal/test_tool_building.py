@@ -71,6 +71,8 @@ def test_builds_once_and_then_needs_neither_go_nor_network(bench: Bench, monkeyp
     first = ensure(["pulumi", "language-python-exec"], Silent())
     assert (bench.calls("build"), bench.calls("mod")) == (1, 1)
     assert os.access(first.path("language-python-exec"), os.X_OK)
+    kept = first.path("pulumi").parent
+    assert sorted(path.name for path in kept.iterdir()) == ["manifest.json", "pulumi"]
     monkeypatch.setenv("PATH", "/nowhere")
     again = ensure(["pulumi", "language-python-exec"], Silent())
     assert again.path("pulumi") == first.path("pulumi")
