@@ -36,7 +36,8 @@ def resolved(node: Schema) -> Schema:
         return resolved(schema()["$defs"][reference.rsplit("/", 1)[1]])
     choices = [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]
     if len(choices) == 1 and "anyOf" in node:
-        return resolved(choices[0])
+        # What may be left out has its title beside the choice.
+        return {**resolved(choices[0]), **({"title": node["title"]} if "title" in node else {})}
     return node
 
 
@@ -99,7 +100,7 @@ def describe(node: Schema) -> str:  # noqa: PLR0911 - a line a kind of schema
         return " or ".join(describe(choice) for choice in node["anyOf"])
     match node.get("type"):
         case "array":
-            return f"a list{_bounds(node, 'minItems', 'maxItems')} of {describe(node['items'])}"
+            return f"a list{_bounds(node, 'minItems', 'maxItems')}, each {describe(node['items'])}"
         case "integer":
             return f"a whole number{_bounds(node, 'minimum', 'maximum')}"
         case "boolean":

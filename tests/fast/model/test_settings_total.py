@@ -131,10 +131,12 @@ def test_nearly_valid_mappings_are_settings_or_mistakes(config: dict[str, Any], 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 def test_json_text_is_read_like_what_it_stands_for(config: dict[str, Any]) -> None:
     try:
-        as_text = {key: value if key == "aws:region" else json.dumps(value) for key, value in config.items()}
+        # The engine hands objects and lists over as JSON text, and everything else as it is.
+        as_text = {key: json.dumps(value) if isinstance(value, dict | list) else value for key, value in config.items()}
+        as_read = {key: json.loads(text) if text is not config[key] else text for key, text in as_text.items()}
     except (TypeError, ValueError):
         return
-    plain, text = answers(json.loads(json.dumps(config))), answers(as_text)
+    plain, text = answers(as_read), answers(as_text)
     assert type(plain) is type(text)
     assert str(plain) == str(text)
 

@@ -1,0 +1,78 @@
+"""Writes the generated files anew, or with --check says which of them are not as they would be written.
+
+A row a file: where it stands, and the pure function that returns its text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentenv.project import root
+from model.reference import settings_page, stack_schema_text
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A file, and what it has to hold."""
+
+    path: str
+    text: Callable[[], str]
+
+
+FILES = (
+    Generated("docs/reference/stack.schema.json", stack_schema_text),
+    Generated("docs/reference/settings.md", settings_page),
+)
+
+
+def write(folder: Path) -> list[str]:
+    """Write what has changed, and tell which files that were."""
+    changed = drifted(folder)
+    for file in FILES:
+        if file.path in changed:
+            path = folder / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file.text(), encoding="utf-8", newline="\n")
+    return changed
+
+
+def drifted(folder: Path) -> list[str]:
+    """The files that are missing or hold something else."""
+    return [file.path for file in FILES if _present(folder / file.path) != file.text()]
+
+
+def difference(folder: Path, path: str) -> str:
+    """The first lines in which a file differs from what it has to hold."""
+    file = next(file for file in FILES if file.path == path)
+    present = _present(folder / path).splitlines()
+    lines = difflib.unified_diff(present, file.text().splitlines(), "is", "should be", lineterm="", n=0)
+    return "\n".join(line[:160] for line, _ in zip(lines, range(12), strict=False))
+
+
+def _present(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write, or check and tell by the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m agentenv.generate", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a file is not up to date")
+    check = parser.parse_args(arguments).check
+    folder = root()
+    if not check:
+        for path in write(folder):
+            sys.stdout.write(f"wrote {path}\n")
+        return 0
+    found = drifted(folder)
+    for path in found:
+        sys.stdout.write(f"{path} is not up to date; run python -m agentenv.generate\n{difference(folder, path)}\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
