@@ -61,7 +61,7 @@ class Checker:
         if value is UNKNOWN or value is None:
             return value
         special = self.row.kinds.get(dotted)
-        if special is not None and not isinstance(value, list):
+        if special is not None and (special.whole or not isinstance(value, list)):
             wrong = special.wrong(value)
             if wrong:
                 self._wrong(path, wrong, value)

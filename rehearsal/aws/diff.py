@@ -31,6 +31,8 @@ def same(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bo
     if has_unknown(left) or has_unknown(right):
         return False
     special = row.kinds.get(dotted)
+    if special is not None and special.whole:
+        return special.same(left or [], right or [])
     if isinstance(kind, list) and kind[0] == "array" and not (special and isinstance(left, str)):
         return _same_list(row, kind, left or [], right or [], dotted, partial=partial)
     if kinds.empty(left) and kinds.empty(right):
@@ -71,11 +73,12 @@ def _same_list(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, parti
 def changes(row: Row, shape: shapes.Shape, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """The changes from the old inputs to the new ones."""
     out: list[Change] = []
+    moved = row.replaces_when(old, new) if row.replaces_when else set[str]()
     for name, fact in shape.inputs.items():
         before, after = old.get(name), new.get(name)
         if after is None and (before is None or shape.computed(name)):
             continue
-        replaces = fact.replaces or name in row.replaces or (name == "region" and row.regional)
+        replaces = fact.replaces or name in row.replaces or name in moved or (name == "region" and row.regional)
         out.extend(_walk(row, fact.type, before, after, (name,), name, replaces=replaces))
     return out
 

@@ -32,6 +32,7 @@ class Kind:
     wrong: Callable[[Any], str | None] = lambda _: None
     same: Callable[[Any, Any], bool] = plain_same
     turn: Callable[[Any], Any] = plain_turn  # to the form that is kept, at check
+    whole: bool = False  # for a list: it is judged as one, not item by item
 
 
 def _cidr_wrong(value: Any, version: int, shortest: int, longest: int) -> str | None:

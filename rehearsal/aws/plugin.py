@@ -7,6 +7,7 @@ something half made, adds a traceback to every error, and takes no word from the
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
 import os
 import signal
 import sys
@@ -26,7 +27,8 @@ from rehearsal.aws import settings, shapes, wire, work
 from rehearsal.aws.calls import CloudError
 from rehearsal.aws.wire import Path, spell
 
-VERSION: Final = "7.39.0"  # the official version whose schema the rows follow
+SDK: Final = "pulumi-aws"
+SCHEMA_VERSION: Final = "7.39.0"  # the official version whose schema the rows follow
 LARGEST: Final = 400 * 1024 * 1024
 THREADS: Final = 64
 GRACE: Final = 15.0  # seconds an operation under way gets when we are asked to leave
@@ -99,7 +101,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
-        return plugin_pb2.PluginInfo(version=VERSION)
+        return plugin_pb2.PluginInfo(version=_version())
 
     def Attach(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         return empty_pb2.Empty()
@@ -310,6 +312,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             kind = type(error).__name__
             text = without_secrets(str(error), values, secrets)
             context.abort(grpc.StatusCode.INTERNAL, f"{where}: a fault in the stand-in provider: {kind}: {text}")
+
+
+def _version() -> str:
+    """The SDK's version where one is installed: the engine warns of a plugin that is older than the SDK asks for."""
+    try:
+        return importlib.metadata.version(SDK)
+    except importlib.metadata.PackageNotFoundError:
+        return SCHEMA_VERSION
 
 
 def _of(request: Any) -> tuple[str, str]:

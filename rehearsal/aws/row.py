@@ -138,9 +138,11 @@ class Row:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     ordered: frozenset[str] = frozenset()  # lists whose order matters
     unread: frozenset[str] = frozenset()  # inputs the service never tells: they stay as they were written
+    twins: frozenset[str] = frozenset()  # inputs that say what another one says: left out of what an import finds
     refused: Mapping[str, str] = field(default_factory=dict)  # inputs this stand-in cannot carry out, and why
     rules: tuple[Callable[[Mapping[str, Any]], list[Problem]], ...] = ()
     replaces: frozenset[str] = frozenset()  # beyond the schema: plan modifiers the schema does not tell
+    replaces_when: Callable[[Mapping[str, Any], Mapping[str, Any]], set[str]] | None = None  # old and new inputs
     moves: frozenset[str] = frozenset()  # outputs an update may change
     first_delete: bool = False  # the old one has to go before the new one can come
     parse: Callable[[str], tuple[str, Mapping[str, Any]]] | None = None  # an import's id: our id, and what it tells

@@ -7,6 +7,7 @@ row; what neither finds is an error that names the property, so that nothing is 
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +123,8 @@ def _pairs(value: Any) -> dict[str, Any]:
 def _scalar(value: Any, kind: str) -> Any:
     if isinstance(value, datetime.datetime):
         return timestamp(value)
+    if kind == "s" and isinstance(value, Mapping | list):
+        return json.dumps(value, separators=(",", ":"))
     if kind == "s" and not isinstance(value, str):
         return ("true" if value else "false") if isinstance(value, bool) else str(value)
     if kind == "b" and isinstance(value, str):

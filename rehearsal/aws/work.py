@@ -156,6 +156,8 @@ def inputs_of(s: Situation, told: Mapping[str, Any], *, importing: bool) -> dict
     out: dict[str, Any] = {k: v for k, v in s.old.items() if k.startswith("__")}
     for name, fact in s.shape.inputs.items():
         before, now = s.old.get(name), told.get(name)
+        if before is None and (name in s.row.refused or name in s.row.twins):
+            continue
         if name in s.row.unread or (name not in s.shape.outputs and before is not None):
             kept = before if before is not None else s.row.defaults.get(name) if importing else None
             if kept is not None:
@@ -226,7 +228,7 @@ def create(s: Situation) -> dict[str, Any]:
         answer = s.insist(lambda: s.call(work.operation, service=work.service, **sent), row.early)
     else:
         answer = s.insist(lambda: work.run(s), row.early)
-    s.id = row.id(s, answer) if callable(row.id) else str(s.fill(row.id) if row.id[0] == "$" else pick(row.id, answer))
+    s.id = row.id(s, answer) if callable(row.id) else _identified(s, row.id, answer)
     try:
         for one in row.sets:
             if _wanted(s, one):
@@ -238,6 +240,13 @@ def create(s: Situation) -> dict[str, Any]:
         return outputs(s, settled(s))
     except CloudError as error:
         raise Partial(s.id, _what_is(s), str(error)) from None
+
+
+def _identified(s: Situation, told: str, answer: Mapping[str, Any]) -> str:
+    found = s.fill(told) if told.startswith("$") else pick(told, answer)
+    if not found:
+        raise CloudError(s.row.service, "create", "NoId", f"the answer has no {told}: {dict(answer)}")
+    return str(found)
 
 
 def _wanted(s: Situation, one: Call | Do) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rehearsal.aws.row import Row
-from rehearsal.aws.rows import network
+from rehearsal.aws.rows import doors, firewall, identity, keys, logs, network, routes, storage
 
-TABLE: Final[dict[str, Row]] = {row.token: row for family in (network,) for row in family.ROWS}
+FAMILIES: Final = (network, routes, firewall, doors, identity, keys, logs, storage)
+TABLE: Final[dict[str, Row]] = {row.token: row for family in FAMILIES for row in family.ROWS}

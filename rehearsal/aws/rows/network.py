@@ -13,18 +13,13 @@ if TYPE_CHECKING:
 
 NO_IPAM: Final = "address pools of IPAM are not simulated; give a CIDR block"
 NO_OUTPOST: Final = "Outposts are not simulated"
+NO_REGIONAL: Final = "regional NAT gateways are not simulated; give a subnet"
+NO_SECONDARY: Final = "secondary addresses of NAT gateways are not simulated"
 
 
 def ec2_tags(kind: str) -> Tags:
     """EC2's way: a specification at create, then CreateTags and DeleteTags on the id."""
-    return Tags(
-        create="TagSpecifications",
-        kind=kind,
-        put="CreateTags",
-        drop="DeleteTags",
-        on={"Resources": ["$id"]},
-        keys="Tags",
-    )
+    return Tags("TagSpecifications", kind, "CreateTags", "DeleteTags", {"Resources": ["$id"]}, keys="Tags")
 
 
 def attribute(operation: str, name: str, member: str, key: Mapping[str, Any]) -> Call:
@@ -32,12 +27,12 @@ def attribute(operation: str, name: str, member: str, key: Mapping[str, Any]) ->
     return Call(operation, takes=(name,), names={name: member}, turns={name: lambda v: {"Value": v}}, given=key)
 
 
-def look_attribute(member: str, name: str) -> Look:
+def _look_attribute(member: str, name: str) -> Look:
     return Look("DescribeVpcAttribute", {"VpcId": "$id", "Attribute": name}, "@", {member: f"{member}.Value"})
 
 
-def _defaults_of_vpc(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parts that every VPC is born with."""
+def _born_with(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parts that every VPC is born with, and its IPv6 range if it has one."""
     mine = [{"Name": "vpc-id", "Values": [s.id]}]
     acls = s.call("DescribeNetworkAcls", Filters=[*mine, {"Name": "default", "Values": ["true"]}])["NetworkAcls"]
     main = [*mine, {"Name": "association.main", "Values": ["true"]}]
@@ -63,7 +58,7 @@ def _associated(association: Mapping[str, Any]) -> bool:
 
 
 def _ipv6_of_vpc(s: Situation) -> None:
-    """Give the VPC an Amazon range, or take its range away."""
+    """Give the VPC an Amazon range, or take its range away; the create has a member for it."""
     if s.creating:
         return
     if s.inputs.get("assignGeneratedIpv6CidrBlock"):
@@ -72,6 +67,7 @@ def _ipv6_of_vpc(s: Situation) -> None:
         s.call("DisassociateVpcCidrBlock", AssociationId=s.state["ipv6AssociationId"])
 
 
+VPC_ID: Final = {"VpcId": "$id"}
 VPC = Row(
     token="aws:ec2/vpc:Vpc",
     service="ec2",
@@ -79,24 +75,19 @@ VPC = Row(
     id="Vpc.VpcId",
     find=Look("DescribeVpcs", {"VpcIds": ["$id"]}, "Vpcs[0]", gone=("InvalidVpcID.NotFound",)),
     also=(
-        look_attribute("EnableDnsSupport", "enableDnsSupport"),
-        look_attribute("EnableDnsHostnames", "enableDnsHostnames"),
-        look_attribute("EnableNetworkAddressUsageMetrics", "enableNetworkAddressUsageMetrics"),
-        _defaults_of_vpc,
+        _look_attribute("EnableDnsSupport", "enableDnsSupport"),
+        _look_attribute("EnableDnsHostnames", "enableDnsHostnames"),
+        _look_attribute("EnableNetworkAddressUsageMetrics", "enableNetworkAddressUsageMetrics"),
+        _born_with,
     ),
     sets=(
-        attribute("ModifyVpcAttribute", "enableDnsSupport", "EnableDnsSupport", {"VpcId": "$id"}),
-        attribute("ModifyVpcAttribute", "enableDnsHostnames", "EnableDnsHostnames", {"VpcId": "$id"}),
-        attribute(
-            "ModifyVpcAttribute",
-            "enableNetworkAddressUsageMetrics",
-            "EnableNetworkAddressUsageMetrics",
-            {"VpcId": "$id"},
-        ),
-        Call("ModifyVpcTenancy", ("instanceTenancy",), given={"VpcId": "$id"}, when=lambda s: not s.creating),
+        attribute("ModifyVpcAttribute", "enableDnsSupport", "EnableDnsSupport", VPC_ID),
+        attribute("ModifyVpcAttribute", "enableDnsHostnames", "EnableDnsHostnames", VPC_ID),
+        attribute("ModifyVpcAttribute", "enableNetworkAddressUsageMetrics", "EnableNetworkAddressUsageMetrics", VPC_ID),
+        Call("ModifyVpcTenancy", ("instanceTenancy",), given=VPC_ID, when=lambda s: not s.creating),
         Do(_ipv6_of_vpc, ("assignGeneratedIpv6CidrBlock",)),
     ),
-    delete=(Call("DeleteVpc", given={"VpcId": "$id"}),),
+    delete=(Call("DeleteVpc", given=VPC_ID),),
     shows={"arn": Form("arn:{partition}:ec2:{region}:{account}:vpc/{id}")},
     tags=ec2_tags("vpc"),
     ready=Until("State", ("available",)),
@@ -108,10 +99,21 @@ VPC = Row(
         "ipv6IpamPoolId": NO_IPAM,
         "ipv6NetmaskLength": NO_IPAM,
         "ipv6CidrBlock": NO_IPAM,
-        "ipv6CidrBlockNetworkBorderGroup": NO_IPAM,
+        "ipv6CidrBlockNetworkBorderGroup": "border groups are not simulated",
     },
     rules=(exactly_one("cidrBlock"),),
+    # EC2 only lets a VPC become less dedicated; the official provider replaces it the other way round.
+    replaces_when=lambda old, new: (
+        {"instanceTenancy"}
+        if (old.get("instanceTenancy"), new.get("instanceTenancy")) == ("default", "dedicated")
+        else set()
+    ),
 )
+
+
+def _subnet_attribute(name: str, member: str) -> Call:
+    return attribute("ModifySubnetAttribute", name, member, {"SubnetId": "$id"})
+
 
 SUBNET = Row(
     token="aws:ec2/subnet:Subnet",
@@ -120,28 +122,12 @@ SUBNET = Row(
     id="Subnet.SubnetId",
     find=Look("DescribeSubnets", {"SubnetIds": ["$id"]}, "Subnets[0]", gone=("InvalidSubnetID.NotFound",)),
     sets=(
-        attribute("ModifySubnetAttribute", "mapPublicIpOnLaunch", "MapPublicIpOnLaunch", {"SubnetId": "$id"}),
-        attribute(
-            "ModifySubnetAttribute", "assignIpv6AddressOnCreation", "AssignIpv6AddressOnCreation", {"SubnetId": "$id"}
-        ),
-        attribute("ModifySubnetAttribute", "enableDns64", "EnableDns64", {"SubnetId": "$id"}),
-        attribute(
-            "ModifySubnetAttribute",
-            "enableResourceNameDnsARecordOnLaunch",
-            "EnableResourceNameDnsARecordOnLaunch",
-            {"SubnetId": "$id"},
-        ),
-        attribute(
-            "ModifySubnetAttribute",
-            "enableResourceNameDnsAaaaRecordOnLaunch",
-            "EnableResourceNameDnsAAAARecordOnLaunch",
-            {"SubnetId": "$id"},
-        ),
-        Call(
-            "ModifySubnetAttribute",
-            ("privateDnsHostnameTypeOnLaunch",),
-            given={"SubnetId": "$id"},
-        ),
+        _subnet_attribute("mapPublicIpOnLaunch", "MapPublicIpOnLaunch"),
+        _subnet_attribute("assignIpv6AddressOnCreation", "AssignIpv6AddressOnCreation"),
+        _subnet_attribute("enableDns64", "EnableDns64"),
+        _subnet_attribute("enableResourceNameDnsARecordOnLaunch", "EnableResourceNameDnsARecordOnLaunch"),
+        _subnet_attribute("enableResourceNameDnsAaaaRecordOnLaunch", "EnableResourceNameDnsAAAARecordOnLaunch"),
+        Call("ModifySubnetAttribute", ("privateDnsHostnameTypeOnLaunch",), given={"SubnetId": "$id"}),
     ),
     delete=(Call("DeleteSubnet", given={"SubnetId": "$id"}),),
     shows={
@@ -154,7 +140,11 @@ SUBNET = Row(
     },
     tags=ec2_tags("subnet"),
     ready=Until("State", ("available",)),
-    kinds={"cidrBlock": cidr(16, 28), "ipv6CidrBlock": CIDR6},
+    kinds={
+        "cidrBlock": cidr(16, 28),
+        "ipv6CidrBlock": CIDR6,
+        "privateDnsHostnameTypeOnLaunch": among("ip-name", "resource-name"),
+    },
     defaults={
         "assignIpv6AddressOnCreation": False,
         "enableDns64": False,
@@ -172,9 +162,135 @@ SUBNET = Row(
         "mapCustomerOwnedIpOnLaunch": NO_OUTPOST,
         "outpostArn": NO_OUTPOST,
     },
+    twins=frozenset({"availabilityZoneId"}),
     replaces=frozenset({"ipv6CidrBlock"}),
     rules=(exactly_one("cidrBlock", "ipv6CidrBlock"), at_most_one("availabilityZone", "availabilityZoneId")),
 )
 
-ROWS: Final = (VPC, SUBNET)
-_ = ADDRESS
+
+def _attach(s: Situation) -> None:
+    """Let go of the VPC it is at, then take the one that is asked for."""
+    before, after = s.state.get("vpcId"), s.inputs.get("vpcId")
+    if before and not s.creating:
+        s.call("DetachInternetGateway", InternetGatewayId=s.id, VpcId=before, forgives=("Gateway.NotAttached",))
+    if after:
+        s.call("AttachInternetGateway", InternetGatewayId=s.id, VpcId=after)
+
+
+def _detach(s: Situation) -> None:
+    if s.state.get("vpcId"):
+        gone = ("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound")
+        s.call("DetachInternetGateway", InternetGatewayId=s.id, VpcId=s.state["vpcId"], forgives=gone)
+
+
+INTERNET_GATEWAY = Row(
+    token="aws:ec2/internetGateway:InternetGateway",
+    service="ec2",
+    create=Call("CreateInternetGateway"),
+    id="InternetGateway.InternetGatewayId",
+    find=Look(
+        "DescribeInternetGateways",
+        {"InternetGatewayIds": ["$id"]},
+        "InternetGateways[0]",
+        gone=("InvalidInternetGatewayID.NotFound",),
+    ),
+    sets=(Do(_attach, ("vpcId",)),),
+    delete=(Do(_detach), Call("DeleteInternetGateway", given={"InternetGatewayId": "$id"})),
+    shows={
+        "vpcId": "Attachments[0].VpcId",
+        "arn": Form("arn:{partition}:ec2:{region}:{account}:internet-gateway/{id}"),
+    },
+    tags=ec2_tags("internet-gateway"),
+)
+
+
+def _associate(s: Situation) -> None:
+    """Move the address to the instance or interface that is asked for."""
+    if s.state.get("associationId") and not s.creating:
+        gone = ("InvalidAssociationID.NotFound",)
+        s.call("DisassociateAddress", AssociationId=s.state["associationId"], forgives=gone)
+    target = {"InstanceId": s.inputs.get("instance"), "NetworkInterfaceId": s.inputs.get("networkInterface")}
+    asked = {key: value for key, value in target.items() if value}
+    if asked:
+        if s.inputs.get("associateWithPrivateIp"):
+            asked["PrivateIpAddress"] = s.inputs["associateWithPrivateIp"]
+        s.call("AssociateAddress", AllocationId=s.id, **asked)
+
+
+def _disassociate(s: Situation) -> None:
+    if s.state.get("associationId"):
+        gone = ("InvalidAssociationID.NotFound",)
+        s.call("DisassociateAddress", AssociationId=s.state["associationId"], forgives=gone)
+
+
+def _dns_of(s: Situation, address: str | None, kind: str) -> str | None:
+    """EC2 names an address after itself; us-east-1 is older than the rule the other regions follow."""
+    if not address:
+        return None
+    dashed = address.replace(".", "-")
+    first = s.region == "us-east-1"
+    if kind == "public":
+        return f"ec2-{dashed}.{'compute-1' if first else f'{s.region}.compute'}.amazonaws.com"
+    return f"ip-{dashed}.{'ec2' if first else f'{s.region}.compute'}.internal"
+
+
+EIP = Row(
+    token="aws:ec2/eip:Eip",
+    service="ec2",
+    create=Call("AllocateAddress", ("address", "domain", "networkBorderGroup", "publicIpv4Pool")),
+    id="AllocationId",
+    find=Look("DescribeAddresses", {"AllocationIds": ["$id"]}, "Addresses[0]", gone=("InvalidAllocationID.NotFound",)),
+    sets=(Do(_associate, ("instance", "networkInterface", "associateWithPrivateIp")),),
+    delete=(Do(_disassociate), Call("ReleaseAddress", given={"AllocationId": "$id"})),
+    shows={
+        "arn": Form("arn:{partition}:ec2:{region}:{account}:elastic-ip/{id}"),
+        "instance": "InstanceId",
+        "networkInterface": "NetworkInterfaceId",
+        "privateIp": "PrivateIpAddress",
+        "publicDns": lambda s, d: _dns_of(s, d.get("PublicIp"), "public"),
+        "privateDns": lambda s, d: _dns_of(s, d.get("PrivateIpAddress"), "private"),
+    },
+    tags=ec2_tags("elastic-ip"),
+    unread=frozenset({"address", "associateWithPrivateIp"}),
+    kinds={"domain": among("vpc"), "address": ADDRESS, "associateWithPrivateIp": ADDRESS},
+    refused={"customerOwnedIpv4Pool": NO_OUTPOST, "ipamPoolId": NO_IPAM},
+    busy=("DependencyViolation", "AuthFailure", "InvalidIPAddress.InUse"),
+    moves=frozenset({"associationId", "privateIp", "privateDns"}),
+)
+
+NAT_GATEWAY = Row(
+    token="aws:ec2/natGateway:NatGateway",
+    service="ec2",
+    create=Call(
+        "CreateNatGateway",
+        ("allocationId", "connectivityType", "privateIp", "subnetId"),
+        names={"privateIp": "PrivateIpAddress"},
+    ),
+    id="NatGateway.NatGatewayId",
+    find=Look("DescribeNatGateways", {"NatGatewayIds": ["$id"]}, "NatGateways[0]", gone=("NatGatewayNotFound",)),
+    delete=(Call("DeleteNatGateway", given={"NatGatewayId": "$id"}),),
+    shows={
+        "allocationId": "NatGatewayAddresses[0].AllocationId",
+        "associationId": "NatGatewayAddresses[0].AssociationId",
+        "networkInterfaceId": "NatGatewayAddresses[0].NetworkInterfaceId",
+        "privateIp": "NatGatewayAddresses[0].PrivateIp",
+        "publicIp": "NatGatewayAddresses[0].PublicIp",
+    },
+    tags=ec2_tags("natgateway"),
+    ready=Until("State", ("available",), ("failed", "deleted", "deleting")),
+    gone=Until("State", ("deleted",)),
+    ends=True,
+    kinds={"connectivityType": among("private", "public"), "privateIp": ADDRESS},
+    defaults={"connectivityType": "public"},
+    refused={
+        "availabilityMode": NO_REGIONAL,
+        "availabilityZoneAddresses": NO_REGIONAL,
+        "vpcId": NO_REGIONAL,
+        "secondaryAllocationIds": NO_SECONDARY,
+        "secondaryPrivateIpAddressCount": NO_SECONDARY,
+        "secondaryPrivateIpAddresses": NO_SECONDARY,
+    },
+    rules=(exactly_one("subnetId"),),
+)
+
+ROWS: Final = (VPC, SUBNET, INTERNET_GATEWAY, EIP, NAT_GATEWAY)

@@ -1,0 +1,377 @@
+"""IAM: roles, policies and what ties them together, providers of identities, instance profiles."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.parse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from rehearsal.aws import kinds
+from rehearsal.aws.kinds import POLICY, Kind, matching
+from rehearsal.aws.row import Call, Do, Look, Make, Name, Row, Tags
+
+if TYPE_CHECKING:
+    from rehearsal.aws.situation import Situation
+
+GONE: Final = ("NoSuchEntity",)
+PATH: Final = matching(r"/|/[\x21-\x7e]+/", "is not a path: it begins and ends with /")
+
+
+def iam_tags(noun: str, on: Mapping[str, Any]) -> Tags:
+    """IAM's way: an operation for each kind of thing."""
+    return Tags("Tags", "", f"Tag{noun}", f"Untag{noun}", on)
+
+
+def every(s: Situation, operation: str, at: str, **parameters: Any) -> list[Any]:
+    """All pages of a list."""
+    out: list[Any] = []
+    marker: dict[str, str] = {}
+    while True:
+        answer = s.call(operation, forgives=GONE, **parameters, **marker)
+        out += answer.get(at, [])
+        if not answer.get("IsTruncated"):
+            return out
+        marker = {"Marker": answer["Marker"]}
+
+
+def read_document(told: Any) -> str:
+    """IAM writes documents escaped for addresses; boto3 has most of them parsed already."""
+    return json.dumps(told) if isinstance(told, dict) else urllib.parse.unquote(str(told))
+
+
+# -- roles ------------------------------------------------------------------------------------------------------------
+
+ROLE_NAME: Final = {"RoleName": "$id"}
+
+
+def _attached(s: Situation) -> set[str]:
+    return {p["PolicyArn"] for p in every(s, "ListAttachedRolePolicies", "AttachedPolicies", RoleName=s.id)}
+
+
+def _inline(s: Situation) -> dict[str, str]:
+    names = every(s, "ListRolePolicies", "PolicyNames", RoleName=s.id)
+    told = {name: s.call("GetRolePolicy", RoleName=s.id, PolicyName=name, forgives=GONE) for name in names}
+    return {name: read_document(one["PolicyDocument"]) for name, one in told.items() if one}
+
+
+def _role_parts(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    inline = [{"name": name, "policy": policy} for name, policy in sorted(_inline(s).items())]
+    boundary = (document.get("PermissionsBoundary") or {}).get("PermissionsBoundaryArn")
+    return {"ManagedPolicyArns": sorted(_attached(s)), "InlinePolicies": inline, "PermissionsBoundary": boundary}
+
+
+def _set_attached(s: Situation) -> None:
+    there, wanted = _attached(s), set(s.inputs.get("managedPolicyArns") or [])
+    for arn in sorted(there - wanted):
+        s.call("DetachRolePolicy", RoleName=s.id, PolicyArn=arn, forgives=GONE)
+    for arn in sorted(wanted - there):
+        s.call("AttachRolePolicy", RoleName=s.id, PolicyArn=arn)
+
+
+def _set_inline(s: Situation) -> None:
+    there = _inline(s)
+    blocks = [b for b in s.inputs.get("inlinePolicies") or [] if b.get("name")]
+    wanted = {b["name"]: b.get("policy") or "" for b in blocks}
+    for name in sorted(there.keys() - wanted.keys()):
+        s.call("DeleteRolePolicy", RoleName=s.id, PolicyName=name, forgives=GONE)
+    for name, policy in wanted.items():
+        if not POLICY.same(there.get(name), policy):
+            s.call("PutRolePolicy", RoleName=s.id, PolicyName=name, PolicyDocument=policy)
+
+
+def _set_boundary(s: Situation) -> None:
+    if s.creating:
+        return
+    if s.inputs.get("permissionsBoundary"):
+        s.call("PutRolePermissionsBoundary", RoleName=s.id, PermissionsBoundary=s.inputs["permissionsBoundary"])
+    else:
+        s.call("DeleteRolePermissionsBoundary", RoleName=s.id, forgives=GONE)
+
+
+def _strip(s: Situation) -> None:
+    """Take off what this resource put on, and everything else if it was told to."""
+    force = s.inputs.get("forceDetachPolicies")
+    for profile in every(s, "ListInstanceProfilesForRole", "InstanceProfiles", RoleName=s.id) if force else ():
+        name = profile["InstanceProfileName"]
+        s.call("RemoveRoleFromInstanceProfile", RoleName=s.id, InstanceProfileName=name, forgives=GONE)
+    for arn in sorted(_attached(s)):
+        if force or arn in (s.inputs.get("managedPolicyArns") or ()):
+            s.call("DetachRolePolicy", RoleName=s.id, PolicyArn=arn, forgives=GONE)
+    ours = {b.get("name") for b in s.inputs.get("inlinePolicies") or []}
+    for name in sorted(_inline(s)):
+        if force or name in ours:
+            s.call("DeleteRolePolicy", RoleName=s.id, PolicyName=name, forgives=GONE)
+
+
+def _same_inline(left: Any, right: Any) -> bool:
+    def named(blocks: Any) -> dict[str, Any]:
+        return {b["name"]: b.get("policy") for b in blocks or [] if b.get("name")}
+
+    a, b = named(left), named(right)
+    return a.keys() == b.keys() and all(POLICY.same(a[name], b[name]) for name in a)
+
+
+ROLE = Row(
+    token="aws:iam/role:Role",
+    service="iam",
+    regional=False,
+    create=Call(
+        "CreateRole",
+        ("assumeRolePolicy", "description", "maxSessionDuration", "name", "path", "permissionsBoundary"),
+        names={"name": "RoleName", "assumeRolePolicy": "AssumeRolePolicyDocument"},
+    ),
+    id="Role.RoleName",
+    find=Look("GetRole", ROLE_NAME, "Role", gone=GONE),
+    also=(_role_parts,),
+    sets=(
+        Call(
+            "UpdateAssumeRolePolicy",
+            ("assumeRolePolicy",),
+            names={"assumeRolePolicy": "PolicyDocument"},
+            given=ROLE_NAME,
+            when=lambda s: not s.creating,
+        ),
+        Call("UpdateRole", ("description", "maxSessionDuration"), given=ROLE_NAME, when=lambda s: not s.creating),
+        Do(_set_boundary, ("permissionsBoundary",)),
+        Do(_set_attached, ("managedPolicyArns",)),
+        Do(_set_inline, ("inlinePolicies",)),
+    ),
+    delete=(Do(_strip, ("forceDetachPolicies",)), Call("DeleteRole", given=ROLE_NAME)),
+    shows={
+        "name": "RoleName",
+        "uniqueId": "RoleId",
+        "assumeRolePolicy": lambda _, d: read_document(d["AssumeRolePolicyDocument"]),
+    },
+    name=Name(longest=64),
+    tags=iam_tags("Role", ROLE_NAME),
+    unread=frozenset({"forceDetachPolicies", "namePrefix"}),
+    kinds={
+        "assumeRolePolicy": POLICY,
+        "inlinePolicies.policy": POLICY,
+        "inlinePolicies": Kind(same=_same_inline, whole=True),
+        "path": PATH,
+    },
+    defaults={"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"},
+    busy=("DeleteConflict",),
+)
+
+# -- policies ---------------------------------------------------------------------------------------------------------
+
+KEPT_VERSIONS: Final = 5  # a policy has at most as many
+
+
+def _current(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    told = s.call("GetPolicyVersion", PolicyArn=s.id, VersionId=document["DefaultVersionId"])
+    return {"Policy": read_document(told["PolicyVersion"]["Document"])}
+
+
+def _revise(s: Situation) -> None:
+    """A policy is changed by a new version; the oldest has to make room for it."""
+    if s.creating:
+        return
+    old = [v for v in every(s, "ListPolicyVersions", "Versions", PolicyArn=s.id) if not v["IsDefaultVersion"]]
+    if len(old) >= KEPT_VERSIONS - 1:
+        oldest = min(old, key=lambda v: v["CreateDate"])
+        s.call("DeletePolicyVersion", PolicyArn=s.id, VersionId=oldest["VersionId"])
+    s.call("CreatePolicyVersion", PolicyArn=s.id, PolicyDocument=s.inputs["policy"], SetAsDefault=True)
+
+
+def _drop_versions(s: Situation) -> None:
+    for version in every(s, "ListPolicyVersions", "Versions", PolicyArn=s.id):
+        if not version["IsDefaultVersion"]:
+            s.call("DeletePolicyVersion", PolicyArn=s.id, VersionId=version["VersionId"], forgives=GONE)
+
+
+def _let_spread(s: Situation) -> None:
+    if s.creating:
+        time.sleep(float(s.inputs.get("delayAfterPolicyCreationInMs") or 0) / 1000)
+
+
+POLICY_ROW = Row(
+    token="aws:iam/policy:Policy",
+    service="iam",
+    regional=False,
+    create=Call(
+        "CreatePolicy",
+        ("description", "name", "path", "policy"),
+        names={"name": "PolicyName", "policy": "PolicyDocument"},
+    ),
+    id="Policy.Arn",
+    find=Look("GetPolicy", {"PolicyArn": "$id"}, "Policy", gone=GONE),
+    also=(_current,),
+    sets=(Do(_revise, ("policy",)), Do(_let_spread, ("delayAfterPolicyCreationInMs",))),
+    delete=(Do(_drop_versions), Call("DeletePolicy", given={"PolicyArn": "$id"})),
+    shows={"name": "PolicyName"},
+    name=Name(longest=128),
+    tags=iam_tags("Policy", {"PolicyArn": "$id"}),
+    unread=frozenset({"delayAfterPolicyCreationInMs", "namePrefix"}),
+    kinds={"policy": POLICY, "path": PATH},
+    defaults={"path": "/"},
+    busy=("DeleteConflict",),
+    moves=frozenset({"attachmentCount"}),
+)
+
+
+def _parse_role_policy(text: str) -> tuple[str, dict[str, Any]]:
+    role, colon, name = text.partition(":")
+    if not colon:
+        raise ValueError("write ROLE:POLICY")
+    return text, {"role": role, "name": name}
+
+
+PUT_ROLE_POLICY: Final = Call(
+    "PutRolePolicy",
+    ("name", "policy", "role"),
+    names={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"},
+)
+ROLE_POLICY = Row(
+    token="aws:iam/rolePolicy:RolePolicy",
+    service="iam",
+    regional=False,
+    create=PUT_ROLE_POLICY,
+    id=lambda s, _: f"{s.inputs['role']}:{s.inputs['name']}",
+    find=Look("GetRolePolicy", {"RoleName": "$in.role", "PolicyName": "$in.name"}, gone=GONE),
+    sets=(
+        Call(
+            "PutRolePolicy",
+            ("policy",),
+            names={"policy": "PolicyDocument"},
+            given={"RoleName": "$in.role", "PolicyName": "$in.name"},
+            when=lambda s: not s.creating,
+        ),
+    ),
+    delete=(Call("DeleteRolePolicy", given={"RoleName": "$in.role", "PolicyName": "$in.name"}, forgives=GONE),),
+    shows={"role": "RoleName", "name": "PolicyName", "policy": lambda _, d: read_document(d["PolicyDocument"])},
+    name=Name(longest=128),
+    unread=frozenset({"namePrefix"}),
+    kinds={"policy": POLICY},
+    parse=_parse_role_policy,
+)
+
+
+def _find_attachment(s: Situation) -> Mapping[str, Any] | None:
+    role, arn = str(s.value("role")), s.value("policyArn")
+    attached = every(s, "ListAttachedRolePolicies", "AttachedPolicies", RoleName=role)
+    return next(({**p, "Role": role} for p in attached if p["PolicyArn"] == arn), None)
+
+
+def _parse_attachment(text: str) -> tuple[str, dict[str, Any]]:
+    role, _, arn = text.partition("/")
+    if kinds.IS_ARN.wrong(arn):
+        raise ValueError("write ROLE/POLICY-ARN")
+    return text, {"role": role, "policyArn": arn}
+
+
+ATTACHMENT: Final = {"RoleName": "$in.role", "PolicyArn": "$in.policyArn"}
+ROLE_POLICY_ATTACHMENT = Row(
+    token="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+    service="iam",
+    regional=False,
+    create=Call("AttachRolePolicy", ("policyArn", "role"), names={"role": "RoleName"}),
+    id=lambda s, _: f"{s.inputs['role']}/{s.inputs['policyArn']}",
+    find=_find_attachment,
+    delete=(Call("DetachRolePolicy", given=ATTACHMENT, forgives=GONE),),
+    parse=_parse_attachment,
+)
+
+# -- profiles and providers -------------------------------------------------------------------------------------------
+
+
+def _fill_profile(s: Situation) -> None:
+    """A profile holds one role: the old one goes before the new one comes."""
+    told = s.call("GetInstanceProfile", InstanceProfileName=s.id)["InstanceProfile"]
+    there = {r["RoleName"] for r in told.get("Roles", [])}
+    wanted = {s.inputs["role"]} if s.inputs.get("role") else set[str]()
+    for role in sorted(there - wanted):
+        s.call("RemoveRoleFromInstanceProfile", InstanceProfileName=s.id, RoleName=role, forgives=GONE)
+    for role in sorted(wanted - there):
+        s.call("AddRoleToInstanceProfile", InstanceProfileName=s.id, RoleName=role)
+
+
+def _empty_profile(s: Situation) -> None:
+    told = s.call("GetInstanceProfile", InstanceProfileName=s.id, forgives=GONE)
+    for role in told.get("InstanceProfile", {}).get("Roles", []):
+        s.call("RemoveRoleFromInstanceProfile", InstanceProfileName=s.id, RoleName=role["RoleName"], forgives=GONE)
+
+
+PROFILE_NAME: Final = {"InstanceProfileName": "$id"}
+INSTANCE_PROFILE = Row(
+    token="aws:iam/instanceProfile:InstanceProfile",
+    service="iam",
+    regional=False,
+    create=Call("CreateInstanceProfile", ("name", "path"), names={"name": "InstanceProfileName"}),
+    id="InstanceProfile.InstanceProfileName",
+    find=Look("GetInstanceProfile", PROFILE_NAME, "InstanceProfile", gone=GONE),
+    sets=(Do(_fill_profile, ("role",)),),
+    delete=(Do(_empty_profile), Call("DeleteInstanceProfile", given=PROFILE_NAME)),
+    shows={"name": "InstanceProfileName", "uniqueId": "InstanceProfileId", "role": "Roles[0].RoleName"},
+    name=Name(longest=128),
+    tags=iam_tags("InstanceProfile", PROFILE_NAME),
+    unread=frozenset({"namePrefix"}),
+    kinds={"path": PATH},
+    defaults={"path": "/"},
+)
+
+
+def _clients(s: Situation) -> None:
+    if s.creating:
+        return
+    there = set(s.call("GetOpenIDConnectProvider", OpenIDConnectProviderArn=s.id).get("ClientIDList", []))
+    wanted = set(s.inputs["clientIdLists"])
+    for client in sorted(there - wanted):
+        s.call("RemoveClientIDFromOpenIDConnectProvider", OpenIDConnectProviderArn=s.id, ClientID=client)
+    for client in sorted(wanted - there):
+        s.call("AddClientIDToOpenIDConnectProvider", OpenIDConnectProviderArn=s.id, ClientID=client)
+
+
+def _bare_host(url: Any) -> str:
+    return str(url).removeprefix("https://")
+
+
+PROVIDER_ARN: Final = {"OpenIDConnectProviderArn": "$id"}
+OIDC_PROVIDER = Row(
+    token="aws:iam/openIdConnectProvider:OpenIdConnectProvider",
+    service="iam",
+    regional=False,
+    create=Make(
+        lambda s: s.call(
+            "CreateOpenIDConnectProvider",
+            Url=s.inputs["url"],
+            ClientIDList=s.inputs["clientIdLists"],
+            ThumbprintList=s.inputs.get("thumbprintLists") or [],
+            **({"Tags": [{"Key": k, "Value": v} for k, v in s.inputs["tags"].items()]} if s.inputs.get("tags") else {}),
+        ),
+        ("clientIdLists", "thumbprintLists", "url"),
+    ),
+    id="OpenIDConnectProviderArn",
+    find=Look("GetOpenIDConnectProvider", PROVIDER_ARN, gone=GONE),
+    sets=(
+        Do(_clients, ("clientIdLists",)),
+        Call(
+            "UpdateOpenIDConnectProviderThumbprint",
+            ("thumbprintLists",),
+            names={"thumbprintLists": "ThumbprintList"},
+            given=PROVIDER_ARN,
+            when=lambda s: not s.creating,
+        ),
+    ),
+    delete=(Call("DeleteOpenIDConnectProvider", given=PROVIDER_ARN),),
+    shows={
+        "arn": lambda s, _: s.id,
+        "clientIdLists": "ClientIDList",
+        "thumbprintLists": "ThumbprintList",
+        "url": lambda _, d: _bare_host(d["Url"]),
+    },
+    tags=iam_tags("OpenIDConnectProvider", PROVIDER_ARN),
+    kinds={
+        "url": Kind(
+            lambda v: f"{v!r} has to begin with https://" if str(v).startswith("http://") else None,
+            lambda a, b: _bare_host(a) == _bare_host(b),
+            lambda v: f"https://{_bare_host(v)}",  # IAM tells the host alone, and takes it only whole
+        )
+    },
+)
+
+ROWS: Final = (ROLE, POLICY_ROW, ROLE_POLICY, ROLE_POLICY_ATTACHMENT, INSTANCE_PROFILE, OIDC_PROVIDER)
