@@ -50,7 +50,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Path:
     """Fetch the modules, compile, and leave the program in the folder."""
-    _require_room(program, compiler, folder)
+    _require_room(program, compiler)
     # A compiler that is killed leaves its scratch behind; here it is swept with the rest.
     scratch = folder / "scratch"
     with cache.writing(scratch):
@@ -88,7 +88,7 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
 
 def fetch(file: ModuleFile, compiler: Compiler, folder: Path, task: Task) -> Path:
     """Fetch the module and leave its file in the folder."""
-    _require_room(file, compiler, folder)
+    _require_room(file, compiler)
     task.doing(f"module {file.module}")
     answer = _Go(file, compiler, task, folder).run(("mod", "download", "-json", file.module), task.doing)
     module = Path(json.loads("\n".join(answer))["Dir"])
@@ -102,7 +102,7 @@ def fetch(file: ModuleFile, compiler: Compiler, folder: Path, task: Task) -> Pat
     return target
 
 
-def _require_room(row: Program | ModuleFile, compiler: Compiler, folder: Path) -> None:
+def _require_room(row: Program | ModuleFile, compiler: Compiler) -> None:
     answer = subprocess.run(
         [str(compiler.path), "env", "-json", "GOCACHE", "GOMODCACHE"],
         env=compiler.environment(),
@@ -114,7 +114,7 @@ def _require_room(row: Program | ModuleFile, compiler: Compiler, folder: Path) -
     if answer.returncode != 0:
         raise BuildFailed(f"'go env' ended with {answer.returncode}: {_words(answer.stderr.splitlines())}")
     places = json.loads(answer.stdout)
-    needed = {folder: row.room_mb}
+    needed = {cache.root(): row.room_mb}
     for name in ("GOCACHE", "GOMODCACHE"):
         if places[name] and places[name] != "off":
             needed[Path(places[name])] = row.go_room_mb // 2

@@ -87,8 +87,8 @@ class LanguageHost:
         """Name the plugins that the program's packages need."""
         from rehearsal.tools import required
 
-        packages = await required.listed(await self._python(request.info, context))
-        return self._messages.GetRequiredPackagesResponse(packages=required.dependencies(packages))
+        needed = await required.needed(await self._python(request.info, context))
+        return self._messages.GetRequiredPackagesResponse(packages=needed)
 
     async def GetProgramDependencies(  # noqa: N802
         self, request: language_pb2.GetProgramDependenciesRequest, context: grpc.aio.ServicerContext[Any, Any]

@@ -170,6 +170,11 @@ def _beside(program: str, pulumi: Path | None) -> Path | None:
     return path if os.access(path, os.X_OK) and path.is_file() and not _is_shim(path) else None
 
 
+def any_cached() -> bool:
+    """Whether the engine's plugin cache holds any provider at all."""
+    return next((_home() / "plugins").glob("resource-*"), None) is not None
+
+
 def cached(kind: str, name: str, version: str | None, home: Path | None = None) -> Official | None:
     """The plugin as it lies in the engine's plugin cache: of that version, or of the newest if none is asked for."""
     program = f"pulumi-{kind}-{name}"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal.tools import inventory, plugin_run, program_run, required
+from rehearsal.tools import inventory, plugin_run, plugins, program_run, required
 from rehearsal.tools.interpreter import BadOption, Interpreter, choose
 from rehearsal.tools.policy_proxy import PolicyProxy
 from rehearsal.tools.protocol import analyzer_pb2, language_pb2
@@ -104,12 +104,16 @@ def test_packages_without_a_plugin_need_none(package: str, plugin: dict[str, obj
 
 def test_the_engine_is_told_only_of_plugins_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
-    rows = [{"name": "pulumi-aws", "version": "7.0.0", "plugin": {"resource": True, "name": "aws", "version": "7.0.0"}}]
-    assert required.dependencies(rows) == []
-    program = tmp_path / "plugins" / "resource-aws-v7.0.0" / "pulumi-resource-aws"
-    program.parent.mkdir(parents=True)
+    wanted = plugins.requested("aws")
+    assert asyncio.run(required.needed(OURS)) == []
+    other = tmp_path / "plugins" / "resource-aws-v0.0.1" / "pulumi-resource-aws"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    assert asyncio.run(required.needed(OURS)) == []
+    program = tmp_path / "plugins" / f"resource-aws-v{wanted}" / "pulumi-resource-aws"
+    program.parent.mkdir()
     program.touch()
-    assert [(row.name, row.version) for row in required.dependencies(rows)] == [("aws", "v7.0.0")]
+    assert [(row.name, row.version) for row in asyncio.run(required.needed(OURS))] == [("aws", f"v{wanted}")]
 
 
 def test_another_python_is_asked_for_its_packages() -> None:
