@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import os
 import re
 import sys
+from pathlib import Path
 
 
 def packages() -> list[dict[str, object]]:
@@ -34,10 +34,9 @@ def _plugin(name: str) -> object:
     except (ImportError, ValueError):
         return None
     for folder in (spec.submodule_search_locations or []) if spec else []:
-        path = os.path.join(folder, "pulumi-plugin.json")  # noqa: PTH118 - start-up time of the other Python
-        if os.path.isfile(path):  # noqa: PTH113
-            with open(path, encoding="utf-8") as file:  # noqa: PTH123
-                return json.load(file)
+        path = Path(folder) / "pulumi-plugin.json"
+        if path.is_file():
+            return json.loads(path.read_text(encoding="utf-8"))
     return None
 
 

@@ -6,6 +6,8 @@ install requirements) it refuses in words. It serves from one event loop, so tha
 those to a policy pack do, never wait for a free thread.
 """
 
+# ruff: noqa: N802 - the protocol names the methods
+
 from __future__ import annotations
 
 import argparse
@@ -65,7 +67,7 @@ class LanguageHost:
         """Stop serving."""
         self._gone.set()
 
-    async def Handshake(  # noqa: N802
+    async def Handshake(
         self, request: language_pb2.LanguageHandshakeRequest, _context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.LanguageHandshakeResponse:
         """Learn where the engine is, for engines that attach to a host that runs already."""
@@ -73,7 +75,7 @@ class LanguageHost:
         self._watch_engine()
         return self._messages.LanguageHandshakeResponse()
 
-    async def GetPluginInfo(  # noqa: N802
+    async def GetPluginInfo(
         self, _request: object, _context: grpc.aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.PluginInfo:
         """Our version: that of the engine whose host we stand in for."""
@@ -81,7 +83,7 @@ class LanguageHost:
 
         return self._plugin_messages.PluginInfo(version=catalogue.recipe("language-python-exec").version)
 
-    async def GetRequiredPackages(  # noqa: N802
+    async def GetRequiredPackages(
         self, request: language_pb2.GetRequiredPackagesRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.GetRequiredPackagesResponse:
         """Name the plugins that the program's packages need."""
@@ -90,7 +92,7 @@ class LanguageHost:
         needed = await required.needed(await self._python(request.info, context))
         return self._messages.GetRequiredPackagesResponse(packages=needed)
 
-    async def GetProgramDependencies(  # noqa: N802
+    async def GetProgramDependencies(
         self, request: language_pb2.GetProgramDependenciesRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.GetProgramDependenciesResponse:
         """List the packages that the program's Python sees."""
@@ -101,7 +103,7 @@ class LanguageHost:
             dependencies=[self._messages.DependencyInfo(name=row["name"], version=row["version"]) for row in packages]
         )
 
-    async def About(  # noqa: N802
+    async def About(
         self, request: language_pb2.AboutRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.AboutResponse:
         """Tell which Python runs the program."""
@@ -119,13 +121,13 @@ class LanguageHost:
             metadata={"toolchain": python.toolchain, "typechecker": python.typechecker or "none", "host": "stand-in"},
         )
 
-    async def RuntimeOptionsPrompts(  # noqa: N802
+    async def RuntimeOptionsPrompts(
         self, _request: object, _context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.RuntimeOptionsResponse:
         """Ask for nothing: what a project file leaves out has a default here."""
         return self._messages.RuntimeOptionsResponse()
 
-    async def InstallDependencies(  # noqa: N802
+    async def InstallDependencies(
         self, request: language_pb2.InstallDependenciesRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[language_pb2.InstallDependenciesResponse]:
         """Install nothing, and say so: what is rehearsed is the environment as it stands."""
@@ -133,7 +135,7 @@ class LanguageHost:
         line = f"The stand-in language host installs nothing; {python.path} is used as it is.\n"
         yield self._messages.InstallDependenciesResponse(stdout=line.encode())
 
-    async def Run(  # noqa: N802
+    async def Run(
         self, request: language_pb2.RunRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.RunResponse:
         """Run a program to its end."""
@@ -144,7 +146,7 @@ class LanguageHost:
             request, python, self._hosted, executor=self._executor, engine=self._engine, tracing=self._tracing
         )
 
-    async def RunPlugin(  # noqa: N802
+    async def RunPlugin(
         self, request: language_pb2.RunPluginRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[language_pb2.RunPluginResponse]:
         """Run a policy pack or a plugin, and pass on what it prints."""
@@ -160,7 +162,7 @@ class LanguageHost:
         except interpreter.BadOption as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
-    async def Cancel(self, request: object, _context: grpc.aio.ServicerContext[Any, Any]) -> object:  # noqa: N802
+    async def Cancel(self, request: object, _context: grpc.aio.ServicerContext[Any, Any]) -> object:
         """End what runs; the engine gives up."""
         await self._hosted.end_all()
         return request

@@ -94,7 +94,6 @@ async def _policy_pack(
         # A pack runs in its own folder, unlike every other plugin: its rules read files beside them.
         folder = request.info.program_directory
         process = await hosted.start(start, {**environment, **about}, folder, captured=True)
-        assert process.stdout is not None  # noqa: S101 - captured above
 
         async def attach(first: bytes) -> None:
             try:
@@ -114,8 +113,8 @@ async def _stream(
     news: asyncio.Queue[language_pb2.RunPluginResponse | None],
     first: Callable[[bytes], Awaitable[None]] | None = None,
 ) -> None:
-    assert process.stdout is not None  # noqa: S101 - captured by whoever started it
-    assert process.stderr is not None  # noqa: S101
+    if process.stdout is None or process.stderr is None:
+        raise ValueError("only a captured process can be streamed")
 
     async def outputs(stream: asyncio.StreamReader) -> None:
         if first is not None:
