@@ -52,20 +52,29 @@ class LanguageHost:
         self._hosted = hosted.Hosted()
         self._messages = protocol.language_pb2
         self._plugin_messages = protocol.plugin_pb2
-        self._gone = asyncio.Event()
+        self._leaving = asyncio.Event()
+        self._orphaned = False
         self._watch: asyncio.Task[None] | None = None
         for name, what in _REFUSED.items():
             setattr(self, name, _refuse(what))
 
-    async def until_gone(self) -> None:
-        """Wait until the engine is no longer there, then end what runs."""
+    async def until_told(self) -> None:
+        """Wait until it is time to leave, then end what runs."""
         self._watch_engine()
-        await self._gone.wait()
+        await self._leaving.wait()
         await self._hosted.end_all()
+        if self._orphaned and os.getpgrp() == os.getpid():
+            # An engine ends the whole group of a plugin; now nobody else will end what programs have started.
+            os.killpg(0, signal.SIGTERM)
 
     def leave(self) -> None:
         """Stop serving."""
-        self._gone.set()
+        self._leaving.set()
+
+    def lost_engine(self) -> None:
+        """Stop serving, since there is no engine to serve."""
+        self._orphaned = True
+        self.leave()
 
     async def Handshake(
         self, request: language_pb2.LanguageHandshakeRequest, _context: grpc.aio.ServicerContext[Any, Any]
@@ -195,7 +204,7 @@ class LanguageHost:
                     await channel.unary_unary(_HEALTH)(b"", timeout=_HEALTH_SECONDS)
                 except grpc.aio.AioRpcError as error:
                     if error.code() == grpc.StatusCode.UNAVAILABLE:
-                        self.leave()
+                        self.lost_engine()
                         return
 
 
@@ -230,14 +239,14 @@ async def serve(executor: Path, engine: str, tracing: str) -> None:
     if engine and stat.S_ISFIFO(os.fstat(0).st_mode):
         # The engine holds the other end and never writes: when it closes, the engine is gone, killed or not.
         loop.add_reader(0, _read_end, loop, host)
-    await host.until_gone()
+    await host.until_told()
     await server.stop(grace=0.2)
 
 
 def _read_end(loop: asyncio.AbstractEventLoop, host: LanguageHost) -> None:
     if not os.read(0, 4096):
         loop.remove_reader(0)
-        host.leave()
+        host.lost_engine()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -97,9 +97,10 @@ def test_a_failing_program_is_reported(program: Callable[[str], Engine], stateme
 
 
 SLEEPER = """
-    import os, time
+    import os, subprocess, time
+    child = subprocess.Popen(["/bin/sleep", "600"])
     with open("pid.new", "w") as file:
-        file.write(f"{os.getpid()} {os.getppid()}")
+        file.write(f"{os.getpid()} {os.getppid()} {child.pid}")
     os.rename("pid.new", "pid")
     time.sleep(600)
 """
@@ -124,7 +125,7 @@ def test_nothing_outlives_the_engine(program: Callable[[str], Engine], number: i
             running.send_signal(number)
         running.wait(timeout=30)
     pids = [int(pid) for pid in (engine.folder / "pid").read_text().split()]
-    assert len(pids) == 2, "the program and the language host"
+    assert len(pids) == 3, "the program, the language host and what the program started"
     wait_for(lambda: not any(alive(pid) for pid in pids))
     text = (engine.folder / "said").read_text()
     assert "Traceback" not in text
