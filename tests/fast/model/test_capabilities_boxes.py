@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from model.capabilities.boxes import NO_BOXES, Box, BoxSet, Point, everywhere, union
 from model.capabilities.intervals import Intervals
 
+laws = settings(deadline=None, max_examples=60)
+
 # Five bits of address and three of port, so that every set can be written out point by point.
 LAST_ADDRESS, LAST_PORT = 31, 7
 POINTS = [
@@ -44,6 +46,7 @@ def inside(box: Box, point: Point) -> bool:
     )
 
 
+@laws
 @given(interval_lists, interval_lists)
 def test_intervals_agree_with_sets_of_numbers(left: list[tuple[int, int]], right: list[tuple[int, int]]) -> None:
     mine, theirs = Intervals.of(left), Intervals.of(right)
@@ -73,11 +76,13 @@ def test_a_span_that_ends_before_it_starts_is_refused() -> None:
         Intervals.of([(9, 3)])
 
 
+@laws
 @given(box_lists)
 def test_a_set_holds_the_points_of_its_boxes(boxes: list[Box]) -> None:
     assert points(BoxSet.of(boxes)) == {point for point in POINTS if any(inside(box, point) for box in boxes)}
 
 
+@laws
 @given(box_sets, box_sets)
 def test_operations_agree_with_sets_of_points(left: BoxSet, right: BoxSet) -> None:
     assert points(left | right) == points(left) | points(right)
@@ -87,6 +92,7 @@ def test_operations_agree_with_sets_of_points(left: BoxSet, right: BoxSet) -> No
     assert bool(left) == bool(points(left))
 
 
+@laws
 @given(box_sets, box_sets)
 def test_equal_sets_are_equal_values(left: BoxSet, right: BoxSet) -> None:
     assert (left == right) == (points(left) == points(right))
@@ -94,12 +100,14 @@ def test_equal_sets_are_equal_values(left: BoxSet, right: BoxSet) -> None:
     assert BoxSet.of((*right.boxes(), *left.boxes())) == left | right
 
 
+@laws
 @given(box_sets)
 def test_the_boxes_of_a_set_do_not_overlap(made: BoxSet) -> None:
     for point in points(made):
         assert sum(inside(box, point) for box in made.boxes()) == 1
 
 
+@laws
 @given(box_sets, box_sets, box_sets)
 def test_the_laws_of_sets_hold(one: BoxSet, two: BoxSet, three: BoxSet) -> None:
     assert one | two == two | one
@@ -117,6 +125,7 @@ def test_the_laws_of_sets_hold(one: BoxSet, two: BoxSet, three: BoxSet) -> None:
     assert one <= everywhere() | one
 
 
+@laws
 @given(box_sets, box_sets, box_sets)
 def test_containment_is_an_order(one: BoxSet, two: BoxSet, three: BoxSet) -> None:
     assert one <= union([one, one])
@@ -125,6 +134,7 @@ def test_containment_is_an_order(one: BoxSet, two: BoxSet, three: BoxSet) -> Non
     assert (one <= two) == (one | two == two) == (one & two == one)
 
 
+@laws
 @given(box_sets, box_sets)
 def test_the_smallest_destination_of_a_difference_is_its_smallest(left: BoxSet, right: BoxSet) -> None:
     difference = points(left) - points(right)
@@ -140,7 +150,7 @@ def test_an_exception_that_two_ranges_cover_together_is_seen() -> None:
     )
 
 
-@settings(max_examples=20)
+@laws
 @given(st.integers(0, 2**32))
 def test_hundreds_of_boxes_on_the_real_address_space(seed: int) -> None:
     many = [

@@ -5,13 +5,15 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.capabilities.boxes import ALL_PORTS
 from model.capabilities.intervals import Intervals
 from model.capabilities.names import Name, covers, example, named, names_left, names_shared, pattern
 from model.capabilities.pods import ALL_PODS, NAMESPACE_NAME, Door, Key, Pods, Values, remainder, shared
+
+laws = settings(deadline=None, max_examples=80)
 
 NAME: Key = ("namespace", NAMESPACE_NAME)
 APP: Key = ("pod", "app")
@@ -45,6 +47,7 @@ def openings(some: list[Door] | tuple[Door, ...] | frozenset[Door]) -> set[tuple
     }
 
 
+@laws
 @given(pods, pods)
 def test_sets_of_pods_agree_with_brute_force(one: Pods, two: Pods) -> None:
     assert bool(one) == bool(members(one))
@@ -54,6 +57,7 @@ def test_sets_of_pods_agree_with_brute_force(one: Pods, two: Pods) -> None:
     assert sum(len(members(piece)) for piece in pieces) == len(members(one) - members(two))
 
 
+@laws
 @given(doors, doors)
 def test_what_is_left_of_doors_agrees_with_brute_force(mine: list[Door], theirs: list[Door]) -> None:
     assert openings(remainder(mine, theirs)) == openings(mine) - openings(theirs)
@@ -61,6 +65,7 @@ def test_what_is_left_of_doors_agrees_with_brute_force(mine: list[Door], theirs:
     assert bool(remainder(mine, theirs)) == bool(openings(mine) - openings(theirs))
 
 
+@laws
 @given(values)
 def test_an_example_is_one_of_the_values(some: Values) -> None:
     if some:
@@ -105,12 +110,14 @@ def reached(some: list[Name] | tuple[Name, ...] | frozenset[Name]) -> set[tuple[
     return {(host, port) for name in some for host in hosts(name.pattern) for port in PORTS if port in name.ports}
 
 
+@laws
 @given(names, names)
 def test_names_agree_with_brute_force(mine: list[Name], theirs: list[Name]) -> None:
     assert bool(names_left(mine, theirs)) == bool(reached(mine) - reached(theirs))
     assert reached(names_shared(mine, theirs)) == reached(mine) & reached(theirs)
 
 
+@laws
 @given(patterns, patterns)
 def test_a_pattern_covers_another_when_all_its_hosts_are_there(wide: str, narrow: str) -> None:
     assert covers(wide, narrow) == (hosts(narrow) <= hosts(wide))
