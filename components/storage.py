@@ -16,12 +16,12 @@ from components.children import Child, children_of
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from components.whereabouts import Whereabouts, whereabouts
+from model.settings.whole import is_production
 
 NFS = 2049
 THROUGHPUT = ("bursting", "elastic", "provisioned")
 IDLE_DAYS = frozenset({1, 7, 14, 30, 60, 90, 180, 270, 365})
 LONGEST_POLICY = 20_000
-PROTECTED = "prod"
 
 
 class StorageLayout(TypedDict):
@@ -106,7 +106,7 @@ class Storage(pulumi.ComponentResource):
         subnets = given.inputs("subnet_ids")
         if not subnets:
             raise ArgumentError("storage.subnet_ids", "an empty list", "one subnet a zone")
-        kept = given.flag("keep_data", default=labels.environment == PROTECTED)
+        kept = given.flag("keep_data", default=is_production(labels.environment))
 
         super().__init__("agent-environment:index:Storage", name, {}, opts)
         self._name, self._labels, self._place = name, labels, whereabouts(self)

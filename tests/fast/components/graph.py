@@ -6,12 +6,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
-from google.protobuf import json_format
+from google.protobuf import json_format, struct_pb2
 from pulumi.runtime import mocks, rpc
+from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.stack import run_pulumi_func
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
@@ -50,6 +52,7 @@ class Graph:
     """Everything that was registered, in its order."""
 
     made: list[Made] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
     result: Any = None
 
     def of(self, type_: str) -> list[Made]:
@@ -71,67 +74,79 @@ class Graph:
         return {made.key: made.inputs for made in self.cloud()}
 
 
-class Cloud(mocks.Mocks):
-    """Answers as AWS would, as far as the components ask."""
+class Cloud(mocks.MockMonitor):
+    """Answers as the engine and AWS would, as far as the components ask, and keeps the requests.
+
+    Unlike the monitor that it replaces it starts no event loop of its own within a call: two of those at once can
+    wait for each other for ever.
+    """
 
     def __init__(self, zones: list[str], partition: str, *, preview: bool) -> None:
+        super().__init__(_Nothing())
         self.zones, self.partition, self.preview = zones, partition, preview
+        self.graph = Graph()
 
-    def call(self, args: mocks.MockCallArgs) -> Any:
+    def Invoke(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
+        china = self.partition == "aws-cn"
         answers: dict[str, dict[str, Any]] = {
             "aws:index/getAvailabilityZones:getAvailabilityZones": {"names": self.zones, "id": REGION},
             "aws:index/getCallerIdentity:getCallerIdentity": {"accountId": ACCOUNT},
             "aws:index/getRegion:getRegion": {"region": REGION},
             "aws:index/getPartition:getPartition": {
                 "partition": self.partition,
-                "dnsSuffix": "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com",
+                "dnsSuffix": "amazonaws.com.cn" if china else "amazonaws.com",
             },
         }
-        return answers[args.token]
-
-    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[str, Any]]:
-        if args.custom is False:
-            return None, dict(args.inputs)
-        if self.preview:
-            return "", dict(args.inputs)
-        made = f"{args.name}-id"
-        arn = f"arn:{self.partition}:made:{REGION}:{ACCOUNT}:{args.name}"
-        computed = {
-            "arn": arn,
-            "keyId": made,
-            "publicIp": "192.0.2.1",
-            "allocationId": made,
-            "dnsName": f"{made}.example",
-        }
-        return made, {"name": args.name, **computed, **args.inputs}
-
-
-class Monitor(mocks.MockMonitor):
-    """Keeps the raw requests, which say more than mocks are told."""
-
-    def __init__(self, answering: Cloud) -> None:
-        super().__init__(answering)
-        self.graph = Graph()
+        self.graph.asked.append((request.tok, request.provider))
+        answer = resource_pb2.ResourceInvokeResponse()
+        getattr(answer, "return").CopyFrom(_struct(answers[request.tok]))
+        return answer
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
-        answer = super().RegisterResource(request)
-        if request.type != "pulumi:pulumi:Stack":
-            self.graph.made.append(
-                Made(
-                    type=request.type,
-                    name=request.name,
-                    urn=answer.urn,
-                    parent=request.parent,
-                    inputs=json_format.MessageToDict(request.object),
-                    after=frozenset(request.dependencies),
-                    protect=request.protect if request.HasField("protect") else None,
-                    retain=request.retainOnDelete if request.HasField("retainOnDelete") else None,
-                    ignored=list(request.ignoreChanges),
-                    provider=request.provider,
-                    aliases=len(request.aliases),
-                )
+        urn = self.make_urn(request.parent, request.type, request.name)
+        if request.type == "pulumi:pulumi:Stack":
+            return resource_pb2.RegisterResourceResponse(urn=urn)
+        inputs: dict[str, Any] = json_format.MessageToDict(request.object)
+        self.graph.made.append(
+            Made(
+                type=request.type,
+                name=request.name,
+                urn=urn,
+                parent=request.parent,
+                inputs=inputs,
+                after=frozenset(request.dependencies),
+                protect=request.protect if request.HasField("protect") else None,
+                retain=request.retainOnDelete if request.HasField("retainOnDelete") else None,
+                ignored=list(request.ignoreChanges),
+                provider=request.provider,
+                aliases=len(request.aliases),
             )
-        return answer
+        )
+        if self.preview or not request.custom:
+            return resource_pb2.RegisterResourceResponse(urn=urn, object=_struct(inputs))
+        made = f"{request.name}-id"
+        computed = {
+            "name": request.name,
+            "arn": f"arn:{self.partition}:made:{REGION}:{ACCOUNT}:{request.name}",
+            "publicIp": "192.0.2.1",
+            "dnsName": f"{made}.example",
+            **dict.fromkeys(("keyId", "allocationId"), made),
+        }
+        return resource_pb2.RegisterResourceResponse(urn=urn, id=made, object=_struct({**computed, **inputs}))
+
+
+class _Nothing(mocks.Mocks):
+    """Never asked: the monitor above answers itself."""
+
+    def call(self, args: mocks.MockCallArgs) -> Any:
+        raise NotImplementedError
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> Any:
+        raise NotImplementedError
+
+
+def _struct(values: dict[str, Any]) -> struct_pb2.Struct:
+    return json_format.ParseDict(values, struct_pb2.Struct())
 
 
 def registered(
@@ -143,11 +158,15 @@ def registered(
 ) -> Graph:
     """What `build` registers; its outputs are resolved into `result` where it returns any."""
     loop = asyncio.new_event_loop()
+    # One call at a time, so that the same program registers in the same order.
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    # Of a program that failed the first error is raised; those of its other outputs say the same, as to the engine.
+    loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
     try:
-        monitor = Monitor(Cloud(zones or ZONES, partition, preview=preview))
+        monitor = Cloud(zones or ZONES, partition, preview=preview)
         mocks.set_mocks(
-            monitor.mocks,
+            _Nothing(),
             project="agent-environment",
             stack="test",
             preview=preview,
@@ -165,5 +184,11 @@ def registered(
         monitor.graph.result = built[0] if built else None
         return monitor.graph
     finally:
+        # A program that failed leaves outputs waiting for what will never come.
+        waiting = asyncio.all_tasks(loop)
+        for task in waiting:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*waiting, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_default_executor())
         asyncio.set_event_loop(None)
         loop.close()

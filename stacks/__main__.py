@@ -1,0 +1,25 @@
+"""One environment: what its stack file says, what is made of it, and what others may know of it."""
+
+import pulumi
+from configuration import refusal, stack_settings
+
+from components.arguments import environment_args
+from components.environment import Environment
+from model.settings import Mistakes
+
+try:
+    arguments = environment_args(stack_settings())
+except Mistakes as mistakes:
+    raise refusal(mistakes) from None
+
+environment = Environment("agents", arguments)
+
+pulumi.export("clusterName", environment.cluster_name)
+pulumi.export("vpcId", environment.vpc_id)
+pulumi.export("zones", environment.zone_names)
+pulumi.export("publicSubnetIds", environment.public_subnet_ids)
+pulumi.export("privateSubnetIds", environment.private_subnet_ids)
+pulumi.export("natAddresses", environment.nat_addresses)
+pulumi.export("nodesSecurityGroupId", environment.nodes_security_group_id)
+pulumi.export("flowLogGroup", environment.flow_log_group)
+pulumi.export("fileSystemIds", environment.file_system_ids)
