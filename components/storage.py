@@ -163,7 +163,7 @@ class Storage(pulumi.ComponentResource):
         group = ec2.SecurityGroup(
             f"{self._name}-mount",
             name=self._labels.name("security-group", "mount"),
-            description="Mount targets of the environment's file systems",
+            description="Mount targets of the file systems",
             vpc_id=vpc,
             tags=self._labels.tags("mount"),
             opts=self._child(),
