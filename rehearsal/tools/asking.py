@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 20.0
 
 
-def candidates(name: str) -> Iterator[Path]:
-    """Every executable of that name on PATH, in its order: a broken one may stand before a good one."""
+def candidates(name: str, also: str = "") -> Iterator[Path]:
+    """Every executable of that name on PATH, in its order: a broken one may stand before a good one.
+
+    `also` is a variable that may name a folder to look into first.
+    """
     seen: set[Path] = set()
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+    first = os.environ.get(also, "") if also else ""
+    for folder in (first, *os.environ.get("PATH", os.defpath).split(os.pathsep)):
         found = shutil.which(name, path=folder) if folder else None
         if found is not None and (path := Path(found).absolute()) not in seen:
             seen.add(path)

@@ -87,18 +87,23 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
 
 
 def fetch(file: ModuleFile, compiler: Compiler, folder: Path, task: Task) -> Path:
-    """Fetch the module and leave its file in the folder."""
+    """Fetch the module and leave its file or folder in the folder."""
     _require_room(file, compiler)
     task.doing(f"module {file.module}")
     answer = _Go(file, compiler, task, folder).run(("mod", "download", "-json", file.module), task.doing)
     module = Path(json.loads("\n".join(answer))["Dir"])
     source, target = module / file.member, folder / file.name
-    if not source.is_file():
+    if not source.exists():
         raise BuildFailed(f"{file.module} {file.version} has no {file.member}: the row of '{file.name}' is out of date")
     with cache.writing(target):
-        shutil.copyfile(source, target)
-        # What the module cache holds is read-only, and a script has to be executable.
-        target.chmod(0o755)
+        # What the module cache holds is read-only, and so would be a copy: nobody could sweep it
+        if source.is_dir():
+            shutil.copytree(source, target, copy_function=shutil.copyfile)
+            for place in (target, *(member for member in target.rglob("*") if member.is_dir())):
+                place.chmod(0o755)
+        else:
+            shutil.copyfile(source, target)
+            target.chmod(0o755)  # a script has to be executable
     return target
 
 

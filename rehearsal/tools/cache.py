@@ -51,14 +51,25 @@ def lookup(key: str, name: str) -> Path | None:
     path = folder / name
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        whole = path.stat().st_size == manifest["size"] and digest(path) == manifest["sha256"]
+        whole = size(path) == manifest["size"] and digest(path) == manifest["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return path if whole else None
 
 
+def size(path: Path) -> int:
+    """The bytes of a file, or of all files in a folder."""
+    if path.is_dir():
+        return sum(member.stat().st_size for member in path.rglob("*") if member.is_file())
+    return path.stat().st_size
+
+
 def digest(path: Path) -> str:
-    """The file's SHA-256."""
+    """The SHA-256 of a file, or over the names and contents of a folder."""
+    if path.is_dir():
+        members = sorted(member for member in path.rglob("*") if member.is_file())
+        listing = "".join(f"{digest(member)}  {member.relative_to(path).as_posix()}\n" for member in members)
+        return hashlib.sha256(listing.encode()).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -153,7 +164,7 @@ def publish(key: str, folder: Path, name: str, about: dict[str, str]) -> Path:
         path = folder / name
         # mkdtemp makes folders for one user only, while a cache may well be shared.
         folder.chmod(0o755)
-        manifest = {**about, "size": path.stat().st_size, "sha256": digest(path)}
+        manifest = {**about, "size": size(path), "sha256": digest(path)}
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for written in (path, folder / MANIFEST, folder):
             _sync(written)

@@ -15,6 +15,9 @@ from rehearsal.tools.versions import Version, need
 HERE = Path(__file__).parent
 
 _PULUMI = "v3.259.0"
+_KUBERNETES = "v1.35.4"
+_AGENT_SANDBOX = "v1.0.3"
+_ASSETS = "KUBEBUILDER_ASSETS"  # where controllers' own tests keep an API server and its etcd
 
 
 @dataclass(frozen=True)
@@ -23,9 +26,13 @@ class Program:
 
     name: str
     group: str  # the folder with go.mod and go.sum
-    version: str  # what a build yields, and the least that is taken from PATH
+    version: str  # what a build yields, and the least that is taken from elsewhere, unless that is said below
     package: str
     stamp: str = ""  # the linker variable that holds the version, where the program wants to be told
+    stamps: tuple[str, ...] = ()  # further ones, as variable=value
+    least: str = ""  # the least version that is taken from elsewhere
+    only_minor: bool = False  # whether a newer minor version is another program to us
+    assets: str = ""  # an environment variable that may name a folder with the program, looked into before PATH
     ask: tuple[str, ...] = ("version",)  # the arguments that make it print its version
     minutes: float = 1  # on two cores, modules included
     room_mb: int = 400  # for the program itself and what the linker needs
@@ -33,20 +40,32 @@ class Program:
 
     def flags(self) -> tuple[str, ...]:
         """How it is compiled; part of the cache's key."""
-        stamp = f" -X {self.stamp}={self.version}" if self.stamp else ""
-        return ("-trimpath", "-ldflags", f"-s -w{stamp}")
+        stamps = (*([f"{self.stamp}={self.version}"] if self.stamp else []), *self.stamps)
+        return ("-trimpath", "-ldflags", " ".join(("-s -w", *(f"-X {stamp}" for stamp in stamps))))
+
+    def takes(self, version: Version) -> bool:
+        """Whether a program of that version, found elsewhere, will do."""
+        least = need(self.least or self.version)
+        same = (version.major, version.minor) == (least.major, least.minor)
+        return version >= least and (same or not self.only_minor)
+
+    def wanted(self) -> str:
+        """What `takes` takes, in words."""
+        least = need(self.least or self.version)
+        return f"{least} or newer within {least.major}.{least.minor}" if self.only_minor else f"{least} or newer"
 
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """A file that lies in one of the group's modules as it is: fetched, not built."""
+    """A file or folder that lies in one of the group's modules as it is: fetched, not built."""
 
     name: str
     group: str
     version: str
     module: str
     member: str  # its path inside the module
-    beside: tuple[str, str]  # the official plugin (kind, name) that brings it along and makes ours unnecessary
+    # The official plugin (kind, name) that brings it along and makes ours unnecessary
+    beside: tuple[str, str] | None = None
     minutes: float = 0.2
     room_mb: int = 1
     go_room_mb: int = 100
@@ -76,6 +95,78 @@ RECIPES: tuple[Recipe, ...] = (
         module="github.com/pulumi/pulumi/sdk/v3",
         member="python/cmd/pulumi-language-python-exec",
         beside=("language", "python"),
+    ),
+    Program(
+        name="etcd",
+        group="etcd",
+        version="v3.6.5",
+        package="go.etcd.io/etcd/server/v3",
+        least="v3.6.0",
+        ask=("--version",),
+        assets=_ASSETS,
+    ),
+    *(
+        Program(
+            name=name,
+            group="kubernetes",
+            version=_KUBERNETES,
+            package=f"k8s.io/kubernetes/cmd/{name}",
+            stamp="k8s.io/component-base/version.gitVersion",
+            stamps=tuple(f"k8s.io/component-base/version.{part}" for part in ("gitMajor=1", "gitMinor=35")),
+            least="v1.35.0",
+            only_minor=True,
+            ask=("--version",),
+            assets=_ASSETS,
+            minutes=minutes,
+            go_room_mb=4000,
+        )
+        for name, minutes in (("kube-apiserver", 6), ("kube-controller-manager", 2), ("kube-scheduler", 0.5))
+    ),
+    Program(
+        name="kwok",
+        group="kwok",
+        version="v0.8.0",
+        package="sigs.k8s.io/kwok/cmd/kwok",
+        ask=("--version",),
+        minutes=2,
+        go_room_mb=2000,
+    ),
+    Program(
+        name="agent-sandbox-controller",
+        group="agent-sandbox",
+        version=_AGENT_SANDBOX,
+        package="sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller",
+        stamp="sigs.k8s.io/agent-sandbox/internal/version.gitVersion",
+        ask=("--version",),
+        minutes=3,
+        go_room_mb=2000,
+    ),
+    Program(
+        name="helm",
+        group="helm",
+        version="v3.22.0",
+        package="helm.sh/helm/v3/cmd/helm",
+        stamp="helm.sh/helm/v3/internal/version.version",
+        least="v3.14.0",
+        ask=("version", "--short"),
+        minutes=2,
+        go_room_mb=2000,
+    ),
+    *(
+        ModuleFile(
+            name=name, group="agent-sandbox", version=_AGENT_SANDBOX, module="sigs.k8s.io/agent-sandbox", member=member
+        )
+        for name, member in (("agent-sandbox-manifests", "k8s"), ("agent-sandbox-chart", "helm"))
+    ),
+    *(
+        ModuleFile(
+            name=f"{chart}-chart",
+            group="karpenter",
+            version="v1.14.1",
+            module="github.com/aws/karpenter-provider-aws",
+            member=f"charts/{chart}",
+        )
+        for chart in ("karpenter", "karpenter-crd")
     ),
 )
 

@@ -90,13 +90,12 @@ def effort(row: Recipe) -> str:
 
 
 def _on_path(row: Program, refused: list[str]) -> tuple[Path, str] | None:
-    for path in asking.candidates(row.name):
+    for path in asking.candidates(row.name, row.assets):
         version = asking.version_of(path, row.ask)
         if isinstance(version, str):
             refused.append(f"{path} is passed over: {version}")
-        elif version < need(row.version):
-            least = row.version.removeprefix("v")
-            refused.append(f"{path} is passed over: it is version {version}, and {least} or newer is needed")
+        elif not row.takes(version):
+            refused.append(f"{path} is passed over: it is version {version}, and {row.wanted()} is needed")
         else:
             return path, str(version)
     return None
@@ -108,7 +107,7 @@ def _engine(found: Mapping[str, Tool]) -> Path | None:
 
 def _beside_official(row: ModuleFile, pulumi: Path | None) -> tuple[Path, str] | None:
     """The file as the official plugin brings it; then that plugin uses it, and ours never will."""
-    official = plugins.locate(*row.beside, pulumi=pulumi)
+    official = plugins.locate(*row.beside, pulumi=pulumi) if row.beside else None
     if official is None:
         return None
     # Installed programs are often links into the folder where their companions lie.

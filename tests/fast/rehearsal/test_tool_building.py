@@ -64,10 +64,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_builds_once_and_then_needs_neither_go_nor_network(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [(tool.name, tool.source) for tool in survey()] == [
-        ("pulumi", "absent"),
-        ("language-python-exec", "absent"),
-    ]
+    assert {tool.source for tool in survey()} == {"absent"}
     first = ensure(["pulumi", "language-python-exec"], Silent())
     assert (bench.calls("build"), bench.calls("mod")) == (1, 1)
     assert os.access(first.path("language-python-exec"), os.X_OK)
@@ -76,7 +73,7 @@ def test_builds_once_and_then_needs_neither_go_nor_network(bench: Bench, monkeyp
     monkeypatch.setenv("PATH", "/nowhere")
     again = ensure(["pulumi", "language-python-exec"], Silent())
     assert again.path("pulumi") == first.path("pulumi")
-    assert [tool.source for tool in survey()] == ["cache", "cache"]
+    assert [tool.name for tool in survey() if tool.source == "cache"] == ["pulumi", "language-python-exec"]
     assert bench.calls("build") == 1
 
 
