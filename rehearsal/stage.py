@@ -135,7 +135,7 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
     opened: Stage | None = None
     try:
         try:
-            opened = _open(run, toolbox.path("pulumi"), port)
+            opened = _open(run, toolbox, port)
         except OSError as failure:
             raise StageError(f"the stage cannot be set up in {run.folder}: {failure.strerror or failure}") from failure
         yield opened
@@ -149,13 +149,15 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
             warden.dismiss(keeper, "done")
 
 
-def _open(run: runs.Run, pulumi: Path, port: int) -> Stage:
+def _open(run: runs.Run, toolbox: tools.Toolbox, port: int) -> Stage:
     shims = run.folder / "shims"
     for name in ("home", "state", "shims"):
         (run.folder / name).mkdir()
     _borrow_plugins(run.folder / "home")
     (run.folder / "passphrase").write_text(secrets.token_urlsafe(24), encoding="utf-8")
-    plugins.shims(shims, Path(sys.executable))
+    pulumi = toolbox.path("pulumi")
+    executor = toolbox.path("language-python-exec")
+    plugins.shims(shims, Path(sys.executable), executor=executor, pulumi=pulumi)
     address = _raise_cloud(run, port)
     around = surroundings(run.id, run.folder, cloud=address, shims=shims)
     opened = Stage(run, pulumi, address, around, {})

@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="stop after the second up, leave all running, say how to use it"
     )
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="the simulated AWS's port (default: a free one)")
+    parser.add_argument(
+        "--port", type=int, default=0, metavar="N", help="the simulated AWS's port (default: a free one)"
+    )
     parser.add_argument("--kept", action="store_true", help="list the rehearsals that were left running")
     parser.add_argument("--end", metavar="RUN", help="end a rehearsal that was left running, or 'all' of them")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object on the last line")
