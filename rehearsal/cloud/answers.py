@@ -16,8 +16,6 @@ from rehearsal.cloud import cbor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moto.core.model import ServiceModel
-
     from rehearsal.cloud.calls import Call, Stranger
 
 
@@ -62,7 +60,7 @@ def refusal(call: Call, reason: ServiceException) -> Answer:
     return _refused(call.model, call.operation, call.protocol, reason)
 
 
-def not_known(stranger: Stranger, model: ServiceModel) -> Answer:
+def not_known(stranger: Stranger, model: Any) -> Answer:
     """The answer to an operation that the service does not have."""
     nothing = OperationModel({"http": {}, "name": stranger.operation}, model, stranger.operation)
     return _refused(model, nothing, stranger.protocol, unknown_operation(stranger.protocol, stranger.operation))
@@ -82,11 +80,11 @@ def unknown_operation(protocol: str, operation: str) -> Refused:
             return Refused("UnknownOperationException", text, 404)
 
 
-def _refused(model: ServiceModel, operation: OperationModel, protocol: str, reason: ServiceException) -> Answer:
+def _refused(model: Any, operation: Any, protocol: str, reason: ServiceException) -> Answer:
     status = getattr(reason, "status", None)
     if protocol != "smithy-rpc-v2-cbor":
         return _serialised(model, operation, protocol, reason, status)
-    shape = get_error_model(reason, model)
+    shape: Any = get_error_model(reason, model)
     # The modelled name goes in the body; clients that grew up with the query protocol look for its code in a header.
     said = {
         "__type": f"{model.metadata.get('targetPrefix', model.service_name)}#{shape.name}",
@@ -103,9 +101,7 @@ def _cbor_headers() -> dict[str, str]:
     return {"Content-Type": cbor.CONTENT_TYPE, "Smithy-Protocol": "rpc-v2-cbor", "x-amzn-RequestId": str(uuid.uuid4())}
 
 
-def _serialised(
-    model: ServiceModel, operation: OperationModel, protocol: str, value: object, status: int | None
-) -> Answer:
+def _serialised(model: Any, operation: Any, protocol: str, value: object, status: int | None) -> Answer:
     request_id = str(uuid.uuid4())
     serializer = get_serializer_class(str(model.service_name), protocol)(operation, SerializationContext(request_id))
     written = serializer.serialize(value)

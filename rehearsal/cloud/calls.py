@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from moto.core.parse import PROTOCOL_PARSERS
@@ -22,9 +22,6 @@ from moto.core.utils import get_service_model
 from werkzeug.exceptions import HTTPException
 
 from rehearsal.cloud import cbor
-
-if TYPE_CHECKING:
-    from moto.core.model import OperationModel, ServiceModel, Shape
 
 ACCOUNT = "123456789012"
 RPC = re.compile(r"/service/(?P<target>[^/]+)/operation/(?P<operation>[^/]+)/?$")
@@ -37,10 +34,13 @@ class Unreadable(Exception):
 
 @dataclass
 class Call:
-    """One request, recognised."""
+    """One request, recognised.
+
+    The operation's model is `Any` to a type checker: botocore's models are made of cached properties that hide types.
+    """
 
     service: str
-    operation: OperationModel
+    operation: Any
     protocol: str
     region: str
     key: str
@@ -55,8 +55,8 @@ class Call:
         return str(self.operation.name)
 
     @property
-    def model(self) -> ServiceModel:
-        """The service's model."""
+    def model(self) -> Any:
+        """The service's model, `Any` like its operations."""
         return self.operation.service_model
 
 
@@ -93,7 +93,7 @@ def scope_of(request: Request) -> Scope | None:
     return Scope(found["service"], found["region"], found["key"]) if found else None
 
 
-def model_of(service: str) -> ServiceModel | None:
+def model_of(service: str) -> Any:
     """The service's model, or nothing where botocore has none of that name."""
     try:
         return get_service_model(service)
@@ -101,22 +101,22 @@ def model_of(service: str) -> ServiceModel | None:
         return None
 
 
-def candidates(signed: str) -> list[ServiceModel]:
+def candidates(signed: str) -> list[Any]:
     """The services that may be meant by a signing name."""
     names = signing_names().get(signed, [signed])
     return [model for name in names if (model := model_of(name)) is not None]
 
 
-def read_body(request: Request) -> bytes:
-    """The whole body, unpacked if the client compressed it."""
+def read_body(request: Request, scope: Scope | None) -> bytes:
+    """The whole body, unpacked if the client compressed it; what S3 is given it keeps as it is."""
     body = request.get_data(cache=True, parse_form_data=False)
-    if request.headers.get("Content-Encoding", "").lower() == "gzip":
+    if request.headers.get("Content-Encoding", "").lower() == "gzip" and scope and scope.service != "s3":
         try:
             body = gzip.decompress(body)
         except (OSError, EOFError) as error:
             raise Unreadable(f"The body is not gzip: {error}") from error
         request.environ.pop("HTTP_CONTENT_ENCODING")
-        request._cached_data = body  # noqa: SLF001 -- werkzeug has no other way to exchange a body that was read
+        request._cached_data = body
     return body
 
 
@@ -133,7 +133,8 @@ def recognise(request: Request, scope: Scope, body: bytes) -> Call | Stranger | 
             named = rpc["operation"]
             if named in model.operation_names:
                 operation = model.operation_model(named)
-                return _call(model, operation, "smithy-rpc-v2-cbor", scope, request, body)
+                named_service = str(model.service_name)
+                return Call(named_service, operation, "smithy-rpc-v2-cbor", scope.region, scope.key, request, body)
             continue
         found = _routed(model, request, scope, body)
         if found is not None:
@@ -145,7 +146,7 @@ def recognise(request: Request, scope: Scope, body: bytes) -> Call | Stranger | 
     return Stranger(str(models[0].service_name), named, _spoken(models[0], request))
 
 
-def _spoken(model: ServiceModel, request: Request) -> str:
+def _spoken(model: Any, request: Request) -> str:
     """The protocol of a request to a service."""
     if request.headers.get("Smithy-Protocol") == "rpc-v2-cbor":
         return "smithy-rpc-v2-cbor"
@@ -155,7 +156,7 @@ def _spoken(model: ServiceModel, request: Request) -> str:
         return str(model.protocol)
 
 
-def _routed(model: ServiceModel, request: Request, scope: Scope, body: bytes) -> Call | None:
+def _routed(model: Any, request: Request, scope: Scope, body: bytes) -> Call | None:
     version = request.values.get("Version") if model.protocol in {"query", "ec2"} else None
     if version and version != model.api_version:
         return None
@@ -163,15 +164,8 @@ def _routed(model: ServiceModel, request: Request, scope: Scope, body: bytes) ->
         operation, labels = get_service_router(str(model.service_name)).match(request)
     except (HTTPException, NotImplementedError):
         return None
-    call = _call(model, operation, _spoken(model, request), scope, request, body)
-    call.labels = labels
-    return call
-
-
-def _call(
-    model: ServiceModel, operation: OperationModel, protocol: str, scope: Scope, request: Request, body: bytes
-) -> Call:
-    return Call(str(model.service_name), operation, protocol, scope.region, scope.key, request, body)
+    spoken = _spoken(model, request)
+    return Call(str(model.service_name), operation, spoken, scope.region, scope.key, request, body, labels)
 
 
 def parameters_of(call: Call) -> dict[str, Any]:
@@ -183,9 +177,7 @@ def parameters_of(call: Call) -> dict[str, Any]:
         if call.protocol == "smithy-rpc-v2-cbor":
             return cbor.read(call.body, shape) if call.body else {}
         if call.protocol in {"json", "rest-json"} and call.body and not _streams(call):
-            whole = json.loads(call.body)
-            if not isinstance(whole, dict | list):
-                raise Unreadable(f"The body is {type(whole).__name__}, not an object.")
+            json.loads(call.body)  # the parser below takes whatever is no JSON for a message
         parsed = PROTOCOL_PARSERS[call.protocol](call.operation).parse(
             {
                 "method": call.request.method,
@@ -196,8 +188,6 @@ def parameters_of(call: Call) -> dict[str, Any]:
                 "url_params": call.labels,
             }
         )
-    except Unreadable:
-        raise
     except Exception as error:  # the parsers raise whatever a malformed value runs into
         raise Unreadable(f"{type(error).__name__}: {error}") from error
     return {name: value for name, value in parsed.items() if not _unsaid(value, shape.members[name])}
@@ -206,10 +196,10 @@ def parameters_of(call: Call) -> dict[str, Any]:
 def _streams(call: Call) -> bool:
     """Whether the body is a payload of its own and not an object of parameters."""
     shape = call.operation.input_shape
-    payload = shape.serialization.get("payload") if shape is not None else None
-    return bool(payload) and shape.members[payload].type_name in {"blob", "string"}  # type: ignore[union-attr]
+    payload = shape.serialization.get("payload")
+    return bool(payload) and shape.members[payload].type_name in {"blob", "string"}
 
 
-def _unsaid(value: Any, shape: Shape) -> bool:
+def _unsaid(value: Any, shape: Any) -> bool:
     """Whether a value stands for nothing: the parsers read lists and maps beside the body as empty if not sent."""
     return value is None or (value in ([], {}) and shape.serialization.get("location") in {"querystring", "headers"})

@@ -5,37 +5,34 @@ botocore writes requests and reads answers; an endpoint reads requests and write
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.parsers import RpcV2CBORParser
 from botocore.serialize import RpcV2CBORSerializer
 
-if TYPE_CHECKING:
-    from botocore.model import Shape
-
 CONTENT_TYPE = "application/cbor"
 
 
-def read(body: bytes, shape: Shape) -> dict[str, Any]:
+def read(body: bytes, shape: Any) -> dict[str, Any]:
     """Parameters from a request's body."""
     parsed: dict[str, Any] = {}
-    RpcV2CBORParser()._parse_payload({"body": body}, shape, parsed)  # noqa: SLF001 -- its public half reads answers only
+    RpcV2CBORParser()._parse_payload({"body": body}, shape, parsed)
     return parsed
 
 
-def write(value: dict[str, Any], shape: Shape | None) -> bytes:
+def write(value: dict[str, Any], shape: Any) -> bytes:
     """An answer's body."""
     if shape is None:
         return b"\xa0"
     written = bytearray()
-    RpcV2CBORSerializer()._serialize_data_item(written, value, shape)  # type: ignore[attr-defined]  # noqa: SLF001 -- its public half writes requests only
+    RpcV2CBORSerializer()._serialize_data_item(written, value, shape)  # type: ignore[attr-defined]
     return bytes(written)
 
 
 def write_plain(value: dict[str, str]) -> bytes:
     """An object of strings, which needs no shape: how errors are told."""
     codec = RpcV2CBORSerializer()
-    written = bytearray(codec._get_initial_byte(codec.MAP_MAJOR_TYPE, len(value)))  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
+    written = bytearray(codec._get_initial_byte(codec.MAP_MAJOR_TYPE, len(value)))  # type: ignore[attr-defined]
     for text in (part for pair in value.items() for part in pair):
-        codec._serialize_type_string(written, text, None, None)  # type: ignore[attr-defined]  # noqa: SLF001 -- as above
+        codec._serialize_type_string(written, text, None, None)  # type: ignore[attr-defined]
     return bytes(written)

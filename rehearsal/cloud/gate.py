@@ -75,11 +75,11 @@ class Gate:
                 return plain(404, {"message": f"No page {page}: health, census, kept, unknown, calls?since=N."})
 
     def _answer(self, request: Request) -> Answer:
+        scope = calls.scope_of(request)
         try:
-            body = calls.read_body(request)
+            body = calls.read_body(request, scope)
         except calls.Unreadable as error:
             return plain(400, {"__type": "SerializationException", "message": str(error)})
-        scope = calls.scope_of(request)
         if scope is None:
             return self._unsigned(request, body)
         found = calls.recognise(request, scope, body)
@@ -130,7 +130,7 @@ class Gate:
 
     def _unsigned(self, request: Request, body: bytes) -> Answer:
         """Requests that AWS takes without a signature (tokens for roles, public objects) go to moto as they are."""
-        if request.path in {"", "/", "/favicon.ico"} and not body or request.path.startswith("/moto-api"):
+        if (request.path in {"", "/", "/favicon.ico"} and not body) or request.path.startswith("/moto-api"):
             return plain(403, {"message": "Missing Authentication Token"})
         try:
             answer = self.moto.answer(as_it_came(request, body))

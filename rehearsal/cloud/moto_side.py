@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 from moto.backends import get_backend
-from moto.core.request import Request
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import EnvironBuilder
@@ -23,7 +22,7 @@ from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.calls import model_of
 
 if TYPE_CHECKING:
-    from moto.core.model import OperationModel
+    from moto.core.request import Request
 
     from rehearsal.cloud.calls import Call
 
@@ -87,7 +86,7 @@ class MotoSide:
             raise Unanswered("moto found no action for the request")
         return Answer(code, dict(headers), body)
 
-    def result(self, operation: OperationModel, parameters: dict[str, Any], region: str, key: str) -> dict[str, Any]:
+    def result(self, operation: Any, parameters: dict[str, Any], region: str, key: str) -> dict[str, Any]:
         """Moto's result for an operation with these parameters; Refused if it says no."""
         model = operation.service_model
         spoken = [name for name in SPOKEN if name in model.metadata.get("protocols", [model.protocol])]
@@ -122,9 +121,7 @@ class _Headers(dict[str, str]):
         return super().__getitem__(key.lower())
 
 
-def written_again(
-    operation: OperationModel, parameters: dict[str, Any], protocol: str, region: str, key: str
-) -> dict[str, Any]:
+def written_again(operation: Any, parameters: dict[str, Any], protocol: str, region: str, key: str) -> dict[str, Any]:
     """A request for an operation, written by botocore in the given protocol, as a WSGI environment."""
     service = operation.service_model
     request = create_serializer(protocol, include_validation=False).serialize_to_request(parameters, operation)
@@ -157,7 +154,7 @@ def as_it_came(request: Request, body: bytes) -> dict[str, Any]:
     return environ
 
 
-def operation_of(service: str, name: str) -> OperationModel:
+def operation_of(service: str, name: str) -> Any:
     """An operation's model."""
     model = model_of(service)
     if model is None:

@@ -161,7 +161,9 @@ def _principal(principal: Any, *, present: bool) -> Iterator[str]:
                 yield f"Invalid principal in policy: {value!r}."
             elif kind == "AWS" and not re.fullmatch(r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::.+|A[A-Z0-9]{15,}", value):
                 yield f'Invalid principal in policy: "AWS":"{value}".'
-            elif kind == "Service" and not re.fullmatch(r"[a-z0-9.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)", value):
+            elif kind == "Service" and not re.fullmatch(
+                r"[a-z0-9.-]+\.(amazonaws\.com(\.cn)?|amazon\.com|aws\.internal)", value
+            ):
                 yield f'Invalid principal in policy: "SERVICE":"{value}".'
 
 

@@ -24,11 +24,9 @@ QUEUE = 128  # SDKs open their connections in bursts
 class Connection(MotoRequestHandler):
     """One client's connection: request after request until either side has had enough."""
 
-    server: Listener
-
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
-    # Head and body leave in one write each; with Nagle's algorithm the second would wait for the first to be acknowledged.
+    # Head and body leave in one write each; Nagle's algorithm would hold the second until the first is acknowledged.
     disable_nagle_algorithm = True
 
     def run_wsgi(self) -> None:
@@ -61,7 +59,7 @@ class Connection(MotoRequestHandler):
                 self.send_header(name, value)
         if "content-length" not in named and code not in {"204", "304"}:
             self.send_header("Content-Length", str(len(body)))
-        if self.close_connection or self.server.ended:
+        if self.close_connection or getattr(self.server, "ended", False):
             self.close_connection = True
             self.send_header("Connection", "close")
         self.end_headers()

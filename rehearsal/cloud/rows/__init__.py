@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rehearsal.cloud.rows import (
+    budgets,
+    cloudwatch,
+    cost_explorer,
+    data_exports,
     ec2_endpoints,
     ec2_routes,
     ec2_security,
@@ -41,6 +45,10 @@ TABLES = (
     kms.ROWS,
     logs.ROWS,
     s3.ROWS,
+    cloudwatch.ROWS,
+    budgets.ROWS,
+    cost_explorer.ROWS,
+    data_exports.ROWS,
 )
 
 ROWS: dict[tuple[str, str], Row] = {(row.service, row.operation): row for table in TABLES for row in table}

@@ -78,7 +78,7 @@ def _refuse_taken(table: Any, name: str, destination: str, *, through_gateway: b
         "DestinationIpv6CidrBlock": "destination_ipv6_cidr_block",
         "DestinationPrefixListId": "destination_prefix_list_id",
     }[name]
-    for route in table._routes.values():  # noqa: SLF001 -- moto has no public name for it
+    for route in table._routes.values():
         taken = getattr(route, attribute, None)
         if taken and canonical(taken) == destination:
             raise Refused("RouteAlreadyExists", f"The route identified by {destination} already exists.", 400)
@@ -111,7 +111,7 @@ def associate(desk: Desk) -> Answer:
             text = f"route table {table.id} and subnet {subnet} belong to different networks"
             raise Refused("InvalidParameterValue", text, 400)
         for other in ec2.route_tables.values():
-            if other.id != table.id and subnet in other._associations.values():  # noqa: SLF001 -- moto's only name
+            if other.id != table.id and subnet in other._associations.values():
                 text = f"the specified association for route table {table.id} conflicts with an existing association"
                 raise Refused("Resource.AlreadyAssociated", text, 400)
     return desk.forward()

@@ -30,7 +30,7 @@ def create(desk: Desk) -> Answer:
                 "InvalidParameterValue", text + "more than 255 characters and emptiness are not allowed.", 400
             )
     if asked["GroupName"].startswith("sg-"):
-        text = f"Value ({asked['GroupName']}) for parameter GroupName is invalid. Group names may not be in the format sg-*."
+        text = f"Value ({asked['GroupName']}) for parameter GroupName is invalid. Group names may not begin with sg-."
         raise Refused("InvalidParameterValue", text, 400)
     if "VpcId" in asked:
         desk.backend("ec2").get_vpc(asked["VpcId"])
@@ -50,7 +50,8 @@ def delete(desk: Desk) -> Answer:
 
 
 def _ports(permission: dict[str, Any]) -> None:
-    protocol = NUMBERS.get(permission.get("IpProtocol", ""), permission.get("IpProtocol", "")).lower()
+    protocol = str(permission.get("IpProtocol", "")).lower()
+    protocol = NUMBERS.get(protocol, protocol)
     low, high = permission.get("FromPort"), permission.get("ToPort")
     if protocol in {"tcp", "udp"}:
         if low is None or high is None:

@@ -54,7 +54,7 @@ def delete_subnet(desk: Desk) -> Answer:
     answer = desk.forward()
     if answer.ok:
         for table in desk.backend("ec2").route_tables.values():
-            links = table._associations  # noqa: SLF001 -- moto has no public name for it
+            links = table._associations
             for link in [link for link, target in links.items() if target == subnet]:
                 del links[link]
     return answer
@@ -131,9 +131,9 @@ def create_nat(desk: Desk) -> dict[str, Any]:
 def _free(desk: Desk, gateway: Any) -> None:
     ec2 = desk.backend("ec2")
     for address in ec2.addresses:
-        if address.eni and address.eni.id == gateway._eni.id:  # noqa: SLF001 -- moto has no public name for it
+        if address.eni and address.eni.id == gateway._eni.id:
             ec2.disassociate_address(address=address.public_ip)
-    ec2.enis.pop(gateway._eni.id, None)  # noqa: SLF001 -- as above
+    ec2.enis.pop(gateway._eni.id, None)
 
 
 def delete_nat(desk: Desk) -> Answer:

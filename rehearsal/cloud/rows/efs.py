@@ -113,7 +113,9 @@ def delete(desk: Desk) -> Answer:
     system, backend = _file_system(desk), desk.backend("efs")
     answer = desk.forward()
     if answer.ok:
-        for name in [name for name, one in backend.access_points.items() if one.file_system_id == system.file_system_id]:
+        for name in [
+            name for name, one in backend.access_points.items() if one.file_system_id == system.file_system_id
+        ]:
             del backend.access_points[name]
     return answer
 

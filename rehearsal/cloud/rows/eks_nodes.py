@@ -87,9 +87,9 @@ def _is_public(desk: Desk, subnet: str) -> bool:
     ec2 = desk.backend("ec2")
     vpc = ec2.get_subnet(subnet).vpc_id
     tables = [table for table in ec2.route_tables.values() if table.vpc_id == vpc]
-    own = [table for table in tables if subnet in table._associations.values()]  # noqa: SLF001 -- moto's only name
+    own = [table for table in tables if subnet in table._associations.values()]
     chosen = own or [table for table in tables if table.main_association_id]
-    return any(str(route.gateway_id).startswith("igw-") for table in chosen for route in table._routes.values())  # noqa: SLF001 -- as above
+    return any(str(route.gateway_id).startswith("igw-") for table in chosen for route in table._routes.values())
 
 
 def listed(desk: Desk) -> Answer:

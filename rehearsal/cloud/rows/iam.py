@@ -64,9 +64,9 @@ def inline(desk: Desk) -> Answer:
 def attach(desk: Desk) -> Answer:
     """As many policies to a role as the quota allows."""
     role = next((one for one in desk.backend("iam").roles.values() if one.name == desk.asked["RoleName"]), None)
-    if role is not None and desk.asked["PolicyArn"] not in role.managed_policies:
-        if len(role.managed_policies) >= ATTACHED:
-            raise Refused("LimitExceeded", f"Cannot exceed quota for PoliciesPerRole: {ATTACHED}", 409)
+    attached = [] if role is None else [arn for arn in role.managed_policies if arn != desk.asked["PolicyArn"]]
+    if len(attached) >= ATTACHED:
+        raise Refused("LimitExceeded", f"Cannot exceed quota for PoliciesPerRole: {ATTACHED}", 409)
     return desk.forward()
 
 

@@ -1,0 +1,168 @@
+"""Billing data exports: kept, checked, never written, because nothing is billed."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rehearsal.cloud import policy_text
+from rehearsal.cloud.answers import Refused
+from rehearsal.cloud.desk import Row
+from rehearsal.cloud.pages import page
+
+if TYPE_CHECKING:
+    from rehearsal.cloud.desk import Desk
+    from rehearsal.cloud.shelves import Record
+
+SERVICE = "bcm-data-exports"
+EXPORTS, TAGS = "bcm-data-exports.exports", "_bcm-data-exports.tags"
+TABLES = (
+    "COST_AND_USAGE_REPORT",
+    "COST_AND_USAGE_DASHBOARD",
+    "COST_OPTIMIZATION_RECOMMENDATIONS",
+    "CARBON_EMISSIONS",
+    "FOCUS_1_0_AWS",
+    "FOCUS_1_0_AWS_PREVIEW",
+    "FOCUS_1_2_AWS",
+)
+QUERY = re.compile(
+    r"\s*select\s+(?P<columns>.+?)\s+from\s+(?P<table>\w+)(\s+where\s+.+)?\s*", re.IGNORECASE | re.DOTALL
+)
+PACKED = {"PARQUET": ("PARQUET",), "TEXT_OR_CSV": ("GZIP", "ZIP")}
+
+
+def _invalid(text: str) -> Refused:
+    return Refused("ValidationException", text)
+
+
+def _export(desk: Desk, name: str = "ExportArn") -> Record:
+    found = desk.shelf(EXPORTS, everywhere=True).get(desk.asked[name])
+    if found is None:
+        text = f"Export not found: {desk.asked[name]}"
+        raise Refused("ResourceNotFoundException", text, resourceId=desk.asked[name], resourceType="Export")
+    return found
+
+
+def _check(desk: Desk, export: dict[str, Any]) -> None:
+    query = QUERY.fullmatch(export["DataQuery"]["QueryStatement"])
+    if not query or query["table"].upper() not in TABLES:
+        raise _invalid(f"The query must select columns of one table, which is one of {', '.join(TABLES)}.")
+    for table in export["DataQuery"].get("TableConfigurations", {}):
+        if table != query["table"]:
+            raise _invalid(f"The table configuration {table} is not for the table of the query.")
+    target = export["DestinationConfigurations"]["S3Destination"]
+    output = target["S3OutputConfigurations"]
+    if output["Compression"] not in PACKED[output["Format"]]:
+        raise _invalid(f"The format {output['Format']} is packed as {' or '.join(PACKED[output['Format']])}.")
+    bucket = desk.backend("s3").buckets.get(target["S3Bucket"])
+    if bucket is None or not _may_write(bucket.policy):
+        text = f"S3 bucket permission validation failed: {target['S3Bucket']} does not exist, or its policy does not "
+        raise _invalid(f"{text}let {SERVICE}.amazonaws.com put objects there.")
+
+
+def _may_write(policy: Any) -> bool:
+    if not policy:
+        return False
+    document, _ = policy_text.read(policy if isinstance(policy, str) else policy.decode())
+    for one in policy_text.statements(document):
+        principal = one.get("Principal")
+        services = policy_text.listed(principal.get("Service", [])) if isinstance(principal, dict) else []
+        actions = set(policy_text.listed(one.get("Action", [])))
+        if (
+            one.get("Effect") == "Allow"
+            and f"{SERVICE}.amazonaws.com" in services
+            and actions & {"s3:PutObject", "s3:*"}
+        ):
+            return True
+    return False
+
+
+def create(desk: Desk) -> dict[str, Any]:
+    """An export of a name that is free, into a bucket that it may write to."""
+    said = desk.asked["Export"]
+    kept = desk.shelf(EXPORTS, everywhere=True)
+    if any(one["Export"]["Name"] == said["Name"] for one in kept.values()):
+        raise _invalid(f"An export with the name {said['Name']} already exists.")
+    _check(desk, said)
+    arn = f"arn:aws:{SERVICE}:us-east-1:{desk.account}:export/{said['Name']}-{uuid.uuid4()}"
+    moment = datetime.now(UTC)
+    status = {"StatusCode": "HEALTHY", "CreatedAt": moment, "LastUpdatedAt": moment}
+    kept[arn] = {"Export": {**said, "ExportArn": arn}, "ExportStatus": status}
+    tags = {tag["Key"]: tag["Value"] for tag in desk.asked.get("ResourceTags", [])}
+    desk.shelf(TAGS, everywhere=True)[arn] = tags
+    return {"ExportArn": arn}
+
+
+def update(desk: Desk) -> dict[str, Any]:
+    """Another query or place; the name stays."""
+    kept, said = _export(desk), desk.asked["Export"]
+    if said["Name"] != kept["Export"]["Name"]:
+        raise _invalid("The name of an export cannot be changed.")
+    _check(desk, said)
+    kept["Export"] = {**said, "ExportArn": desk.asked["ExportArn"]}
+    kept["ExportStatus"]["LastUpdatedAt"] = datetime.now(UTC)
+    return {"ExportArn": desk.asked["ExportArn"]}
+
+
+def delete(desk: Desk) -> dict[str, Any]:
+    """Gone; what it would have written stays in the bucket."""
+    _export(desk)
+    arn = desk.asked["ExportArn"]
+    del desk.shelf(EXPORTS, everywhere=True)[arn]
+    desk.shelf(TAGS, everywhere=True).pop(arn, None)
+    return {"ExportArn": arn}
+
+
+def listed(desk: Desk) -> dict[str, Any]:
+    """The exports of the account."""
+    found = [
+        {"ExportArn": arn, "ExportName": one["Export"]["Name"], "ExportStatus": one["ExportStatus"]}
+        for arn, one in desk.shelf(EXPORTS, everywhere=True).items()
+    ]
+    shown, token = page(found, desk.asked.get("MaxResults"), desk.asked.get("NextToken"), "ValidationException")
+    return {"Exports": shown, "NextToken": token}
+
+
+def executions(desk: Desk) -> dict[str, Any]:
+    """None: exports are not run here."""
+    _export(desk)
+    return {"Executions": []}
+
+
+def _tags(desk: Desk) -> Record:
+    _export(desk, "ResourceArn")
+    return desk.shelf(TAGS, everywhere=True)[desk.asked["ResourceArn"]]
+
+
+def tag(desk: Desk) -> dict[str, Any]:
+    """More tags."""
+    _tags(desk).update({one["Key"]: one["Value"] for one in desk.asked["ResourceTags"]})
+    return {}
+
+
+def untag(desk: Desk) -> dict[str, Any]:
+    """Fewer tags."""
+    tags = _tags(desk)
+    for key in desk.asked["ResourceTagKeys"]:
+        tags.pop(key, None)
+    return {}
+
+
+def tags(desk: Desk) -> dict[str, Any]:
+    """The tags of an export."""
+    return {"ResourceTags": [{"Key": key, "Value": value} for key, value in _tags(desk).items()]}
+
+
+ROWS = (
+    Row(SERVICE, "CreateExport", create, kept=True),
+    Row(SERVICE, "GetExport", _export),
+    Row(SERVICE, "UpdateExport", update, kept=True),
+    Row(SERVICE, "DeleteExport", delete),
+    Row(SERVICE, "ListExports", listed),
+    Row(SERVICE, "ListExecutions", executions, kept=True),
+    Row(SERVICE, "TagResource", tag),
+    Row(SERVICE, "UntagResource", untag),
+    Row(SERVICE, "ListTagsForResource", tags),
+)
