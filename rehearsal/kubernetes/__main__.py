@@ -1,0 +1,10 @@
+"""The plugin process of the stand-in: `python -m rehearsal.kubernetes` prints its port and serves."""
+
+import sys
+
+from rehearsal.kubernetes.servicer import Servicer
+from rehearsal.plugin.serving import engine_address, serve
+from rehearsal.tools.plugins import requested
+
+# The engine warns of a plugin that is older than the SDK asks for; without an SDK any version will do.
+raise SystemExit(serve(Servicer(requested("kubernetes") or "4.34.2", engine_address(sys.argv[1:]))))
