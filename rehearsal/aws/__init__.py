@@ -1,1 +1,1 @@
-"""A stand-in for the official aws provider: a table of resource types over boto3. Used only where that one is absent."""
+"""A stand-in for the official aws provider, used only where that one is not installed."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from botocore.client import BaseClient
-    from botocore.model import OperationModel, ServiceModel
+    from botocore.model import ServiceModel
     from botocore.session import Session
 
 POOL: Final = 64  # connections a client may hold; the engine runs as many operations at once
@@ -47,9 +47,17 @@ def _service(service: str) -> ServiceModel:
     return session().get_service_model(service)
 
 
-def operation_model(service: str, operation: str) -> OperationModel:
+@functools.cache
+def input_shape(service: str, operation: str) -> Any:
+    """botocore's shape of what an operation takes; nothing if it takes nothing."""
     with _models:  # botocore fills its caches without a lock
-        return _service(service).operation_model(operation)
+        return _service(service).operation_model(operation).input_shape
+
+
+def members(service: str, operation: str) -> Mapping[str, Any]:
+    """The members of what an operation takes, by name."""
+    shape = input_shape(service, operation)
+    return shape.members if shape is not None else {}
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ class Cloud:
         self.access = access
         self._clients: dict[tuple[str, str], BaseClient] = {}
         self._lock = threading.RLock()
-        self._account: str | None = None
+        self._account = ""
         self._session: Any = None
         self._keys: dict[str, str | None] | None = None
         self.stopping = threading.Event()
@@ -179,8 +187,8 @@ class Cloud:
     def account(self) -> str:
         """The account the endpoint says we are in, asked once."""
         with self._lock:
-            if self._account is None:
-                self._account = self.call("sts", "GetCallerIdentity")["Account"]
+            if not self._account:
+                self._account = str(self.call("sts", "GetCallerIdentity")["Account"])
             return self._account
 
 

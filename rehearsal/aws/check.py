@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rehearsal.aws import calls, kinds, shapes, spelling
 from rehearsal.aws.row import Call, Problem, Row
 from rehearsal.aws.wire import UNKNOWN, Path, spell
-
-if TYPE_CHECKING:
-    from botocore.model import Shape
 
 NAMES: Final = {"s": "a string", "b": "a boolean", "i": "an integer", "n": "a number"}
 HIDDEN: Final = "the value"
@@ -38,14 +35,14 @@ class Checker:
             fact = self.shape.inputs.get(name)
             if fact is None:
                 near = kinds.nearest(name, self.shape.inputs)
-                self.problems.append((name, f"{self.row.token} has no input {name!r}{near}"))
+                self.problems.append((name, f"{self.row.type} has no input {name!r}{near}"))
             elif name in self.row.refused and not kinds.empty(value):
                 self.problems.append((name, f"the stand-in provider cannot carry this out: {self.row.refused[name]}"))
             else:
                 kept[name] = self._value(value, fact.type, (name,), name)
         for name, fact in self.shape.inputs.items():
             if fact.required and name not in kept and inputs.get(name) is None:
-                self.problems.append((name, f"is required by {self.row.token} and missing"))
+                self.problems.append((name, f"is required by {self.row.type} and missing"))
         if not self.problems:
             for rule in self.row.rules:
                 self.problems.extend(rule(kept))
@@ -124,7 +121,7 @@ class Checker:
                 return str(value)
             if not isinstance(value, str):
                 self._wrong(path, f"must be {NAMES[kind]}, found {_what(value)}", value)
-            elif plain and dotted.split(".")[-1].endswith(("Arn", "Arns")):
+            elif plain and dotted.rsplit(".", maxsplit=1)[-1].endswith(("Arn", "Arns")):
                 wrong = kinds.IS_ARN.wrong(value)
                 if wrong:
                     self._wrong(path, wrong, value)
@@ -160,28 +157,26 @@ class Checker:
         for call in (self.row.create, *self.row.sets):
             if not isinstance(call, Call):
                 continue
-            model = calls.operation_model(call.service or self.row.service, call.operation).input_shape
-            if model is None:
-                continue
+            members = calls.members(call.service or self.row.service, call.operation)
             for name, value in inputs.items():
                 if (call.takes is None or name in call.takes) and name not in call.turns and name != "tags":
-                    found = call.names.get(name) or spelling.member(model.members, name)
-                    if found in model.members:
-                        yield from self._fits(value, model.members[found], (name,), name, call.names)
+                    found = call.names.get(name) or spelling.member(members, name) or ""
+                    if found in members:
+                        yield from self._fits(value, members[found], (name,), name, call.names)
 
-    def _fits(self, value: Any, model: Shape, path: Path, dotted: str, names: Mapping[str, str]) -> Iterator[Problem]:
+    def _fits(self, value: Any, model: Any, path: Path, dotted: str, names: Mapping[str, str]) -> Iterator[Problem]:
         if value is UNKNOWN or value is None:
             return
         kind = model.type_name
         if kind == "list":
             for index, item in enumerate(value if isinstance(value, list) else [value]):
-                yield from self._fits(item, model.member, (*path, index), dotted, names)  # pyright: ignore[reportAttributeAccessIssue]
+                yield from self._fits(item, model.member, (*path, index), dotted, names)
         elif kind == "structure" and isinstance(value, dict):
             for key, item in value.items():
                 here = f"{dotted}.{key}"
-                found = names.get(here) or spelling.member(model.members, key)  # pyright: ignore[reportAttributeAccessIssue]
-                if found in model.members:  # pyright: ignore[reportAttributeAccessIssue]
-                    yield from self._fits(item, model.members[found], (*path, key), here, names)  # pyright: ignore[reportAttributeAccessIssue]
+                found = names.get(here) or spelling.member(model.members, key)
+                if found in model.members:
+                    yield from self._fits(item, model.members[found], (*path, key), here, names)
         elif kind == "string" and isinstance(value, str) and value:
             wrong = text_wrong(value, model)
             if wrong:
@@ -193,7 +188,7 @@ class Checker:
                 yield spell(path), f"{value!r} is out of range: allowed is {least} to {most}"
 
 
-def text_wrong(value: str, model: Shape) -> str | None:
+def text_wrong(value: str, model: Any) -> str | None:
     """What the service's model has against a text, if anything."""
     allowed = getattr(model, "enum", None)
     if allowed and value not in allowed:

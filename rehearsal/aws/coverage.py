@@ -32,11 +32,10 @@ def at_create(row: Row) -> frozenset[str]:
         return frozenset(call.takes)
     if call.takes is not None:
         return frozenset(call.takes)
-    model = calls.operation_model(call.service or row.service, call.operation).input_shape
-    members = model.members if model is not None else {}
+    members = calls.members(call.service or row.service, call.operation)
     return frozenset(
         name
-        for name in shapes.shape(row.token).inputs
+        for name in shapes.shape(row.type).inputs
         if name not in {"tags", "region"} and (call.names.get(name) or spelling.member(members, name)) in members
     )
 

@@ -24,7 +24,7 @@ class Change:
     replaces: bool
 
 
-def same(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool = False) -> bool:
+def same(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool = False) -> bool:  # noqa: PLR0911 - a case a kind of value
     """Whether two values mean the same. `partial`: what the left one leaves out may be anything in the right one."""
     if left is right and left is not UNKNOWN:
         return True
@@ -79,11 +79,12 @@ def changes(row: Row, shape: shapes.Shape, old: Mapping[str, Any], new: Mapping[
         if after is None and (before is None or shape.computed(name)):
             continue
         replaces = fact.replaces or name in row.replaces or name in moved or (name == "region" and row.regional)
-        out.extend(_walk(row, fact.type, before, after, (name,), name, replaces=replaces))
+        out.extend(_walk(row, fact.type, before, after, (name,), replaces=replaces))
     return out
 
 
-def _walk(row: Row, kind: Any, before: Any, after: Any, path: Path, dotted: str, *, replaces: bool) -> list[Change]:
+def _walk(row: Row, kind: Any, before: Any, after: Any, path: Path, *, replaces: bool) -> list[Change]:
+    dotted = ".".join(str(part) for part in path)
     if same(row, kind, before, after, dotted):
         return []
     if isinstance(before, dict) and isinstance(after, dict) and dotted not in row.kinds:
@@ -93,9 +94,7 @@ def _walk(row: Row, kind: Any, before: Any, after: Any, path: Path, dotted: str,
             fact = facts.get(key) if facts is not None else None
             inner = fact.type if fact else (kind[1] if isinstance(kind, list) else "any")
             deeper = replaces or bool(fact and fact.replaces) or f"{dotted}.{key}" in row.replaces
-            out.extend(
-                _walk(row, inner, before.get(key), after.get(key), (*path, key), f"{dotted}.{key}", replaces=deeper)
-            )
+            out += _walk(row, inner, before.get(key), after.get(key), (*path, key), replaces=deeper)
         if out:
             return out
     verb: Verb = "add" if before is None else "delete" if after is None else "update"

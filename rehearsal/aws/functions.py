@@ -1,6 +1,6 @@
 """Functions (data sources): what a program asks of the cloud before it makes anything.
 
-Each is a row too: the operation that answers, and where in the answer the outputs stand. The renaming rule does the rest.
+Each asks an operation and says where in the answer its outputs stand; the renaming rule does the rest.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rehearsal.aws import shapes, spelling
 from rehearsal.aws.calls import Cloud, CloudError, partition
 from rehearsal.aws.check import Checker
 from rehearsal.aws.policy_documents import policy_document
-from rehearsal.aws.row import Call, Look, Problem, Row
+from rehearsal.aws.row import Look, Make, Problem, Row
 
 Arguments = Mapping[str, Any]
 Function = Callable[[Cloud, Arguments], dict[str, Any]]
@@ -21,7 +21,7 @@ Function = Callable[[Cloud, Arguments], dict[str, Any]]
 
 def invoke(cloud: Cloud, token: str, arguments: Arguments) -> tuple[dict[str, Any], list[Problem]]:
     """The function's outputs, and what is wrong with its arguments."""
-    row = Row(token, "", Call(""), "", Look(""), ())
+    row = Row(token, "", Make(lambda _: {}, ()), "", Look(""), ())
     checker = Checker(row, shapes.shape(token), frozenset())
     kept = checker.check(arguments)
     if checker.problems:

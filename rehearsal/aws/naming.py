@@ -14,7 +14,7 @@ LONG_SUFFIX: Final = 26  # what follows a namePrefix
 DEFAULTS_KEY: Final = "__defaults"
 
 
-class TooLong(Exception):  # noqa: N818 - the check turns it into a sentence
+class TooLong(Exception):
     """The prefix leaves no room for a suffix."""
 
 

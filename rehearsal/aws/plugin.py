@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
@@ -59,8 +60,10 @@ def outputs_secrets(token: str, secrets: frozenset[Path], outputs: Mapping[str, 
     """What is secret in the outputs: what the schema says, and whatever was secret when it went in."""
     shape = shapes.shape(token)
     hidden = {(name,) for name, fact in shape.outputs.items() if fact.secret}
-    hidden |= {(path[0],) if len(path) > 1 and path[0] != "tags" else path for path in secrets}
-    hidden |= {("tagsAll", *path[1:]) for path in secrets if path[0] == "tags"}
+    for path in secrets:
+        first, *rest = path
+        # A part of a list may have moved by now, so the whole is hidden; a tag is found again by its key.
+        hidden |= {path, ("tagsAll", *rest)} if first == "tags" else {(first,)}
     return frozenset(path for path in hidden if path[0] in outputs)
 
 
@@ -85,6 +88,20 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, list):
         return [text for item in value for text in _texts(item)]
     return [value] if isinstance(value, str) and len(value) > 3 else []
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call was about, for the sentence that tells how it failed."""
+
+    doing: str
+    token: str
+    urn: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    secrets: frozenset[Path] = frozenset()
+
+    def redact(self, error: Exception) -> str:
+        return without_secrets(str(error), self.values, self.secrets)
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
@@ -130,7 +147,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         values, _ = wire.read(request.args)
-        self._run(context, "", "configuring", "aws", lambda: self.provider.configure(values), values)
+        self._run(context, Asked("configuring", "aws"), lambda: self.provider.configure(values))
         return provider_pb2.ConfigureResponse(
             acceptSecrets=True,
             supportsPreview=True,
@@ -149,9 +166,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         off = auto.mode == provider_pb2.CheckRequest.AutonamingOptions.DISABLE
 
         def work_() -> Any:
-            return self.provider.check(token, name, new, old, secrets, request.randomSeed, auto.proposed_name, off)
+            more = {"seed": request.randomSeed, "proposed": auto.proposed_name, "naming_off": off}
+            return self.provider.check(token, name, new, old, secrets=secrets, **more)
 
-        kept, problems = self._run(context, request.urn, "checking", token, work_, new, secrets)
+        kept, problems = self._run(context, Asked("checking", token, request.urn, new, secrets), work_)
         return provider_pb2.CheckResponse(
             inputs=wire.write(kept, secrets),
             failures=[provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems],
@@ -162,9 +180,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         old, _ = wire.read(request.old_inputs if request.old_inputs.fields else request.olds)
         new, _ = wire.read(request.news)
         ignored = tuple(request.ignoreChanges)
-        found = self._run(
-            context, request.urn, "comparing", token, lambda: self.provider.diff(token, old, new, ignored), new
-        )
+        asked = Asked("comparing", token, request.urn)
+        found = self._run(context, asked, lambda: self.provider.diff(token, old, new, ignored))
         detailed = {
             spell(change.path): provider_pb2.PropertyDiff(kind=KINDS[change.verb, change.replaces], inputDiff=True)
             for change in found.changes
@@ -188,7 +205,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
                 return "", self.provider.preview_create(token, inputs)
             return self.provider.create(token, inputs, request.timeout)
 
-        id_, out = self._run(context, request.urn, "creating", token, work_, inputs, secrets)
+        id_, out = self._run(context, Asked("creating", token, request.urn, inputs, secrets), work_)
         return provider_pb2.CreateResponse(id=id_, properties=wire.write(out, outputs_secrets(token, secrets, out)))
 
     def Read(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
@@ -196,15 +213,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         state, hidden = wire.read(request.properties)
         inputs, secrets = wire.read(request.inputs)
         secrets |= hidden
-        found = self._run(
-            context,
-            request.urn,
-            "reading",
-            token,
-            lambda: self.provider.read(token, request.id, state, inputs),
-            inputs,
-            secrets,
-        )
+        asked = Asked("reading", token, request.urn, inputs, secrets)
+        found = self._run(context, asked, lambda: self.provider.read(token, request.id, state, inputs))
         if found is None:
             return provider_pb2.ReadResponse()
         id_, out, now = found
@@ -224,10 +234,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         def work_() -> dict[str, Any]:
             if request.preview:
                 return self.provider.preview_update(token, state, new)
-            ignored = tuple(request.ignoreChanges)
-            return self.provider.update(token, request.id, state, old, new, request.timeout, ignored)
+            more = {"timeout": request.timeout, "ignored": tuple(request.ignoreChanges)}
+            return self.provider.update(token, request.id, state, old, new, **more)
 
-        out = self._run(context, request.urn, "updating", token, work_, new, secrets)
+        out = self._run(context, Asked("updating", token, request.urn, new, secrets), work_)
         return provider_pb2.UpdateResponse(properties=wire.write(out, outputs_secrets(token, secrets, out)))
 
     def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
@@ -238,20 +248,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         def work_() -> None:
             self.provider.delete(token, request.id, state, inputs, request.timeout)
 
-        self._run(context, request.urn, "deleting", token, work_, state, secrets)
+        self._run(context, Asked("deleting", token, request.urn, state, secrets), work_)
         return empty_pb2.Empty()
 
     def Invoke(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         arguments, secrets = wire.read(request.args)
-        out, problems = self._run(
-            context,
-            "",
-            "asking",
-            request.tok,
-            lambda: self.provider.invoke(request.tok, arguments),
-            arguments,
-            secrets,
-        )
+        asked = Asked("asking", request.tok, values=arguments, secrets=secrets)
+        out, problems = self._run(context, asked, lambda: self.provider.invoke(request.tok, arguments))
         failures = [provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems]
         hidden = outputs_secrets(request.tok, secrets, out) if out else frozenset[Path]()
         return provider_pb2.InvokeResponse(**{"return": wire.write(out, hidden)}, failures=failures)
@@ -285,33 +288,23 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def List(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         return self._none(context, "listing")
 
-    def _run(
-        self,
-        context: Any,
-        urn: str,
-        doing: str,
-        token: str,
-        work_: Callable[[], Any],
-        values: Mapping[str, Any],
-        secrets: frozenset[Path] = frozenset(),
-    ) -> Any:
-        """Do the work; what goes wrong leaves as one sentence with the service's words and the URN, and no traceback."""
-        where = f"{doing} {token}" + (f" ({urn})" if urn else "")
+    def _run(self, context: Any, asked: Asked, work_: Callable[[], Any]) -> Any:
+        """Do the work; what goes wrong leaves as a sentence with the service's words and the URN, no traceback."""
+        where = f"{asked.doing} {asked.token}" + (f" ({asked.urn})" if asked.urn else "")
         try:
             return work_()
         except work.Partial as error:
-            reason = without_secrets(str(error), values, secrets)
-            message = f"{where}: {error.id} was made, but is not finished: {reason}"
-            hidden = outputs_secrets(token, secrets, error.outputs)
+            message = f"{where}: {error.id} was made, but is not finished: {asked.redact(error)}"
+            hidden = outputs_secrets(asked.token, asked.secrets, error.outputs)
             context.abort_with_status(HalfMade(error, wire.write(error.outputs, hidden), message))
         except providers.Unsupported as error:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{where}: {error}")
         except (CloudError, providers.Impossible) as error:
-            context.abort(grpc.StatusCode.UNKNOWN, f"{where}: {without_secrets(str(error), values, secrets)}")
+            context.abort(grpc.StatusCode.UNKNOWN, f"{where}: {asked.redact(error)}")
         except Exception as error:  # noqa: BLE001 - the last stop: a fault of ours must reach the user as a sentence
             kind = type(error).__name__
-            text = without_secrets(str(error), values, secrets)
-            context.abort(grpc.StatusCode.INTERNAL, f"{where}: a fault in the stand-in provider: {kind}: {text}")
+            said = asked.redact(error)
+            context.abort(grpc.StatusCode.INTERNAL, f"{where}: a fault in the stand-in provider: {kind}: {said}")
 
 
 def _version() -> str:

@@ -19,11 +19,11 @@ LONGEST_WAIT: Final = 60.0
 META: Final = naming.DEFAULTS_KEY
 
 
-class Unsupported(Exception):  # noqa: N818 - a sentence for the user
+class Unsupported(Exception):
     """A type or function this stand-in does not have."""
 
 
-class Impossible(Exception):  # noqa: N818 - a sentence for the user
+class Impossible(Exception):
     """An id or a request that cannot be carried out."""
 
 
@@ -62,6 +62,7 @@ class Provider:
         name: str,
         new: Mapping[str, Any],
         old: Mapping[str, Any],
+        *,
         secrets: frozenset[Path] = frozenset(),
         seed: bytes = b"",
         proposed: str = "",
@@ -134,9 +135,7 @@ class Provider:
         """What an update would answer: what was, with the new inputs, and unknown what an update moves."""
         row, shape = known(token)
         out = {k: v for k, v in state.items() if k not in shape.inputs or shape.computed(k) or k in inputs}
-        for name, value in inputs.items():
-            if name in shape.outputs:
-                out[name] = value
+        out.update({name: value for name, value in inputs.items() if name in shape.outputs})
         if row.tags:
             out["tagsAll"] = inputs.get("tags") or {}
         out.update(dict.fromkeys(row.moves & shape.outputs.keys(), UNKNOWN))
@@ -183,6 +182,7 @@ class Provider:
         state: Mapping[str, Any],
         old: Mapping[str, Any],
         new: Mapping[str, Any],
+        *,
         timeout: float = 0,
         ignored: tuple[str, ...] = (),
     ) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Until:
 
 @dataclass(frozen=True)
 class Tags:
-    """How a type is tagged: with the create's member, later by `put` and `drop`, and read from `at` of what is known."""
+    """How a type is tagged: by the create's member, later by `put` and `drop`; `at` is where an answer tells them."""
 
     create: str = ""
     kind: str = ""  # EC2 wraps tags in a specification that names the resource's kind
@@ -117,7 +117,7 @@ Shown = str | Form | Callable[["Situation", Mapping[str, Any]], Any]
 class Row:
     """One resource type."""
 
-    token: str
+    type: str
     service: str
     create: Call | Make
     id: str | Callable[[Situation, Mapping[str, Any]], str]

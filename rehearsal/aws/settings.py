@@ -27,8 +27,8 @@ IDLE: Final = frozenset(
 REFUSED: Final = frozenset({"assumeRoleWithWebIdentity", "customCaBundle", "httpProxy", "httpsProxy", "noProxy"})
 SECRET: Final = frozenset({"accessKey", "secretKey", "token"})
 NO_ENDPOINT: Final = (
-    "no endpoint is set, and the stand-in provider never speaks to AWS itself: set AWS_ENDPOINT_URL (the rehearsal does), "
-    "or install the official aws plugin"
+    "no endpoint is set, and the stand-in provider never speaks to AWS itself: set AWS_ENDPOINT_URL (the rehearsal "
+    "does), or install the official aws plugin"
 )
 NO_REGION: Final = "no region is set: set aws:region in the stack's configuration, or AWS_REGION"
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rehearsal.aws.wire import timestamp
 
-if TYPE_CHECKING:
-    from botocore.model import Shape
 
-
-class NoMember(Exception):  # noqa: N818 - it says what is missing, and is caught where the row is known
+class NoMember(Exception):
     """A property for which the service's structure has no member."""
 
 
@@ -42,16 +39,16 @@ def _forms(name: str) -> list[str]:
     return forms
 
 
-def send(value: Any, shape: Shape, names: Mapping[str, str], path: str = "") -> Any:
+def send(value: Any, shape: Any, names: Mapping[str, str], path: str = "") -> Any:  # noqa: PLR0911 - a case a type
     """A value as the service spells it. `names` has the irregular ones, by the property's path."""
     kind = shape.type_name
     if kind == "structure":
         return _structure(value, shape, names, path)
     if kind == "list":
         items = value if isinstance(value, list) else [value]
-        return [send(item, shape.member, names, path) for item in items]  # pyright: ignore[reportAttributeAccessIssue]
+        return [send(item, shape.member, names, path) for item in items]
     if kind == "map":
-        return {str(k): send(v, shape.value, names, path) for k, v in value.items()}  # pyright: ignore[reportAttributeAccessIssue]
+        return {str(k): send(v, shape.value, names, path) for k, v in value.items()}
     if kind == "string":
         return ("true" if value else "false") if isinstance(value, bool) else str(value)
     if kind in {"integer", "long"}:
@@ -62,10 +59,9 @@ def send(value: Any, shape: Shape, names: Mapping[str, str], path: str = "") -> 
 
 
 def _structure(value: Any, shape: Any, names: Mapping[str, str], path: str) -> dict[str, Any]:
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
+    fields: Any = value[0] if isinstance(value, list) and len(value) == 1 else value
     out: dict[str, Any] = {}
-    for key, item in value.items():
+    for key, item in fields.items():
         here = f"{path}.{key}" if path else key
         found = names.get(here) or member(shape.members, key)
         if found is None or found not in shape.members:
@@ -93,11 +89,11 @@ def receive(value: Any, kind: Any, names: Mapping[str, str], path: str = "") -> 
         if kind[0] == "array":
             items = value if isinstance(value, list) else [value]
             return [receive(item, kind[1], names, path) for item in items]
-        return {str(k): receive(v, kind[1], names, path) for k, v in _pairs(value).items()}
+        return {str(k): receive(v, kind[1], names, path) for k, v in pairs(value).items()}
     return _scalar(value, kind)
 
 
-def _object(value: Mapping[str, Any], kind: Mapping[str, Any], names: Mapping[str, str], path: str) -> dict[str, Any]:
+def _object(value: Any, kind: Mapping[str, Any], names: Mapping[str, str], path: str) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, fact in kind.items():
         here = f"{path}.{key}" if path else key
@@ -107,7 +103,7 @@ def _object(value: Mapping[str, Any], kind: Mapping[str, Any], names: Mapping[st
     return out
 
 
-def _pairs(value: Any) -> dict[str, Any]:
+def pairs(value: Any) -> dict[str, Any]:
     """A map, also where the service writes one as a list of keys and values."""
     if isinstance(value, Mapping):
         return dict(value)

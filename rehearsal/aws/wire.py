@@ -59,7 +59,7 @@ def read(struct: struct_pb2.Struct) -> tuple[dict[str, Any], frozenset[Path]]:
     return {key: _read(value, (key,), secrets) for key, value in struct.fields.items()}, frozenset(secrets)
 
 
-def _read(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:
+def _read(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:  # noqa: PLR0911 - a case a kind of value
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return UNKNOWN if value.string_value in UNKNOWN_MARKS else value.string_value

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 ZERO: Final = {"s": "", "b": False, "i": 0, "n": 0}
 
 
-class Gone(Exception):  # noqa: N818 - not an error where a read or a delete meets it
+class Gone(Exception):
     """The resource is not there."""
 
 
-class Partial(Exception):  # noqa: N818 - it carries what exists, so that nothing is orphaned
+class Partial(Exception):
     """The resource was made, and then something failed."""
 
     def __init__(self, id_: str, outputs: dict[str, Any], reason: str) -> None:
@@ -39,8 +39,7 @@ def pick(expression: str, document: Any) -> Any:
 
 def parameters(s: Situation, call: Call) -> dict[str, Any]:
     """The operation's members from the inputs it takes and from what it is given besides."""
-    model = calls.operation_model(call.service or s.row.service, call.operation).input_shape
-    members: Mapping[str, Any] = model.members if model is not None else {}
+    members = calls.members(call.service or s.row.service, call.operation)
     out: dict[str, Any] = {}
     for name in call.takes if call.takes is not None else tuple(s.shape.inputs):
         value = s.inputs.get(name)
@@ -87,10 +86,7 @@ def step(s: Situation, one: Call | Do) -> None:
 def look(s: Situation) -> dict[str, Any] | None:
     """All that the service says of the resource, or nothing if it is gone."""
     row = s.row
-    if not isinstance(row.find, Look):
-        found = row.find(s)
-    else:
-        found = _ask(s, row.find)
+    found = _ask(s, row.find) if isinstance(row.find, Look) else row.find(s)
     if found is None:
         return None
     document = dict(found)
@@ -169,7 +165,7 @@ def inputs_of(s: Situation, told: Mapping[str, Any], *, importing: bool) -> dict
             elif now is not None:
                 out[name] = _trimmed(fact.type, now)
         elif not kinds.empty(now) and now != s.row.defaults.get(name):
-            if (importing and name != "region") or not s.shape.computed(name) and not fact.required:
+            if (importing and name != "region") or (not s.shape.computed(name) and not fact.required):
                 out[name] = _trimmed(fact.type, now)
         elif importing and now is not None and name in s.row.defaults:
             out[name] = now

@@ -8,4 +8,4 @@ from rehearsal.aws.row import Row
 from rehearsal.aws.rows import doors, firewall, identity, keys, logs, network, routes, storage
 
 FAMILIES: Final = (network, routes, firewall, doors, identity, keys, logs, storage)
-TABLE: Final[dict[str, Row]] = {row.token: row for family in FAMILIES for row in family.ROWS}
+TABLE: Final[dict[str, Row]] = {row.type: row for family in FAMILIES for row in family.ROWS}

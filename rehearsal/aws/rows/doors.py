@@ -57,7 +57,7 @@ def _prefix_list(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 VPC_ENDPOINT = Row(
-    token="aws:ec2/vpcEndpoint:VpcEndpoint",
+    type="aws:ec2/vpcEndpoint:VpcEndpoint",
     service="ec2",
     create=Call("CreateVpcEndpoint", None, names={"policy": "PolicyDocument"}),
     id="VpcEndpoint.VpcEndpointId",
@@ -138,7 +138,7 @@ def _bare_arn(text: Any) -> str:
 
 
 FLOW_LOG = Row(
-    token="aws:ec2/flowLog:FlowLog",
+    type="aws:ec2/flowLog:FlowLog",
     service="ec2",
     create=Make(
         _record,

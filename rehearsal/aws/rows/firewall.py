@@ -26,7 +26,7 @@ RULE_GONE: Final = ("InvalidPermission.NotFound", "InvalidSecurityGroupRuleId.No
 ABOUT: Final = matching(r"[\w .:/()#,@\[\]+=&;{}!$*-]{0,255}", "is not a description EC2 takes (255 plain characters)")
 BLOCKS: Final = Kind(same=permissions.same_blocks, whole=True)
 BLOCK_KINDS: Final = {
-    **{way: BLOCKS for way in DIRECTIONS},
+    **dict.fromkeys(DIRECTIONS, BLOCKS),
     **{f"{way}.cidrBlocks": CIDR for way in DIRECTIONS},
     **{f"{way}.ipv6CidrBlocks": CIDR6 for way in DIRECTIONS},
 }
@@ -83,7 +83,7 @@ GROUP_SHOWS: Final[Mapping[str, Any]] = {
 }
 
 SECURITY_GROUP = Row(
-    token="aws:ec2/securityGroup:SecurityGroup",
+    type="aws:ec2/securityGroup:SecurityGroup",
     service="ec2",
     create=Call("CreateSecurityGroup", ("description", "name", "vpcId"), names={"name": "GroupName"}),
     id="GroupId",
@@ -120,7 +120,7 @@ def _adopt(s: Situation) -> Mapping[str, Any]:
 
 
 DEFAULT_SECURITY_GROUP = Row(
-    token="aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
+    type="aws:ec2/defaultSecurityGroup:DefaultSecurityGroup",
     service="ec2",
     create=Make(_adopt, ("vpcId",)),
     id="GroupId",
@@ -165,7 +165,7 @@ def _allow(way: str) -> Callable[[Situation], Mapping[str, Any]]:
     def run(s: Situation) -> Mapping[str, Any]:
         tags = [{"Key": key, "Value": value} for key, value in sorted((s.inputs.get("tags") or {}).items())]
         wrapped = [{"ResourceType": "security-group-rule", "Tags": tags}] if tags else []
-        extra = {"TagSpecifications": wrapped} if wrapped else {}
+        extra: dict[str, Any] = {"TagSpecifications": wrapped} if wrapped else {}
         group, permission = s.inputs["securityGroupId"], _single_permission(s)
         return s.call(DIRECTIONS[way][1], GroupId=group, IpPermissions=[permission], **extra)
 
@@ -203,7 +203,7 @@ def _ports(name: str, member: str) -> Callable[[Situation, Mapping[str, Any]], A
 def _single_rule(kind: str, way: str) -> Row:
     lower = kind[0].lower() + kind[1:]
     return Row(
-        token=f"aws:vpc/{lower}:{kind}",
+        type=f"aws:vpc/{lower}:{kind}",
         service="ec2",
         create=Make(_allow(way), (*ONE_SOURCE, "description", "fromPort", "ipProtocol", "securityGroupId", "toPort")),
         id="SecurityGroupRules[0].SecurityGroupRuleId",
@@ -336,7 +336,7 @@ def _old_has_a_source(inputs: Mapping[str, Any]) -> list[Problem]:
 
 
 OLD_RULE = Row(
-    token="aws:ec2/securityGroupRule:SecurityGroupRule",
+    type="aws:ec2/securityGroupRule:SecurityGroupRule",
     service="ec2",
     create=Make(_old_allow, (*OLD_SOURCES, "description", "fromPort", "protocol", "securityGroupId", "toPort", "type")),
     id=_old_id,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.aws import kinds
 from rehearsal.aws.kinds import POLICY, Kind, matching
-from rehearsal.aws.row import Call, Do, Look, Make, Name, Row, Tags
+from rehearsal.aws.row import Call, Do, Look, Name, Row, Tags
 
 if TYPE_CHECKING:
     from rehearsal.aws.situation import Situation
@@ -114,7 +114,7 @@ def _same_inline(left: Any, right: Any) -> bool:
 
 
 ROLE = Row(
-    token="aws:iam/role:Role",
+    type="aws:iam/role:Role",
     service="iam",
     regional=False,
     create=Call(
@@ -190,7 +190,7 @@ def _let_spread(s: Situation) -> None:
 
 
 POLICY_ROW = Row(
-    token="aws:iam/policy:Policy",
+    type="aws:iam/policy:Policy",
     service="iam",
     regional=False,
     create=Call(
@@ -227,7 +227,7 @@ PUT_ROLE_POLICY: Final = Call(
     names={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"},
 )
 ROLE_POLICY = Row(
-    token="aws:iam/rolePolicy:RolePolicy",
+    type="aws:iam/rolePolicy:RolePolicy",
     service="iam",
     regional=False,
     create=PUT_ROLE_POLICY,
@@ -266,7 +266,7 @@ def _parse_attachment(text: str) -> tuple[str, dict[str, Any]]:
 
 ATTACHMENT: Final = {"RoleName": "$in.role", "PolicyArn": "$in.policyArn"}
 ROLE_POLICY_ATTACHMENT = Row(
-    token="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+    type="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
     service="iam",
     regional=False,
     create=Call("AttachRolePolicy", ("policyArn", "role"), names={"role": "RoleName"}),
@@ -298,7 +298,7 @@ def _empty_profile(s: Situation) -> None:
 
 PROFILE_NAME: Final = {"InstanceProfileName": "$id"}
 INSTANCE_PROFILE = Row(
-    token="aws:iam/instanceProfile:InstanceProfile",
+    type="aws:iam/instanceProfile:InstanceProfile",
     service="iam",
     regional=False,
     create=Call("CreateInstanceProfile", ("name", "path"), names={"name": "InstanceProfileName"}),
@@ -332,18 +332,13 @@ def _bare_host(url: Any) -> str:
 
 PROVIDER_ARN: Final = {"OpenIDConnectProviderArn": "$id"}
 OIDC_PROVIDER = Row(
-    token="aws:iam/openIdConnectProvider:OpenIdConnectProvider",
+    type="aws:iam/openIdConnectProvider:OpenIdConnectProvider",
     service="iam",
     regional=False,
-    create=Make(
-        lambda s: s.call(
-            "CreateOpenIDConnectProvider",
-            Url=s.inputs["url"],
-            ClientIDList=s.inputs["clientIdLists"],
-            ThumbprintList=s.inputs.get("thumbprintLists") or [],
-            **({"Tags": [{"Key": k, "Value": v} for k, v in s.inputs["tags"].items()]} if s.inputs.get("tags") else {}),
-        ),
+    create=Call(
+        "CreateOpenIDConnectProvider",
         ("clientIdLists", "thumbprintLists", "url"),
+        names={"clientIdLists": "ClientIDList", "thumbprintLists": "ThumbprintList"},
     ),
     id="OpenIDConnectProviderArn",
     find=Look("GetOpenIDConnectProvider", PROVIDER_ARN, gone=GONE),

@@ -37,7 +37,7 @@ def _rotates(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 KEY = Row(
-    token="aws:kms/key:Key",
+    type="aws:kms/key:Key",
     service="kms",
     create=Call(
         "CreateKey",
@@ -110,7 +110,7 @@ def _bare_key(text: Any) -> str:
 
 
 ALIAS = Row(
-    token="aws:kms/alias:Alias",
+    type="aws:kms/alias:Alias",
     service="kms",
     create=Call("CreateAlias", ("name", "targetKeyId"), names={"name": "AliasName"}),
     id="$in.name",

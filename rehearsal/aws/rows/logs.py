@@ -55,7 +55,7 @@ def _encrypt(s: Situation) -> None:
 
 
 LOG_GROUP = Row(
-    token="aws:cloudwatch/logGroup:LogGroup",
+    type="aws:cloudwatch/logGroup:LogGroup",
     service="logs",
     create=Call(
         "CreateLogGroup",

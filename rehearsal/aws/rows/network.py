@@ -69,7 +69,7 @@ def _ipv6_of_vpc(s: Situation) -> None:
 
 VPC_ID: Final = {"VpcId": "$id"}
 VPC = Row(
-    token="aws:ec2/vpc:Vpc",
+    type="aws:ec2/vpc:Vpc",
     service="ec2",
     create=Call("CreateVpc", None, names={"assignGeneratedIpv6CidrBlock": "AmazonProvidedIpv6CidrBlock"}),
     id="Vpc.VpcId",
@@ -116,7 +116,7 @@ def _subnet_attribute(name: str, member: str) -> Call:
 
 
 SUBNET = Row(
-    token="aws:ec2/subnet:Subnet",
+    type="aws:ec2/subnet:Subnet",
     service="ec2",
     create=Call("CreateSubnet", None),
     id="Subnet.SubnetId",
@@ -184,7 +184,7 @@ def _detach(s: Situation) -> None:
 
 
 INTERNET_GATEWAY = Row(
-    token="aws:ec2/internetGateway:InternetGateway",
+    type="aws:ec2/internetGateway:InternetGateway",
     service="ec2",
     create=Call("CreateInternetGateway"),
     id="InternetGateway.InternetGatewayId",
@@ -235,7 +235,7 @@ def _dns_of(s: Situation, address: str | None, kind: str) -> str | None:
 
 
 EIP = Row(
-    token="aws:ec2/eip:Eip",
+    type="aws:ec2/eip:Eip",
     service="ec2",
     create=Call("AllocateAddress", ("address", "domain", "networkBorderGroup", "publicIpv4Pool")),
     id="AllocationId",
@@ -259,7 +259,7 @@ EIP = Row(
 )
 
 NAT_GATEWAY = Row(
-    token="aws:ec2/natGateway:NatGateway",
+    type="aws:ec2/natGateway:NatGateway",
     service="ec2",
     create=Call(
         "CreateNatGateway",

@@ -53,7 +53,7 @@ def _inline(s: Situation) -> None:
     """Bring the table's own routes to what is asked for: take away, put anew, add."""
     table = s.call("DescribeRouteTables", RouteTableIds=[s.id])["RouteTables"][0]
     there = {str(_place(r)): r for r in table["Routes"] if _ours(r)}
-    model = calls.operation_model("ec2", "CreateRoute").input_shape
+    model = calls.input_shape("ec2", "CreateRoute")
     asked = [spelling.send({k: v for k, v in r.items() if v}, model, INLINE) for r in s.inputs.get("routes") or []]
     wanted = {str(_place(r)): r for r in asked}
     for key, route in there.items():
@@ -75,7 +75,7 @@ def _let_go(s: Situation) -> None:
 
 
 ROUTE_TABLE = Row(
-    token="aws:ec2/routeTable:RouteTable",
+    type="aws:ec2/routeTable:RouteTable",
     service="ec2",
     create=Call("CreateRouteTable", ("vpcId",)),
     id="RouteTable.RouteTableId",
@@ -117,7 +117,7 @@ def _find_route(s: Situation) -> Mapping[str, Any] | None:
 
 def _retarget(s: Situation) -> None:
     if not s.creating:
-        model = calls.operation_model("ec2", "ReplaceRoute").input_shape
+        model = calls.input_shape("ec2", "ReplaceRoute")
         target = {name: s.inputs[name] for name in TARGETS if s.inputs.get(name)}
         place = {name: s.inputs[name] for name in PLACES if s.inputs.get(name)}
         sent = spelling.send({**target, **place, "routeTableId": s.inputs["routeTableId"]}, model, EGRESS)
@@ -140,7 +140,7 @@ def _parse_route(text: str) -> tuple[str, dict[str, Any]]:
 
 
 ROUTE = Row(
-    token="aws:ec2/route:Route",
+    type="aws:ec2/route:Route",
     service="ec2",
     create=Call("CreateRoute", (*TARGETS, *PLACES, "routeTableId"), names=EGRESS),
     id=lambda s, _: _route_id(s.inputs["routeTableId"], _destination(s)),
@@ -201,7 +201,7 @@ def _id_of_association(s: Situation, document: Mapping[str, Any], _: dict[str, A
 
 
 ROUTE_TABLE_ASSOCIATION = Row(
-    token="aws:ec2/routeTableAssociation:RouteTableAssociation",
+    type="aws:ec2/routeTableAssociation:RouteTableAssociation",
     service="ec2",
     create=Call("AssociateRouteTable", ("gatewayId", "routeTableId", "subnetId")),
     id="AssociationId",

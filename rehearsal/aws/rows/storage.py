@@ -47,7 +47,7 @@ def _lifecycle_wrong(inputs: Mapping[str, Any]) -> list[Problem]:
 
 
 FILE_SYSTEM = Row(
-    token="aws:efs/fileSystem:FileSystem",
+    type="aws:efs/fileSystem:FileSystem",
     service="efs",
     create=Call(
         "CreateFileSystem",
@@ -94,7 +94,7 @@ def _policy(operation: str, given: Mapping[str, Any], **more: Any) -> Call:
 
 
 FILE_SYSTEM_POLICY = Row(
-    token="aws:efs/fileSystemPolicy:FileSystemPolicy",
+    type="aws:efs/fileSystemPolicy:FileSystemPolicy",
     service="efs",
     create=Call("PutFileSystemPolicy", None),
     id="$in.fileSystemId",
@@ -108,7 +108,7 @@ FILE_SYSTEM_POLICY = Row(
 )
 
 BACKUP_POLICY = Row(
-    token="aws:efs/backupPolicy:BackupPolicy",
+    type="aws:efs/backupPolicy:BackupPolicy",
     service="efs",
     create=Call("PutBackupPolicy", None),
     id="$in.fileSystemId",
@@ -124,7 +124,7 @@ BACKUP_POLICY = Row(
 MOUNT_TARGET_ID: Final = {"MountTargetId": "$id"}
 TARGET_GONE: Final = ("MountTargetNotFound",)
 MOUNT_TARGET = Row(
-    token="aws:efs/mountTarget:MountTarget",
+    type="aws:efs/mountTarget:MountTarget",
     service="efs",
     create=Call("CreateMountTarget", None),
     id="MountTargetId",
@@ -164,7 +164,7 @@ MOUNT_TARGET = Row(
 )
 
 ACCESS_POINT = Row(
-    token="aws:efs/accessPoint:AccessPoint",
+    type="aws:efs/accessPoint:AccessPoint",
     service="efs",
     create=Call("CreateAccessPoint", None, given={"ClientToken": _token}),
     id="AccessPointId",

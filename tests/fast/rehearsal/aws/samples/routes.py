@@ -61,7 +61,7 @@ SAMPLES = {
     "aws:ec2/routeTable:RouteTable": Sample(
         inputs=_table,
         update={"tags": MORE_TAGS},
-        update_more=lambda g, old: {
+        update_more=lambda _, old: {
             "routes": [{"cidrBlock": "192.168.0.0/16", "gatewayId": old["routes"][0]["gatewayId"]}]
         },
         replace={"vpcId": "vpc-0123456789abcdef0"},
