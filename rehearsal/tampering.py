@@ -34,13 +34,15 @@ def _vpc_owned(clients: Clients, vpc: Resource) -> bool:
     return {"Key": "owner", "Value": "somebody-else"} not in found.get("Tags", [])
 
 
-def _shorten_logs(clients: Clients, group: Resource) -> object:
-    return clients("logs").put_retention_policy(logGroupName=group["id"], retentionInDays=1)
+def _change_retention(clients: Clients, group: Resource) -> object:
+    other = 3 if group["inputs"].get("retentionInDays") == 1 else 1
+    return clients("logs").put_retention_policy(logGroupName=group["id"], retentionInDays=other)
 
 
-def _logs_kept(clients: Clients, group: Resource) -> bool:
+def _retention_right(clients: Clients, group: Resource) -> bool:
     found = clients("logs").describe_log_groups(logGroupNamePrefix=group["id"])["logGroups"]
-    return any(row["logGroupName"] == group["id"] and row.get("retentionInDays") != 1 for row in found)
+    wanted = group["inputs"].get("retentionInDays")
+    return any(row["logGroupName"] == group["id"] and row.get("retentionInDays") == wanted for row in found)
 
 
 def _revoke_rule(clients: Clients, rule: Resource) -> object:
@@ -71,7 +73,9 @@ def _file_system_closed(clients: Clients, policy: Resource) -> bool:
 
 ROWS = (
     Tampering("aws:ec2/vpc:Vpc", "the VPC's owner tag overwritten", _tag_vpc, _vpc_owned),
-    Tampering("aws:cloudwatch/logGroup:LogGroup", "a log group's retention cut to a day", _shorten_logs, _logs_kept),
+    Tampering(
+        "aws:cloudwatch/logGroup:LogGroup", "a log group's retention changed", _change_retention, _retention_right
+    ),
     Tampering(
         "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
         "an ingress rule revoked",
