@@ -7,6 +7,8 @@ turned into values one by one, without recursion, so that no nesting can exhaust
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ _NULL = {"", "~", "null", "Null", "NULL"}
 _TRUE, _FALSE = {"true", "True", "TRUE"}, {"false", "False", "FALSE"}
 _INTEGER = re.compile(r"[-+]?(0x[0-9a-fA-F_]+|0o?[0-7_]+|0b[01_]+|0|[1-9][0-9_]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].*)?")
 _ODD_FLOAT = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _TAG = "tag:yaml.org,2002:"
 
@@ -237,7 +240,7 @@ class _Builder:
         return resolve(event.value)
 
 
-def resolve(text: str) -> Any:
+def resolve(text: str) -> Any:  # noqa: PLR0911 - a line a kind of scalar
     """What a text without quotes stands for."""
     if text in _NULL:
         return None
@@ -249,7 +252,13 @@ def resolve(text: str) -> Any:
             legacy = re.fullmatch(r"([-+]?)0([0-7]+)", digits)
             return int(f"{legacy[1]}0o{legacy[2]}", 8) if legacy else int(digits, 0)
         if _FLOAT.fullmatch(text):
-            return float(text.replace("_", ""))
+            number = float(text.replace("_", ""))
+            # The engine keeps configuration as JSON, where 2.0 is 2.
+            return int(number) if number.is_integer() and abs(number) < 2**53 else number
+        if _DATE.fullmatch(text):
+            # The engine makes another text of it, so it has to be quoted; a date is refused wherever it stands.
+            with contextlib.suppress(ValueError):
+                return datetime.date.fromisoformat(text[:10])
         if _ODD_FLOAT.fullmatch(text):
             return float(text.replace(".", ""))
     return text

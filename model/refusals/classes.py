@@ -17,7 +17,7 @@ NITRO_SINCE = (1, 36)
 RUNTIME_CLASSES = {"verified": None, "standard": "gvisor", "untrusted": "kata"}
 NITRO_RUNTIME_CLASS = "isolated-sandbox"
 NESTED = re.compile(r"(c8i|m8i|r8i)(-flex)?|[a-z0-9-]+metal")
-GRAVITON = re.compile(r"[a-z]{1,2}[0-9]{1,2}g[a-z]*")
+GRAVITON = re.compile(r"[a-z]{1,3}[0-9]{1,2}g[a-z]*")
 SECRET_NAME = re.compile(r"(?i)(secret|passw(or)?d|token|api_?key|private_?key|credential)")
 SECRET_VALUE = re.compile(r"A[KS]IA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY|xox[abp]-")
 

@@ -126,13 +126,6 @@ def _seat_too_long(settings: Settings) -> Iterator[Finding]:
             yield Finding(("workspaces", index, "name"), f"{len(seat.name)} characters")
 
 
-def _names_refused(settings: Settings) -> Iterator[Finding]:
-    place: Place = ("cluster", "name") if settings.cluster.name else ("environment",)
-    name = settings.cluster_name
-    if settings.cluster.existing is None and not KINDS["eks-cluster"].takes(name):
-        yield Finding(place, name)
-
-
 def _principals_twice(settings: Settings) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     lists: tuple[tuple[str, Callable[[Settings], tuple[str, ...]]], ...] = (
@@ -210,13 +203,6 @@ ROWS = (
         "at most 58 characters",
         "shorten it",
         _seat_too_long,
-    ),
-    Row(
-        "cluster-name-refused",
-        "EKS would not take the name",
-        f"{KINDS['eks-cluster'].limit} of {KINDS['eks-cluster'].allowed}",
-        "set cluster.name",
-        _names_refused,
     ),
     Row(
         "principal-twice",

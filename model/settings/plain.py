@@ -15,6 +15,9 @@ from model.settings.mistakes import Mistake, Place, mistake_at, shown
 DEEPEST = 24
 MOST_VALUES = 200_000
 
+# Everything else is a mapping or a list, which the engine hands over as JSON text.
+TEXTS = frozenset({"protect", "region", "environment"})
+
 Plain = None | bool | int | float | str | tuple["Plain", ...] | dict[str, "Plain"]
 
 
@@ -36,9 +39,10 @@ class Reader:
         self.mistakes: list[Mistake] = []
         self._left = MOST_VALUES
 
-    def read(self, value: object, place: Place) -> Plain | None:
-        """The value as plain data; what could not be read is left out and reported."""
-        if isinstance(value, str) and place[0] not in {"protect", "region", "environment"}:
+    def read(self, data: dict[str, Plain], name: str, value: object) -> None:
+        """Put the value into the data as plain data; what could not be read is left out and reported."""
+        place = (name,)
+        if isinstance(value, str) and name not in TEXTS:
             value = self._parsed(value)
         try:
             found = self._plain(value, place)
@@ -46,7 +50,8 @@ class Reader:
             # One message is enough: whoever nests a thousand lists does not want a thousand answers.
             allowed = f"at most {DEEPEST} levels and {MOST_VALUES} values"
             found = self._wrong(place, "more than a stack file holds", allowed)
-        return None if isinstance(found, _Gone) else found
+        if not isinstance(found, _Gone):
+            data[name] = found
 
     def _parsed(self, text: str) -> object:
         """The engine hands objects over as JSON text; what is not JSON stays the text it is."""

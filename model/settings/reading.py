@@ -25,7 +25,7 @@ def read(config: Mapping[str, object], environment: str, secrets: Collection[str
     """
     reader = Reader()
     data = _gathered(config, frozenset(secrets), reader)
-    data["environment"] = reader.read(environment, ("environment",))
+    reader.read(data, "environment", environment)
     checked = check(_with_defaults(data, environment if isinstance(environment, str) else ""))  # pyright: ignore[reportUnnecessaryIsInstance]
     mistakes = reader.mistakes + [
         # What could not be read was left out, and is not missing as well.
@@ -52,13 +52,12 @@ def _gathered(config: object, secrets: frozenset[str], reader: Reader) -> dict[s
         # `namespace:config:name` is the older way to write the same key, which the engine still takes.
         name = name.removeprefix("config:")
         if f"{namespace}:{name}" == REGION_KEY:
-            data["region"] = reader.read(_hidden(key, value, secrets), ("region",))
+            reader.read(data, "region", _hidden(key, value, secrets))
         elif namespace == NAMESPACE and name in SECTIONS:
-            data[name] = reader.read(_hidden(key, value, secrets), (name,))
+            reader.read(data, name, _hidden(key, value, secrets))
         elif (mistake := _unknown(namespace, name)) is not None:
             reader.mistakes.append(mistake)
-    # A key with nothing after it says nothing, like a key that is not there.
-    return {name: found for name, found in data.items() if found is not None}
+    return data
 
 
 def _hidden(key: str, value: object, secrets: frozenset[str]) -> object:

@@ -83,6 +83,8 @@ def _mistake(place: Place, error: ErrorDetails) -> Mistake:
         hint = "put it in quotes"
     if kind == "missing":
         hint = "it has no default"
+    elif value is None and place:
+        hint = "remove the key, or write something after it"
     return mistake_at(place, found, vocabulary.allowed(place), hint)
 
 

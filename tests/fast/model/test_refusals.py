@@ -1,0 +1,479 @@
+"""Every refusal: a sample that meets it and no other, and a neighbour that is sound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from model.ids import seat_id
+from model.refusals import ROWS
+from model.refusals.references import LONGEST_CLASS
+from model.settings.network import PLATFORM_ENDPOINTS
+from tests.fast.model.stack_samples import IMAGE, fargate, mistakes, sandbox
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A configuration that a row refuses, and one beside it that nothing refuses."""
+
+    row: str
+    path: str
+    refused: dict[str, Any]
+    sound: dict[str, Any]
+    environment: str = "dev"
+    found: list[str] = field(default_factory=list)
+
+
+def one(**changes: Any) -> dict[str, Any]:
+    return {"sandboxClasses": [sandbox(**changes)]}
+
+
+def on_fargate(**changes: Any) -> dict[str, Any]:
+    return {"sandboxClasses": [fargate(**changes)]}
+
+
+def seats(*names: str, **changes: Any) -> dict[str, Any]:
+    made = [{"name": name, "class": "standard", "user": "u-1", **changes} for name in names]
+    return {"sandboxClasses": [sandbox()], "workspaces": made}
+
+
+ROLE = "arn:aws:iam::111122223333:role/platform"
+CLASS = "sandboxClasses[0]"
+HOURS = {"start": "08:00", "end": "18:00", "size": 1}
+NO_NAT = {"nat": "none", "endpoints": list(PLATFORM_ENDPOINTS)}
+
+SAMPLES = [
+    Sample(
+        "range-too-small-for-zones",
+        "network.cidr",
+        {"network": {"cidr": "10.40.0.0/22", "zones": 4}},
+        {"network": {"cidr": "10.40.0.0/20", "zones": 4}},
+    ),
+    Sample(
+        "range-too-small-for-pods",
+        "network.cidr",
+        {"network": {"cidr": "10.40.0.0/22"}, **one(maxSandboxes=1000)},
+        {"network": {"cidr": "10.40.0.0/18"}, **one(maxSandboxes=1000)},
+    ),
+    Sample(
+        "service-range-overlaps-vpc",
+        "cluster.serviceCidr",
+        {"cluster": {"serviceCidr": "10.40.128.0/20"}},
+        {"cluster": {"serviceCidr": "10.41.128.0/20"}},
+    ),
+    Sample(
+        "service-range-not-taken",
+        "cluster.serviceCidr",
+        {"cluster": {"serviceCidr": "100.64.0.0/16"}},
+        {"cluster": {"serviceCidr": "192.168.0.0/16"}},
+    ),
+    Sample("service-range-not-taken", "cluster.serviceCidr", {"cluster": {"serviceCidr": "172.20.0.0/25"}}, {}),
+    Sample(
+        "peer-overlaps",
+        "network.peers[1]",
+        {"network": {"peers": ["10.0.0.0/16", "10.40.1.0/24"]}},
+        {"network": {"peers": ["10.0.0.0/16", "10.41.1.0/24"]}},
+    ),
+    Sample("peer-overlaps", "network.peers[0]", {"network": {"peers": ["172.20.1.0/24"]}}, {}),
+    Sample(
+        "zone-of-another-region",
+        "network.zones[1]",
+        {"network": {"zones": ["us-east-1a", "us-east-2b"]}},
+        {"network": {"zones": ["us-east-1a", "us-east-1b"]}},
+    ),
+    Sample(
+        "zone-twice",
+        "network.zones[2]",
+        {"network": {"zones": ["us-east-1a", "us-east-1b", "us-east-1a"]}},
+        {"network": {"zones": ["us-east-1a", "us-east-1b", "us-east-1c"]}},
+    ),
+    Sample(
+        "internet-without-nat",
+        f"{CLASS}.capabilities",
+        {"network": NO_NAT, **one(capabilities=["dns", "web"])},
+        {"network": NO_NAT, **one(capabilities=["dns"])},
+    ),
+    Sample(
+        "internet-without-nat",
+        f"{CLASS}.capabilities",
+        {"network": NO_NAT, **one(capabilities=[{"cidr": "8.8.8.0/24"}])},
+        {"network": NO_NAT, **one(capabilities=[{"cidr": "10.0.0.0/24"}])},
+    ),
+    Sample(
+        "nat-none-without-endpoints",
+        "network.endpoints",
+        {"network": {"nat": "none", "endpoints": ["sts"]}},
+        {"network": {"nat": "none", "endpoints": [*PLATFORM_ENDPOINTS, "xray"]}},
+    ),
+    Sample(
+        "public-endpoint-open",
+        "cluster.publicAccessCidrs[0]",
+        {"cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+        {"cluster": {"publicAccessCidrs": ["203.0.113.0/24"]}},
+        environment="prod",
+    ),
+    Sample(
+        "metadata-granted",
+        f"{CLASS}.capabilities[0].cidr",
+        one(capabilities=[{"cidr": "169.254.169.254/32"}]),
+        one(capabilities=[{"cidr": "198.51.100.7/32"}]),
+    ),
+    Sample("metadata-granted", f"{CLASS}.capabilities[0].cidr", one(capabilities=[{"cidr": "0.0.0.0/0"}]), {}),
+    Sample(
+        "cluster-granted",
+        f"{CLASS}.capabilities[0].cidr",
+        one(capabilities=[{"cidr": "10.40.0.0/24"}]),
+        one(capabilities=[{"cidr": "10.50.0.0/24"}]),
+    ),
+    Sample("cluster-granted", f"{CLASS}.capabilities[0].cidr", one(capabilities=[{"cidr": "172.20.0.1/32"}]), {}),
+    Sample(
+        "domain-without-proxy",
+        f"{CLASS}.capabilities[0].domain",
+        one(capabilities=[{"domain": "*.example.com"}]),
+        {
+            "network": {"egressProxy": {"namespace": "egress", "app": "proxy"}},
+            **one(capabilities=[{"domain": "*.example.com"}]),
+        },
+    ),
+    Sample(
+        "access-points-over-limit",
+        "storage.fileSystems",
+        {"storage": {"fileSystems": 1}, **one(pool={"size": 12_000})},
+        {"storage": {"fileSystems": 2}, **one(pool={"size": 12_000})},
+    ),
+    Sample(
+        "access-points-over-limit",
+        "storage.fileSystems",
+        {**one(maxSandboxes=10_000), "workspaces": seats("a")["workspaces"]},
+        {**one(maxSandboxes=9_999), "workspaces": seats("a")["workspaces"]},
+    ),
+    Sample(
+        "provisioned-throughput",
+        "storage.throughput",
+        {"storage": {"throughput": "provisioned"}},
+        {"storage": {"throughput": "provisioned", "provisionedMibps": 100}},
+    ),
+    Sample("provisioned-throughput", "storage.provisionedMibps", {"storage": {"provisionedMibps": 100}}, {}),
+    Sample(
+        "archive-without-elastic",
+        "storage.archiveAfter",
+        {"storage": {"archiveAfter": "90d", "throughput": "bursting"}},
+        {"storage": {"archiveAfter": "90d"}},
+    ),
+    Sample(
+        "archive-before-infrequent-access",
+        "storage.archiveAfter",
+        {"storage": {"archiveAfter": "30d", "infrequentAccessAfter": "30d"}},
+        {"storage": {"archiveAfter": "60d", "infrequentAccessAfter": "30d"}},
+    ),
+    Sample(
+        "archive-before-infrequent-access",
+        "storage.archiveAfter",
+        {"storage": {"archiveAfter": "30d", "infrequentAccessAfter": "never"}},
+        {},
+    ),
+    Sample(
+        "existing-file-systems-count",
+        "storage.existing",
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "fileSystems": 2}},
+        {"storage": {"existing": ["fs-0123456789abcdef0"]}},
+    ),
+    Sample(
+        "gvisor-pod-identity",
+        f"{CLASS}.identity.kind",
+        one(identity={"kind": "pod-identity"}),
+        one(identity={"kind": "irsa"}),
+    ),
+    Sample(
+        "spot-nested-virtualization",
+        f"{CLASS}.capacity",
+        one(tier="untrusted", capacity="both"),
+        one(tier="untrusted", capacity="on-demand"),
+    ),
+    Sample(
+        "nitro-needs-version",
+        f"{CLASS}.kernel",
+        {"cluster": {"version": "1.35"}, **one(tier="untrusted", kernel="nitro")},
+        {"cluster": {"version": "1.36"}, **one(tier="untrusted", kernel="nitro")},
+    ),
+    Sample("kernel-without-untrusted", f"{CLASS}.kernel", one(kernel="nitro"), one()),
+    Sample("kernel-without-untrusted", f"{CLASS}.kernel", on_fargate(kernel="nitro"), on_fargate()),
+    Sample("runtime-class-against-tier", f"{CLASS}.runtimeClass", one(runtimeClass="kata"), one(runtimeClass="gvisor")),
+    Sample(
+        "runtime-class-against-tier",
+        f"{CLASS}.runtimeClass",
+        one(tier="verified", runtimeClass="gvisor", claimableBy={"roles": ["admin"]}),
+        one(tier="verified", claimableBy={"roles": ["admin"]}),
+    ),
+    Sample(
+        "security-group-on-nodes",
+        f"{CLASS}.enforcedBy",
+        one(enforcedBy="security-group"),
+        one(enforcedBy="network-policy"),
+    ),
+    Sample(
+        "verified-open-to-all",
+        f"{CLASS}.claimableBy",
+        one(tier="verified"),
+        one(tier="verified", claimableBy={"roles": [], "tokens": [{"name": "team", "value": "build"}]}),
+    ),
+    Sample(
+        "gpu-untrusted",
+        f"{CLASS}.gpu",
+        {"capacity": {"gpu": {"limit": 4}}, **one(tier="untrusted", gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one(gpu=1)},
+    ),
+    Sample(
+        "gpu-over-limit",
+        f"{CLASS}.gpu",
+        {"capacity": {"gpu": {"limit": 1}}, **one(gpu=2)},
+        {"capacity": {"gpu": {"limit": 2}}, **one(gpu=2)},
+    ),
+    Sample(
+        "architecture-without-family",
+        f"{CLASS}.architecture",
+        {"capacity": {"families": ["m8g", "c7gn"]}, **one(architecture="amd64")},
+        {"capacity": {"families": ["m8g", "g5"]}, **one(architecture="amd64")},
+    ),
+    Sample(
+        "architecture-without-family",
+        f"{CLASS}.architecture",
+        one(tier="untrusted", architecture="arm64"),
+        one(tier="untrusted", architecture="amd64"),
+    ),
+    Sample(
+        "family-without-nested-virtualization",
+        "capacity.nestedFamilies[1]",
+        {"capacity": {"nestedFamilies": ["c8i", "m7i"]}},
+        {"capacity": {"nestedFamilies": ["c8i-flex", "m8i"]}},
+    ),
+    Sample(
+        "burst-below-request",
+        f"{CLASS}.resources.burst.cpu",
+        one(resources={"cpu": "1", "burst": {"cpu": "500m"}}),
+        one(resources={"cpu": "500m", "burst": {"cpu": "0.5"}}),
+    ),
+    Sample(
+        "sandbox-over-limits",
+        f"{CLASS}.resources.memory",
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(resources={"memory": "16Gi"})},
+        {"capacity": {"limits": {"memory": "16Gi"}}, **one(resources={"memory": "16Gi"})},
+    ),
+    Sample(
+        "secret-in-env",
+        f"{CLASS}.env[1]",
+        one(env=[{"name": "LANG", "value": "C"}, {"name": "API_KEY", "value": "x"}]),
+        one(env=[{"name": "LANG", "value": "C"}, {"name": "KEYBOARD", "value": "us"}]),
+    ),
+    Sample(
+        "secret-in-env",
+        f"{CLASS}.env[0]",
+        one(env=[{"name": "PLAIN", "value": "AKIAIOSFODNN7EXAMPLE"}]),
+        one(env=[{"name": "PLAIN", "value": "AKIA"}]),
+    ),
+    Sample(
+        "exchange-without-capability",
+        f"{CLASS}.identity.kind",
+        one(identity={"kind": "exchange"}),
+        one(identity={"kind": "exchange"}, capabilities=["identity"]),
+    ),
+    Sample("fargate-tier", f"{CLASS}.tier", on_fargate(tier="standard"), on_fargate(tier="untrusted")),
+    Sample("fargate-runtime-class", f"{CLASS}.runtimeClass", on_fargate(runtimeClass="gvisor"), on_fargate()),
+    Sample(
+        "fargate-network-policy",
+        f"{CLASS}.enforcedBy",
+        on_fargate(enforcedBy="network-policy"),
+        on_fargate(enforcedBy="security-group"),
+    ),
+    Sample(
+        "fargate-dynamic-storage",
+        f"{CLASS}.storage.kind",
+        on_fargate(storage={"kind": "slot"}),
+        on_fargate(storage={"size": "1Gi"}),
+    ),
+    Sample("fargate-gpu", f"{CLASS}.gpu", on_fargate(gpu=1), on_fargate(gpu=0)),
+    Sample("fargate-spot", f"{CLASS}.capacity", on_fargate(capacity="spot"), on_fargate(capacity="on-demand")),
+    Sample(
+        "fargate-arm64", f"{CLASS}.architecture", on_fargate(architecture="arm64"), on_fargate(architecture="amd64")
+    ),
+    Sample(
+        "fargate-size",
+        f"{CLASS}.resources",
+        on_fargate(resources={"cpu": "16", "memory": "120Gi"}),
+        on_fargate(resources={"cpu": "16", "memory": "119Gi"}),
+    ),
+    Sample(
+        "fargate-size",
+        f"{CLASS}.resources.ephemeral",
+        on_fargate(resources={"ephemeral": "176Gi"}),
+        on_fargate(resources={"ephemeral": "175Gi"}),
+    ),
+    Sample(
+        "fargate-burst",
+        f"{CLASS}.resources.burst.memory",
+        on_fargate(resources={"memory": "1Gi", "burst": {"memory": "2Gi"}}),
+        on_fargate(resources={"memory": "1Gi", "burst": {"memory": "1024Mi"}}),
+    ),
+    Sample(
+        "fargate-pod-identity",
+        f"{CLASS}.identity.kind",
+        on_fargate(identity={"kind": "pod-identity"}),
+        on_fargate(identity={"kind": "irsa"}),
+    ),
+    Sample("pool-with-claim-env", f"{CLASS}.claimEnv", one(claimEnv=True), one(claimEnv=True, pool={"size": 0})),
+    Sample(
+        "pool-of-two-sizes",
+        f"{CLASS}.pool.size",
+        one(pool={"size": 3, "peakClaimsPerHour": 60}),
+        one(pool={"peakClaimsPerHour": 60}),
+    ),
+    Sample(
+        "pool-over-quota",
+        f"{CLASS}.maxSandboxes",
+        one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": IMAGE}]),
+        one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": IMAGE}]),
+    ),
+    Sample(
+        "schedule-ends-before-it-starts",
+        f"{CLASS}.pool.schedules[0].end",
+        one(pool={"schedules": [{**HOURS, "start": "20:00"}]}),
+        one(pool={"schedules": [{**HOURS, "start": "17:59"}]}),
+    ),
+    Sample(
+        "schedules-overlap",
+        f"{CLASS}.pool.schedules[1]",
+        one(pool={"schedules": [HOURS, {**HOURS, "start": "12:00", "end": "20:00"}]}),
+        one(pool={"schedules": [HOURS, {**HOURS, "start": "18:00", "end": "20:00"}, {**HOURS, "days": ["sat"]}]}),
+    ),
+    Sample(
+        "class-twice",
+        "sandboxClasses[1].name",
+        {"sandboxClasses": [sandbox("a"), sandbox("a")]},
+        {"sandboxClasses": [sandbox("a"), sandbox("b")]},
+    ),
+    Sample(
+        "class-name-too-long",
+        f"{CLASS}.name",
+        one(name="a" * (LONGEST_CLASS + 1)),
+        one(name="a" * LONGEST_CLASS),
+    ),
+    Sample(
+        "parent-unknown",
+        "sandboxClasses[1].parent",
+        {"sandboxClasses": [sandbox("a"), sandbox("b", parent="c")]},
+        {"sandboxClasses": [sandbox("a"), sandbox("b", parent="a")]},
+    ),
+    Sample("parent-cycle", f"{CLASS}.parent", one(parent="standard"), one()),
+    Sample(
+        "tier-below-parent",
+        "sandboxClasses[1].tier",
+        {"sandboxClasses": [sandbox("a", tier="untrusted"), sandbox("b", parent="a")]},
+        {"sandboxClasses": [sandbox("a"), sandbox("b", parent="a", tier="untrusted")]},
+    ),
+    Sample(
+        "grant-of-unknown-class",
+        f"{CLASS}.capabilities[0].class",
+        one(capabilities=[{"class": "other"}]),
+        {"sandboxClasses": [sandbox("a", capabilities=[{"class": "b", "ports": [80]}]), sandbox("b")]},
+    ),
+    Sample(
+        "channel-twice",
+        f"{CLASS}.releases[0].channel",
+        one(releases=[{"channel": "stable", "image": IMAGE}]),
+        one(releases=[{"channel": "next", "image": IMAGE}]),
+    ),
+    Sample(
+        "variable-twice",
+        f"{CLASS}.env[1].name",
+        one(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]),
+        one(env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]),
+    ),
+    Sample("seat-of-unknown-class", "workspaces[0].class", seats("a", **{"class": "standart"}), seats("a")),
+    Sample(
+        "seat-mode-not-of-class",
+        "workspaces[0].mode",
+        {**seats("a", mode="user"), "sandboxClasses": [sandbox(modes=["agent"])]},
+        {**seats("a", mode="agent"), "sandboxClasses": [sandbox(modes=["agent"])]},
+    ),
+    Sample("seats-collide", "workspaces[1].name", seats("a", "a"), seats("a", "b")),
+    Sample("seat-name-too-long", "workspaces[0].name", seats("a" * 59), seats("a" * 58)),
+    Sample(
+        "principal-twice",
+        "cluster.readers[0]",
+        {"cluster": {"admins": [ROLE], "readers": [ROLE]}},
+        {"cluster": {"admins": [ROLE], "readers": [f"{ROLE}-2"]}},
+    ),
+    Sample(
+        "tag-taken",
+        "cost.tags[0].key",
+        {"cost": {"tags": [{"key": "owner", "value": "x"}]}},
+        {"cost": {"tags": [{"key": "department", "value": "x"}]}},
+    ),
+    Sample("tag-taken", "cost.tags[0].key", {"cost": {"tags": [{"key": "aws:owner", "value": "x"}]}}, {}),
+    Sample(
+        "alert-without-recipient",
+        "cost.monthlyBudget",
+        {"cost": {"monthlyBudget": 100}},
+        {"cost": {"monthlyBudget": 100, "alertTo": "platform@example.com"}},
+    ),
+    Sample(
+        "cap-over-budget",
+        "cost.perUserCap",
+        {"cost": {"monthlyBudget": 100, "perUserCap": "100.01", "alertTo": "platform@example.com"}},
+        {"cost": {"monthlyBudget": 100, "perUserCap": 100, "alertTo": "platform@example.com"}},
+    ),
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.row)
+def test_a_sample_meets_its_row_and_no_other(sample: Sample) -> None:
+    found = mistakes(sample.refused, sample.environment)
+    rows = {row.id for mistake in found for row in ROWS if mistake.hint.startswith(f"{row.reason}; ")}
+    assert rows == {sample.row}, found
+    assert [mistake.path for mistake in found] == [f"agent-environment:{sample.path}"]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.row)
+def test_a_neighbour_is_sound(sample: Sample) -> None:
+    assert mistakes(sample.sound, sample.environment) == []
+
+
+def test_every_row_has_a_sample() -> None:
+    assert {sample.row for sample in SAMPLES} == {row.id for row in ROWS}
+
+
+def test_rows_are_told_apart() -> None:
+    assert len({row.id for row in ROWS}) == len({row.reason for row in ROWS}) == len(ROWS)
+    assert all(row.reason and row.allowed and row.way_out for row in ROWS)
+
+
+def test_an_open_endpoint_is_refused_in_production_only() -> None:
+    assert mistakes({"cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}}, "dev") == []
+
+
+def test_every_class_of_a_cycle_is_told() -> None:
+    line = [sandbox("a", parent="b"), sandbox("b", parent="c"), sandbox("c", parent="a"), sandbox("d", parent="a")]
+    found = mistakes({"sandboxClasses": line})
+    assert [mistake.found for mistake in found] == [
+        "a under b under c under a",
+        "b under c under a under b",
+        "c under a under b under c",
+    ]
+
+
+def test_a_mistyped_name_of_a_class_has_its_nearest() -> None:
+    (told,) = mistakes({"sandboxClasses": [sandbox("reviewer"), sandbox("b", parent="reviwer")]})
+    assert "did you mean 'reviewer'?" in told.hint
+
+
+def test_a_secret_in_env_is_not_repeated() -> None:
+    (told,) = mistakes(one(env=[{"name": "PLAIN", "value": "ghp_" + "x" * 36}]))
+    assert "ghp_" not in str(told)
+
+
+def test_two_seats_whose_ids_meet_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.refusals.references.seat_id", lambda name: seat_id(name[:1]))
+    (told,) = mistakes(seats("alice", "bob", "anton"))
+    assert told.found == "anton with the ids of alice"
