@@ -1,0 +1,6 @@
+"""A live Kubernetes control plane for a rehearsal: real programs, started for one run and gone with it.
+
+`plane.py` opens it. What EKS adds to Kubernetes is stood in for beside it, in one attendant process (`attendant.py`):
+who may come in (`reviewer.py`), pods on Fargate (`fargate.py`), and controllers that have to be real (`residents.py`).
+Nodes are kwok's.
+"""

@@ -1,0 +1,143 @@
+"""`python -m rehearsal.controlplane.attendant FILE`: what EKS has beside the control plane, for one run.
+
+One process, so that it outlives whoever opened the plane: a stage may be kept up. It serves the token webhook and
+Fargate's webhook, gives Fargate pods their nodes, and runs the residents.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rehearsal.controlplane import fargate, fargate_nodes, residents, webhooks
+from rehearsal.controlplane.account import Account
+from rehearsal.controlplane.client import Client, Credentials, until
+from rehearsal.controlplane.ports import HOST
+from rehearsal.controlplane.reviewer import Reviewer
+
+Object = dict[str, Any]
+
+ATTENDING = "attending"  # the file that says so, in the plane's folder
+REVIEW, FARGATE = "/review", "/fargate"
+_LOG = logging.getLogger("rehearsal.controlplane.attendant")
+_SERVER_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Duty:
+    """What an attendant is told, as it lies in its file: addresses, and paths of files."""
+
+    server: str
+    port: int
+    folder: str
+    ca: str
+    certificate: str
+    key: str
+    client_certificate: str
+    client_key: str
+    cluster: str
+    programs: dict[str, str]
+
+    def write(self, file: Path) -> Path:
+        """Put it where the attendant reads it."""
+        file.write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
+        return file
+
+
+def main(file: Path) -> int:
+    """Attend until SIGTERM or SIGINT."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    duty = Duty(**json.loads(file.read_text(encoding="utf-8")))
+    folder, ca = Path(duty.folder), Path(duty.ca)
+    client = Client(duty.server, ca, Credentials(Path(duty.client_certificate), Path(duty.client_key)))
+    account = Account.of(os.environ, duty.cluster)
+    reviewer = None if account is None else Reviewer(account, client)
+    answers: dict[str, Callable[[Object], Object]] = {}
+    if account is not None and reviewer is not None:
+        answers = {REVIEW: reviewer.review, FARGATE: lambda review: _admit(account, review)}
+    server = webhooks.serve(duty.port, Path(duty.certificate), Path(duty.key), answers)
+    keeper = residents.Keeper(client, folder, {name: Path(path) for name, path in duty.programs.items()}, ca)
+    if _server_is_up(client, ended):
+        if account is not None and reviewer is not None:
+            threading.Thread(target=account.warm, daemon=True).start()
+            reviewer.prepare()
+            client.apply(_webhook(duty, ca))
+            _in_background("fargate", lambda: fargate_nodes.attend(client, f"{account.region}a", ended))
+        _in_background("residents", lambda: keeper.attend(ended))
+        (folder / ATTENDING).touch()
+        ended.wait()
+    server.shutdown()
+    keeper.close()
+    return 0
+
+
+def _server_is_up(client: Client, ended: threading.Event) -> bool:
+    return bool(
+        until(lambda: client.get("/readyz"), _SERVER_SECONDS, failed=lambda: "ended" if ended.is_set() else None)
+    )
+
+
+def _in_background(name: str, work: Callable[[], None]) -> None:
+    def guarded() -> None:
+        while True:
+            try:
+                work()
+            except Exception:  # noqa: BLE001 - one bad object must not leave every later one waiting
+                _LOG.exception("%s stumbled and goes on", name)
+            else:
+                return
+
+    threading.Thread(target=guarded, name=name, daemon=True).start()
+
+
+def _admit(account: Account, review: Object) -> Object:
+    """Fargate's admission: every pod may pass, those of a profile are marked."""
+    request = review["request"]
+    pod = request["object"]
+    answer: Object = {"uid": request["uid"], "allowed": True}
+    taken_by = fargate.chosen(account.profiles(), request["namespace"], pod["metadata"].get("labels") or {})
+    if taken_by is not None:
+        changes = json.dumps(fargate.patch(pod, taken_by)).encode()
+        answer |= {"patchType": "JSONPatch", "patch": base64.b64encode(changes).decode()}
+    return {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}
+
+
+def _webhook(duty: Duty, ca: Path) -> Object:
+    """EKS's own name for it. Here it fails closed: a pod that slipped past would wait for a node without a word."""
+    name = "0500-amazon-eks-fargate-mutation.amazonaws.com"
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": name,
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {
+                    "url": f"https://{HOST}:{duty.port}{FARGATE}",
+                    "caBundle": base64.b64encode(ca.read_bytes()).decode(),
+                },
+                "failurePolicy": "Fail",
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+                "sideEffects": "None",
+                "timeoutSeconds": 10,
+            }
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

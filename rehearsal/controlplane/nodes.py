@@ -1,0 +1,97 @@
+"""Nodes that kwok keeps alive, with the labels, taints and capacity that the real ones would have."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
+
+_TAINT = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>NoSchedule|PreferNoSchedule|NoExecute)")
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """A node as Karpenter, a node group or Fargate would have launched it.
+
+    `cpu` and `memory` are what pods may use of it. Taints are written as kubectl writes them: `key=value:effect`.
+    """
+
+    name: str
+    zone: str  # such as us-east-1a
+    instance_type: str
+    cpu: str
+    memory: str
+    pods: int = 58
+    architecture: str = "amd64"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[str, ...] = ()
+
+    def node(self) -> Object:
+        """The node object, as the kubelet would register it."""
+        room = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "80Gi"}
+        status: Object = {
+            "capacity": room,
+            "allocatable": room,
+            "nodeInfo": {
+                "architecture": self.architecture,
+                "operatingSystem": "linux",
+                "kubeletVersion": "v1.35.4",
+                "kubeProxyVersion": "",
+                "containerRuntimeVersion": "containerd://2.2.0",
+                "kernelVersion": "6.12",
+                "osImage": "Amazon Linux 2023",
+                "machineID": "",
+                "systemUUID": "",
+                "bootID": "",
+            },
+            "addresses": [
+                {"type": "InternalIP", "address": self.address},
+                {"type": "Hostname", "address": self.name},
+            ],
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": self.name, "labels": self._labels()},
+            "spec": {
+                "providerID": f"aws:///{self.zone}/i-{self._digest()[:17]}",
+                "taints": [taint(text) for text in self.taints],
+            },
+            "status": status,
+        }
+
+    @property
+    def address(self) -> str:
+        """An address that is the node's own, made from its name."""
+        first, second, third = bytes.fromhex(self._digest()[:6])
+        return f"10.{first % 100}.{second}.{third or 1}"
+
+    def _labels(self) -> dict[str, str]:
+        own = {
+            "kubernetes.io/arch": self.architecture,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/hostname": self.name,
+            "topology.kubernetes.io/zone": self.zone,
+            "topology.kubernetes.io/region": self.zone[:-1],
+        }
+        if self.instance_type:
+            own["node.kubernetes.io/instance-type"] = self.instance_type
+        return {**own, **self.labels}
+
+    def _digest(self) -> str:
+        return hashlib.sha256(self.name.encode()).hexdigest()
+
+
+def taint(text: str) -> dict[str, str]:
+    """Read a taint as kubectl writes it."""
+    found = _TAINT.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"'{text}' is no taint: write key=value:effect or key:effect, with one of the effects NoSchedule, "
+            "PreferNoSchedule, NoExecute"
+        )
+    return {name: value for name, value in found.groupdict().items() if value is not None}

@@ -1,0 +1,41 @@
+"""Free ports on loopback that stay ours until a server takes them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from typing import Self
+
+HOST = "127.0.0.1"
+
+
+class Ports:
+    """A port for each name.
+
+    The sockets stay bound but never listen: to everybody else the ports are taken, while a server that sets
+    SO_REUSEADDR, as Go's and Python's do, may still listen there. So no port is lost between choosing and starting.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._sockets: list[socket.socket] = []
+        self._numbers: dict[str, int] = {}
+        for name in names:
+            reserved = socket.socket()
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind((HOST, 0))
+            self._sockets.append(reserved)
+            self._numbers[name] = reserved.getsockname()[1]
+
+    def __getitem__(self, name: str) -> int:
+        return self._numbers[name]
+
+    def close(self) -> None:
+        """Give up what no server took."""
+        for reserved in self._sockets:
+            reserved.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,101 @@
+"""Pods whose program runs for real: a kubelet for the few images that a rehearsal has as programs.
+
+A Deployment is applied, scheduled and bound as any other; kwok leaves its pods alone (`stages.py`), and here the
+program is started with the pod's arguments, environment and service account, and its probes decide whether the pod is
+Ready. Simplified: one container a pod, no resource limits, its ports are other ones on loopback.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rehearsal.controlplane.client import Client
+from rehearsal.controlplane.tenancy import Tenancy
+
+Object = dict[str, Any]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Resident:
+    """An image that is a program of ours."""
+
+    program: str  # its name among the tools
+    image: str  # a pattern that its image matches, wherever it is pulled from
+    address_flags: tuple[str, ...]  # the flags that say where it listens, each given a free port of loopback
+    ready_flag: str  # the one of them where probes are answered
+    ready_path: str
+    in_cluster_flags: tuple[str, ...] = ()  # what it would find out by itself in a pod; {namespace} is filled in
+
+
+RESIDENTS = (
+    Resident(
+        program="agent-sandbox-controller",
+        image=r"(^|/)agent-sandbox-controller([:@]|$)",
+        address_flags=("--metrics-bind-address", "--health-probe-bind-address"),
+        ready_flag="--health-probe-bind-address",
+        ready_path="/readyz",
+        in_cluster_flags=("--leader-election-namespace={namespace}",),
+    ),
+)
+
+
+def resident_of(pod: Object) -> Resident | None:
+    """The row that a pod's image belongs to."""
+    images = [container.get("image", "") for container in pod["spec"].get("containers") or ()]
+    for row in RESIDENTS:
+        if any(re.search(row.image, image) for image in images):
+            return row
+    return None
+
+
+class Keeper:
+    """Starts and ends the residents of one plane."""
+
+    def __init__(self, client: Client, folder: Path, programs: Mapping[str, Path], ca: Path) -> None:
+        self._client = client
+        self._folder = folder
+        self._programs = programs
+        self._ca = ca
+        self._tenants: dict[str, Tenancy] = {}
+
+    def attend(self, ended: threading.Event) -> None:
+        """Watch the pods that are bound to a node until told to end."""
+        for kind, pod in self._client.watch("/api/v1/pods", ended, fieldSelector="spec.nodeName!="):
+            row = resident_of(pod)
+            if row is None:
+                continue
+            uid = pod["metadata"]["uid"]
+            tenant = self._tenants.get(uid)
+            leaving = kind == "DELETED" or "deletionTimestamp" in pod["metadata"]
+            if tenant is not None and leaving:
+                tenant.leave()
+            elif tenant is None and not leaving:
+                program = self._programs.get(row.program)
+                if program is None:
+                    _LOG.error("%s runs %s, which this plane was not given", pod["metadata"]["name"], row.program)
+                    continue
+                self._tenants[uid] = Tenancy(self._client, row, pod, program=program, folder=self._folder, ca=self._ca)
+                self._tenants[uid].move_in()
+            elif tenant is None and kind != "DELETED":
+                # Bound and given up before we saw it: nobody but us lets it go
+                self._client.delete(pod_path(pod), gracePeriodSeconds=0)
+
+    def close(self) -> None:
+        """End every resident; their pods are left to whoever ends the server."""
+        for tenant in self._tenants.values():
+            tenant.leave(silently=True)
+        for tenant in self._tenants.values():
+            tenant.wait()
+
+
+def pod_path(pod: Object) -> str:
+    """Where a pod lives."""
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

@@ -1,0 +1,262 @@
+"""One resident pod's life: its token, its arguments, its process, and what the API server is told of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rehearsal import processes
+from rehearsal.controlplane import kubeconfig, volumes
+from rehearsal.controlplane.client import ApiError, Client
+from rehearsal.controlplane.ports import HOST, Ports
+
+if TYPE_CHECKING:
+    from rehearsal.controlplane.residents import Resident
+
+Object = dict[str, Any]
+
+_LOG = logging.getLogger(__name__)
+_PROBE_SECONDS = 0.1
+_TOKEN_SECONDS = 3600
+_BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
+_GRACE_SECONDS = 10.0
+_REFERENCE = re.compile(r"\$(?:\$|\((?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\))")
+
+
+class CannotStart(Exception):
+    """What in a pod keeps its program from being started."""
+
+
+class Tenancy:
+    """A pod of a resident, in a thread of its own from `move_in` to the end of its process."""
+
+    def __init__(self, client: Client, row: Resident, pod: Object, *, program: Path, folder: Path, ca: Path) -> None:
+        self._client = client
+        self._row = row
+        self._pod = pod
+        self._program = program
+        self._ca = ca
+        about = pod["metadata"]
+        self._path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}"
+        self._folder = folder / "residents" / about["uid"]
+        self._log = folder / "logs" / f"{about['name']}.log"
+        self._leaving = threading.Event()
+        self._silent = False
+        self._restarts = 0
+        self._thread = threading.Thread(target=self._live, name=about["name"], daemon=True)
+
+    def move_in(self) -> None:
+        """Start it in the background."""
+        self._thread.start()
+
+    def leave(self, *, silently: bool = False) -> None:
+        """End its process; unless silently, the pod is then let go."""
+        self._silent = silently
+        self._leaving.set()
+
+    def wait(self) -> None:
+        """Until its process is gone."""
+        self._thread.join(_GRACE_SECONDS + 5)
+
+    def _live(self) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        while not self._leaving.is_set():
+            try:
+                self._run()
+            except CannotStart as error:
+                self._tell(ready=False, waiting=("CreateContainerConfigError", str(error)))
+            except (ApiError, OSError) as error:
+                _LOG.warning("%s: %s", self._path, error)
+                self._tell(ready=False, waiting=("CreateContainerError", str(error)))
+            self._leaving.wait(_BACKOFF_SECONDS[min(self._restarts, len(_BACKOFF_SECONDS) - 1)])
+            self._restarts += 1
+        if not self._silent:
+            try:
+                self._client.delete(
+                    self._path, gracePeriodSeconds=0, preconditions={"uid": self._pod["metadata"]["uid"]}
+                )
+            except ApiError as error:
+                if error.status != 409:  # another pod of that name is there by now
+                    _LOG.warning("%s: %s", self._path, error)
+
+    def _run(self) -> None:
+        """One process, from its start to its end."""
+        with Ports(self._row.address_flags) as ports:
+            renew_at = self._renew_token()
+            mounted = volumes.gather(self._client, self._pod, self._folder / "volumes")
+            arguments = volumes.mounted([str(self._program), *self._arguments(ports)], mounted, self._folder)
+            process = processes.start(arguments, environment=self._environment(), log=self._log, folder=self._folder)
+            _LOG.info("%s runs as process %d", self._path, process.pid)
+            address = f"http://{HOST}:{ports[self._row.ready_flag]}{self._row.ready_path}"
+            told: bool | None = None
+            try:
+                while process.poll() is None and not self._leaving.wait(_PROBE_SECONDS if not told else 1.0):
+                    ready = _answers(address)
+                    if ready != told:
+                        self._tell(ready=ready)
+                        told = ready
+                    if time.monotonic() > renew_at:
+                        renew_at = self._renew_token()
+            finally:
+                code = _end(process)
+        if not self._leaving.is_set():
+            _LOG.warning("%s ended with %d; see %s", self._path, code, self._log)
+            self._tell(ready=False, waiting=("CrashLoopBackOff", f"the process ended with {code}"), ended_with=code)
+
+    def _arguments(self, ports: Ports) -> list[str]:
+        """The container's own arguments, but for what only a pod can give or have."""
+        container = self._pod["spec"]["containers"][0]
+        environment = self._own_environment()
+        given = [_expand(text, environment) for text in container.get("args") or ()]
+        kept: list[str] = []
+        skip = False
+        for text in given:
+            name, equals, _ = text.partition("=")
+            spelled = "--" + name.lstrip("-")
+            if skip:
+                skip = False
+            elif spelled in self._row.address_flags:
+                skip = not equals
+            else:
+                kept.append(text)
+        names = {text.lstrip("-").partition("=")[0] for text in kept}
+        namespace = self._pod["metadata"]["namespace"]
+        found_out = [flag for flag in self._row.in_cluster_flags if flag.lstrip("-").partition("=")[0] not in names]
+        told = [flag.format(namespace=namespace) for flag in found_out]
+        return [*kept, *told, *(f"{flag}={HOST}:{ports[flag]}" for flag in self._row.address_flags)]
+
+    def _own_environment(self) -> dict[str, str]:
+        container = self._pod["spec"]["containers"][0]
+        if container.get("envFrom"):
+            raise CannotStart("envFrom is not simulated for programs that run for real")
+        environment: dict[str, str] = {}
+        for row in container.get("env") or ():
+            source = row.get("valueFrom")
+            if source is None:
+                environment[row["name"]] = _expand(row.get("value", ""), environment)
+            elif "fieldRef" in source:
+                environment[row["name"]] = str(self._field(source["fieldRef"]["fieldPath"]))
+            else:
+                kinds = ", ".join(source)
+                raise CannotStart(f"the variable {row['name']} comes from {kinds}, which is not simulated here")
+        return environment
+
+    def _environment(self) -> dict[str, str]:
+        around = {name: os.environ[name] for name in ("PATH", "TMPDIR", processes.MARK) if name in os.environ}
+        return {**around, **self._own_environment(), "KUBECONFIG": str(self._folder / "kubeconfig")}
+
+    def _field(self, path: str) -> Any:
+        if path == "status.podIP":
+            return self._address()
+        found: Any = self._pod
+        for part in path.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        if found is None:
+            raise CannotStart(f"the pod has no field {path}")
+        return found
+
+    def _renew_token(self) -> float:
+        """Write the pod's service account token, and say when the next one is due."""
+        spec, about = self._pod["spec"], self._pod["metadata"]
+        account = spec.get("serviceAccountName") or "default"
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": about["name"], "uid": about["uid"]}
+        path = f"/api/v1/namespaces/{about['namespace']}/serviceaccounts/{account}"
+        body = {"spec": {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": bound}}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", **body}
+        token = self._client.ask("POST", f"{path}/token", body)["status"]["token"]
+        file = self._folder / "token"
+        fresh = self._folder / "token.new"
+        fresh.touch(mode=0o600)
+        fresh.write_text(token, encoding="ascii")
+        fresh.replace(file)
+        kubeconfig.write(
+            self._folder / "kubeconfig",
+            server=self._client.server,
+            ca=self._ca,
+            user=account,
+            token_file=file,
+            namespace=about["namespace"],
+        )
+        return time.monotonic() + _TOKEN_SECONDS * 0.8
+
+    def _address(self) -> str:
+        """An address of its own: endpoints may not name loopback."""
+        uid = bytes.fromhex(self._pod["metadata"]["uid"].replace("-", ""))
+        return f"10.127.{uid[0]}.{uid[1] or 1}"
+
+    def _tell(self, *, ready: bool, waiting: tuple[str, str] | None = None, ended_with: int | None = None) -> None:
+        """What a kubelet would report."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        container = self._pod["spec"]["containers"][0]
+        truth = {True: "True", False: "False"}[ready]
+        state: Object = {"running": {"startedAt": now}}
+        if waiting is not None:
+            state = {"waiting": {"reason": waiting[0], "message": waiting[1]}}
+        told: Object = {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "restartCount": self._restarts,
+            "ready": ready,
+            "started": waiting is None,
+            "state": state,
+        }
+        if ended_with is not None:
+            told["lastState"] = {"terminated": {"exitCode": ended_with % 256, "reason": "Error", "finishedAt": now}}
+        conditions = [
+            {"type": kind, "status": value, "lastTransitionTime": now}
+            for kind, value in (("Initialized", "True"), ("ContainersReady", truth), ("Ready", truth))
+        ]
+        status: Object = {
+            "phase": "Running" if ready or self._restarts or waiting is None else "Pending",
+            "podIP": self._address(),
+            "podIPs": [{"ip": self._address()}],
+            "conditions": conditions,
+            "containerStatuses": [told],
+        }
+        try:
+            # Strategic, so that the scheduler's own condition stays
+            kind = "application/strategic-merge-patch+json"
+            self._client.ask("PATCH", f"{self._path}/status", {"status": status}, content=kind)
+        except ApiError as error:
+            if error.status != 404:
+                _LOG.warning("%s: its status could not be told: %s", self._path, error)
+
+
+def _expand(text: str, environment: dict[str, str]) -> str:
+    """`$(NAME)` as Kubernetes expands it: unknown names stay, `$$` is a dollar."""
+
+    def known(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name is None:
+            return "$"
+        return environment.get(name, found[0])
+
+    return _REFERENCE.sub(known, text)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=1) as answer:  # noqa: S310 - our own loopback address
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    if process.poll() is None:
+        process.terminate()
+    try:
+        return process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()

@@ -1,0 +1,114 @@
+"""Which pods go to Fargate, and what they get there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rehearsal.controlplane import fargate
+
+DNS = fargate.profile(
+    {"fargateProfileName": "dns", "selectors": [{"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}}]}
+)
+TEAMS = fargate.profile({"fargateProfileName": "teams", "selectors": [{"namespace": "team-?*"}, {"namespace": "ops"}]})
+ALL = fargate.profile({"fargateProfileName": "all", "selectors": [{"namespace": "*"}], "status": "ACTIVE"})
+
+
+@pytest.mark.parametrize(
+    ("namespace", "labels", "name"),
+    [
+        ("kube-system", {"k8s-app": "kube-dns", "other": "x"}, "dns"),
+        ("kube-system", {"k8s-app": "metrics"}, None),
+        ("kube-system", {}, None),
+        ("team-a", {}, "teams"),
+        ("team-", {}, None),
+        ("ops", {"any": "thing"}, "teams"),
+    ],
+)
+def test_namespace_and_every_label_have_to_match(namespace: str, labels: dict[str, str], name: str | None) -> None:
+    found = fargate.chosen([DNS, TEAMS], namespace, labels)
+    assert (found.name if found else None) == name
+
+
+def test_of_several_the_first_by_name_takes_it_unless_the_pod_names_one() -> None:
+    both = [TEAMS, ALL]
+    assert fargate.chosen(both, "ops", {}) == ALL
+    assert fargate.chosen(both, "ops", {fargate.LABEL: "teams"}) == TEAMS
+    assert fargate.chosen([ALL], "ops", {fargate.LABEL: "teams"}) is None
+
+
+def test_a_profile_that_is_being_made_is_not_active() -> None:
+    told = {"fargateProfileName": "x", "selectors": [{"namespace": "a"}], "status": "CREATING"}
+    assert not fargate.profile(told).active
+
+
+def test_the_patch_keeps_the_pods_labels() -> None:
+    changes = {row["path"]: row["value"] for row in fargate.patch({"metadata": {"labels": {"app": "x"}}}, DNS)}
+    assert changes == {
+        "/metadata/labels": {"app": "x", fargate.LABEL: "dns"},
+        "/spec/schedulerName": fargate.SCHEDULER,
+    }
+
+
+def container(**resources: dict[str, str]) -> dict[str, Any]:
+    return {"name": "c", "resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("spec", "capacity"),
+    [
+        ({"containers": [container()]}, "0.25vCPU 0.5GB"),
+        ({"containers": [container(requests={"cpu": "250m", "memory": "256Mi"})]}, "0.25vCPU 0.5GB"),
+        ({"containers": [container(requests={"cpu": "250m", "memory": "257Mi"})]}, "0.25vCPU 1GB"),
+        ({"containers": [container(requests={"cpu": "1", "memory": "1Gi"})] * 2}, "2vCPU 4GB"),
+        ({"containers": [container(limits={"cpu": "1", "memory": "1Gi"})]}, "1vCPU 2GB"),
+        (
+            {
+                "containers": [container(requests={"cpu": "100m"})],
+                "initContainers": [container(requests={"cpu": "1"}), container(requests={"cpu": "900m"})],
+            },
+            "1vCPU 2GB",
+        ),
+        (
+            {
+                "containers": [container(requests={"cpu": "200m"})],
+                "initContainers": [{**container(requests={"cpu": "200m"}), "restartPolicy": "Always"}],
+            },
+            "0.5vCPU 1GB",
+        ),
+    ],
+)
+def test_what_runs_together_is_added_up_and_rounded_up(spec: dict[str, Any], capacity: str) -> None:
+    size = fargate.size(spec)
+    assert size is not None
+    assert fargate.capacity(size) == capacity
+
+
+def test_more_than_the_largest_size_is_not_to_be_had() -> None:
+    assert fargate.size({"containers": [container(requests={"cpu": "17"})]}) is None
+
+
+def test_what_fargate_does_not_take_is_named() -> None:
+    spec = {
+        "hostNetwork": True,
+        "runtimeClassName": "gvisor",
+        "volumes": [{"name": "host", "hostPath": {"path": "/"}}, {"name": "fine", "emptyDir": {}}],
+        "containers": [
+            {
+                "name": "main",
+                "securityContext": {"privileged": True},
+                "ports": [{"containerPort": 1}, {"containerPort": 2, "hostPort": 2}],
+                "resources": {"limits": {"nvidia.com/gpu": "1"}},
+            }
+        ],
+    }
+    assert fargate.unsupported(spec) == [
+        "hostNetwork",
+        "runtimeClassName",
+        "volumes host (hostPath)",
+        "privileged container main",
+        "host port of container main",
+        "nvidia.com/gpu of container main",
+    ]
+    assert fargate.unsupported({"containers": [{"name": "plain"}]}) == []
