@@ -83,7 +83,10 @@ class Stage:
         (folder / "config" / f"Pulumi.{stack}.yaml").write_text(
             yaml.safe_dump({"config": dict(config or {})}, sort_keys=False), encoding="utf-8"
         )
-        engine = Engine(self.pulumi, folder, stack, self.environment, folder / "logs", on_step)
+        (folder / "state").mkdir()
+        # State of its own, too: two projects of one stage may have the same name and stack
+        around = {**self.environment, "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"}
+        engine = Engine(self.pulumi, folder, stack, around, folder / "logs", on_step)
         engine.init()
         return engine
 
@@ -102,13 +105,13 @@ class Stage:
             for name in sorted(set(names) - set(self.before.get(kind, [])))
         ]
 
-    def keep(self) -> dict[str, object]:
-        """Leave everything up when the stage closes; returns how to use and end it."""
+    def keep(self, engine: Engine) -> dict[str, object]:
+        """Leave everything up when the stage closes; returns how to use that project and end it all."""
         record: dict[str, object] = {
             "run": self.run.id,
             "folder": str(self.run.folder),
             "pulumi": str(self.pulumi),
-            "environment": {name: value for name, value in self.environment.items() if os.environ.get(name) != value},
+            "environment": {name: value for name, value in engine.environment.items() if os.environ.get(name) != value},
         }
         self.run.keep(record)
         self.kept = True
@@ -151,7 +154,7 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
 
 def _open(run: runs.Run, toolbox: tools.Toolbox, port: int) -> Stage:
     shims = run.folder / "shims"
-    for name in ("home", "state", "shims"):
+    for name in ("home", "shims"):
         (run.folder / name).mkdir()
     _borrow_plugins(run.folder / "home")
     (run.folder / "passphrase").write_text(secrets.token_urlsafe(24), encoding="utf-8")

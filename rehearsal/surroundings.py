@@ -21,7 +21,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def surroundings(
     run: str, folder: Path, *, cloud: str, shims: Path, inherited: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What the engine of this run sees; `folder` holds its home and its state."""
+    """What the engine of this run sees; `folder` holds its home. Where its state goes is its project's to say."""
     before = os.environ if inherited is None else inherited
     clean = {name: value for name, value in before.items() if name in _KEPT or not name.startswith(_DROPPED)}
     return {
@@ -38,7 +38,6 @@ def surroundings(
 def _engine(folder: Path) -> dict[str, str]:
     return {
         "PULUMI_HOME": str(folder / "home"),
-        "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
         "PULUMI_CONFIG_PASSPHRASE_FILE": str(folder / "passphrase"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         # A plugin that is neither installed nor stood in for is an error at once, not a download

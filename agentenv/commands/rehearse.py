@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rehearsal.course import Report
+    from rehearsal.engine import Engine
     from rehearsal.stage import Stage
 
 
@@ -71,7 +72,7 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
                 report_json(course.report, as_json=as_json)
                 return FAILED
             if keep:
-                how_to_use(opened, str(engine.project))
+                how_to_use(opened, engine)
     except (StageError, ToolError) as failure:
         raise Refusal(str(failure)) from failure
     view.summary(report)
@@ -87,12 +88,12 @@ def known_stack(project: Path, stack: str) -> None:
         raise Refusal(f"there is no stack '{stack}'; the stack files in {folder} are of: {known}")
 
 
-def how_to_use(opened: Stage, project: str) -> None:
+def how_to_use(opened: Stage, engine: Engine) -> None:
     """Print what a shell needs to go on working with a kept rehearsal."""
-    record: dict[str, Any] = opened.keep()
+    record: dict[str, Any] = opened.keep(engine)
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(record["environment"].items())]
     script = opened.run.folder / "use.sh"
-    script.write_text("\n".join([*lines, f"cd {project}", ""]), encoding="utf-8")
+    script.write_text("\n".join([*lines, f"cd {shlex.quote(str(engine.project))}", ""]), encoding="utf-8")
     sys.stderr.write(
         f"\nLeft running as {opened.run.id}.\n"
         f"  use it:  . {script}    (then: {opened.pulumi} preview, aws ec2 describe-vpcs, …)\n"

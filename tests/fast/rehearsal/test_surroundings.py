@@ -27,7 +27,7 @@ def test_nothing_of_a_real_account_gets_through() -> None:
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_EFS"} & seen.keys()
     assert not {"PULUMI_ACCESS_TOKEN", "PULUMI_STACK", "KUBECONFIG"} & seen.keys()
     assert seen["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
-    assert seen["PULUMI_BACKEND_URL"].startswith("file:///run/")
+    assert seen["PULUMI_HOME"].startswith("/run/")
     assert seen["HOME"] == "/home/somebody"
 
 
