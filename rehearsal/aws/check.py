@@ -47,6 +47,7 @@ class Checker:
             for rule in self.row.rules:
                 self.problems.extend(rule(kept))
             self.problems.extend(self._by_models(kept))
+        self.problems = list(dict.fromkeys(self.problems))  # two operations may have the same member
         return kept
 
     def _wrong(self, path: Path, message: str, value: Any) -> None:
@@ -58,17 +59,20 @@ class Checker:
         if value is UNKNOWN or value is None:
             return value
         special = self.row.kinds.get(dotted)
-        if special is not None and (special.whole or not isinstance(value, list)):
+        if special is not None and special.turn is not kinds.plain_turn:
+            value = special.turn(value)
+        found = len(self.problems)
+        if isinstance(kind, dict):
+            value = self._object(value, kind, path, dotted)
+        elif isinstance(kind, list):
+            value = self._many(value, kind, path, dotted)
+        else:
+            value = self._scalar(value, kind, path, dotted, special is None)
+        if special is not None and len(self.problems) == found and (special.whole or not isinstance(value, list)):
             wrong = special.wrong(value)
             if wrong:
                 self._wrong(path, wrong, value)
-            if special.turn is not kinds.plain_turn:
-                return special.turn(value)
-        if isinstance(kind, dict):
-            return self._object(value, kind, path, dotted)
-        if isinstance(kind, list):
-            return self._many(value, kind, path, dotted)
-        return self._scalar(value, kind, path, dotted, special is None)
+        return value
 
     def _object(self, value: Any, kind: dict[str, Any], path: Path, dotted: str) -> Any:
         if not isinstance(value, dict):

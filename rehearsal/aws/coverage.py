@@ -17,7 +17,6 @@ def mapped(row_token: str) -> frozenset[str]:
     out: set[str] = set(at_create(row)) | changeable(row)
     for one in row.delete:
         out.update(one.takes or ())
-    out.update(row.unread & {"skipDestroy", "forceDestroy", "revokeRulesOnDelete", "forceDetachPolicies"})
     if row.regional:
         out.add("region")
     if row.name:
@@ -36,7 +35,7 @@ def at_create(row: Row) -> frozenset[str]:
     return frozenset(
         name
         for name in shapes.shape(row.type).inputs
-        if name not in {"tags", "region"} and (call.names.get(name) or spelling.member(members, name)) in members
+        if name not in {"tags", "region", *row.refused} and (call.names.get(name) or spelling.member(members, name)) in members
     )
 
 

@@ -119,15 +119,15 @@ SETS: Final = frozenset({"action", "notaction", "resource", "notresource", "prin
 
 def policy_meaning(value: Any, key: str = "") -> Any:
     """A policy with what does not matter taken out: key order, one text or a list of one, the order of a list."""
+    if key == "Statement":
+        items = value if isinstance(value, list) else [value]
+        return tuple(sorted((policy_meaning(item) for item in items), key=repr))
     if isinstance(value, dict):
         if key.lower() in {"principal", "notprincipal"} and value == {"AWS": "*"}:
             return ("*",)
         return tuple(
             sorted((k, policy_meaning(v, key if key.lower() in SETS else k)) for k, v in value.items() if v is not None)
         )
-    if key == "Statement":
-        items = value if isinstance(value, list) else [value]
-        return tuple(sorted((policy_meaning(item) for item in items), key=repr))
     if isinstance(value, list) or key.lower() in SETS:
         items = value if isinstance(value, list) else [value]
         return tuple(sorted({_word(item) for item in items}))

@@ -33,7 +33,10 @@ class Call:
     forgives: tuple[str, ...] = ()
     when: Callable[[Situation], bool] | None = None
     service: str = ""
-    always: bool = False  # also where no input asks for it
+
+    def names_at_top(self) -> list[str]:
+        """The irregular members of the operation itself."""
+        return [member for path, member in self.names.items() if "." not in path]
 
 
 @dataclass(frozen=True)

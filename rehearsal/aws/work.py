@@ -246,7 +246,7 @@ def _identified(s: Situation, told: str, answer: Mapping[str, Any]) -> str:
 
 
 def _wanted(s: Situation, one: Call | Do) -> bool:
-    return one.always or any(
+    return (isinstance(one, Do) and one.always) or any(
         s.inputs.get(name) is not None and s.inputs[name] != s.row.defaults.get(name) for name in one.takes or ()
     )
 

@@ -1,0 +1,85 @@
+"""The table against the official schema: nothing of it missing, nothing invented, no input that nobody uses."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rehearsal.aws import calls, coverage, functions, rows, shapes
+from rehearsal.aws.row import Call, Form, Look, Row
+
+FACTS = "AGENTENV_FACTS"
+OWN_FIELDS = {"id", "region", "account", "partition"}
+
+
+@pytest.fixture
+def facts() -> Path:
+    folder = os.environ.get(FACTS)
+    if not folder:
+        pytest.skip(f"needs {FACTS}: the folder that has aws-schema.json, the official schema's extract")
+    return Path(folder)
+
+
+def test_the_shapes_are_the_official_ones(facts: Path) -> None:
+    assert shapes.HERE.read_text(encoding="utf-8") == shapes.render(facts)
+
+
+def test_no_row_has_a_name_the_schema_lacks(facts: Path) -> None:
+    schema = json.loads((facts / "aws-schema.json").read_text(encoding="utf-8"))
+    assert set(rows.TABLE) <= set(schema["resources"])
+    assert set(functions.TABLE) <= set(schema["functions"])
+
+
+@pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
+def test_every_input_is_used_or_refused_by_name(row: Row) -> None:
+    shape = shapes.shape(row.type)
+    used = coverage.mapped(row.type)
+    assert not used & row.refused.keys()
+    assert used | row.refused.keys() == set(shape.inputs)
+    assert all(reason for reason in row.refused.values())
+
+
+@pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
+def test_what_does_not_replace_can_be_changed_in_place(row: Row) -> None:
+    shape = shapes.shape(row.type)
+    free = {n for n, f in shape.inputs.items() if not f.replaces} - row.replaces - row.refused.keys() - {"region"}
+    assert free <= coverage.changeable(row)
+
+
+@pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
+def test_a_row_names_only_what_exists(row: Row) -> None:
+    shape = shapes.shape(row.type)
+    tops = {name.split(".")[0] for name in (*row.kinds, *row.ordered, *row.fills)}
+    assert tops <= set(shape.inputs) | set(shape.outputs)
+    assert {*row.defaults, *row.unread, *row.refused, *row.twins} <= set(shape.inputs)
+    assert {*row.shows, *row.moves} <= set(shape.outputs)
+    for text in row.shows.values():
+        if isinstance(text, Form):
+            from rehearsal.aws.situation import FIELD
+
+            assert set(FIELD.findall(text)) <= set(shape.outputs) | OWN_FIELDS
+
+
+def calls_of(row: Row) -> list[tuple[str, set[str]]]:
+    steps = [one for one in (row.create, *row.sets, *row.delete) if isinstance(one, Call)]
+    out = [(f"{one.service or row.service} {one.operation}", {*one.given, *one.names_at_top()}) for one in steps]
+    looks = [one for one in (row.find, *row.also) if isinstance(one, Look)]
+    return out + [(f"{one.service or row.service} {one.operation}", set(one.given)) for one in looks]
+
+
+@pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
+def test_operations_and_members_are_botocores(row: Row) -> None:
+    for operation, members in calls_of(row):
+        assert members <= set(calls.members(*operation.split())), operation
+    if row.tags:
+        service = row.tags.service or row.service
+        assert {*row.tags.on, row.tags.member} <= set(calls.members(service, row.tags.put))
+        assert {*row.tags.on, row.tags.keys} <= set(calls.members(service, row.tags.drop))
+        if row.tags.create and isinstance(row.create, Call):
+            assert row.tags.create in calls.members(service, row.create.operation)
+
+
+@pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
+def test_no_link_of_the_schema_to_tags_is_missing(row: Row) -> None:
+    assert ("tags" in shapes.shape(row.type).inputs) == (row.tags is not None)

@@ -1,0 +1,226 @@
+"""The stand-in over the wire, as the engine speaks to it: secrets, half-made resources, errors, and leaving."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import status_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from rehearsal.aws import plugin, wire
+from rehearsal.aws.calls import Cloud, CloudError
+from rehearsal.aws.provider import Provider
+from tests.fast.rehearsal.aws.samples.sample import ALLOW, Ground
+
+VPC = "aws:ec2/vpc:Vpc"
+GROUP = "aws:cloudwatch/logGroup:LogGroup"
+
+
+def urn(token: str, name: str = "thing") -> str:
+    return f"urn:pulumi:dev::proj::agents:index:Network${token}::{name}"
+
+
+@pytest.fixture
+def stub(endpoint: str, surroundings: None) -> Iterator[Any]:
+    server, port = plugin.start(Provider())
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        one = provider_pb2_grpc.ResourceProviderStub(channel)
+        one.Configure(provider_pb2.ConfigureRequest(args=wire.write({"region": "us-east-1"}), acceptSecrets=True))
+        yield one
+    server.stop(None).wait()
+
+
+def create(
+    stub: Any, token: str, inputs: dict[str, Any], *, secrets: tuple[wire.Path, ...] = (), preview: bool = False
+) -> Any:
+    checked = stub.Check(provider_pb2.CheckRequest(urn=urn(token), news=wire.write(inputs, secrets)))
+    assert not checked.failures
+    return stub.Create(provider_pb2.CreateRequest(urn=urn(token), properties=checked.inputs, preview=preview))
+
+
+def test_a_preview_leaves_unknown_what_only_the_cloud_knows(stub: Any) -> None:
+    answer = create(stub, VPC, {"cidrBlock": "10.3.0.0/16"}, preview=True)
+    out, _ = wire.read(answer.properties)
+    assert answer.id == ""
+    assert out["cidrBlock"] == "10.3.0.0/16"
+    assert out["arn"] is wire.UNKNOWN
+    assert out["region"] == "us-east-1"
+
+
+def test_a_secret_stays_one(stub: Any, ground: Ground) -> None:
+    secrets = (("description",), ("tags", "owner"))
+    inputs = {"description": "for nobody to read", "tags": {"owner": "nobody here", "plain": "yes"}}
+    answer = create(stub, "aws:kms/key:Key", inputs, secrets=secrets)
+    out, hidden = wire.read(answer.properties)
+    assert out["description"] == "for nobody to read"
+    assert {("description",), ("tags", "owner"), ("tagsAll", "owner")} <= hidden
+    read = stub.Read(
+        provider_pb2.ReadRequest(
+            id=answer.id, urn=urn("aws:kms/key:Key"), properties=answer.properties, inputs=wire.write(inputs, secrets)
+        )
+    )
+    assert ("description",) in wire.read(read.properties)[1]
+    assert ("description",) in wire.read(read.inputs)[1]
+
+
+def test_credentials_of_the_provider_are_secret(stub: Any) -> None:
+    news = wire.write({"accessKey": "AKIAEXAMPLE", "secretKey": "s3cret", "region": "us-east-1"})
+    checked = stub.CheckConfig(
+        provider_pb2.CheckRequest(urn="urn:pulumi:dev::p::pulumi:providers:aws::default", news=news)
+    )
+    assert not checked.failures
+    assert wire.read(checked.inputs)[1] == {("accessKey",), ("secretKey",)}
+
+
+def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Cloud.call
+
+    def fail_late(self: Cloud, service: str, operation: str, region: str | None = None, **more: Any) -> Any:
+        if operation == "PutRetentionPolicy":
+            raise CloudError(service, operation, "LimitExceededException", "not today, hidden owner")
+        return whole(self, service, operation, region, **more)
+
+    with monkeypatch.context() as broken, pytest.raises(grpc.RpcError) as caught:
+        broken.setattr(Cloud, "call", fail_late)
+        create(
+            stub, GROUP, {"name": "half", "retentionInDays": 7, "tags": {"owner": "hidden owner"}}, secrets=(("tags",),)
+        )
+    error: Any = caught.value
+    assert "LimitExceededException: not today" in error.details()
+    assert urn(GROUP) in error.details()
+    assert "hidden owner" not in error.details()
+    assert "Traceback" not in error.details()
+    trailing = dict(error.trailing_metadata())
+    status = status_pb2.Status.FromString(trailing["grpc-status-details-bin"])
+    failed = provider_pb2.ErrorResourceInitFailed()
+    assert status.details[0].Unpack(failed)
+    assert failed.id == "half"
+    state, hidden = wire.read(failed.properties)
+    assert state["retentionInDays"] == 0
+    assert ("tags",) in hidden
+    # The next update has the same inputs as the failed create, and has to finish it all the same.
+    inputs = wire.write({"name": "half", "retentionInDays": 7, "tags": {"owner": "hidden owner"}})
+    asked = {"urn": urn(GROUP), "id": "half", "olds": failed.properties, "old_inputs": inputs, "news": inputs}
+    stub.Update(provider_pb2.UpdateRequest(**asked))
+    assert ground.client("logs").describe_log_groups(logGroupNamePrefix="half")["logGroups"][0]["retentionInDays"] == 7
+
+
+def test_a_refusal_has_the_services_words_and_the_urn(stub: Any) -> None:
+    missing = {"vpcId": "vpc-0123456789abcdef0", "cidrBlock": "10.0.0.0/24"}
+    with pytest.raises(grpc.RpcError) as caught:
+        create(stub, "aws:ec2/subnet:Subnet", missing)
+    error: Any = caught.value
+    assert "creating aws:ec2/subnet:Subnet" in error.details()
+    assert urn("aws:ec2/subnet:Subnet") in error.details()
+    assert "ec2 CreateSubnet: InvalidVpcID.NotFound" in error.details()
+
+
+def test_what_is_gone_reads_as_nothing(stub: Any) -> None:
+    state = wire.write({"cidrBlock": "10.0.0.0/16"})
+    gone = provider_pb2.ReadRequest(id="vpc-0123456789abcdef0", urn=urn(VPC), properties=state, inputs=state)
+    assert stub.Read(gone).id == ""
+
+
+def test_an_import_with_a_wrong_id_says_how_to_write_it(stub: Any) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Read(provider_pb2.ReadRequest(id="rtb-1", urn=urn("aws:ec2/route:Route")))
+    error: Any = caught.value
+    assert "ROUTETABLEID_DESTINATION" in error.details()
+
+
+def test_a_diff_tells_replacement_in_detail(stub: Any) -> None:
+    old, new = wire.write({"cidrBlock": "10.0.0.0/16"}), wire.write({"cidrBlock": "10.1.0.0/16", "tags": {"a": "b"}})
+    answer = stub.Diff(provider_pb2.DiffRequest(id="vpc-1", urn=urn(VPC), old_inputs=old, olds=old, news=new))
+    assert list(answer.replaces) == ["cidrBlock"]
+    assert answer.changes == provider_pb2.DiffResponse.DIFF_SOME
+    assert answer.detailedDiff["cidrBlock"].kind == provider_pb2.PropertyDiff.UPDATE_REPLACE
+    assert answer.detailedDiff["tags"].kind == provider_pb2.PropertyDiff.ADD
+
+
+@pytest.mark.parametrize(
+    ("token", "arguments", "expected"),
+    [
+        ("aws:index/getPartition:getPartition", {}, {"partition": "aws", "dnsSuffix": "amazonaws.com"}),
+        ("aws:index/getRegion:getRegion", {}, {"region": "us-east-1", "description": "US East (N. Virginia)"}),
+        ("aws:index/getCallerIdentity:getCallerIdentity", {}, {"accountId": "123456789012"}),
+        (
+            "aws:index/getAvailabilityZones:getAvailabilityZones",
+            {"state": "available", "excludeNames": ["us-east-1a", "us-east-1b", "us-east-1c"]},
+            {"names": ["us-east-1d", "us-east-1e", "us-east-1f"], "state": "available"},
+        ),
+        (
+            "aws:iam/getPolicyDocument:getPolicyDocument",
+            {"statements": [{"actions": ["s3:GetObject"], "resources": ["*"]}]},
+            {
+                "minifiedJson": json.dumps(json.loads(ALLOW), separators=(",", ":")).replace(
+                    '"Effect":"Allow",', '"Effect":"Allow",'
+                )
+            },
+        ),
+    ],
+)
+def test_functions_answer(stub: Any, token: str, arguments: dict[str, Any], expected: dict[str, Any]) -> None:
+    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
+    assert not answer.failures
+    out, _ = wire.read(getattr(answer, "return"))
+    assert {name: out.get(name) for name in expected} == expected
+
+
+def test_functions_over_a_network(stub: Any, ground: Ground) -> None:
+    vpc = ground.vpc()
+    subnet = ground.subnet(vpc)
+
+    def ask(token: str, **arguments: Any) -> dict[str, Any]:
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
+        return wire.read(getattr(answer, "return"))[0]
+
+    assert ask("aws:ec2/getVpc:getVpc", id=vpc)["cidrBlock"] == "10.20.0.0/16"
+    assert ask("aws:ec2/getSubnet:getSubnet", id=subnet)["vpcId"] == vpc
+    found = ask("aws:ec2/getSubnets:getSubnets", filters=[{"name": "vpc-id", "values": [vpc]}])
+    assert found["ids"] == [subnet]
+    table = ask("aws:ec2/getRouteTable:getRouteTable", vpcId=vpc)
+    assert table["routes"] == []
+    role = ground.role()
+    assert ask("aws:iam/getRole:getRole", name=role)["arn"].endswith(f"role/{role}")
+
+
+def test_a_functions_mistake_is_named(stub: Any) -> None:
+    token = "aws:ec2/getSubnets:getSubnets"
+    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write({"filter": []})))
+    assert [failure.property for failure in answer.failures] == ["filter"]
+
+
+def test_without_an_endpoint_it_refuses_to_work(surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    server, port = plugin.start(Provider())
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = provider_pb2_grpc.ResourceProviderStub(channel)
+        config = wire.write({"region": "us-east-1"})
+        failures = stub.CheckConfig(provider_pb2.CheckRequest(news=config)).failures
+        with pytest.raises(grpc.RpcError, match="never speaks to AWS itself"):
+            stub.Configure(provider_pb2.ConfigureRequest(args=config))
+    server.stop(None).wait()
+    assert "AWS_ENDPOINT_URL" in failures[0].reason
+
+
+@pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])
+def test_the_process_leaves_quietly(word: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "rehearsal.aws", "127.0.0.1:1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        assert process.stdout is not None
+        assert int(process.stdout.readline()) > 0
+        process.send_signal(word)
+        _, complaints = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert complaints == ""
