@@ -1,4 +1,4 @@
-"""The options that a component gives its children."""
+"""What a component passes down to its children, and what it hands out."""
 
 from collections.abc import Callable
 
@@ -19,3 +19,13 @@ def children_of(component: pulumi.ComponentResource, opts: pulumi.ResourceOption
         return pulumi.ResourceOptions.merge(given, more)
 
     return child
+
+
+def outputs_of(component: pulumi.ComponentResource) -> dict[str, object]:
+    """The component's outputs, under the names that its schema gives them in every language."""
+    return {_camel(name): getattr(component, name) for name in type(component).__annotations__}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

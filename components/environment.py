@@ -4,7 +4,7 @@ from typing import NotRequired, TypedDict
 
 import pulumi
 
-from components.children import children_of
+from components.children import children_of, outputs_of
 from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
@@ -93,4 +93,4 @@ class Environment(pulumi.ComponentResource):
         self.nodes_security_group_id = self.network.nodes_security_group_id
         self.flow_log_group = self.network.flow_log_group
         self.file_system_ids = self.storage.file_system_ids
-        self.register_outputs({output: getattr(self, output) for output in Environment.__annotations__})
+        self.register_outputs(outputs_of(self))

@@ -9,7 +9,7 @@ from typing import NotRequired, TypedDict
 import pulumi
 from pulumi_aws import ec2, get_availability_zones_output
 
-from components.children import Child, children_of
+from components.children import Child, children_of, outputs_of
 from components.endpoints import Doors, endpoint_services, open_endpoints
 from components.flow_logs import flow_record, record_flows
 from components.ownership import Labels, Ownership
@@ -37,8 +37,7 @@ class NetworkLayout(TypedDict):
     """How private subnets reach the internet: `none` (not at all), `single` (one gateway, cheap) or `per-zone`."""
 
     endpoints: NotRequired[list[str]]
-    """AWS services to reach without leaving the VPC, such as `ecr.api`, `sts` or `logs`, or a service's full name;
-    each costs by the hour and zone. S3 and DynamoDB always have one, which costs nothing."""
+    """AWS services to reach within the VPC, such as `ecr.api`, paid by hour and zone; S3 and DynamoDB are free."""
 
     flow_log_days: NotRequired[int]
     """How many days flow logs are kept: 14 unless told, one of the numbers CloudWatch offers."""
@@ -85,8 +84,7 @@ class Network(pulumi.ComponentResource):
     """The group that nodes are in. It lets nothing through but what other components add."""
 
     endpoints_security_group_id: pulumi.Output[str]
-    """The group of the interface endpoints: pods on Fargate are not in the nodes' group, so whoever puts some here
-    admits their group at port 443. Empty without interface endpoints."""
+    """The group of the interface endpoints, to which the group of pods on Fargate is added; empty without endpoints."""
 
     nat_addresses: pulumi.Output[list[str]]
     """The public addresses that private subnets are seen under."""
@@ -152,7 +150,7 @@ class Network(pulumi.ComponentResource):
         self.nat_addresses = pulumi.Output.all(*[gateway.public_ip for gateway in gateways])
         self.flow_log_group = flows.group.name
         self.logs_key_arn = flows.key.arn
-        self.register_outputs({output: getattr(self, output) for output in Network.__annotations__})
+        self.register_outputs(outputs_of(self))
 
     def _available(self, count: int) -> list[pulumi.Input[str]]:
         """The region's zones by number, once the provider has told them."""

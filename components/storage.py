@@ -12,7 +12,7 @@ from pulumi_aws import ec2, efs, kms
 from pulumi_aws import vpc as rules
 
 from components import documents
-from components.children import Child, children_of
+from components.children import Child, children_of, outputs_of
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from components.whereabouts import Whereabouts, whereabouts
@@ -137,7 +137,7 @@ class Storage(pulumi.ComponentResource):
         self.dns_names = pulumi.Output.all(*[system.dns_name for system in systems])
         self.security_group_id = group.id
         self.key_arn = key_arn
-        self.register_outputs({output: getattr(self, output) for output in Storage.__annotations__})
+        self.register_outputs(outputs_of(self))
 
     def _key(self, *, kept: bool) -> kms.Key:
         key = kms.Key(

@@ -14,6 +14,7 @@ import pulumi
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime import mocks, rpc
 from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
@@ -173,6 +174,10 @@ def registered(
             monitor=monitor,
             logger=logging.getLogger("graph"),
         )
+        # What a failed program before this one left unfinished belongs to a loop that is closed.
+        left: Any = SETTINGS
+        left.rpc_manager.clear()
+        left.outputs.clear()
         built: list[Any] = []
 
         async def program() -> None:

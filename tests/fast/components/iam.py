@@ -1,0 +1,52 @@
+"""Decides as AWS does whether a policy allows a call, as far as the project's own policies go."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Any
+
+ANONYMOUS = None
+
+
+def decided(policy: dict[str, Any], caller: str | None, action: str, context: dict[str, str]) -> str:
+    """`deny` where one statement refuses, else `allow` where one allows, else `silent`."""
+    known = {**context, **({"aws:PrincipalArn": caller} if caller else {})}
+    effects = {
+        statement["Effect"]
+        for statement in policy["Statement"]
+        if _names(statement, caller)
+        and any(fnmatchcase(action, pattern) for pattern in _list(statement["Action"]))
+        and _holds(statement.get("Condition", {}), known)
+    }
+    return "deny" if "Deny" in effects else "allow" if "Allow" in effects else "silent"
+
+
+def _names(statement: dict[str, Any], caller: str | None) -> bool:
+    principal = statement["Principal"]
+    named = _list(principal["AWS"]) if isinstance(principal, dict) else _list(principal)
+    return "*" in named or caller in named
+
+
+def _holds(condition: dict[str, dict[str, Any]], known: dict[str, str]) -> bool:
+    return all(
+        _compared(operator, known.get(key), _list(wanted))
+        for operator, keys in condition.items()
+        for key, wanted in keys.items()
+    )
+
+
+def _compared(operator: str, value: str | None, wanted: list[str]) -> bool:
+    if operator == "Null":
+        return (value is None) == (wanted == ["true"])
+    if operator == "ArnNotEquals":
+        # A negated comparison holds where there is nothing to compare.
+        return value is None or not any(fnmatchcase(value, pattern) for pattern in wanted)
+    if operator in {"Bool", "StringEquals"}:
+        return value in wanted
+    if operator in {"ArnLike", "StringLike"}:
+        return value is not None and any(fnmatchcase(value, pattern) for pattern in wanted)
+    raise NotImplementedError(operator)
+
+
+def _list(value: Any) -> list[str]:
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,105 @@
+"""From settings to arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.arguments import environment_args
+from components.environment import Environment
+from model.settings import Mistakes, read
+from tests.fast.components.graph import registered
+
+STACKS = Path(__file__).resolve().parents[3] / "stacks"
+SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
+EXAMPLES = ("local", "dev", "staging", "prod")
+
+
+def arguments(environment: str = "dev", **sections: dict[str, Any]) -> Any:
+    config: dict[str, object] = {f"agent-environment:{name}": section for name, section in sections.items()}
+    return environment_args(read({"aws:region": "us-east-1", **config}, environment))
+
+
+def test_what_the_settings_say_is_what_the_components_are_told() -> None:
+    told = arguments(
+        network={
+            "cidr": "10.9.0.0/20",
+            "zones": ["us-east-1b", "us-east-1a"],
+            "nat": "per-zone",
+            "endpoints": ["sts"],
+            "flowLogDays": 30,
+            "flowLogTraffic": "rejected",
+        },
+        storage={
+            "fileSystems": 3,
+            "throughput": "provisioned",
+            "provisionedMibps": 64,
+            "infrequentAccessAfter": "7d",
+            "backOnAccess": False,
+            "backup": False,
+            "kmsKey": "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000",
+        },
+        cost={"owner": "us", "costCenter": "42", "tags": [{"key": "team", "value": "x"}]},
+        cluster={"name": "mine"},
+    )
+    assert told == {
+        "ownership": {"environment": "dev", "owner": "us", "cost_center": "42", "tags": {"team": "x"}},
+        "network": {
+            "cidr": "10.9.0.0/20",
+            "zone_names": ["us-east-1b", "us-east-1a"],
+            "nat": "per-zone",
+            "endpoints": ["sts"],
+            "flow_log_days": 30,
+            "flow_log_traffic": "rejected",
+        },
+        "storage": {
+            "file_systems": 3,
+            "throughput": "provisioned",
+            "provisioned_mibps": 64,
+            "infrequent_after_days": 7,
+            "archive_after_days": 0,
+            "back_on_access": False,
+            "backups": False,
+            "key_arn": "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000",
+        },
+        "cluster_name": "mine",
+        "keep_data": False,
+    }
+
+
+def test_prod_keeps_its_data() -> None:
+    assert arguments("prod")["keep_data"] is True
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_builds(name: str) -> None:
+    config = yaml.safe_load((STACKS / f"Pulumi.{name}.yaml").read_text(encoding="utf-8"))["config"]
+    settings = read(config, name)
+    made = registered(
+        lambda: Environment("agents", environment_args(settings)), zones=[f"us-east-1{letter}" for letter in "abc"]
+    )
+    assert len(made.of("FileSystem")) == settings.storage.file_systems
+    assert len(made.of("Subnet")) == 2 * settings.network.zone_count
+
+
+@pytest.mark.parametrize(
+    ("sections", "path"),
+    [
+        (
+            {
+                "network": {
+                    "existing": {"vpcId": "vpc-0a1b2c3d", "privateSubnetIds": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]}
+                }
+            },
+            "agent-environment:network.existing",
+        ),
+        ({"storage": {"existing": ["fs-0a1b2c3d"]}}, "agent-environment:storage.existing"),
+    ],
+)
+def test_what_no_component_can_adopt_yet_is_refused_and_not_made_anew(sections: dict[str, Any], path: str) -> None:
+    with pytest.raises(Mistakes) as refused:
+        arguments(**sections)
+    assert [mistake.path for mistake in refused.value.mistakes] == [path]

@@ -1,0 +1,57 @@
+"""The schema that other languages see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pulumi.provider.experimental.component import ComponentProvider
+
+from components.environment import Environment
+from components.network import Network
+from components.storage import Storage
+from tests.fast.components.graph import registered
+from tests.fast.components.shapes import network
+from tests.fast.components.test_environment import environment
+
+COMPONENTS = [Environment, Network, Storage]
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return json.loads(ComponentProvider(list(COMPONENTS), "agent-environment").schema or "")
+
+
+def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for token, resource in schema["resources"].items():
+        for group in ("inputProperties", "properties"):
+            yield from ((f"{token}.{name}", said) for name, said in resource[group].items())
+    for token, type_ in schema["types"].items():
+        yield from ((f"{token}.{name}", said) for name, said in type_["properties"].items())
+
+
+def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
+    made = {one.type for one in registered(environment).made if one.type.startswith("agent-environment:")}
+    assert set(schema["resources"]) == made
+    assert all(schema["resources"][token]["isComponent"] for token in made)
+
+
+def test_everything_is_described(schema: dict[str, Any]) -> None:
+    assert not [path for path, said in properties(schema) if not said.get("description", "").strip()]
+    assert all(part.get("description") for part in [*schema["resources"].values(), *schema["types"].values()])
+
+
+def test_what_shapes_the_graph_is_plain_and_the_rest_may_be_an_output(schema: dict[str, Any]) -> None:
+    plain = {path.partition("index:")[2] for path, said in properties(schema) if said.get("plain")}
+    assert {"NetworkLayout.zones", "NetworkLayout.nat", "StorageLayout.fileSystems", "Ownership.environment"} < plain
+    assert not {"Ownership.owner", "Storage.vpcId", "Storage.clientRoleArns", "StorageLayout.keyArn"} & plain
+
+
+def test_outputs_are_registered_under_the_schemas_names(schema: dict[str, Any]) -> None:
+    from components.children import outputs_of
+
+    seen: list[set[str]] = []
+    registered(lambda: seen.append(set(outputs_of(network()))))
+    assert seen == [set(schema["resources"]["agent-environment:index:Network"]["properties"])]
