@@ -11,7 +11,7 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from rehearsal.kubernetes import components, functions, settings
+from rehearsal.kubernetes import functions, settings
 from rehearsal.kubernetes.checking import Naming
 from rehearsal.kubernetes.client import ApiError, Unreachable
 from rehearsal.kubernetes.credentials import NoCredentials
@@ -181,6 +181,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return answer
 
     def Construct(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
+        from rehearsal.kubernetes import components  # the SDK's own server comes with it
+
         return self._run(
             context,
             f"building {request.type} {request.name}",

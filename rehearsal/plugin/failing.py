@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
-from google.rpc import status_pb2
 from pulumi.runtime.proto import provider_pb2
 
 if TYPE_CHECKING:
@@ -35,11 +34,20 @@ class HalfMade(grpc.Status):
         detail = provider_pb2.ErrorResourceInitFailed(
             id=left.id, properties=left.properties, inputs=left.inputs, reasons=list(left.reasons)
         )
-        status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=message)
+        status = _status()(code=grpc.StatusCode.UNKNOWN.value[0], message=message)
         status.details.add().Pack(detail)
         self.code = grpc.StatusCode.UNKNOWN
         self.details = message
         self.trailing_metadata = (("grpc-status-details-bin", status.SerializeToString()),)
+
+
+def _status() -> Any:
+    """The type `google.rpc.Status`, which two packages bring and only one can load: whichever came first."""
+    try:
+        from pulumi.runtime.proto import status_pb2
+    except TypeError:
+        from google.rpc import status_pb2
+    return status_pb2.Status
 
 
 def without_secrets(message: str, values: Mapping[str, Any], secrets: Iterable[Path]) -> str:

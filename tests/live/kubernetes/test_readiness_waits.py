@@ -1,0 +1,226 @@
+"""Waits: what is ready is let go at once, what is not is kept with its reasons, and a cancel ends them."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rehearsal.kubernetes import objects
+from rehearsal.kubernetes.client import ApiError
+from rehearsal.kubernetes.cluster import Cluster
+from rehearsal.kubernetes.words import Impossible, Partial
+from tests.live.kubernetes.driving import Driver, Kept
+
+MERGE = "application/merge-patch+json"
+
+
+def set_status(cluster: Cluster, api_version: str, kind: str, place: str, name: str, status: dict[str, Any]) -> None:
+    """Play the controller: write an object's status."""
+    found = cluster.discovery.find(api_version, kind)
+    path = found.path(place, name) + "/status"
+    cluster.client.request("PATCH", path, {"fieldManager": "test"}, {"status": status}, content=MERGE)
+
+
+def when_there(cluster: Cluster, api_version: str, kind: str, place: str, then: Any) -> threading.Thread:
+    """Do something with the first object of the kind, as soon as there is one, beside the test."""
+
+    def watch() -> None:
+        found = cluster.discovery.find(api_version, kind)
+        for seen in cluster.follow(found, place, {}, time.monotonic() + 20):
+            if seen:
+                then(next(iter(seen.values())))
+                return
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def deployment(**annotations: str) -> dict[str, Any]:
+    pod = {"containers": [{"name": "c", "image": "example.com/none:1"}], "nodeSelector": {"no": "such-node"}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"annotations": annotations} if annotations else {},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": pod},
+        },
+    }
+
+
+def test_a_deployment_is_waited_for_until_its_status_says_so(driver: Driver, cluster: Cluster) -> None:
+    def run_the_pod(pod: objects.Object) -> None:
+        ready = [{"type": "Ready", "status": "True"}, {"type": "ContainersReady", "status": "True"}]
+        status = {"phase": "Running", "conditions": ready}
+        set_status(cluster, "v1", "Pod", driver.namespace, objects.name(pod), status)
+
+    kubelet = when_there(cluster, "v1", "Pod", driver.namespace, run_the_pod)
+    kept = driver.up("apps/v1:Deployment", "web", deployment())
+    kubelet.join()
+    assert objects.condition(kept.state.values, "Available")["status"] == "True"
+    assert any("replicas" in text or "seen" in text for text in driver.heard.statuses)
+
+
+def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver) -> None:
+    with pytest.raises(Partial, match=r"was created, but Deployment .* was not ready after 2 s") as caught:
+        driver.up("apps/v1:Deployment", "web", deployment(), timeout=2)
+    left = caught.value
+    assert left.id.startswith(f"{driver.namespace}/web-")
+    assert objects.name(left.state.values) in left.id
+    told = "\n".join(left.reasons)
+    assert "condition Available=False" in told
+    assert "FailedScheduling" in told or "Unschedulable" in told
+
+
+def test_skip_await_and_timeout_annotations_are_heard(driver: Driver) -> None:
+    kept = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
+    assert kept.id.startswith(driver.namespace)
+    with pytest.raises(Partial, match="was not ready after 1 s"):
+        driver.up("apps/v1:Deployment", "slow", deployment(**{"pulumi.com/timeoutSeconds": "1"}), timeout=0)
+
+
+def test_a_refresh_tells_that_what_was_ready_no_longer_is(driver: Driver) -> None:
+    kept = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
+    asked = {k: v for k, v in kept.inputs.values.items() if k != "metadata"}
+    waited = {**asked, "metadata": {**kept.inputs.values["metadata"], "annotations": {}}}
+    with pytest.raises(Partial, match="is not ready") as caught:
+        driver.provider.read(kept.resource, kept.id, kept.state, type(kept.inputs)(waited))
+    assert caught.value.id == kept.id
+
+
+def test_a_cancel_ends_a_wait_and_keeps_the_object(driver: Driver) -> None:
+    threading.Timer(1.0, driver.provider.cancel).start()
+    began = time.monotonic()
+    with pytest.raises(Partial, match="was cancelled while it was waited for") as caught:
+        driver.up("apps/v1:Deployment", "web", deployment(), timeout=300)
+    assert caught.value.id
+    assert time.monotonic() - began < 60
+
+
+def test_wait_for_a_path_and_a_condition(driver: Driver, cluster: Cluster) -> None:
+    wanted = '["jsonpath={.status.phase}=Running", "condition=Ready"]'
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"annotations": {"pulumi.com/waitFor": wanted}},
+        "spec": {"nodeSelector": {"no": "such-node"}, "containers": [{"name": "c", "image": "example.com/none:1"}]},
+    }
+
+    def run(seen: objects.Object) -> None:
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        set_status(cluster, "v1", "Pod", driver.namespace, objects.name(seen), status)
+
+    kubelet = when_there(cluster, "v1", "Pod", driver.namespace, run)
+    kept = driver.up("core/v1:Pod", "one", pod)
+    kubelet.join()
+    assert kept.state.values["status"]["phase"] == "Running"
+
+
+def test_a_job_that_fails_is_not_waited_for_to_the_end(driver: Driver, cluster: Cluster) -> None:
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "spec": {
+            "backoffLimit": 0,
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "nodeSelector": {"no": "such-node"},
+                    "containers": [{"name": "c", "image": "example.com/none:1"}],
+                }
+            },
+        },
+    }
+
+    def fail(seen: objects.Object) -> None:
+        set_status(cluster, "v1", "Pod", driver.namespace, objects.name(seen), {"phase": "Failed"})
+
+    kubelet = when_there(cluster, "v1", "Pod", driver.namespace, fail)
+    with pytest.raises(Partial, match=r"Job .* failed") as caught:
+        driver.up("batch/v1:Job", "work", job, timeout=60)
+    kubelet.join()
+    assert any("BackoffLimitExceeded" in reason for reason in caught.value.reasons)
+
+
+def test_a_service_waits_for_an_endpoint_and_a_headless_one_does_not(driver: Driver, cluster: Cluster) -> None:
+    spec: dict[str, Any] = {"selector": {"app": "x"}, "ports": [{"port": 80}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+    headless = {**service, "metadata": {"name": "none"}, "spec": {**spec, "clusterIP": "None"}}
+    driver.up("core/v1:Service", "none", headless)
+    with pytest.raises(Partial) as caught:
+        driver.up("core/v1:Service", "web", service, timeout=1)
+    assert any("no ready endpoint" in reason for reason in caught.value.reasons)
+
+
+def test_claims_wait_to_be_bound_unless_their_class_waits_for_a_pod(driver: Driver, cluster: Cluster) -> None:
+    name = f"late-{uuid.uuid4().hex[:6]}"
+    later = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "example.com/none",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    kept = driver.up("storage.k8s.io/v1:StorageClass", "late", later)
+    spec: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {**spec, "storageClassName": name}}
+    bound_later = driver.up("core/v1:PersistentVolumeClaim", "late", claim)
+    assert bound_later.state.values["status"]["phase"] == "Pending"
+    with pytest.raises(Partial, match="was not ready"):
+        driver.up(
+            "core/v1:PersistentVolumeClaim", "now", {**claim, "spec": {**spec, "storageClassName": ""}}, timeout=1
+        )
+    driver.down(kept)
+
+
+@pytest.fixture
+def widgets(driver: Driver) -> Iterator[Kept]:
+    """A definition of a kind that only this test has."""
+    group = f"t{uuid.uuid4().hex[:6]}.example.com"
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    kept = driver.up(
+        "apiextensions.k8s.io/v1:CustomResourceDefinition",
+        "widgets",
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"widgets.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Cluster",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                "versions": [version],
+            },
+        },
+    )
+    yield kept
+    driver.down(kept)
+
+
+def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driver, widgets: Kept) -> None:
+    version = f"{widgets.inputs.values['spec']['group']}/v1"
+    asked = {"apiVersion": version, "kind": "Widget", "spec": {"size": 1}}
+    kept = driver.up(f"{version}:Widget", "one", asked)
+    assert kept.id == kept.name  # its kind has no namespace, though the provider has a default one
+    kept = driver.update(kept, {**asked, "spec": {"size": 2}})
+    assert driver.live(kept)["spec"] == {"size": 2}
+    with pytest.raises(Impossible, match=r"expected integer|must be of type integer"):
+        driver.up(f"{version}:Widget", "two", {**asked, "spec": {"size": "big"}})
+    driver.down(kept)
+    with pytest.raises(ApiError, match="not found"):
+        driver.live(kept)
+
+
+def test_a_kind_that_never_comes_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = driver.cluster.patiently
+    monkeypatch.setattr(driver.cluster, "patiently", lambda work, told: waited(work, told, 0.5))
+    with pytest.raises(Impossible, match=r'no matches for kind "Nothing" in version "never.example.com/v1"'):
+        driver.up("never.example.com/v1:Nothing", "x", {"apiVersion": "never.example.com/v1", "kind": "Nothing"})
