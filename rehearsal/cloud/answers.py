@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moto.core.errors import get_error_model
+from moto.core.errors import COMMON_ERROR_CODES, get_error_model
 from moto.core.exceptions import ServiceException
 from moto.core.model import OperationModel
 from moto.core.serialize import SerializationContext, get_serializer_class
@@ -81,6 +81,8 @@ def unknown_operation(protocol: str, operation: str) -> Refused:
 
 
 def _refused(model: Any, operation: Any, protocol: str, reason: ServiceException) -> Answer:
+    if reason.code not in COMMON_ERROR_CODES:
+        COMMON_ERROR_CODES.append(reason.code)  # moto's list of names that models leave out; it warns of any other
     status = getattr(reason, "status", None)
     if protocol != "smithy-rpc-v2-cbor":
         return _serialised(model, operation, protocol, reason, status)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SPOKEN = ("json", "rest-json", "rest-xml", "query", "ec2")
 # These wait for something to happen; held under the lock they would keep everyone else out meanwhile.
 PATIENT = frozenset({("sqs", "ReceiveMessage"), ("stepfunctions", "StartSyncExecution"), ("lambda", "Invoke")})
-MODULES = {"lambda": "awslambda", "cognito-idp": "cognitoidp", "acm-pca": "acmpca"}
 
 
 class Unanswered(Exception):
@@ -43,8 +42,10 @@ class MotoSide:
     everywhere: answers under load are only right one at a time. Python runs them one at a time anyway.
     """
 
+    # Of the class, because moto's state is the process's.
+    lock = threading.RLock()
+
     def __init__(self) -> None:
-        self.lock = threading.RLock()
         self._dispatcher = DomainDispatcherApplication(create_backend_app)
 
     def prepare(self, service: str) -> None:

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
 # In the order in which a program needs them: a VPC is asked for long before an alarm.
 LIKELY = ("sts", "iam", "ec2", "logs", "kms", "s3", "efs", "eks", "events", "sqs", "cloudwatch", "budgets", "ce")
-MODELS = {"efs": "efs", "events": "events"}
 
 
 class Cloud:
-    """One simulated cloud. Moto keeps its state in the process, so a process has one at a time."""
+    """One simulated cloud, empty at its start.
 
-    _running: ClassVar[Cloud | None] = None
+    Moto keeps its state in the process: a cloud that is started while another runs in the same process shares it, and
+    only the first starts empty. Rehearsals that must not meet are processes of their own.
+    """
+
+    _running: ClassVar[int] = 0
 
     def __init__(self, listener: Listener, gate: Gate, journal: Journal) -> None:
         self._listener = listener
@@ -45,17 +48,16 @@ class Cloud:
 
     @classmethod
     def start(cls, port: int = 0, log: Path | None = None) -> Self:
-        """An empty cloud that answers on 127.0.0.1; OSError if the port cannot be had."""
-        if Cloud._running is not None:
-            raise RuntimeError("A cloud already runs in this process: end it first, or start another process.")
-        BackendDict.reset()
-        reset_model_data()
+        """A cloud that answers on 127.0.0.1; OSError if the port cannot be had."""
+        if not Cloud._running:
+            BackendDict.reset()
+            reset_model_data()
         journal = Journal(log)
         gate = Gate(journal)
         listener = Listener(port, gate)
         os.environ["MOTO_PORT"] = str(listener.port)
         cloud = cls(listener, gate, journal)
-        Cloud._running = cloud
+        Cloud._running += 1
         cloud._thread.start()
         threading.Thread(target=cloud._warm, name="cloud-warm", daemon=True).start()
         return cloud
@@ -75,7 +77,7 @@ class Cloud:
         self._thread.join()
         self._listener.server_close()
         self._journal.close()
-        Cloud._running = None
+        Cloud._running -= 1
 
     def __enter__(self) -> Self:
         return self

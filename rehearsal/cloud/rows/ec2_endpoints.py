@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES, COVERED_ENDPOINT_SERVICES
+
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.desk import Row
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from rehearsal.cloud.desk import Desk
 
 GATEWAYS = ("s3", "dynamodb")
+KNOWN = frozenset(AWS_ENDPOINT_SERVICES) | frozenset(COVERED_ENDPOINT_SERVICES)
 
 
 def _policy(text: str | None) -> None:
@@ -30,10 +33,12 @@ def create(desk: Desk) -> Answer:
     asked, ec2 = desk.asked, desk.backend("ec2")
     vpc = ec2.get_vpc(asked["VpcId"])
     service, kind = asked.get("ServiceName", ""), asked.get("VpcEndpointType", "Gateway")
-    # Moto's catalogue is short, so that only the form of the name is checked beyond it.
     if not service.startswith((f"com.amazonaws.{desk.region}.", f"aws.api.{desk.region}.", "com.amazonaws.vpce.")):
         raise Refused("InvalidServiceName", f"The Vpc Endpoint Service '{service}' does not exist", 400)
     short = service.removeprefix(f"com.amazonaws.{desk.region}.")
+    if short not in KNOWN and short != service:
+        text = f"The Vpc Endpoint Service '{service}' does not exist, or is newer than the list that this cloud has"
+        raise Refused("InvalidServiceName", text, 400)
     _policy(asked.get("PolicyDocument"))
     if kind == "Gateway":
         if short not in GATEWAYS:

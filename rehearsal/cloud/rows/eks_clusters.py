@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from rehearsal.cloud.answers import Answer
     from rehearsal.cloud.desk import Desk
 
+# Not reachable from the internet, so that nobody could come from there. Ranges for documentation may be named.
+INNER_NETWORKS = tuple(
+    ipaddress.IPv4Network(cidr)
+    for cidr in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16")
+)
 LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # What a cluster has that moto does not keep, by EKS's names, with what EKS assumes.
 SETTINGS: dict[str, Any] = {
@@ -66,7 +71,7 @@ def _access(config: dict[str, Any]) -> None:
             network = ipaddress.ip_network(cidr)
         except ValueError:
             raise _invalid(f"The following CIDRs are invalid in publicAccessCidrs: [{cidr}]") from None
-        if network.is_private and network.prefixlen > 0:
+        if any(network.version == 4 and network.subnet_of(inner) for inner in INNER_NETWORKS):
             raise _invalid(f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]")
 
 

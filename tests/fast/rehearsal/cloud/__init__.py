@@ -1,0 +1,1 @@
+"""The simulated AWS endpoint, asked by boto3 as a program would ask it."""

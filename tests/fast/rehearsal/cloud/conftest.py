@@ -1,0 +1,54 @@
+"""A cloud for each module of tests, and boto3 clients for it that check nothing themselves."""
+
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from rehearsal.cloud.serve import Cloud
+
+Ask = Callable[[str], Any]
+Census = Callable[[], dict[str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    with Cloud.start() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ask(cloud: Cloud) -> Ask:
+    """A client of a service; boto3's own checks are off, so that the endpoint's are seen."""
+    made: dict[str, Any] = {}
+
+    def client(service: str) -> Any:
+        if service not in made:
+            made[service] = boto3.client(
+                service,
+                endpoint_url=cloud.url,
+                region_name="us-east-1",
+                aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
+                aws_secret_access_key="no secret",
+                config=Config(parameter_validation=False, retries={"max_attempts": 1, "mode": "standard"}),
+            )
+        return made[service]
+
+    return client
+
+
+@pytest.fixture(scope="module")
+def census(cloud: Cloud) -> Census:
+    return lambda: json.load(urllib.request.urlopen(f"{cloud.url}/_cloud/census"))  # noqa: S310 -- our own loopback
+
+
+@pytest.fixture
+def unchanged(census: Census) -> Iterator[None]:
+    """The test leaves nothing behind."""
+    before = census()
+    yield
+    assert census() == before

@@ -1,0 +1,84 @@
+"""Requests against the services' models: what does not fit is found, whatever it is."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rehearsal.cloud.calls import candidates, model_of, signing_names
+from rehearsal.cloud.checks import compiled, lenient, misfits
+
+from .conftest import Ask
+from .saying import refused, trust
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    where=st.sampled_from([("iam", "CreateRole"), ("eks", "CreateCluster"), ("s3", "PutBucketPolicy")]),
+    names=st.lists(st.sampled_from(["RoleName", "name", "resourcesVpcConfig", "Tags", "Bucket", "x"]), max_size=4),
+    value=VALUES,
+)
+def test_any_parameters_are_judged(where: tuple[str, str], names: list[str], value: object) -> None:
+    service, operation = where
+    for misfit in misfits(service, model_of(service).operation_model(operation), dict.fromkeys(names, value)):
+        assert misfit.constraint
+        assert misfit.kind in {"required", "type", "enum", "pattern", "length", "range"}
+
+
+def test_every_exemption_names_a_constraint_and_its_reason() -> None:
+    for name, reason in lenient().items():
+        service, shape, kind = name.split(".", 2)
+        assert shape in model_of(service).shape_names
+        assert kind.split(".")[0] in {"pattern", "enum", "min", "max", "required"}
+        assert len(reason) > 20
+
+
+def test_patterns_in_the_dialect_of_the_models_can_be_read() -> None:
+    letters = compiled(r"^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$")
+    assert letters is not None
+    assert letters.fullmatch("Größe 1:2")
+    assert not letters.fullmatch("a;b")
+
+
+@pytest.mark.parametrize(
+    ("signed", "meant"),
+    [("monitoring", "cloudwatch"), ("elasticfilesystem", "efs"), ("states", "stepfunctions"), ("iam", "iam")],
+)
+def test_services_are_found_by_the_name_they_sign_with(signed: str, meant: str) -> None:
+    assert meant in {model.service_name for model in candidates(signed)}
+    assert meant == signed or meant in signing_names()[signed]
+
+
+def test_each_protocol_says_no_in_its_own_way(ask: Ask) -> None:
+    iam, eks, logs, ec2, kms = (ask(name) for name in ("iam", "eks", "logs", "ec2", "kms"))
+    with refused("ValidationError"):
+        iam.create_role(RoleName="a b", AssumeRolePolicyDocument=trust())
+    with refused("ValidationError"):
+        iam.create_role(RoleName="a" * 65, AssumeRolePolicyDocument=trust())
+    with refused("ValidationError"):
+        iam.create_role(RoleName="a", AssumeRolePolicyDocument=trust(), MaxSessionDuration=60)
+    with refused("InvalidParameterException"):
+        eks.create_cluster(name="-a", roleArn="x", resourcesVpcConfig={})
+    with refused("InvalidParameterException"):
+        eks.create_cluster(name="a", resourcesVpcConfig={})
+    with refused("InvalidParameterException"):
+        eks.create_cluster(name="a", roleArn="r", resourcesVpcConfig={}, accessConfig={"authenticationMode": "NO"})
+    with refused("InvalidParameterException"):
+        logs.create_log_group(logGroupName="a b")
+    with refused("ValidationException"):
+        kms.enable_key_rotation(KeyId="k", RotationPeriodInDays=10)
+    with refused("MissingParameter"):
+        ec2.create_subnet(CidrBlock="10.0.0.0/24")
+    with refused("InvalidParameterValue"):
+        ec2.create_vpc(CidrBlock="10.0.0.0/16", InstanceTenancy="borrowed")
+
+
+def test_secrets_are_not_repeated_in_a_refusal(ask: Ask) -> None:
+    with pytest.raises(Exception, match="ValidationException|InvalidParameter") as caught:
+        ask("secretsmanager").create_secret(Name="n", SecretString="tell-nobody" * 6000)
+    assert "tell-nobody" not in str(caught.value)

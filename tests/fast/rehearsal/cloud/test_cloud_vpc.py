@@ -1,0 +1,226 @@
+"""VPCs and what is in them: what EC2 refuses, and that what goes leaves nothing behind."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .conftest import Ask
+from .saying import allow, refused, remove, subnets
+
+NFS = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049}
+pytestmark = pytest.mark.usefixtures("unchanged")
+
+
+@pytest.fixture
+def ec2(ask: Ask) -> Any:
+    return ask("ec2")
+
+
+@pytest.fixture
+def ground(ec2: Any, unchanged: None) -> Iterator[tuple[str, list[str]]]:
+    vpc, names = subnets(ec2, "aab")
+    yield vpc, names
+    remove(ec2, vpc, names)
+
+
+def test_a_vpc_keeps_its_range_without_host_bits(ec2: Any) -> None:
+    made = ec2.create_vpc(CidrBlock="10.0.5.5/16")["Vpc"]
+    assert made["CidrBlock"] == "10.0.0.0/16"
+    ec2.delete_vpc(VpcId=made["VpcId"])
+    with refused("InvalidVpc.Range"):
+        ec2.create_vpc(CidrBlock="10.0.0.0/8")
+
+
+def test_subnets_lie_inside_their_vpc_and_beside_each_other(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, _ = ground
+    with refused("InvalidSubnet.Range"):
+        ec2.create_subnet(VpcId=vpc, CidrBlock="10.1.0.0/24")
+    with refused("InvalidSubnet.Range"):
+        ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.9.0/30")
+    with refused("InvalidSubnet.Conflict"):
+        ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.1.128/25")
+    with refused("InvalidParameterValue"):
+        ec2.create_subnet(VpcId=vpc, CidrBlock="10.0.9.0/24", AvailabilityZone="eu-west-1a")
+    with refused("DependencyViolation"):
+        ec2.delete_vpc(VpcId=vpc)
+
+
+def test_gateways_addresses_and_nat_hold_each_other(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, (public, *_) = ground
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    address = ec2.allocate_address(Domain="vpc")["AllocationId"]
+    with refused("MissingParameter"):
+        ec2.create_nat_gateway(SubnetId=public)
+    cut_off = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]
+    assert (cut_off["State"], cut_off["FailureCode"]) == ("failed", "Gateway.NotAttached")
+    ec2.delete_nat_gateway(NatGatewayId=cut_off["NatGatewayId"])
+
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    other = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    with refused("InvalidParameterValue"):
+        ec2.attach_internet_gateway(InternetGatewayId=other, VpcId=vpc)
+    ec2.delete_internet_gateway(InternetGatewayId=other)
+    nat = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]
+    assert nat["State"] == "available"
+    with refused("Resource.AlreadyAssociated"):
+        ec2.create_nat_gateway(SubnetId=public, AllocationId=address)
+    with refused("InvalidIPAddress.InUse"):
+        ec2.release_address(AllocationId=address)
+    with refused("DependencyViolation"):
+        ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    with refused("DependencyViolation"):
+        ec2.delete_internet_gateway(InternetGatewayId=gateway)
+    with refused("DependencyViolation"):
+        ec2.delete_subnet(SubnetId=public)
+    with refused("NatGatewayNotFound"):
+        ec2.describe_nat_gateways(NatGatewayIds=["nat-00000000000000000"])
+
+    ec2.delete_nat_gateway(NatGatewayId=nat["NatGatewayId"])
+    assert ec2.describe_nat_gateways(NatGatewayIds=[nat["NatGatewayId"]])["NatGateways"][0]["State"] == "deleted"
+    ec2.release_address(AllocationId=address)
+    ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    ec2.delete_internet_gateway(InternetGatewayId=gateway)
+
+
+def test_routes_have_one_target_and_one_destination(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, (one, other, *_) = ground
+    gateway = ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
+    table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    second = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    everywhere = {"RouteTableId": table, "DestinationCidrBlock": "0.0.0.0/0"}
+    with refused("InvalidParameterValue"):
+        ec2.create_route(**everywhere, GatewayId=gateway)
+    ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    ec2.create_route(**everywhere, GatewayId=gateway)
+    with refused("RouteAlreadyExists"):
+        ec2.create_route(**everywhere, GatewayId=gateway)
+    with refused("MissingParameter"):
+        ec2.create_route(RouteTableId=table, DestinationCidrBlock="192.0.2.0/24")
+    with refused("MissingParameter"):
+        ec2.create_route(RouteTableId=table, GatewayId=gateway)
+    with refused("InvalidParameterCombination"):
+        ec2.create_route(**everywhere, GatewayId=gateway, NatGatewayId="nat-00000000000000000")
+    with refused("InvalidNatGatewayID.NotFound"):
+        ec2.create_route(RouteTableId=second, DestinationCidrBlock="0.0.0.0/0", NatGatewayId="nat-00000000000000000")
+    with refused("InvalidParameterValue"):
+        ec2.create_route(RouteTableId=table, DestinationCidrBlock="10.0.1.0/24", GatewayId=gateway)
+    ec2.create_route(RouteTableId=table, DestinationCidrBlock="192.0.2.77/24", GatewayId=gateway)
+    routes = ec2.describe_route_tables(RouteTableIds=[table])["RouteTables"][0]["Routes"]
+    assert {route["DestinationCidrBlock"] for route in routes} == {"10.0.0.0/16", "0.0.0.0/0", "192.0.2.0/24"}
+
+    link = ec2.associate_route_table(RouteTableId=table, SubnetId=one)["AssociationId"]
+    assert ec2.associate_route_table(RouteTableId=table, SubnetId=one)["AssociationId"] == link
+    ec2.associate_route_table(RouteTableId=table, SubnetId=other)
+    with refused("Resource.AlreadyAssociated"):
+        ec2.associate_route_table(RouteTableId=second, SubnetId=one)
+    with refused("DependencyViolation"):
+        ec2.delete_route_table(RouteTableId=table)
+    tables = ec2.describe_route_tables(Filters=[{"Name": "association.main", "Values": ["true"]}])["RouteTables"]
+    main = next(found["RouteTableId"] for found in tables if found["VpcId"] == vpc)
+    with refused("DependencyViolation"):
+        ec2.delete_route_table(RouteTableId=main)
+
+    ec2.disassociate_route_table(AssociationId=link)
+    ec2.delete_subnet(SubnetId=other)  # takes its association with it
+    ec2.delete_route_table(RouteTableId=table)
+    ec2.delete_route_table(RouteTableId=second)
+    ec2.detach_internet_gateway(InternetGatewayId=gateway, VpcId=vpc)
+    ec2.delete_internet_gateway(InternetGatewayId=gateway)
+    ground[1].remove(other)
+
+
+def test_security_group_rules_say_from_where_and_only_once(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, _ = ground
+    group = ec2.create_security_group(GroupName="one", Description="d", VpcId=vpc)["GroupId"]
+    other = ec2.create_security_group(GroupName="other", Description="d", VpcId=vpc)["GroupId"]
+
+    def let_in(**said: Any) -> None:
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[{**NFS, **said}])
+
+    with refused("InvalidGroup.Duplicate"):
+        ec2.create_security_group(GroupName="one", Description="d", VpcId=vpc)
+    for description in ("", "schön"):
+        with refused("InvalidParameterValue"):
+            ec2.create_security_group(GroupName="two", Description=description, VpcId=vpc)
+    let_in(IpRanges=[{"CidrIp": "10.0.0.9/16"}])
+    with refused("InvalidPermission.Duplicate"):
+        let_in(IpRanges=[{"CidrIp": "10.0.0.0/16", "Description": "said in other words"}])
+    with refused("MissingParameter"):
+        let_in()
+    for cidr in ("10.0.0.0/40", "10.0.0.0", "fd00::/8"):
+        with refused("InvalidParameterValue"):
+            let_in(IpRanges=[{"CidrIp": cidr}])
+    for ports in ({"FromPort": 9, "ToPort": 1}, {"FromPort": 1, "ToPort": 70000}, {"IpProtocol": "tpc"}):
+        with refused("InvalidParameterValue"):
+            let_in(**ports, IpRanges=[{"CidrIp": "10.0.0.0/16"}])
+    with refused("InvalidGroup.NotFound"):
+        let_in(UserIdGroupPairs=[{"GroupId": "sg-00000000000000000"}])
+    with refused("InvalidPrefixListId.NotFound"):
+        let_in(PrefixListIds=[{"PrefixListId": "pl-00000000000000000"}])
+    with refused("InvalidParameterValue"):
+        let_in(IpRanges=[{"CidrIp": "10.2.0.0/16"}, {"CidrIp": "10.2.0.0/16"}])
+    let_in(UserIdGroupPairs=[{"GroupId": other}])
+    with refused("DependencyViolation"):
+        ec2.delete_security_group(GroupId=other)
+    ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=[{**NFS, "IpRanges": [{"CidrIp": "10.0.7.7/16"}]}])
+    with refused("InvalidPermission.NotFound"):
+        ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=[{**NFS, "IpRanges": [{"CidrIp": "1.0.0.0/8"}]}])
+    found = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [vpc]}])["SecurityGroups"]
+    default = next(one["GroupId"] for one in found if one["GroupName"] == "default")
+    with refused("CannotDelete"):
+        ec2.delete_security_group(GroupId=default)
+    with refused("DependencyViolation"):
+        ec2.delete_vpc(VpcId=vpc)
+    ec2.delete_security_group(GroupId=group)
+    ec2.delete_security_group(GroupId=other)
+
+
+def test_endpoints_lie_once_in_a_zone_and_once_in_a_table(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, (one, same_zone, two) = ground
+    table = ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"]
+    group = ec2.create_security_group(GroupName="endpoints", Description="d", VpcId=vpc)["GroupId"]
+    sts = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.sts", "VpcEndpointType": "Interface"}
+    s3 = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.s3", "VpcEndpointType": "Gateway"}
+    with refused("InvalidParameter"):
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[one], PrivateDnsEnabled=True)
+    ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
+    with refused("DuplicateSubnetsInSameZone"):
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[one, same_zone])
+    with refused("InvalidSecurityGroupId.NotFound"):
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[one], SecurityGroupIds=["sg-00000000000000000"])
+    with refused("InvalidServiceName"):
+        ec2.create_vpc_endpoint(**{**sts, "ServiceName": "com.amazonaws.us-east-1.stss"}, SubnetIds=[one])
+    with refused("InvalidParameter"):
+        ec2.create_vpc_endpoint(**{**sts, "VpcEndpointType": "Gateway"}, RouteTableIds=[table])
+    with refused("InvalidPolicyDocument"):
+        ec2.create_vpc_endpoint(**s3, RouteTableIds=[table], PolicyDocument="{}")
+    interface = ec2.create_vpc_endpoint(**sts, SubnetIds=[one, two], SecurityGroupIds=[group])["VpcEndpoint"]
+    with refused("InvalidParameter"):
+        ec2.create_vpc_endpoint(**sts, SubnetIds=[one])
+    gateway = ec2.create_vpc_endpoint(**s3, RouteTableIds=[table], PolicyDocument=allow(Principal="*"))["VpcEndpoint"]
+    with refused("RouteAlreadyExists"):
+        ec2.create_vpc_endpoint(**s3, RouteTableIds=[table])
+    with refused("DependencyViolation"):
+        ec2.delete_security_group(GroupId=group)
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[interface["VpcEndpointId"], gateway["VpcEndpointId"]])
+    ec2.delete_security_group(GroupId=group)
+    ec2.delete_route_table(RouteTableId=table)
+
+
+def test_flow_logs_need_a_role_and_find_their_group(ask: Ask, ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, _ = ground
+    ask("logs").create_log_group(logGroupName="flows")
+    said = {
+        "ResourceIds": [vpc],
+        "ResourceType": "VPC",
+        "TrafficType": "ALL",
+        "LogDestination": "arn:aws:logs:us-east-1:123456789012:log-group:flows",
+    }
+    with refused("InvalidParameter"):
+        ec2.create_flow_logs(**said)
+    role = "arn:aws:iam::123456789012:role/flows"
+    made = ec2.create_flow_logs(**said, DeliverLogsPermissionArn=role)["FlowLogIds"]
+    assert ec2.describe_flow_logs(FlowLogIds=made)["FlowLogs"][0]["DeliverLogsStatus"] == "SUCCESS"
+    ec2.delete_flow_logs(FlowLogIds=made)
+    ask("logs").delete_log_group(logGroupName="flows")
