@@ -37,13 +37,13 @@ class Heard:
     warnings: list[str] = field(default_factory=list)
     statuses: list[str] = field(default_factory=list)
 
-    def warn(self, urn: str, text: str) -> None:
+    def warn(self, _urn: str, text: str) -> None:
         self.warnings.append(text)
 
     def warn_once(self, text: str) -> None:
         self.warnings.append(text)
 
-    def status(self, urn: str, text: str) -> None:
+    def status(self, _urn: str, text: str) -> None:
         self.statuses.append(text)
 
 

@@ -1,0 +1,193 @@
+"""The real engine with the stand-in: a program comes up, settles, drifts, is mended and goes away without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.controlplane.plane import ControlPlane
+from rehearsal.kubernetes.cluster import Cluster
+from rehearsal.tools import ensure, plugins, telling
+from tests.live.kubernetes.driving import Driver
+
+PLAIN_PATH = "/usr/bin:/bin"
+
+PROGRAM = '''
+import os
+import pulumi
+
+made = pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": os.environ["PLANE"], "clusterIdentifier": "one"})
+word = os.environ.get("WORD", "first")
+
+
+def resource(token, name, inputs, **options):
+    chosen = pulumi.ResourceOptions(provider=made, **options)
+    version, kind = token.removeprefix("core/").split(":")
+    class Made(pulumi.CustomResource):
+        metadata: pulumi.Output[dict]
+    return Made(f"kubernetes:{token}", name, {"apiVersion": version, "kind": kind, "metadata": None, **inputs}, chosen)
+
+
+place = resource("core/v1:Namespace", "place", {})
+inside = {"namespace": place.metadata["name"]}
+resource("core/v1:ConfigMap", "settings", {"metadata": inside, "data": {"word": word}})
+resource("core/v1:ServiceAccount", "robot", {"metadata": {**inside, "labels": {"word": word}}})
+resource("core/v1:Secret", "login", {"metadata": inside, "stringData": {"password": "hunter2-in-plain-sight"}})
+schema = {"openAPIV3Schema": {"type": "object", "x_kubernetes_preserve_unknown_fields": True}}
+definition = resource("apiextensions.k8s.io/v1:CustomResourceDefinition", "gadgets", {
+    "metadata": {"name": "gadgets.engine.example.com"},
+    "spec": {
+        "group": "engine.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"},
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+    },
+})
+annotations = {"pulumi.com/deletionPropagationPolicy": "background"}
+resource(
+    "engine.example.com/v1:Gadget", "gadget",
+    {"metadata": {**inside, "annotations": annotations}, "spec": {"size": 3}}, depends_on=[definition],
+)
+resource("apps/v1:Deployment", "web", {
+    "metadata": {**inside, "annotations": {"pulumi.com/skipAwait": "true"}},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [
+                {"name": "web", "image": "example.com/web:1", "resources": {"requests": {"cpu": "1000m"}}}
+            ]},
+        },
+    },
+})
+
+
+class Group(pulumi.ComponentResource):
+    resources: pulumi.Output[list]
+
+    def __init__(self, name, text, opts):
+        super().__init__("kubernetes:yaml/v2:ConfigGroup", name, {"yaml": text, "resources": None}, opts, remote=True)
+
+
+group = Group("group", """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: grouped, namespace: engine-group}
+data: {a: "1"}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: engine-group}
+""", pulumi.ResourceOptions(providers=[made]))
+pulumi.export("place", place.metadata["name"])
+pulumi.export("grouped", group.resources.apply(len))
+'''
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The engine in a folder of its own."""
+
+    pulumi: Path
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, **more: str) -> str:
+        ended = subprocess.run(
+            [str(self.pulumi), *arguments, "--non-interactive"],
+            cwd=self.folder,
+            env={**self.environment, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout
+        return ended.stdout
+
+    def changes(self, *arguments: str, **more: str) -> dict[str, int]:
+        """What an `up`, `refresh` or `destroy` did, by kind of step, without what stayed the same."""
+        self.run(*arguments, "--yes", "--skip-preview", **more)
+        last = json.loads(self.run("stack", "history", "--json", "--page-size", "1"))[0]
+        return {k: v for k, v in last["resourceChanges"].items() if k != "same"}
+
+
+@pytest.fixture
+def engine(tmp_path: Path, plane: ControlPlane) -> Engine:
+    """An engine that finds our stand-ins only."""
+    tools = ensure(["pulumi", "language-python-exec"], telling())
+    folders = {name: tmp_path / name for name in ("shims", "home", "state", "program", "cli")}
+    for folder in folders.values():
+        folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", PLAIN_PATH)
+        patch.setenv("PULUMI_HOME", str(folders["home"]))
+        executor = tools.path("language-python-exec")
+        plugins.shims(folders["shims"], Path(sys.executable), executor=executor)
+    shim = folders["shims"] / "pulumi-resource-kubernetes"
+    shim.write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m rehearsal.kubernetes "$@"\n', encoding="utf-8"
+    )
+    shim.chmod(0o755)
+    # An official language host beside the CLI would win over one on PATH, so the CLI stands alone here.
+    alone = folders["cli"] / "pulumi"
+    alone.symlink_to(tools.path("pulumi"))
+    program = folders["program"]
+    (program / "Pulumi.yaml").write_text("name: test\nruntime: python\n", encoding="utf-8")
+    (program / "__main__.py").write_text(PROGRAM, encoding="utf-8")
+    environment = {
+        "PATH": f"{folders['shims']}:{PLAIN_PATH}",
+        "HOME": str(folders["home"]),
+        "PULUMI_HOME": str(folders["home"]),
+        "PULUMI_BACKEND_URL": folders["state"].as_uri(),
+        "PULUMI_CONFIG_PASSPHRASE": "correct horse",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PLANE": plane.kubeconfig().read_text(encoding="utf-8"),
+        **{k: v for k, v in os.environ.items() if k.startswith("LC_")},
+    }
+    made = Engine(alone, program, environment)
+    made.run("stack", "init", "one")
+    return made
+
+
+def secrets_in(value: Any) -> list[str]:
+    return [line for line in json.dumps(value).split('"') if "hunter2" in line]
+
+
+def test_a_program_comes_up_settles_drifts_and_goes(engine: Engine, driver: Driver, cluster: Cluster) -> None:
+    previewed = engine.run("preview")
+    assert "12 to create" in previewed
+    assert "hunter2" not in previewed
+
+    assert engine.changes("up") == {"create": 12}
+    assert engine.run("stack", "output", "grouped").strip() == "2"
+    assert secrets_in(json.loads(engine.run("stack", "export"))) == []
+    assert engine.changes("up") == {}
+    assert engine.changes("refresh") == {}
+    # The gadget, the account and the group settle; data of a ConfigMap is made anew.
+    assert engine.changes("up", WORD="second") == {"update": 1, "replace": 1}
+
+    place = engine.run("stack", "output", "place").strip()
+    accounts = cluster.discovery.find("v1", "ServiceAccount")
+    (robot,) = [a for a in cluster.list(accounts, place) if a["metadata"]["name"].startswith("robot-")]
+    robot["metadata"]["labels"]["word"] = "hand"
+    cluster.client.request("PUT", accounts.path(place, robot["metadata"]["name"]), {"fieldManager": "somebody"}, robot)
+    maps = cluster.discovery.find("v1", "ConfigMap")
+    cluster.delete(maps, "engine-group", "grouped", "Background")
+    assert engine.changes("refresh", WORD="second") == {"update": 1, "delete": 1}
+
+    assert set(engine.changes("destroy", WORD="second")) == {"delete"}
+    namespaces = [n["metadata"]["name"] for n in cluster.list(cluster.discovery.find("v1", "Namespace"))]
+    assert place not in namespaces
+    assert "engine-group" not in namespaces
+    assert json.loads(engine.run("stack", "export"))["deployment"].get("resources", []) == []
