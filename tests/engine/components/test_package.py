@@ -1,0 +1,57 @@
+"""The components as a package: what the engine reads of it, and a program that uses it from outside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from rehearsal.engine import Engine
+from rehearsal.stage import Stage
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def borrower(opened: Stage, nat: str) -> Engine:
+    return opened.program(
+        Path(__file__).parent / "borrower",
+        "dev",
+        {"aws:region": "us-east-1", "borrower:nat": nat},
+        {
+            "name": "borrower",
+            "plugins": {"providers": [{"name": "agent-environment", "path": str(ROOT / "components")}]},
+        },
+    )
+
+
+def test_the_engine_reads_the_schema(opened: Stage) -> None:
+    read = subprocess.run(
+        [str(opened.pulumi), "package", "get-schema", str(ROOT / "components")],
+        env=dict(opened.environment),
+        cwd=opened.run.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert read.returncode == 0, read.stderr
+    schema: dict[str, Any] = json.loads(read.stdout)
+    assert schema["name"] == "agent-environment"
+    assert set(schema["resources"]) == {
+        f"agent-environment:index:{kind}" for kind in ("Environment", "Network", "Storage")
+    }
+
+
+def test_a_program_in_another_process_gets_a_network(opened: Stage) -> None:
+    # A preview asks the package for the component just as an update does.
+    planned = borrower(opened, "none").preview()
+    made = {step["urn"].rsplit("::", 2)[-2]: step for step in planned.steps}
+    assert "agent-environment:index:Network" in made
+    assert "agent-environment:index:Network$aws:ec2/vpc:Vpc" in made
+    assert planned.changes["create"] > 20
+
+
+def test_a_wrong_argument_from_another_process_is_named(opened: Stage) -> None:
+    refused = borrower(opened, "both").preview(check=False)
+    assert refused.code != 0
+    assert "network.layout.nat: found 'both'; allowed: none, per-zone, single" in "\n".join(refused.diagnostics)
