@@ -32,6 +32,8 @@ def stack_schema() -> Schema:
         "default": "auto",
         "enum": [True, False, "true", "false", "auto"],
     }
+    # The engine takes a key without a namespace for one of the project's.
+    sections |= {name: sections[f"{NAMESPACE}:{name}"] for name in SECTIONS}
     config: Schema = {
         "description": "The configuration of the stack.",
         "type": "object",

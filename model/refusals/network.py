@@ -213,14 +213,14 @@ ROWS = (
         "metadata-granted",
         "link-local addresses hold the node's metadata and with it the node's credentials",
         "ranges apart from 169.254.0.0/16",
-        "use the capability web for the internet; it leaves such ranges out",
+        "use the capability web for the internet, which leaves such ranges out, or name metadata if it is meant",
         _metadata_granted,
     ),
     Row(
         "cluster-granted",
         "a range of the VPC or of its services opens nodes, mount targets and the control plane to a sandbox",
         "ranges outside the VPC and the service range",
-        "use the capability dns, or a grant of a class",
+        "use the capability dns or a grant of a class, or name vpc if all of it is meant",
         _cluster_granted,
     ),
     Row(

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
-Word = Literal["dns", "git", "identity", "packages", "web"]
+Word = Literal["dns", "web", "git", "packages", "identity", "metadata", "vpc", "api-server"]
 WORDS: dict[str, str] = {
     "dns": "the cluster's resolver, and no other",
-    "git": "the hosts of public git forges, over https and ssh",
-    "identity": "the exchange of a sandbox's token for short-lived AWS credentials",
-    "packages": "the public package registries",
     "web": "the internet on port 443, less private, link-local and the cluster's own ranges",
+    "git": "the public git forges, over https and ssh",
+    "packages": "the public package registries",
+    "identity": "the exchange of a sandbox's token for short-lived AWS credentials",
+    "metadata": "the metadata of the node, and with it the node's credentials; in no other grant",
+    "vpc": "the VPC with its pods and services; in no other grant",
+    "api-server": "the API server of the cluster; in no other grant",
 }
 INTERNET = frozenset({"git", "packages", "web"})
 

@@ -41,6 +41,7 @@ def read(config: Mapping[str, object], environment: str, secrets: Collection[str
 
 def _gathered(config: object, secrets: frozenset[str], reader: Reader) -> dict[str, Plain]:
     data: dict[str, Plain] = {}
+    seen: set[str] = set()
     if not isinstance(config, Mapping):
         reader.mistakes.append(mistake_at((), shown(config), "a mapping of configuration keys"))
         return data
@@ -48,15 +49,21 @@ def _gathered(config: object, secrets: frozenset[str], reader: Reader) -> dict[s
         if not isinstance(key, str):
             reader.mistakes.append(mistake_at((), f"the key {shown(key)}", "keys such as agent-environment:network"))
             continue
-        namespace, _, name = key.partition(":")
-        # `namespace:config:name` is the older way to write the same key, which the engine still takes.
-        name = name.removeprefix("config:")
+        # As the engine reads keys: without a namespace they are the project's, and `namespace:config:name` is the older
+        # way to write one.
+        namespace, _, name = key.rpartition(":") if ":" in key else (NAMESPACE, ":", key)
+        namespace = namespace.removesuffix(":config")
         if f"{namespace}:{name}" == REGION_KEY:
-            reader.read(data, "region", _hidden(key, value, secrets))
-        elif namespace == NAMESPACE and name in SECTIONS:
-            reader.read(data, name, _hidden(key, value, secrets))
-        elif (mistake := _unknown(namespace, name)) is not None:
-            reader.mistakes.append(mistake)
+            name = "region"
+        elif namespace != NAMESPACE or name not in SECTIONS:
+            reader.mistakes += _unknown(namespace, name)
+            continue
+        if name in seen:
+            reader.mistakes.append(
+                mistake_at((name,), f"the key twice, as {shown(key)} too", "each key once", "drop one")
+            )
+        seen.add(name)
+        reader.read(data, name, _hidden(key, value, secrets))
     return data
 
 
@@ -65,29 +72,18 @@ def _hidden(key: str, value: object, secrets: frozenset[str]) -> object:
     return {"secure": ""} if key in secrets else value
 
 
-def _unknown(namespace: str, name: str) -> Mistake | None:
+def _unknown(namespace: str, name: str) -> list[Mistake]:
     """What is wrong with a key that is no section of ours; nothing where it is another namespace's."""
-    if not name:
-        known = namespace in SECTIONS or nearest(namespace, SECTIONS) or namespace == "region"
-        meant = nearest(namespace, SECTIONS).removeprefix("did you mean ").strip("'?") or namespace
-        hint = f"write {REGION_KEY if namespace == 'region' else f'{NAMESPACE}:{meant}'}" if known else ""
-        return Mistake(
-            namespace if namespace.isprintable() and namespace else shown(namespace),
-            "a key without a namespace",
-            f"{NAMESPACE}: and a section, or {REGION_KEY}",
-            hint,
-        )
     if namespace == NAMESPACE:
-        hint = nearest(name, SECTIONS)
-        place: Place = (hint.split("'")[1],) if hint else (name,)
+        hint = f"write {REGION_KEY}" if name == "region" else nearest(name, SECTIONS)
         mistake = mistake_at((name,), f"the key {shown(name)}", ", ".join(SECTIONS), hint)
         # The place is the one that was meant: nothing may be judged by its defaults.
-        return Mistake(mistake.path, mistake.found, mistake.allowed, mistake.hint, place)
+        place: Place = (hint.split("'")[1],) if "'" in hint else (name,)
+        return [Mistake(mistake.path, mistake.found, mistake.allowed, mistake.hint, place)]
     if difflib.SequenceMatcher(None, namespace[:80], NAMESPACE).ratio() > 0.8:
-        return Mistake(
-            f"{namespace}:{name}", f"the namespace {shown(namespace)}", NAMESPACE, f"write {NAMESPACE}:{name}"
-        )
-    return None
+        path, hint = f"{shown(namespace)[1:-1]}:{shown(name)[1:-1]}", f"write {NAMESPACE}:{shown(name)[1:-1]}"
+        return [Mistake(path, f"the namespace {shown(namespace)}", NAMESPACE, hint)]
+    return []
 
 
 def _with_defaults(data: dict[str, Plain], environment: str) -> dict[str, Plain]:

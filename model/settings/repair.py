@@ -63,7 +63,10 @@ def _validated(data: object) -> Settings:
 
 def _places(errors: ValidationError) -> Iterator[tuple[Place, ErrorDetails]]:
     for error in errors.errors(include_url=False):
-        yield error["loc"], error
+        # Pydantic counts only the items that are well, and each of the others has a message of its own.
+        short = error["type"] == "too_short" and len(error["input"]) >= error.get("ctx", {})["min_length"]
+        if not short:
+            yield error["loc"], error
 
 
 def _mistake(place: Place, error: ErrorDetails) -> Mistake:
@@ -134,6 +137,9 @@ def _repair(tree: dict[str, Any], place: Place, *, missing: bool) -> bool:
         return _repair(tree, place[:-1], missing=False)
     node: Any = tree
     for token in place[:-1]:
+        # Something around it was left out already.
+        if isinstance(token, str) and token not in node:
+            return True
         node = node[token]
         if node is _LEFT_OUT:
             return True

@@ -286,9 +286,10 @@ Share = Annotated[
     BeforeValidator(_share),
     WithJsonSchema(
         {
-            "type": "number",
-            "exclusiveMinimum": 0,
-            "exclusiveMaximum": 1,
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                {"type": "string", "pattern": r"^0\.[0-9]{0,5}[1-9]$"},
+            ],
             "title": "a share between 0 and 1 such as 0.01",
         }
     ),

@@ -5,12 +5,16 @@ Messages, the reference and editors draw on the same schema, so that they cannot
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from model.quantities import Quantity
 from model.settings.mistakes import Place
+from model.settings.values import duration_text
 from model.settings.whole import Settings
 
 Schema = dict[str, Any]
@@ -21,6 +25,16 @@ class _Untitled(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
         return False
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as one would write it in a stack file."""
+        if isinstance(dft, Quantity):
+            return dft.text
+        if isinstance(dft, timedelta):
+            return duration_text(dft)
+        if isinstance(dft, BaseModel):
+            return dft.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return super().encode_default(dft)
 
 
 @cache

@@ -70,7 +70,7 @@ BAD: dict[str, dict[str, Any]] = {
     "no region": {},
     "bad region": config(region="us-east1"),
     "unknown section": {**config(), "agent-environment:netwrok": {}},
-    "no namespace": {**config(), "network": {}},
+    "unknown section without a namespace": {**config(), "netwrok": {}},
     "unknown key": config({"network": {"cdir": "10.40.0.0/16"}}),
     "unknown nested key": config({"sandboxClasses": [sandbox(pool={"sise": 1})]}),
     "unknown word": config({"network": {"nat": "both"}}),
@@ -128,6 +128,7 @@ def test_schema_and_settings_agree_on_what_is_bad(name: str) -> None:
 GOOD: dict[str, dict[str, Any]] = {
     "a region": config(),
     "another namespace": {**config(), "kubernetes:context": "x", "aws:defaultTags": {"tags": {}}},
+    "no namespace": {**config(), "network": {"nat": "single"}},
     "cores as a number": config({"sandboxClasses": [sandbox(resources={"cpu": 0.5})]}),
     "money as text": config({"cost": {"perUserCap": "3.00"}}),
     "every capability": config({"sandboxClasses": [sandbox(capabilities=[*WORDS, {"cidr": "2001:db8::/32"}])]}),
@@ -147,6 +148,15 @@ def test_a_stack_file_has_no_keys_that_the_engine_does_not_know() -> None:
     assert list(VALIDATOR.iter_errors({"config": config(), "encryptionsalt": "v1:x", "environment": ["team"]})) == []
     assert list(VALIDATOR.iter_errors({"config": config(), "confg": {}})) != []
     assert list(VALIDATOR.iter_errors({})) != []
+
+
+def test_every_default_is_one_that_could_be_written() -> None:
+    definitions = vocabulary.schema()["$defs"]
+    for definition in [vocabulary.schema(), *definitions.values()]:
+        for key, node in definition.get("properties", {}).items():
+            if node.get("default") is not None:
+                jsonschema.Draft202012Validator({**node, "$defs": definitions}).validate(node["default"])
+                assert "PT" not in str(node["default"]), key
 
 
 def test_every_setting_has_a_meaning() -> None:

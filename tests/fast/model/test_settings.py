@@ -70,7 +70,7 @@ def test_settings_are_frozen_and_can_be_compared() -> None:
     with pytest.raises(ValueError, match="frozen"):
         made.network.nat = "none"
     assert made == settings({"sandboxClasses": [sandbox()]})
-    assert len({made, settings()}) == 2
+    assert made != settings()
 
 
 def test_settings_survive_being_written_and_read_again() -> None:
@@ -164,8 +164,8 @@ def test_a_mistake_says_where_what_and_what_to_do(
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("network", "write agent-environment:network"),
-        ("netwrok", "write agent-environment:network"),
+        ("netwrok", "did you mean 'network'?"),
+        ("agent-environment:region", "write aws:region"),
         ("agent-enviroment:network", "write agent-environment:network"),
         ("region", "write aws:region"),
     ],
@@ -175,9 +175,15 @@ def test_a_key_in_the_wrong_namespace_is_a_mistake(key: str, hint: str) -> None:
     assert told.hint == hint
 
 
-def test_the_older_spelling_of_a_key_is_read() -> None:
+def test_a_key_is_read_in_every_spelling_that_the_engine_knows() -> None:
+    assert read({**config(), "network": {"nat": "per-zone"}}, "dev").network.nat == "per-zone"
     assert read({"aws:config:region": "eu-west-1"}, "dev").region == "eu-west-1"
     assert read({**config(), "agent-environment:config:network": {"nat": "per-zone"}}, "dev").network.nat == "per-zone"
+
+
+def test_a_key_in_two_spellings_is_a_mistake() -> None:
+    (told,) = mistakes_of({**config({"network": {}}), "network": {"nat": "per-zone"}})
+    assert told.found == "the key twice, as 'network' too"
 
 
 def test_a_secret_is_refused_and_never_printed() -> None:
@@ -231,6 +237,12 @@ def test_combinations_are_judged_beside_what_is_mistyped() -> None:
     broken = {"name": "broken", "image": "x:latest"}
     found = mistakes({"sandboxClasses": [broken, "nonsense", sandbox("b", parent="c"), fargate(gpu=1)]})
     assert [mistake.path.partition("[")[2] for mistake in found] == ["0].image", "1]", "3].gpu"]
+
+
+def test_two_mistakes_in_what_is_left_out_are_two() -> None:
+    found = mistakes({"network": {"existing": {"privateSubnetIds": ["a", "b"]}}, "sandboxClasses": [fargate(gpu=1)]})
+    assert len(found) == 4
+    assert found[-1].path == "agent-environment:sandboxClasses[0].gpu"
 
 
 def test_a_broken_item_does_not_move_the_others() -> None:
