@@ -1,0 +1,99 @@
+"""What a node does before its kubelet starts: it installs the runtime of its wall, and tells containerd of it.
+
+The image's own agent writes containerd's configuration from every NodeConfig it is given and starts containerd only
+after cloud-init's scripts, so nothing is restarted and no pod meets a node that is half ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from model.releases import Source
+from model.tiers import Wall
+
+_BOUNDARY = "//"
+# containerd 2 reads this plugin's table; the name that it had before would be passed over without a word.
+_RUNTIMES = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes"
+
+_OPENING = """\
+#!/bin/bash
+set -euo pipefail
+# A node without its wall must not take pods: it never joins, and Karpenter replaces it.
+trap 'systemctl mask nodeadm-run.service kubelet.service' ERR
+machine="$(uname -m)"
+case "$machine" in x86_64) package=amd64 ;; aarch64) package=arm64 ;; esac
+cd "$(mktemp -d)"
+fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 5 --retry-all-errors -O "$1"; }
+"""
+
+
+def user_data(wall: Wall, sources: Mapping[str, Source], *, gpu: bool = False) -> str | None:
+    """The user data of a node behind whose wall sandboxes run; None where the image has all it needs.
+
+    Karpenter adds a part of its own, and the parts are merged.
+    """
+    if wall.word == "gvisor":
+        script, table = _gvisor(sources["gvisor"], gpu=gpu)
+    elif wall.word == "kata":
+        script, table = _kata(sources["kata"])
+    else:
+        return None
+    config = "\n".join(f"      {line}" for line in table)
+    parts = {
+        'text/x-shellscript; charset="us-ascii"': _OPENING + "\n".join(script),
+        "application/node.eks.aws": "\n".join(
+            ("apiVersion: node.eks.aws/v1alpha1", "kind: NodeConfig", "spec:", "  containerd:", "    config: |", config)
+        ),
+    }
+    body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n\n" for kind, text in parts.items())
+    return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n{body}--{_BOUNDARY}--\n'
+
+
+def _gvisor(source: Source, *, gpu: bool) -> tuple[list[str], list[str]]:
+    address = source.address.format(machine="$machine", package="$package")
+    files = ("runsc", "containerd-shim-runsc-v1")
+    settings = ['platform = "systrap"', *(['nvproxy = "true"'] if gpu else [])]
+    script = [
+        *(f'fetch "{address}/{file}{ending}"' for file in files for ending in ("", source.checksum)),
+        *(f"sha512sum --check {file}{source.checksum}" for file in files),
+        f"install -m 0755 {' '.join(files)} /usr/local/bin/",
+        "mkdir -p /etc/containerd",
+        "cat > /etc/containerd/runsc.toml <<'END'",
+        "[runsc_config]",
+        *settings,
+        "END",
+    ]
+    table = [
+        f"[{_RUNTIMES}.runsc]",
+        'runtime_type = "io.containerd.runsc.v1"',
+        f"[{_RUNTIMES}.runsc.options]",
+        'TypeUrl = "io.containerd.runsc.v1.options"',
+        'ConfigPath = "/etc/containerd/runsc.toml"',
+    ]
+    return script, table
+
+
+def _kata(source: Source) -> tuple[list[str], list[str]]:
+    address = source.address.format(machine="$machine", package="$package")
+    archive = address.rsplit("/", 1)[1]
+    script = [
+        f'fetch "{address}"',
+        *(
+            f'if [ "$package" = {package} ]; then echo "{digest}  {archive}" | sha256sum --check; fi'
+            for package, digest in sorted(source.sha256.items())
+            if digest
+        ),
+        "command -v zstd >/dev/null || dnf install -y zstd",
+        f'tar --zstd -xf "{archive}" -C /',
+        "ln -sf /opt/kata/bin/containerd-shim-kata-v2 /usr/local/bin/containerd-shim-kata-v2",
+        # Without them the machine monitor cannot speak to its guest.
+        "modprobe -a kvm vhost vhost_net vhost_vsock",
+    ]
+    table = [
+        f"[{_RUNTIMES}.kata]",
+        'runtime_type = "io.containerd.kata.v2"',
+        "privileged_without_host_devices = true",
+        f"[{_RUNTIMES}.kata.options]",
+        'ConfigPath = "/opt/kata/share/defaults/kata-containers/configuration-clh.toml"',
+    ]
+    return script, table

@@ -1,0 +1,50 @@
+"""The versions and public addresses of everything that is not ours, from the one file that pins them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where something is fetched from, which version of it, and how it is known to be that."""
+
+    address: str
+    version: str
+    checksum: str = ""
+    sha256: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Releases:
+    """What is pinned."""
+
+    addons: Mapping[str, Mapping[str, str]]
+    node_image: str
+    charts: Mapping[str, Source]
+    manifests: Mapping[str, Source]
+    images: Mapping[str, str]
+    runtimes: Mapping[str, Source]
+
+
+@cache
+def releases() -> Releases:
+    """The pinned releases."""
+    read = tomllib.loads(files("model").joinpath("releases.toml").read_text(encoding="utf-8"))
+    return Releases(
+        addons=read["kubernetes"],
+        node_image=read["node-image"]["alias"],
+        charts=_sources(read["charts"]),
+        manifests=_sources(read["manifests"]),
+        images=read["images"],
+        runtimes=_sources(read["runtimes"]),
+    )
+
+
+def _sources(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:
+    return {name: Source(**row) for name, row in rows.items()}
