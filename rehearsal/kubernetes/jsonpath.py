@@ -17,7 +17,7 @@ Term = Callable[[Any, Any], list[Any]]
 
 TOKEN: Final = re.compile(
     r"""\s*(?:(?P<number>-?\d+(?:\.\d+)?)|(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
-    r"""|(?P<name>(?:[A-Za-z_]|\\.)(?:[\w-]|\\.)*)|(?P<sign>\.\.|==|!=|<=|>=|&&|\|\||[.\[\]()?@$*:,<>!]))"""
+    r"""|(?P<name>(?:[A-Za-z_]|\\.)(?:[\w/-]|\\.)*)|(?P<sign>\.\.|==|!=|<=|>=|&&|\|\||[.\[\]()?@$*:,<>!]))"""
 )
 
 
@@ -155,7 +155,7 @@ class _Reader:
                     out.append(self.member())
             elif here == ".":
                 self.take()
-                if self.peek() != "[" and not (first and self.peek() is None):
+                if self.peek() != "[" and not (first and not out and self.peek() is None):
                     out.append(self.member())
             elif here == "[":
                 out.append(self.bracket())

@@ -1,0 +1,358 @@
+"""Getting in: kubeconfigs of every make, credentials that expire, and a server that is slow, busy or gone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.kubernetes import credentials, kubeconfig, settings
+from rehearsal.kubernetes.client import ApiError, Client, Unreachable
+from rehearsal.kubernetes.cluster import Cluster
+from rehearsal.kubernetes.discovery import Discovery, UnknownKind
+from rehearsal.kubernetes.kubeconfig import Access, BadKubeconfig
+from rehearsal.kubernetes.values import UNKNOWN
+
+
+def config(server: str = "https://one.example.com", **user: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "one",
+        "clusters": [
+            {"name": "one", "cluster": {"server": server, "certificate-authority-data": "Y2E="}},
+            {"name": "two", "cluster": {"server": "https://two.example.com", "insecure-skip-tls-verify": True}},
+        ],
+        "contexts": [
+            {"name": "one", "context": {"cluster": "one", "user": "me", "namespace": "mine"}},
+            {"name": "two", "context": {"cluster": "two", "user": "me"}},
+        ],
+        "users": [{"name": "me", "user": user or {"token": "very-secret"}}],
+    }
+
+
+def test_contents_a_path_and_the_environment_say_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config()), encoding="utf-8")
+    for given, environment in ((json.dumps(config()), {}), (str(path), {}), (None, {"KUBECONFIG": str(path)})):
+        access = kubeconfig.access(kubeconfig.load(given, environment))
+        assert (access.server, access.namespace, access.ca) == ("https://one.example.com", "mine", b"ca")
+        assert access.token == "very-secret"
+        assert "very-secret" not in repr(access)
+
+
+def test_a_context_a_cluster_and_a_namespace_can_be_chosen() -> None:
+    loaded = kubeconfig.load(config(), {})
+    assert kubeconfig.access(loaded, context="two").insecure
+    assert kubeconfig.access(loaded, cluster="two").server == "https://two.example.com"
+    assert kubeconfig.access(loaded, namespace="other").namespace == "other"
+
+
+def test_several_files_are_merged_and_the_first_wins(tmp_path: Path) -> None:
+    first, second = config("https://first.example.com"), config("https://second.example.com")
+    first["contexts"], first["clusters"] = first["contexts"][:1], first["clusters"][:1]
+    (tmp_path / "a").write_text(json.dumps(first), encoding="utf-8")
+    (tmp_path / "b").write_text(json.dumps(second), encoding="utf-8")
+    loaded = kubeconfig.load(None, {"KUBECONFIG": f"{tmp_path / 'a'}:{tmp_path / 'none'}:{tmp_path / 'b'}"})
+    assert kubeconfig.access(loaded).server == "https://first.example.com"
+    assert kubeconfig.access(loaded, context="two").server == "https://two.example.com"
+
+
+def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "me.crt").write_bytes(b"certificate")
+    (tmp_path / "me.key").write_bytes(b"key")
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config(**{"client-certificate": "me.crt", "client-key": "me.key"})), encoding="utf-8")
+    access = kubeconfig.access(kubeconfig.load(str(path), {}))
+    assert (access.certificate, access.key) == (b"certificate", b"key")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("no such path", "neither the path of a file"),
+        ("{broken: [very-secret", "neither YAML nor JSON"),
+        (config("one.example.com"), "starts with https"),
+        ({**config(), "current-context": "three"}, "context 'three' does not exist; the kubeconfig has 'one', 'two'"),
+        ({**config(), "current-context": ""}, "has no current-context"),
+        ({**config(), "users": []}, "user 'me' does not exist"),
+        (config(**{"client-certificate-data": "%%"}), "not base64"),
+        (config(exec={"args": ["x"]}), "names no command"),
+        ({"clusters": []}, "none was found"),
+    ],
+)
+def test_what_is_wrong_is_said_without_quoting_secrets(given: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubeconfig, "IN_CLUSTER", Path("/nowhere"))
+    with pytest.raises(BadKubeconfig, match=says) as caught:
+        kubeconfig.access(kubeconfig.load(given, {}))
+    assert "very-secret" not in str(caught.value)
+
+
+def test_a_pods_own_account_is_taken_where_there_is_nothing_else(tmp_path: Path) -> None:
+    assert kubeconfig.in_cluster(folder=tmp_path) is None
+    for name in ("token", "ca.crt", "namespace"):
+        (tmp_path / name).write_text(f"the {name}", encoding="utf-8")
+    access = kubeconfig.in_cluster(folder=tmp_path)
+    assert access is not None
+    assert (access.namespace, access.ca) == ("the namespace", b"the ca.crt")
+    assert credentials.Credentials(access).headers()["Authorization"] == "Bearer the token"
+
+
+# -- credentials ------------------------------------------------------------------------------------------------------
+
+
+def program(tmp_path: Path, status: dict[str, Any], code: int = 0) -> kubeconfig.Exec:
+    """A credentials program that counts how often it was run."""
+    counter = tmp_path / "runs"
+    source = (
+        "import json, os, pathlib, sys\n"
+        f"runs = pathlib.Path({str(counter)!r})\n"
+        "count = int(runs.read_text()) + 1 if runs.exists() else 1\n"
+        "runs.write_text(str(count))\n"
+        "assert json.loads(os.environ['KUBERNETES_EXEC_INFO'])['kind'] == 'ExecCredential'\n"
+        f"status = {status!r}\n"
+        "status = {k: v.replace('COUNT', str(count)) for k, v in status.items()}\n"
+        "print(json.dumps({'kind': 'ExecCredential', 'status': status}))\n"
+        "print('it went wrong', file=sys.stderr)\n"
+        f"sys.exit({code})\n"
+    )
+    return kubeconfig.Exec(sys.executable, ("-c", source), {}, "client.authentication.k8s.io/v1", cluster_info=True)
+
+
+def test_a_credentials_program_is_run_again_when_its_token_has_expired(tmp_path: Path) -> None:
+    lasting = {"token": "t-COUNT", "expirationTimestamp": "2999-01-01T00:00:00Z"}
+    held = credentials.Credentials(Access("https://x", exec=program(tmp_path, lasting)))
+    assert [held.headers()["Authorization"] for _ in range(2)] == ["Bearer t-1", "Bearer t-1"]
+    held.refused()
+    assert held.headers()["Authorization"] == "Bearer t-2"
+    short = {"token": "t-COUNT", "expirationTimestamp": "2001-01-01T00:00:00Z"}
+    held = credentials.Credentials(Access("https://x", exec=program(tmp_path, short)))
+    assert [held.headers()["Authorization"] for _ in range(2)] == ["Bearer t-3", "Bearer t-4"]
+
+
+def test_a_credentials_program_that_fails_is_quoted_by_its_last_line(tmp_path: Path) -> None:
+    with pytest.raises(credentials.NoCredentials, match="ended with 3: it went wrong"):
+        credentials.run(program(tmp_path, {"token": "x"}, code=3), Access("https://x"))
+    missing = kubeconfig.Exec("no-such-program", (), {}, "v1", hint="Install it.")
+    with pytest.raises(credentials.NoCredentials, match=r"is not on PATH\. Install it\."):
+        credentials.run(missing, Access("https://x"))
+    with pytest.raises(credentials.NoCredentials, match="neither a token nor a certificate"):
+        credentials.parse(b'{"status": {}}', "x")
+    with pytest.raises(credentials.NoCredentials, match="did not print an ExecCredential"):
+        credentials.parse(b"nonsense", "x")
+
+
+def test_passwords_and_impersonation_are_headers() -> None:
+    access = Access("https://x", username="me", password="pass", impersonate="you", impersonate_groups=("a", "b"))
+    headers = credentials.Credentials(access).headers()
+    assert headers["Authorization"] == "Basic " + base64.b64encode(b"me:pass").decode()
+    assert headers["Impersonate-User"] == "you"
+    assert headers.getlist("Impersonate-Group") == ["a", "b"]
+
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+Answer = tuple[int, dict[str, str], Any]
+
+
+@dataclass
+class Server:
+    """An API server that answers what a test tells it to."""
+
+    url: str
+    answers: list[Answer] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    respond: Callable[[str], Answer] | None = None
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            made.asked.append(f"{self.command} {self.path} {self.headers.get('Authorization', '')}".strip())
+            status, headers, body = made.answers.pop(0) if made.answers else (made.respond or missing)(self.path)
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(data)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server looks for
+
+        def log_message(self, format: str, *_arguments: Any) -> None:  # noqa: A002, ARG002 - the name it is called by
+            """Tests say for themselves what was asked."""
+
+    def missing(path: str) -> Answer:
+        return 404, {}, {"kind": "Status", "reason": "NotFound", "message": f"{path} not found"}
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    made = Server(f"http://127.0.0.1:{listening.server_port}")
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield made
+    listening.shutdown()
+    thread.join()
+    listening.server_close()
+
+
+def client(server: Server, **parts: Any) -> Client:
+    return Client(Access(server.url, **parts), timeout=5, attempts=3)
+
+
+def status(code: int, message: str, **more: Any) -> Answer:
+    return code, {"Retry-After": "0.01"}, {"kind": "Status", "message": message, **more}
+
+
+def test_a_busy_server_is_asked_again(server: Server) -> None:
+    server.answers = [status(429, "later"), status(503, "later"), (200, {}, {"ok": True})]
+    assert client(server).request("GET", "/x") == {"ok": True}
+    assert len(server.asked) == 3
+
+
+def test_a_refusal_comes_in_the_servers_words_and_is_not_repeated(server: Server) -> None:
+    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "b"', "field": ".data.a"}
+    server.answers = [status(409, "Apply failed", reason="Conflict", details={"causes": [cause]})]
+    with pytest.raises(ApiError, match="Apply failed") as caught:
+        client(server).request("PATCH", "/x", None, {})
+    assert caught.value.conflict
+    assert caught.value.causes == [cause]
+    assert len(server.asked) == 1
+
+
+def test_a_post_that_may_have_been_carried_out_is_not_repeated(server: Server) -> None:
+    server.answers = [status(504, "too slow")] * 2
+    with pytest.raises(ApiError, match="too slow"):
+        client(server).request("POST", "/x", None, {})
+    assert len(server.asked) == 1
+
+
+def test_a_refused_token_is_renewed_once(server: Server, tmp_path: Path) -> None:
+    server.answers = [status(401, "who?"), (200, {}, {"ok": True})]
+    speaks = client(server, exec=program(tmp_path, {"token": "t-COUNT"}))
+    assert speaks.request("GET", "/x") == {"ok": True}
+    assert server.asked == ["GET /x Bearer t-1", "GET /x Bearer t-2"]
+    server.answers = [status(401, "who?")] * 3
+    with pytest.raises(ApiError, match="who"):
+        speaks.request("GET", "/x")
+    server.answers = [status(401, "who?")]
+    with pytest.raises(ApiError):
+        client(server, token="fixed").request("GET", "/x")
+
+
+def test_a_server_that_is_not_there_is_unreachable_in_one_line() -> None:
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match=r"https://127\.0\.0\.1:9: .*[Rr]efused") as caught:
+        Client(Access("https://127.0.0.1:9"), attempts=2).request("GET", "/x")
+    assert "0x" not in str(caught.value)
+    assert time.monotonic() - began < 30
+
+
+def test_answers_that_are_not_json_are_quoted(server: Server) -> None:
+    server.answers = [(418, {}, b"I am a teapot")]
+    with pytest.raises(ApiError, match="HTTP 418: I am a teapot"):
+        client(server).request("GET", "/x")
+
+
+RESOURCES = {
+    "resources": [
+        {"name": "widgets", "kind": "Widget", "namespaced": True, "verbs": ["get"]},
+        {"name": "widgets/status", "kind": "Widget", "namespaced": True, "verbs": ["get"]},
+    ]
+}
+
+
+def test_kinds_are_asked_for_once_and_again_when_one_is_missed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    knows = Discovery(client(server))
+    with pytest.raises(UnknownKind, match=r'no matches for kind "Widget" in version "e.com/v1"'):
+        knows.find("e.com/v1", "Widget")
+    with pytest.raises(UnknownKind):
+        knows.find("e.com/v1", "Widget")
+    assert len(server.asked) == 1  # missed a moment ago: many operations may miss it at once
+    monkeypatch.setattr("rehearsal.kubernetes.discovery.FRESH", 0.0)
+    server.respond = lambda _: (200, {}, RESOURCES)
+    assert knows.find("e.com/v1", "Widget").path("n", "x") == "/apis/e.com/v1/namespaces/n/widgets/x"
+    assert knows.find("e.com/v1", "Widget").path() == "/apis/e.com/v1/widgets"
+    assert len(server.asked) == 2
+
+
+def test_scope_is_known_without_a_server_where_it_can_be(server: Server) -> None:
+    knows = Discovery(client(server))
+    assert knows.namespaced("v1", "Namespace") is False
+    assert knows.namespaced("core/v1", "Namespace") is False
+    assert knows.namespaced("rbac.authorization.k8s.io/v1", "ClusterRole") is False
+    assert knows.namespaced("apps/v1", "Deployment", ask=False) is True
+    assert knows.namespaced("e.com/v1", "Widget", ask=False) is None
+    knows.announce({"spec": {"group": "e.com", "scope": "Cluster", "names": {"kind": "Widget"}}})
+    assert knows.namespaced("e.com/v1", "Widget", ask=False) is False
+
+
+def watched(*events: dict[str, Any]) -> Answer:
+    return 200, {}, b"".join(json.dumps(e).encode() + b"\n" for e in events)
+
+
+def widget(name: str, version: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "resourceVersion": version}}
+
+
+def test_following_goes_on_where_a_watch_broke_off_and_starts_anew_when_it_is_forgotten(server: Server) -> None:
+    cluster = Cluster(client(server))
+    server.answers = [
+        (200, {}, RESOURCES),
+        (200, {}, {"metadata": {"resourceVersion": "1"}, "items": [widget("a", "1")]}),
+        watched({"type": "ADDED", "object": widget("b", "2")}, {"type": "BOOKMARK", "object": widget("", "5")}),
+        watched({"type": "DELETED", "object": widget("a", "6")}, {"type": "ERROR", "object": {"code": 410}}),
+        (200, {}, {"metadata": {"resourceVersion": "9"}, "items": [widget("c", "9")]}),
+    ]
+    kind = cluster.discovery.find("e.com/v1", "Widget")
+    seen: list[list[str]] = []
+    for found in cluster.follow(kind, "n", {}, time.monotonic() + 30):
+        seen.append(sorted(found))
+        if "c" in found:
+            break
+    assert seen == [["a"], ["a", "b"], ["b"], ["c"]]
+    watches = [line for line in server.asked if "watch=true" in line]
+    assert ["resourceVersion=1&" in watches[0], "resourceVersion=5&" in watches[1]] == [True, True]
+
+
+# -- the provider's own configuration ---------------------------------------------------------------------------------
+
+
+def test_switches_come_as_text_as_booleans_or_from_the_environment() -> None:
+    assert settings.settings({"deleteUnreachable": "true"}, {}).delete_unreachable
+    assert settings.settings({"deleteUnreachable": True}, {}).delete_unreachable
+    assert settings.settings({}, {"PULUMI_K8S_DELETE_UNREACHABLE": "true"}).delete_unreachable
+    told = settings.settings({"deleteUnreachable": "false"}, {"PULUMI_K8S_DELETE_UNREACHABLE": "true"})
+    assert not told.delete_unreachable
+    assert settings.settings({"kubeClientSettings": '{"timeout": 7}'}, {}).timeout == 7
+
+
+def test_what_the_stand_in_cannot_do_is_refused() -> None:
+    assert [name for name, _ in settings.check({"enableServerSideApply": "false"}, {})] == ["enableServerSideApply"]
+    assert [name for name, _ in settings.check({"renderYamlToDirectory": "/x"}, {})] == ["renderYamlToDirectory"]
+    assert settings.check({"enableServerSideApply": True, "renderYamlToDirectory": ""}, {}) == []
+
+
+def test_only_another_cluster_replaces_what_is_in_it() -> None:
+    one, renewed = json.dumps(config()), json.dumps(config(token="another"))
+    other = json.dumps(config("https://other.example.com"))
+    assert settings.changed({"kubeconfig": one}, {"kubeconfig": one}) == ([], [])
+    assert settings.changed({"kubeconfig": one}, {"kubeconfig": renewed}) == (["kubeconfig"], [])
+    assert settings.changed({"kubeconfig": one}, {"kubeconfig": other}) == (["kubeconfig"], ["kubeconfig"])
+    assert settings.changed({"kubeconfig": one}, {"kubeconfig": UNKNOWN}) == (["kubeconfig"], ["kubeconfig"])
+    marked = {"clusterIdentifier": "a"}
+    assert settings.changed({"kubeconfig": one, **marked}, {"kubeconfig": other, **marked}) == (["kubeconfig"], [])
+    assert settings.changed({"kubeconfig": one, **marked}, {"kubeconfig": UNKNOWN, **marked}) == (["kubeconfig"], [])
+    assert settings.changed(marked, {"clusterIdentifier": "b"})[1] == ["clusterIdentifier"]

@@ -1,0 +1,273 @@
+"""Inputs on their way in: names, namespaces, secrets, unknowns, manifests, and what the state keeps of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import struct_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rehearsal.kubernetes import checking, checkpoint, cluster, manifests, naming, values
+from rehearsal.kubernetes.checking import Naming
+from rehearsal.kubernetes.urns import BadToken, resource
+from rehearsal.kubernetes.values import UNKNOWN, Bag
+from rehearsal.plugin.failing import HalfMade, Left, without_secrets
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
+MAP = resource("urn:pulumi:s::p::a:b:C$kubernetes:core/v1:ConfigMap::my::name")
+
+
+def check(inputs: dict[str, Any], old: dict[str, Any] | None = None, **rules: Any) -> tuple[Bag, list[tuple[str, str]]]:
+    told = Naming(**rules) if rules else Naming(seed=b"seed")
+    return checking.check(MAP, Bag(inputs), Bag(old or {}), told, scope=lambda _: True, default="here")
+
+
+def test_an_urn_is_read_with_its_parents_and_its_colons() -> None:
+    assert (MAP.token, MAP.api_version, MAP.kind, MAP.name) == (
+        "kubernetes:core/v1:ConfigMap",
+        "v1",
+        "ConfigMap",
+        "my::name",
+    )
+    with pytest.raises(BadToken, match="is not a type of the kubernetes provider"):
+        resource("urn:pulumi:s::p::aws:s3:Bucket::x")
+
+
+def test_a_name_is_made_marked_kept_and_repeatable() -> None:
+    kept, problems = check(CONFIG)
+    assert problems == []
+    made = kept.values["metadata"]
+    assert made["name"].startswith("my::name-")
+    assert len(made["name"]) == len("my::name-") + naming.DIGITS
+    assert made["annotations"] == {"pulumi.com/autonamed": "true"}
+    assert made["namespace"] == "here"
+    assert check(CONFIG) == (kept, [])
+    assert check(CONFIG, kept.values, seed=b"other")[0] == kept
+    assert check(CONFIG, seed=b"other")[0] != kept
+
+
+def test_names_of_others_choosing_are_left_alone() -> None:
+    named = {**CONFIG, "metadata": {"name": "mine", "namespace": "there"}}
+    assert check(named)[0].values == named
+    assert check({**CONFIG, "metadata": {"name": UNKNOWN}})[0].values["metadata"]["name"] is UNKNOWN
+    assert check({**CONFIG, "metadata": UNKNOWN})[0].values["metadata"] is UNKNOWN
+    assert check(CONFIG, proposed="proposed")[0].values["metadata"]["name"] == "proposed"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "rules", "path"),
+    [
+        ({"kind": "ConfigMap"}, {}, "apiVersion"),
+        ({"apiVersion": "v1", "kind": UNKNOWN}, {}, "kind"),
+        ({**CONFIG, "metadata": "x"}, {}, "metadata"),
+        ({**CONFIG, "metadata": {"generateName": "x-"}}, {}, "metadata.generateName"),
+        ({"apiVersion": "v1", "kind": "ConfigMapList", "items": []}, {}, "kind"),
+        ({**CONFIG, "metadata": {"annotations": {"pulumi.com/waitFor": "x"}}}, {}, "metadata.annotations"),
+        (CONFIG, {"off": True}, "metadata.name"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_at_once(inputs: dict[str, Any], rules: dict[str, Any], path: str) -> None:
+    assert [name for name, _ in check(inputs, **rules)[1]] == [path]
+
+
+def test_a_patch_wants_a_name() -> None:
+    patch = resource("urn:pulumi:s::p::kubernetes:core/v1:ConfigMapPatch::x")
+    assert patch.patches("ConfigMap")
+    assert not MAP.patches("ConfigMap")
+    _, problems = checking.check(patch, Bag(dict(CONFIG)), Bag(), Naming(), scope=lambda _: True, default="x")
+    assert [name for name, _ in problems] == ["metadata.name"]
+
+
+def test_kinds_without_a_namespace_get_none_and_unknown_kinds_one() -> None:
+    for known, place in ((False, None), (None, "here"), (True, "here")):
+        kept, _ = checking.check(MAP, Bag(dict(CONFIG)), Bag(), Naming(), scope=lambda _, k=known: k, default="here")
+        assert kept.values["metadata"].get("namespace") == place
+
+
+def test_a_secrets_data_is_secret_whatever_the_program_said() -> None:
+    secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"}, "type": "Opaque"}
+    kept, _ = check(secret)
+    assert kept.secrets == {("stringData",)}
+    live = {**secret, "data": {"a": "Yg=="}, "metadata": {"name": "x", "managedFields": [1]}}
+    state = checkpoint.outputs(kept, live, "me")
+    assert {("data",), ("stringData",), ("__inputs", "stringData")} <= state.secrets
+    assert "managedFields" not in state.values["metadata"]
+    assert checkpoint.manager_of(state.values) == "me"
+    assert checkpoint.inputs_of(state.values) == kept.values
+    assert checkpoint.live_of(state.values)["data"] == {"a": "Yg=="}
+
+
+def test_secrets_are_found_again_in_the_answer_and_lists_are_hidden_whole() -> None:
+    live = {"spec": {"a": "x", "items": [{"v": 1}, {"v": 2}], "text": "now a text"}}
+    asked = [("spec", "a"), ("spec", "items", 1, "v"), ("spec", "gone"), ("spec", "text", "was", "deep")]
+    assert values.project(asked, live) == {("spec", "a"), ("spec", "items"), ("spec", "text")}
+
+
+PLAIN = st.recursive(
+    st.one_of(st.text(max_size=4), st.integers(-9, 9), st.booleans()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=10,
+)
+
+
+@settings(max_examples=40)
+@given(st.dictionaries(st.text(min_size=1, max_size=3), PLAIN, max_size=4))
+def test_values_survive_the_wire_with_their_secrets(given_values: dict[str, Any]) -> None:
+    secrets = frozenset((key,) for key in list(given_values)[:1])
+    bag = Bag(given_values, secrets)
+    assert Bag.of(bag.struct()) == bag
+
+
+def test_values_are_not_shown_by_accident() -> None:
+    assert "hunter2" not in repr(Bag({"a": "hunter2"}, frozenset({("a",)})))
+
+
+def test_keys_that_the_sdk_cannot_spell_are_spelled_for_the_server_and_back() -> None:
+    asked = {"schema": [{"x_kubernetes_list_map_keys": ["name"], "x_other": 1, "none": None}]}
+    sent = values.to_api(asked)
+    assert sent == {"schema": [{"x-kubernetes-list-map-keys": ["name"], "x_other": 1}]}
+    assert values.to_sdk(sent) == {"schema": [{"x_kubernetes_list_map_keys": ["name"], "x_other": 1}]}
+
+
+def test_a_dry_run_leaves_open_what_the_real_run_chooses() -> None:
+    answer = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "x", "uid": "made up"},
+        "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 31000}], "type": "NodePort"},
+        "status": {},
+    }
+    seen = checkpoint.foreseen(answer, {"spec": {"ports": [{"port": 80}]}}, new=True)
+    assert seen["metadata"]["uid"] is UNKNOWN
+    assert seen["spec"] == {"clusterIP": UNKNOWN, "ports": [{"port": 80, "nodePort": UNKNOWN}], "type": "NodePort"}
+    assert "status" not in seen
+    asked = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"nodePort": 31000}]}}
+    assert checkpoint.foreseen(answer, asked, new=True)["spec"] == answer["spec"]
+    later = checkpoint.foreseen(answer, asked, new=False)
+    assert later["metadata"]["uid"] == "made up"
+    assert "status" in later
+
+
+def test_fields_we_wrote_before_server_side_apply_become_ours() -> None:
+    ours = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:data": {"f:a": {}}}}
+    kubectl = {"manager": "kubectl", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:data": {"f:b": {}}}}
+    status = {"manager": "me", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}
+    other = {"manager": "kubelet", "operation": "Update", "fieldsV1": {"f:data": {"f:c": {}}}}
+    merged = cluster.merged_managers([ours, kubectl, status, other], "me")
+    assert merged == [{**ours, "operation": "Apply"}, kubectl, status, other]
+    assert cluster.merged_managers(merged, "me") == merged
+    again = cluster.merged_managers([*merged, {**ours, "fieldsV1": {"f:metadata": {}}}], "me")
+    assert again[0]["fieldsV1"] == {"f:data": {"f:a": {}}, "f:metadata": {}}
+
+
+# -- manifests --------------------------------------------------------------------------------------------------------
+
+SCOPED = {"Namespace": False, "ConfigMap": True, "Widget": None}
+
+
+def scope(obj: Any) -> bool | None:
+    return SCOPED.get(obj["kind"], True)
+
+
+def obj(kind: str, name: str, namespace: str = "", **more: Any) -> dict[str, Any]:
+    version = "example.com/v1" if kind == "Widget" else "v1"
+    place = {"namespace": namespace} if namespace else {}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **place}, **more}
+
+
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {"group": "example.com", "scope": "Cluster", "names": {"kind": "Widget"}},
+}
+
+
+def test_yaml_is_read_as_kubernetes_reads_it() -> None:
+    (found,) = manifests.parse(
+        "---\n---\na: 2024-01-01\nb: 12:30\nc: 0755\nd: 1e3\ne: yes\nf: '1'\ng: 1.5\n1: x\nh: 08\ni: .5\n", "x"
+    )
+    assert found == {
+        "a": "2024-01-01",
+        "b": "12:30",
+        "c": 493,
+        "d": 1000.0,
+        "e": True,
+        "f": "1",
+        "g": 1.5,
+        "1": "x",
+        "h": "08",
+        "i": 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("a: [", "is not YAML at line"), ("- a", "expected an object, found list"), ("a: !!python/x 1", "not YAML")],
+)
+def test_broken_manifests_are_named(text: str, says: str) -> None:
+    with pytest.raises(manifests.BadManifest, match=says):
+        manifests.parse(text, "some.yaml")
+
+
+def test_lists_are_taken_apart_and_namespaces_put_in() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [obj("ConfigMap", "a"), obj("ConfigMap", "b", "there")]}
+    found = manifests.normal([listed, obj("Namespace", "n"), obj("Widget", "w")], "here", scope)
+    assert [o["metadata"].get("namespace") for o in found] == ["here", "there", None, None]
+    namespaced = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Namespaced"}}
+    found = manifests.normal([obj("Widget", "w"), namespaced], "here", scope)
+    assert found[0]["metadata"]["namespace"] == "here"
+    with pytest.raises(manifests.BadManifest, match=r"without metadata\.name"):
+        manifests.normal([{"apiVersion": "v1", "kind": "ConfigMap"}], "here", scope)
+
+
+def test_what_others_stand_on_comes_first() -> None:
+    asked = {"annotations": {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/late"}}
+    early = obj("ConfigMap", "early", "n")
+    early["metadata"] |= asked
+    found = [obj("Widget", "w"), early, obj("ConfigMap", "late", "n"), obj("Namespace", "n"), DEFINITION]
+    out = manifests.ordered(found)
+    names = [one.obj["metadata"]["name"] for one in out]
+    assert names == ["n", "widgets.example.com", "w", "late", "early"]
+    assert [one.after for one in out] == [(), (), (1,), (0,), (0, 3)]
+
+
+def test_a_circle_is_named() -> None:
+    one, other = obj("ConfigMap", "a", "n"), obj("ConfigMap", "b", "n")
+    one["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/b"}
+    other["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/a"}
+    with pytest.raises(manifests.BadManifest, match="circle: ConfigMap n/a, ConfigMap n/b"):
+        manifests.ordered([one, other])
+
+
+def test_files_are_read_by_name_and_pattern(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("a: 2", encoding="utf-8")
+    (tmp_path / "a.yaml").write_text("a: 1", encoding="utf-8")
+    assert manifests.read([str(tmp_path / "*.yaml")], patterns=True) == [{"a": 1}, {"a": 2}]
+    with pytest.raises(manifests.BadManifest, match="cannot be read: No such file"):
+        manifests.read([str(tmp_path / "*.yaml")], patterns=False)
+    with pytest.raises(manifests.BadManifest, match="only http, https and paths"):
+        manifests.read(["ftp://example.com/x"], patterns=True)
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_half_made_resource_travels_with_its_error() -> None:
+    left = Left("n/x", struct_pb2.Struct(), struct_pb2.Struct(), ["not ready", "no pod"])
+    error = HalfMade(left, "it was made, but")
+    assert (error.code, error.details) == (grpc.StatusCode.UNKNOWN, "it was made, but")
+    ((key, data),) = error.trailing_metadata
+    assert key == "grpc-status-details-bin"
+    assert isinstance(data, bytes)
+    assert b"not ready" in data
+    assert b"n/x" in data
+
+
+def test_no_secret_stands_in_an_error() -> None:
+    told = without_secrets("refused: hunter2 in a", {"a": {"b": ["hunter2", "x"]}}, [("a", "b"), ("none",)])
+    assert told == "refused: [secret] in a"
