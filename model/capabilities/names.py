@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 from model.capabilities.boxes import ALL_PORTS
@@ -49,13 +50,31 @@ def meet(one: str, other: str) -> str | None:
 
 @dataclass(frozen=True)
 class Name:
-    """TCP ports of the hosts that have a name under the pattern."""
+    """TCP ports of the hosts that have a name under the pattern and under none of the exceptions."""
 
     pattern: str
     ports: Intervals
+    less: frozenset[str] = frozenset()
 
     def __lt__(self, other: Name) -> bool:
-        return (self.pattern, self.ports.spans) < (other.pattern, other.ports.spans)
+        return self._place() < other._place()
+
+    def __sub__(self, other: Name) -> tuple[Name, ...]:
+        shared = self.ports & other.ports
+        if not shared or (both := meet(self.pattern, other.pattern)) is None:
+            return (self,)
+        closed = _less(self.pattern, self.ports - other.ports, self.less)
+        outside = _less(self.pattern, shared, {*self.less, both})
+        # What the other one leaves out is left of this one.
+        kept = [
+            _less(inside, shared, self.less)
+            for exception in other.less
+            if (inside := meet(self.pattern, exception)) is not None
+        ]
+        return tuple(piece for piece in (closed, outside, *kept) if piece is not None)
+
+    def _place(self) -> tuple[str, tuple[tuple[int, int], ...], list[str]]:
+        return self.pattern, self.ports.spans, sorted(self.less)
 
 
 def named(text: str, ports: Intervals = ALL_PORTS) -> Name:
@@ -63,35 +82,40 @@ def named(text: str, ports: Intervals = ALL_PORTS) -> Name:
     return Name(pattern(text), ports)
 
 
-def names_left(mine: Iterable[Name], theirs: Iterable[Name]) -> tuple[Name, ...]:
-    """What is open in `mine` and not in `theirs`.
+def _less(one: str, ports: Intervals, exceptions: Iterable[str]) -> Name | None:
+    """A name less what of the exceptions is under it; None where nothing is left.
 
-    Patterns either contain one another or a wildcard has names that no finite number of exact ones exhausts, so that a
-    pattern is covered, for one port, only if a single other pattern covers it.
+    No finite number of patterns below a wildcard exhausts it, so that only an exception that covers it leaves nothing.
     """
-    others = tuple(theirs)
-    left: list[Name] = []
-    for name in mine:
-        ports = name.ports
-        for other in others:
-            if covers(other.pattern, name.pattern):
-                ports -= other.ports
-        if ports:
-            left.append(Name(name.pattern, ports))
+    inside = frozenset(both for exception in exceptions if (both := meet(one, exception)) is not None)
+    return Name(one, ports, inside) if ports and one not in inside else None
+
+
+def names_left(mine: Iterable[Name], theirs: Iterable[Name]) -> tuple[Name, ...]:
+    """What is open in `mine` and not in `theirs`."""
+    left = [name for name in mine if name.ports]
+    for other in theirs:
+        left = [piece for name in left for piece in name - other]
     return tuple(sorted(left))
-
-
-def example(name: Name) -> str:
-    """A host of that name."""
-    return name.pattern.replace("*", "any", 1) if name.pattern != EVERY_NAME else "any.example"
 
 
 def names_shared(mine: Iterable[Name], theirs: Iterable[Name]) -> frozenset[Name]:
     """What is open in both."""
     others = tuple(theirs)
-    return frozenset(
-        Name(both, ports)
+    found = (
+        _less(both, one.ports & other.ports, one.less | other.less)
         for one in mine
         for other in others
-        if (both := meet(one.pattern, other.pattern)) is not None and (ports := one.ports & other.ports)
+        if (both := meet(one.pattern, other.pattern)) is not None
     )
+    return frozenset(name for name in found if name is not None)
+
+
+def example(name: Name) -> str:
+    """A host of that name."""
+    for number in count():
+        label = f"any-{number}" if number else "any"
+        host = f"{label}.example" if name.pattern == EVERY_NAME else name.pattern.replace("*", label, 1)
+        if not any(covers(exception, host) for exception in name.less):
+            return host
+    raise AssertionError("a finite number of exceptions leaves a name")

@@ -79,12 +79,12 @@ class Uncertain:
 
     Each unknown fact is a set of addresses, and whether a destination is in the reach depends on the fact only by
     whether the destination is in that set. It is therefore enough to know the reach in the worlds where each unknown
-    set is nothing or everything: what holds for every destination in all of those holds whatever the facts turn out to
-    be. Two reaches that follow from the same facts are compared world by world, so that a class stays within itself
-    even before anything is known.
+    set is nothing or all it could be: what holds for every destination in all of those holds whatever the facts turn
+    out to be. Two reaches that follow from the same facts are compared world by world, so that a class stays within
+    itself even before anything is known.
     """
 
-    facts: frozenset[str] = frozenset()  # the unknown ones; a world names those that are everything in it
+    facts: frozenset[str] = frozenset()  # the unknown ones; a world names those that are all they could be in it
     worlds: Mapping[World, Bounds] = field(default_factory=dict[World, Bounds])
 
     @classmethod
@@ -110,6 +110,6 @@ class Uncertain:
 
 
 def worlds(facts: Iterable[str]) -> Iterator[World]:
-    """Every way in which unknown sets can be nothing or everything."""
+    """Every way in which unknown sets can be nothing or all they could be."""
     ordered = sorted(facts)
     return map(frozenset, chain.from_iterable(combinations(ordered, size) for size in range(len(ordered) + 1)))

@@ -169,7 +169,7 @@ def _named(grant: Named, here: Surroundings, world: World) -> Reach:
         case "dns":
             found = _service(here.resolver, here)
         case "web":
-            found = Reach(_boxes(_internet(here, world), ("TCP",), WEB_PORTS))
+            found = Reach(_boxes(internet_here(here, world), ("TCP",), WEB_PORTS))
         case "git" | "packages":
             found = _forges(grant.word, here, world)
         case "identity":
@@ -188,10 +188,11 @@ def _forges(word: str, here: Surroundings, world: World) -> Reach:
     patterns, ports = BY_NAME[word]
     if here.proxy is not None:
         return Reach(names=frozenset(Name(one, ports) for one in patterns))
-    return Reach(_boxes(_internet(here, world), ("TCP",), ports))
+    return Reach(_boxes(internet_here(here, world), ("TCP",), ports))
 
 
-def _internet(here: Surroundings, world: World) -> Spans:
+def internet_here(here: Surroundings, world: World) -> Spans:
+    """The internet as this cluster's pods see it: less everything that is the cluster's own."""
     return without(within(internet(), here.versions), here.own(world))
 
 

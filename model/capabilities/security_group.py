@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # What passes whatever the rules say: AWS answers these from the host, and Fargate's own agent shares the interface.
 UNFILTERED = (
-    "the VPC's DNS resolver (its second address, and 169.254.169.253): only the Route 53 Resolver DNS Firewall closes it",
+    "the VPC's DNS resolver (its second address, and 169.254.169.253): only Route 53's DNS Firewall closes it",
     "the time service (169.254.169.123)",
     "the API server's private address on TCP port 443, which the sandbox's kubelet reaches through the same interface",
 )

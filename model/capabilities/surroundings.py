@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from model.capabilities.boxes import TCP_AND_UDP, Protocol, Version
 from model.capabilities.intervals import Intervals
 from model.capabilities.pods import Door, Pods, doors_of
-from model.capabilities.ranges import Spans, joined, spans, whole, within
+from model.capabilities.ranges import Spans, internet, joined, spans, whole, within
 
 if TYPE_CHECKING:
     from model.capabilities.reach import World
@@ -25,6 +25,11 @@ FACTS: dict[Fact, str] = {
     "pods": "the ranges of pods outside the VPC",
     "api": "the addresses of the API server",
 }
+
+# What EKS takes as the range of services; the API server is in it, in the VPC, or on the internet.
+SERVICE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+# The API server has an address in each of a few subnets, and a few public ones.
+MOST_API_ADDRESSES = 64
 
 
 @dataclass(frozen=True)
@@ -83,10 +88,10 @@ class Surroundings:
         return frozenset(fact for fact in FACTS if self._given(fact) is None)
 
     def addresses(self, fact: Fact, world: World = frozenset()) -> Spans:
-        """The addresses of a fact; of an unknown one, nothing or everything, as the world has it."""
+        """The addresses of a fact; of an unknown one, nothing or all it could be, as the world has it."""
         given = self._given(fact)
         if given is None:
-            return whole(self.versions) if fact in world else {}
+            return within(self._possible(fact, world), self.versions) if fact in world else {}
         found = spans(given)
         if fact == "api":
             found = joined(found, spans(self._api_services()))
@@ -95,6 +100,13 @@ class Surroundings:
     def own(self, world: World = frozenset()) -> Spans:
         """Everything that is the cluster's or reached through its network, the API server included."""
         return joined(*(self.addresses(fact, world) for fact in FACTS), within(spans(self.neighbours), self.versions))
+
+    def _possible(self, fact: Fact, world: World) -> Spans:
+        if fact == "services":
+            return spans(SERVICE_RANGES)
+        if fact == "api":
+            return joined(self.addresses("vpc", world), self.addresses("services", world), internet())
+        return whole()
 
     def _given(self, fact: Fact) -> tuple[str, ...] | None:
         # One address of the API server follows from the range of services, and is unknown as long as that is.

@@ -68,7 +68,7 @@ def test_rules_allow_exactly_what_was_granted(reach: Reach) -> None:
 
 def spread(rule: GroupRule) -> tuple[str, int, int, int, int, int]:
     network, ports = ip_network(rule.cidr or ""), rule.ports or (1, 65535)
-    return rule.protocol, network.version, int(network[0]), int(network[-1]), *ports
+    return rule.protocol, network.version, int(network[0]), int(network[-1]), ports[0], ports[1]
 
 
 @settings(deadline=None, max_examples=25)

@@ -1,0 +1,127 @@
+"""From the settings of an environment to grants, surroundings and envelopes: the one place that knows both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from model.capabilities.boxes import Protocol
+from model.capabilities.containment import Answer, Verdict, decide
+from model.capabilities.envelope import Envelope, Identity, PathRight
+from model.capabilities.grants import OtherClass, RefusedGrantError, grants_of
+from model.capabilities.intervals import Intervals
+from model.capabilities.pods import Pods, doors_of
+from model.capabilities.reach import Reach, Uncertain
+from model.capabilities.resolve import Refused, refusals, resolve
+from model.capabilities.surroundings import Proxy, Service, Surroundings, class_pods
+
+if TYPE_CHECKING:
+    from model.settings import Settings
+    from model.settings.classes import SandboxClass
+
+
+@dataclass(frozen=True)
+class Exceeding:
+    """A class that does not surely stay within its parent."""
+
+    name: str
+    parent: str
+    verdict: Verdict
+
+
+def surroundings_of(settings: Settings, api: tuple[str, ...] | None = None) -> Surroundings:
+    """What the settings tell of the cluster; the addresses of the API server come with it, and not before."""
+    proxy = settings.network.egress_proxy
+    # What stands already was divided by somebody else, and nobody has looked yet.
+    existing_cluster = settings.cluster.existing is not None
+    return Surroundings(
+        vpc=None if settings.network.existing is not None else (str(settings.network.cidr),),
+        services=None if existing_cluster else (str(settings.cluster.service_cidr),),
+        pods=None if existing_cluster else (),
+        api=api,
+        neighbours=tuple(str(peer) for peer in settings.network.peers),
+        proxy=None
+        if proxy is None
+        else Proxy(Service(Pods.labelled(proxy.namespace, {"app": proxy.app}), Intervals.single(proxy.port))),
+    )
+
+
+def egress_of(sandbox_class: SandboxClass, here: Surroundings) -> Uncertain:
+    """What the sandboxes of a class may reach; `RefusedGrantError` for a grant that cannot be made."""
+    return resolve(grants_of(sandbox_class.capabilities), here)
+
+
+def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
+    """What may reach the sandboxes of a class: those classes that are granted it, and nothing else."""
+    ports: dict[tuple[str, Protocol], Intervals] = {}
+    for caller in settings.sandbox_classes:
+        for grant in grants_of(caller.capabilities):
+            if isinstance(grant, OtherClass) and grant.name == sandbox_class.name:
+                key = (caller.name, grant.protocol)
+                ports[key] = ports.get(key, Intervals()) | grant.ports
+    return Reach(
+        doors=frozenset(
+            door
+            for (caller, protocol), open_ports in ports.items()
+            for door in doors_of(class_pods(caller), (protocol,), open_ports)
+        )
+    )
+
+
+def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: Surroundings | None = None) -> Envelope:
+    """Everything a class may do, as it is compared with its parent."""
+    here = here or surroundings_of(settings)
+    budget = sandbox_class.budget if sandbox_class.budget is not None else settings.cost.per_user_cap
+    lifetime = sandbox_class.max_lifetime
+    return Envelope(
+        egress=egress_of(sandbox_class, here),
+        # What may reach a class is granted to the caller, and compared there.
+        # A Fargate pod has a machine, and so a kernel, of its own.
+        tier="untrusted" if sandbox_class.compute == "fargate" else sandbox_class.tier,
+        paths=_paths(sandbox_class),
+        identity=Identity(
+            frozenset(sandbox_class.identity.policies) if sandbox_class.identity.kind != "none" else frozenset()
+        ),
+        lifetime=None if lifetime is None else int(lifetime.total_seconds()),
+        budget=budget,
+    )
+
+
+def exceeding(settings: Settings, here: Surroundings | None = None) -> tuple[Exceeding, ...]:
+    """The classes that name a parent and are not surely within it; grants that cannot be are refused apart."""
+    here = here or surroundings_of(settings)
+    by_name = {sandbox_class.name: sandbox_class for sandbox_class in settings.sandbox_classes}
+    found: list[Exceeding] = []
+    for child in settings.sandbox_classes:
+        parent = by_name.get(child.parent) if child.parent is not None else None
+        if parent is None:
+            continue
+        try:
+            verdict = decide(envelope_of(child, settings, here), envelope_of(parent, settings, here), here)
+        except RefusedGrantError:
+            continue
+        if verdict.answer is not Answer.YES:
+            found.append(Exceeding(child.name, parent.name, verdict))
+    return tuple(found)
+
+
+def refused_grants(sandbox_class: SandboxClass, here: Surroundings) -> tuple[Refused, ...]:
+    """The grants of a class that cannot be made in this cluster, each by its place in the list."""
+    found: list[Refused] = []
+    for index, written in enumerate(sandbox_class.capabilities):
+        try:
+            found += [Refused(index, refused.error) for refused in refusals(grants_of([written]), here)]
+        except RefusedGrantError as error:
+            found.append(Refused(index, error))
+    return tuple(found)
+
+
+def _paths(sandbox_class: SandboxClass) -> frozenset[PathRight]:
+    """The volumes a sandbox has, by whose they are; where they are mounted says nothing about what is on them."""
+    volumes = {
+        "none": (),
+        "scratch": ("scratch",),
+        "slot": ("its own",),
+        "shared": ("its own", "its task's"),
+    }[sandbox_class.storage.kind]
+    return frozenset(PathRight(volume, "/") for volume in volumes)
