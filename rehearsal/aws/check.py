@@ -181,6 +181,9 @@ class Checker:
                 found = names.get(here) or spelling.member(model.members, key)
                 if found in model.members:
                     yield from self._fits(item, model.members[found], (*path, key), here, names)
+                elif item is not None:
+                    allowed = ", ".join(sorted(model.members))
+                    yield spell((*path, key)), f"is an output; {model.name} takes {allowed}"
         elif kind == "string" and isinstance(value, str) and value:
             wrong = text_wrong(value, model)
             if wrong:

@@ -20,7 +20,7 @@ def mapped(row_token: str) -> frozenset[str]:
     if row.regional:
         out.add("region")
     if row.name:
-        out |= {row.name.input, row.name.prefix_input}
+        out |= {row.name.input, row.name.prefix_input} - {""}
     return frozenset(out)
 
 
@@ -35,7 +35,8 @@ def at_create(row: Row) -> frozenset[str]:
     return frozenset(
         name
         for name in shapes.shape(row.type).inputs
-        if name not in {"tags", "region", *row.refused} and (call.names.get(name) or spelling.member(members, name)) in members
+        if name not in {"tags", "region", *row.refused}
+        and (call.names.get(name) or spelling.member(members, name)) in members
     )
 
 

@@ -50,7 +50,7 @@ def _same_object(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, par
     if not isinstance(left, dict) or not isinstance(right, dict):
         return False
     return all(
-        (partial and kinds.empty(left.get(key)) and left.get(key) is not False)
+        (partial and kinds.left_out(left.get(key)))
         or same(row, fact["t"], left.get(key), right.get(key), f"{dotted}.{key}", partial=partial)
         for key, fact in kind.items()
     )

@@ -9,7 +9,7 @@ import functools
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -214,6 +214,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def left_out(value: Any) -> bool:
+    """Nothing was said."""
+    return value is None or (isinstance(value, str | list | dict) and len(value) == 0)
+
+
 def empty(value: Any) -> bool:
-    """What the official provider cannot tell from a value left out."""
-    return value is None or value is False or (isinstance(value, str | list | dict | Collection) and len(value) == 0)
+    """What the official provider cannot tell from a value left out: nothing, no, and zero."""
+    return left_out(value) or value is False or (isinstance(value, int | float) and value == 0)

@@ -74,9 +74,12 @@ class Provider:
         self._add_tags(row, asked)
         filled: list[str] = []
         for key, value in row.defaults.items():
-            if asked.get(key) is None:
+            outer, _, inner = key.partition(".")
+            if not inner and asked.get(key) is None:
                 asked[key] = copy.deepcopy(value)
                 filled.append(key)
+            elif inner and isinstance(asked.get(outer), dict) and asked[outer].get(inner) is None:
+                asked[outer] = {**asked[outer], inner: value}
         problems: list[Problem] = []
         rule = row.name
         if rule and not asked.get(rule.input) and not asked.get(rule.prefix_input):

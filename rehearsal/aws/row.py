@@ -138,7 +138,7 @@ class Row:
     busy: tuple[str, ...] = ("DependencyViolation",)  # refusals of a delete that pass
     early: tuple[str, ...] = ()  # refusals of a create that pass
     kinds: Mapping[str, Kind] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # by path: `input`, or `input.part` of a given object
     ordered: frozenset[str] = frozenset()  # lists whose order matters
     unread: frozenset[str] = frozenset()  # inputs the service never tells: they stay as they were written
     twins: frozenset[str] = frozenset()  # inputs that say what another one says: left out of what an import finds

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.aws import calls, diff, kinds, naming, spelling, tagging
 from rehearsal.aws.calls import CloudError
-from rehearsal.aws.row import Call, Do, Form, Look, Until
+from rehearsal.aws.row import Call, Do, Form, Look, Row, Until
 
 if TYPE_CHECKING:
     from rehearsal.aws.situation import Situation
@@ -163,10 +163,10 @@ def inputs_of(s: Situation, told: Mapping[str, Any], *, importing: bool) -> dict
             if diff.same(s.row, fact.type, before, now, name, partial=True):
                 out[name] = before
             elif now is not None:
-                out[name] = _trimmed(fact.type, now)
-        elif not kinds.empty(now) and now != s.row.defaults.get(name):
+                out[name] = _trimmed(s.row, fact.type, now, name)
+        elif not kinds.empty(_trimmed(s.row, fact.type, now, name)) and now != s.row.defaults.get(name):
             if (importing and name != "region") or (not s.shape.computed(name) and not fact.required):
-                out[name] = _trimmed(fact.type, now)
+                out[name] = _trimmed(s.row, fact.type, now, name)
         elif importing and now is not None and name in s.row.defaults:
             out[name] = now
     if s.row.name and importing:
@@ -174,12 +174,16 @@ def inputs_of(s: Situation, told: Mapping[str, Any], *, importing: bool) -> dict
     return out
 
 
-def _trimmed(kind: Any, value: Any) -> Any:
-    """Without the parts that are empty, as a program would write it."""
+def _trimmed(row: Row, kind: Any, value: Any, dotted: str) -> Any:
+    """As a program would write it: without the parts that are empty, and those that only the cloud says."""
     if isinstance(kind, dict) and isinstance(value, dict):
-        return {k: _trimmed(kind[k]["t"], v) for k, v in value.items() if k in kind and not kinds.empty(v)}
+        return {
+            key: _trimmed(row, kind[key]["t"], item, f"{dotted}.{key}")
+            for key, item in value.items()
+            if key in kind and f"{dotted}.{key}" not in row.fills and not (kinds.left_out(item) or item is False)
+        }
     if isinstance(kind, list) and kind[0] == "array" and isinstance(value, list):
-        return [_trimmed(kind[1], v) for v in value]
+        return [_trimmed(row, kind[1], item, dotted) for item in value]
     return value
 
 

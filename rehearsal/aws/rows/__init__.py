@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from rehearsal.aws.row import Row
-from rehearsal.aws.rows import doors, firewall, identity, keys, logs, network, routes, storage
+from rehearsal.aws.rows import (
+    cluster,
+    doors,
+    firewall,
+    identity,
+    keys,
+    logs,
+    messages,
+    network,
+    routes,
+    storage,
+    watch,
+)
 
-FAMILIES: Final = (network, routes, firewall, doors, identity, keys, logs, storage)
+FAMILIES: Final = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch)
 TABLE: Final[dict[str, Row]] = {row.type: row for family in FAMILIES for row in family.ROWS}

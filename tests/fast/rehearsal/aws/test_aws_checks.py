@@ -22,8 +22,7 @@ ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"
 @pytest.fixture
 def unplugged() -> Provider:
     """A provider that could not call anything if it tried."""
-    made = Provider(settings.configuration({"region": "us-east-1"}, {}))
-    return made
+    return Provider(settings.configuration({"region": "us-east-1"}, {}))
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [

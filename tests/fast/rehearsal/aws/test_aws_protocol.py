@@ -86,11 +86,11 @@ def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, mo
             raise CloudError(service, operation, "LimitExceededException", "not today, hidden owner")
         return whole(self, service, operation, region, **more)
 
-    with monkeypatch.context() as broken, pytest.raises(grpc.RpcError) as caught:
+    asked: dict[str, Any] = {"name": "half", "retentionInDays": 7, "tags": {"owner": "hidden owner"}}
+    with monkeypatch.context() as broken:
         broken.setattr(Cloud, "call", fail_late)
-        create(
-            stub, GROUP, {"name": "half", "retentionInDays": 7, "tags": {"owner": "hidden owner"}}, secrets=(("tags",),)
-        )
+        with pytest.raises(grpc.RpcError) as caught:
+            create(stub, GROUP, asked, secrets=(("tags",),))
     error: Any = caught.value
     assert "LimitExceededException: not today" in error.details()
     assert urn(GROUP) in error.details()
@@ -101,13 +101,13 @@ def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, mo
     failed = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(failed)
     assert failed.id == "half"
-    state, hidden = wire.read(failed.properties)
-    assert state["retentionInDays"] == 0
+    known, hidden = wire.read(failed.properties)
+    assert known["retentionInDays"] == 0
     assert ("tags",) in hidden
     # The next update has the same inputs as the failed create, and has to finish it all the same.
-    inputs = wire.write({"name": "half", "retentionInDays": 7, "tags": {"owner": "hidden owner"}})
-    asked = {"urn": urn(GROUP), "id": "half", "olds": failed.properties, "old_inputs": inputs, "news": inputs}
-    stub.Update(provider_pb2.UpdateRequest(**asked))
+    inputs = wire.write(asked)
+    state = failed.properties
+    stub.Update(provider_pb2.UpdateRequest(urn=urn(GROUP), id="half", olds=state, old_inputs=inputs, news=inputs))
     assert ground.client("logs").describe_log_groups(logGroupNamePrefix="half")["logGroups"][0]["retentionInDays"] == 7
 
 

@@ -1,7 +1,19 @@
 """A sample for each row of the stand-in aws provider: what it is made of, and what is done to it."""
 
-from tests.fast.rehearsal.aws.samples import doors, firewall, identity, keys, logs, network, routes, storage
+from tests.fast.rehearsal.aws.samples import (
+    cluster,
+    doors,
+    firewall,
+    identity,
+    keys,
+    logs,
+    messages,
+    network,
+    routes,
+    storage,
+    watch,
+)
 from tests.fast.rehearsal.aws.samples.sample import Sample
 
-FAMILIES = (network, routes, firewall, doors, identity, keys, logs, storage)
+FAMILIES = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch)
 SAMPLES: dict[str, Sample] = {token: sample for family in FAMILIES for token, sample in family.SAMPLES.items()}
