@@ -43,7 +43,8 @@ def _too_few_pods(settings: Settings) -> Iterator[Finding]:
         addresses.plan(str(network.cidr), network.zone_count).demand(asked, settings.capacity.pods_per_node)
     except addresses.NoRoomError as refusal:
         also = (_ZONES, ("capacity",), ("sandboxClasses",), ("workspaces",))
-        yield Finding(_CIDR, f"{refusal.found}, and {asked} are asked for", refusal.hint, also)
+        hint = f"{refusal.hint}, or lower capacity.podsPerNode"
+        yield Finding(_CIDR, f"{refusal.found}, and {asked} are asked for", hint, also)
 
 
 def _services_overlap(settings: Settings) -> Iterator[Finding]:
@@ -112,6 +113,12 @@ def _open_to_the_world(settings: Settings) -> Iterator[Finding]:
         for index, public in enumerate(settings.cluster.public_access_cidrs):
             if public.prefixlen == 0:
                 yield Finding(("cluster", "publicAccessCidrs", index), f"{public} in production")
+
+
+def _public_is_private(settings: Settings) -> Iterator[Finding]:
+    for index, public in enumerate(settings.cluster.public_access_cidrs):
+        if any(public.subnet_of(private) for private in (*SERVICE_RANGES, IPv4Network("100.64.0.0/10"))):
+            yield Finding(("cluster", "publicAccessCidrs", index), str(public))
 
 
 def _metadata_granted(settings: Settings) -> Iterator[Finding]:
@@ -208,6 +215,13 @@ ROWS = (
         "named ranges; none at all keeps it private",
         "name the ranges of your offices, runners or VPN",
         _open_to_the_world,
+    ),
+    Row(
+        "public-range-is-private",
+        "from the internet nobody comes with a private address, so the range would let nobody in",
+        "public ranges; private ones reach the private endpoint without being named",
+        "name the public addresses that your offices, runners or VPN are seen with",
+        _public_is_private,
     ),
     Row(
         "metadata-granted",

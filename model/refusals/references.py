@@ -113,11 +113,12 @@ def _seat_mode(settings: Settings) -> Iterator[Finding]:
 def _seats_collide(settings: Settings) -> Iterator[Finding]:
     holders: dict[int, str] = {}
     for index, seat in enumerate(settings.workspaces):
-        holder = holders.setdefault(seat_id(seat.name), seat.name)
-        if holder != seat.name:
-            yield Finding(("workspaces", index, "name"), f"{seat.name} with the ids of {holder}")
-        elif seat.name in [earlier.name for earlier in settings.workspaces[:index]]:
-            yield Finding(("workspaces", index, "name"), f"{seat.name} twice")
+        holder = holders.get(seat_id(seat.name))
+        if holder is None:
+            holders[seat_id(seat.name)] = seat.name
+        else:
+            found = f"{seat.name} twice" if holder == seat.name else f"{seat.name} with the ids of {holder}"
+            yield Finding(("workspaces", index, "name"), found)
 
 
 def _seat_too_long(settings: Settings) -> Iterator[Finding]:

@@ -115,6 +115,12 @@ SAMPLES = [
         environment="prod",
     ),
     Sample(
+        "public-range-is-private",
+        "cluster.publicAccessCidrs[0]",
+        {"cluster": {"publicAccessCidrs": ["10.0.0.0/16"]}},
+        {"cluster": {"publicAccessCidrs": ["198.51.100.0/24"]}},
+    ),
+    Sample(
         "metadata-granted",
         f"{CLASS}.capabilities[0].cidr",
         one(capabilities=[{"cidr": "169.254.169.254/32"}]),
