@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from rehearsal.engine import Engine, Outcome
@@ -39,64 +36,46 @@ def told(outcome: Outcome, operation: str) -> dict[str, list[str]]:
     return {urn.rsplit("::", 1)[-1]: changed for done, urn, changed in outcome.touched() if done == operation}
 
 
-@dataclass(frozen=True)
-class Life:
-    """An environment and what was in the cloud before it."""
-
-    engine: Engine
-    before: set[str]
-
-
-@pytest.fixture(scope="module")
-def life(opened: Stage) -> Iterator[Life]:
-    """A small environment, made once and taken by the tests through its life, in their order."""
+def test_an_environment_through_its_life(opened: Stage) -> None:
     before = set(opened.left())
     engine = opened.program(ROOT / "stacks", "dev", SMALL, {"name": "agent-environment"})
-    engine.up()
-    yield Life(engine, before)
-    engine.destroy(check=False)
+    try:
+        engine.up()
+        again = engine.up()
+        assert again.changed == 0, again.touched()
+        outputs_are_what_others_need(engine.outputs())
+        configured(engine, LARGE)
+        growing_moves_nothing_that_runs(engine.up())
+        assert len(engine.outputs()["fileSystemIds"]) == 2
+        configured(engine, SMALL)
+        cutting_back_takes_the_last_and_leaves_the_first(engine.up())
+        assert set(opened.left()) > before
+    finally:
+        engine.destroy()
+    assert engine.state() == []
+    assert set(opened.left()) == before
 
 
-def test_it_settles(life: Life) -> None:
-    again = life.engine.up()
-    assert again.changed == 0, again.touched()
-
-
-def test_outputs_are_what_others_need(life: Life) -> None:
-    outputs = life.engine.outputs()
+def outputs_are_what_others_need(outputs: dict[str, Any]) -> None:
     assert outputs["clusterName"] == "agent-environment-dev"
     assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
     assert len(outputs["privateSubnetIds"]) == len(outputs["publicSubnetIds"]) == 2
     assert len(outputs["natAddresses"]) == len(outputs["fileSystemIds"]) == 1
 
 
-def test_growing_moves_nothing_that_runs(life: Life) -> None:
-    configured(life.engine, LARGE)
-    grown = life.engine.up()
-
+def growing_moves_nothing_that_runs(grown: Outcome) -> None:
     made = Counter(operation for operation, _, _ in grown.touched())
     assert set(made) == {"create", "update"}, grown.touched()
-    updated = {name for name in told(grown, "update") if not name.startswith("agent-environment")}
-    assert updated == {
+    assert set(told(grown, "update")) == {
         "agents-network-private-1",  # a route, which leads to a gateway of its own zone now
         "agents-network-s3",  # the gateways and the endpoint reach the new zone too
         "agents-network-dynamodb",
         "agents-network-endpoint-sts",
         "agents-storage-0",  # the lifecycle
     }
-    assert len(life.engine.outputs()["fileSystemIds"]) == 2
 
 
-def test_cutting_back_takes_the_last_and_leaves_the_first(life: Life) -> None:
-    configured(life.engine, SMALL)
-    cut = life.engine.up()
+def cutting_back_takes_the_last_and_leaves_the_first(cut: Outcome) -> None:
     gone = set(told(cut, "delete"))
     assert {"agents-storage-1", "agents-network-private-2", "agents-network-nat-1"} <= gone
     assert not {"agents-storage-0", "agents-network-private-0", "agents-network-nat-0", "agents-network-vpc"} & gone
-
-
-def test_destroy_leaves_nothing(life: Life, opened: Stage) -> None:
-    assert set(opened.left()) > life.before
-    life.engine.destroy()
-    assert life.engine.state() == []
-    assert set(opened.left()) == life.before

@@ -1,0 +1,107 @@
+"""What the components register, against the official provider's schema: no input that it would refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fast.components.graph import Graph, Made, registered
+from tests.fast.components.shapes import network, storage
+
+SCHEMA = "aws-schema.json"
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    folder = os.environ.get("AGENTENV_FACTS")
+    if not folder:
+        pytest.skip(f"needs AGENTENV_FACTS: the folder that has {SCHEMA}, the official schema's extract")
+    return json.loads((Path(folder) / SCHEMA).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def everything() -> Graph:
+    """Every resource that can come about, each with every input that it may have."""
+
+    def build() -> None:
+        network(nat="per-zone", endpoints=["sts", "ecr.api"], cluster_name="dev-agents")
+        storage("elastic", archive_after_days=90)
+        storage("provisioned", throughput="provisioned", provisioned_mibps=10)
+
+    return registered(build)
+
+
+def unknown(value: object, wanted: Any, schema: dict[str, Any], path: str) -> list[str]:
+    """The paths of a value that a schema's type does not have."""
+    if isinstance(wanted, list):
+        shape, *inner = wanted
+        if shape == "oneOf":
+            return [] if any(not unknown(value, one, schema, path) for one in inner) else [f"{path} is none of {inner}"]
+        parts = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else None
+        if parts is None or isinstance(value, list) != (shape == "array"):
+            return [f"{path} is no {shape}"]
+        return [bad for key, part in parts for bad in unknown(part, inner[0], schema, f"{path}.{key}")]
+    if wanted.startswith("@"):
+        fields = schema["types"][wanted[1:]].get("properties", {})
+        if not isinstance(value, dict):
+            return [f"{path} is no {wanted}"]
+        strange = [f"{path}.{key}" for key in value if key not in fields]
+        known = [(key, part) for key, part in value.items() if key in fields]
+        return strange + [
+            bad for key, part in known for bad in unknown(part, fields[key]["type"], schema, f"{path}.{key}")
+        ]
+    kinds = {"string": str, "boolean": bool, "integer": float, "number": float}
+    return [] if isinstance(value, kinds[wanted]) else [f"{path} is no {wanted}"]
+
+
+def faults(made: Made, schema: dict[str, Any]) -> list[str]:
+    """What the official provider would refuse of one resource."""
+    shape = schema["resources"].get(made.type)
+    if shape is None:
+        return [f"{made.type} is not known"]
+    missing = [f"{made.name}.{key} is missing" for key in shape["required"] if key not in made.inputs]
+    strange = [f"{made.name}.{key} is not known" for key in made.inputs if key not in shape["inputs"]]
+    wrong = [
+        bad
+        for key, value in made.inputs.items()
+        if key in shape["inputs"]
+        for bad in unknown(value, shape["inputs"][key]["type"], schema, f"{made.name}.{key}")
+    ]
+    return [*missing, *strange, *wrong, *(f"{key} is not known" for key in made.ignored if key not in shape["inputs"])]
+
+
+def test_every_resource_is_one_that_the_official_provider_takes(schema: dict[str, Any], everything: Graph) -> None:
+    assert len({made.type for made in everything.cloud()}) > 20
+    assert not [fault for made in everything.cloud() for fault in faults(made, schema)]
+
+
+def test_every_function_is_one_that_the_official_provider_has(schema: dict[str, Any], everything: Graph) -> None:
+    asked = {token for token, _ in everything.asked}
+    assert asked
+    assert asked <= set(schema["functions"])
+
+
+def test_what_may_have_to_move_later_is_not_something_that_replaces(schema: dict[str, Any]) -> None:
+    """Growing, shrinking and other settings change inputs in place; only what names a thing's place replaces it."""
+    small = registered(lambda: (network(endpoints=["sts"]), storage()))
+    large = registered(
+        lambda: (
+            network(zones=3, nat="per-zone", endpoints=["sts", "logs"], flow_log_days=90),
+            storage(file_systems=2, throughput="bursting", infrequent_after_days=7, backups=False),
+        )
+    )
+    after = large.shape()
+    changed = {
+        (type_, name, key)
+        for (type_, name), inputs in small.shape().items()
+        for key, value in inputs.items()
+        if after[type_, name].get(key) != value
+    }
+    assert changed
+    assert not [
+        change for change in changed if schema["resources"][change[0]]["inputs"][change[2]].get("willReplaceOnChanges")
+    ]
