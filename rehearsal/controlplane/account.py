@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree as ET
 
 from rehearsal.controlplane import access, fargate
@@ -87,9 +87,20 @@ class Account:
         raise TokenRefused(f"it was signed for another cluster than {' or '.join(names)}, or with another secret key")
 
     def caller(self, presented: Presented, cluster: str) -> str:
-        """The ARN of whoever presigned the token, as the simulated STS knows them."""
-        request = urllib.request.Request(  # noqa: S310 - our own endpoint, whatever the token's address says
-            f"{self.endpoint}/?{presented.query}", headers={HEADER: cluster, "Accept": "text/xml"}
+        """The ARN of whoever presigned the token, as the simulated STS knows them.
+
+        Sent as a call of its own to our own endpoint, whatever the token's address says: simulated services go by the
+        Authorization header.
+        """
+        request = urllib.request.Request(  # noqa: S310 - our own loopback server
+            f"{self.endpoint}/",
+            data=urlencode({"Action": "GetCallerIdentity", "Version": "2011-06-15"}).encode(),
+            headers={
+                HEADER: cluster,
+                "X-Amz-Date": presented.stamp,
+                "Authorization": presented.authorization,
+                "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
+            },
         )
         try:
             with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:  # noqa: S310

@@ -117,7 +117,7 @@ def api_server(program: Path, layout: Layout) -> list[str]:
         f"--api-audiences={layout.issuer},https://kubernetes.default.svc",
         f"--authentication-token-webhook-config-file={layout.kubeconfig('reviewer')}",
         "--authentication-token-webhook-version=v1",
-        # Short, so that an access entry that was taken away is felt in seconds
+        # Short, so that an access entry that was taken away is felt soon; the server itself remembers for ten seconds
         "--authentication-token-webhook-cache-ttl=2s",
         "--shutdown-delay-duration=0s",
         "--profiling=false",

@@ -29,6 +29,7 @@ _PROBE_SECONDS = 0.1
 _TOKEN_SECONDS = 3600
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _GRACE_SECONDS = 10.0
+_HASTY_SECONDS = 2.0  # when everything ends, nobody waits for a controller that says goodbye to its server
 _REFERENCE = re.compile(r"\$(?:\$|\((?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\))")
 
 
@@ -65,7 +66,7 @@ class Tenancy:
 
     def wait(self) -> None:
         """Until its process is gone."""
-        self._thread.join(_GRACE_SECONDS + 5)
+        self._thread.join()
 
     def _live(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,7 +108,7 @@ class Tenancy:
                     if time.monotonic() > renew_at:
                         renew_at = self._renew_token()
             finally:
-                code = _end(process)
+                code = _end(process, _HASTY_SECONDS if self._silent else _GRACE_SECONDS)
         if not self._leaving.is_set():
             _LOG.warning("%s ended with %d; see %s", self._path, code, self._log)
             self._tell(ready=False, waiting=("CrashLoopBackOff", f"the process ended with {code}"), ended_with=code)
@@ -252,11 +253,11 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _end(process: subprocess.Popen[bytes]) -> int:
+def _end(process: subprocess.Popen[bytes], grace: float) -> int:
     if process.poll() is None:
         process.terminate()
     try:
-        return process.wait(_GRACE_SECONDS)
+        return process.wait(grace)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()

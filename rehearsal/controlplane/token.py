@@ -40,6 +40,12 @@ class Presented:
     signed_headers: str
     signature: str
 
+    @property
+    def authorization(self) -> str:
+        """The same signature as a header."""
+        credential = f"Credential={self.access_key}/{self.scope}"
+        return f"{_ALGORITHM} {credential}, SignedHeaders={self.signed_headers}, Signature={self.signature}"
+
     def signed_for(self, cluster: str, secret: str) -> bool:
         """Whether this signature comes out for that cluster with that secret key."""
         values = {"host": self.host, HEADER: cluster}

@@ -1,0 +1,93 @@
+"""One control plane for all tests of this folder, over a simulated account with a cluster."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from rehearsal import processes
+from rehearsal.cloud.serve import Cloud
+from rehearsal.controlplane.nodes import NodeShape
+from rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
+from rehearsal.tools import ensure
+from rehearsal.tools.progress import Lines
+from rehearsal.tools.toolbox import Toolbox
+
+CLUSTER = "stage"
+REGION = "us-east-1"
+
+
+@dataclass
+class World:
+    """A plane, the account it belongs to, and what its environment was."""
+
+    plane: ControlPlane
+    environment: Mapping[str, str]
+    role: str  # a role that EKS may assume
+
+    def aws(self, service: str) -> Any:
+        """A client of the simulated account."""
+        return boto3.client(
+            service,
+            endpoint_url=self.environment["AWS_ENDPOINT_URL"],
+            region_name=REGION,
+            aws_access_key_id=self.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=self.environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+
+@pytest.fixture(scope="session")
+def toolbox() -> Toolbox:
+    return ensure([*PROGRAMS, "agent-sandbox-manifests"], Lines(sys.stderr))
+
+
+@pytest.fixture(scope="session")
+def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    run = f"test-{secrets.token_hex(4)}"
+    with Cloud.start() as cloud:
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            processes.MARK: run,
+            "AWS_ENDPOINT_URL": cloud.url,
+            "AWS_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "rehearsal",
+            "AWS_SECRET_ACCESS_KEY": "rehearsal",
+        }
+        folder: Path = tmp_path_factory.mktemp("plane")
+        try:
+            with control_plane(toolbox, folder / "plane", environment) as plane:
+                made = World(plane, environment, "")
+                made.role = _cluster(made)
+                plane.add_nodes(
+                    [
+                        NodeShape("n1", "us-east-1a", "m7g.xlarge", "4", "14Gi", labels={"tier": "standard"}),
+                        NodeShape("n2", "us-east-1b", "m7g.xlarge", "4", "14Gi", labels={"tier": "standard"}),
+                    ]
+                )
+                yield made
+        finally:
+            processes.end(run)
+
+
+def _cluster(world: World) -> str:
+    trust = (
+        '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": '
+        '{"Service": ["eks.amazonaws.com", "eks-fargate-pods.amazonaws.com"]}}]}'
+    )
+    role = world.aws("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    subnets = [row["SubnetId"] for row in world.aws("ec2").describe_subnets()["Subnets"]][:2]
+    world.aws("eks").create_cluster(
+        name=CLUSTER,
+        roleArn=role,
+        resourcesVpcConfig={"subnetIds": subnets},
+        accessConfig={"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False},
+    )
+    return role

@@ -1,0 +1,70 @@
+"""Fargate: pods of a profile get a node each, others none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal.controlplane import fargate
+from rehearsal.controlplane.client import until
+
+from .conftest import CLUSTER, World
+from .things import PATIENCE, becomes_ready, condition, namespace, pod
+
+SPACE = "serverless"
+
+
+@pytest.fixture(scope="module")
+def profile(world: World) -> Iterator[str]:
+    """A namespace with a pod in it from before there was a profile for it."""
+    client = world.plane.client
+    namespace(client, SPACE)
+    client.create(pod(SPACE, "early", nodeSelector={fargate.COMPUTE: "fargate"}))
+    world.aws("eks").create_fargate_profile(
+        fargateProfileName="some",
+        clusterName=CLUSTER,
+        podExecutionRoleArn=world.role,
+        selectors=[{"namespace": SPACE, "labels": {"run": "fargate"}}],
+    )
+    yield "some"
+    world.aws("eks").delete_fargate_profile(clusterName=CLUSTER, fargateProfileName="some")
+
+
+def test_a_pod_of_the_profile_has_a_node_of_its_own_as_long_as_it_lives(world: World, profile: str) -> None:
+    client = world.plane.client
+    requests = {"resources": {"requests": {"cpu": "500m", "memory": "700Mi"}}}
+    client.create(pod(SPACE, "runs", labels={"run": "fargate"}, container=requests))
+    path = f"/api/v1/namespaces/{SPACE}/pods/runs"
+    assert becomes_ready(client, path)
+    made = client.get(path)
+    assert made["metadata"]["labels"][fargate.LABEL] == profile
+    assert made["metadata"]["annotations"]["CapacityProvisioned"] == "0.5vCPU 1GB"
+    node = client.get(f"/api/v1/nodes/{made['spec']['nodeName']}")
+    assert node["metadata"]["labels"][fargate.COMPUTE] == "fargate"
+    assert {"key": fargate.COMPUTE, "value": "fargate", "effect": "NoSchedule"} in node["spec"]["taints"]
+    client.delete(path)
+    assert until(lambda: client.find(f"/api/v1/nodes/{node['metadata']['name']}") is None, PATIENCE)
+
+
+def test_pods_that_no_selector_matches_or_that_came_before_are_left_to_the_other_scheduler(
+    world: World, profile: str
+) -> None:
+    client = world.plane.client
+    client.create(pod(SPACE, "other", labels={"run": "elsewhere"}))
+    assert becomes_ready(client, f"/api/v1/namespaces/{SPACE}/pods/other")
+    assert client.get(f"/api/v1/namespaces/{SPACE}/pods/other")["spec"]["nodeName"] in {"n1", "n2"}
+    early = client.get(f"/api/v1/namespaces/{SPACE}/pods/early")
+    assert early["status"]["phase"] == "Pending"
+    assert fargate.LABEL not in early["metadata"].get("labels", {})
+
+
+def test_what_fargate_does_not_take_waits_and_says_why(world: World, profile: str) -> None:
+    client = world.plane.client
+    client.create(pod(SPACE, "privileged", labels={"run": "fargate"}, hostNetwork=True))
+    path = f"/api/v1/namespaces/{SPACE}/pods/privileged"
+    assert until(lambda: condition(client.get(path), "PodScheduled").get("message"), PATIENCE)
+    assert condition(client.get(path), "PodScheduled")["message"] == (
+        "Pod not supported on Fargate: fields not supported: hostNetwork"
+    )
+    assert not client.get(path)["spec"].get("nodeName")

@@ -1,0 +1,156 @@
+"""The agent-sandbox controller, running for real behind its Deployment."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from rehearsal import processes
+from rehearsal.controlplane.client import Client, until
+from rehearsal.tools.toolbox import Toolbox
+
+from .conftest import World
+from .things import PATIENCE, becomes_ready, condition, namespace
+
+Object = dict[str, Any]
+
+SYSTEM = "agent-sandbox-system"
+SPACE = "sandbox-standard"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/agent-sandbox-controller"
+EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
+CLAIMS = f"/apis/{EXTENSIONS}/namespaces/{SPACE}/sandboxclaims"
+# Not the domain that the controller allows when it finds no file
+DOMAIN = "people.example.org"
+
+
+def manifests(folder: Path) -> Iterator[Object]:
+    """The release's one Deployment with everything that belongs to it, as its kustomization lists them."""
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    patches = [yaml.safe_load(row["patch"]) for row in listed["patches"]]
+    for name in listed["resources"]:
+        for thing in yaml.safe_load_all((folder / name).read_text(encoding="utf-8")):
+            if thing is None:
+                continue
+            for patch in patches:
+                if (thing["kind"], thing["metadata"]["name"]) == (patch["kind"], patch["metadata"]["name"]):
+                    changed = patch["spec"]["template"]["spec"]
+                    thing["spec"]["template"]["spec"]["containers"][0] |= changed["containers"][0]
+                    thing["spec"]["template"]["spec"]["volumes"] = changed["volumes"]
+            yield thing
+
+
+@pytest.fixture(scope="module")
+def client(world: World, toolbox: Toolbox) -> Client:
+    admin = world.plane.client
+    about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
+    domains = {"allowed-label-domains": DOMAIN}
+    everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
+    first = {"CustomResourceDefinition": 0, "Namespace": 1}
+    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
+        admin.apply(thing)
+        if thing["kind"] == "Namespace":
+            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": domains})
+    namespace(admin, SPACE)
+    assert until(lambda: admin.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    container = {"name": "main", "image": "registry.example/sandbox"}
+    template = {"spec": {"nodeSelector": {"tier": "standard"}, "containers": [container]}}
+    metadata = {"name": "standard", "namespace": SPACE}
+    admin.apply(
+        {"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": metadata, "spec": {"podTemplate": template}}
+    )
+    pool = {"replicas": 10, "sandboxTemplateRef": {"name": "standard"}}
+    admin.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": metadata, "spec": pool})
+    assert until(lambda: ready_members(admin) == 10, PATIENCE)
+    return admin
+
+
+def ready_members(client: Client) -> int:
+    pool = client.get(f"/apis/{EXTENSIONS}/namespaces/{SPACE}/sandboxwarmpools/standard")
+    return (pool.get("status") or {}).get("readyReplicas", 0)
+
+
+def claim(name: str, **labels: str) -> Object:
+    spec: Object = {"warmPoolRef": {"name": "standard"}}
+    if labels:
+        spec["additionalPodMetadata"] = {"labels": labels}
+    return {
+        "apiVersion": EXTENSIONS,
+        "kind": "SandboxClaim",
+        "metadata": {"name": name, "namespace": SPACE},
+        "spec": spec,
+    }
+
+
+def controller(world: World) -> psutil.Process:
+    """The controller's process."""
+    running = processes.marked(world.environment[processes.MARK])
+    return next(process for process in running if process.name().startswith("agent-sandbox"))
+
+
+def test_claims_are_filled_from_the_pool_and_the_pool_fills_up_again(
+    client: Client, record_property: Callable[[str, float], None]
+) -> None:
+    came: dict[str, float] = {}
+    ended = threading.Event()
+
+    def listen() -> None:
+        for _, thing in client.watch(CLAIMS, ended):
+            if condition(thing, "Ready").get("status") == "True":
+                came.setdefault(thing["metadata"]["name"], time.monotonic())
+
+    threading.Thread(target=listen, daemon=True).start()
+    sent: dict[str, float] = {}
+    for number in range(5):
+        name = f"claim-{number}"
+        sent[name] = time.monotonic()
+        client.create(claim(name))
+        assert until(lambda name=name: name in came, PATIENCE, every=0.002)
+        time.sleep(0.2)
+    ended.set()
+    record_property("claim_to_ready_p50_ms", statistics.median(came[name] - sent[name] for name in sent) * 1000)
+    taken = {client.get(f"{CLAIMS}/{name}")["status"]["sandbox"]["name"] for name in sent}
+    assert len(taken) == 5
+    assert all(name.startswith("standard-") for name in taken), "a claim was not filled from the pool"
+    assert until(lambda: ready_members(client) == 10, PATIENCE)
+
+
+def test_the_controller_reads_the_configmap_that_its_pod_mounts(client: Client) -> None:
+    client.create(claim("labelled", **{f"{DOMAIN}/user": "u-1"}))
+    assert becomes_ready(client, f"{CLAIMS}/labelled")
+    sandbox = client.get(f"{CLAIMS}/labelled")["status"]["sandbox"]["name"]
+    pod = client.get(f"/api/v1/namespaces/{SPACE}/pods/{sandbox}")
+    assert pod["metadata"]["labels"][f"{DOMAIN}/user"] == "u-1"
+
+
+def test_the_controller_speaks_as_its_service_account_and_comes_back_when_killed(client: Client, world: World) -> None:
+    listed = client.get(f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases")["items"]
+    writers = [row["manager"] for lease in listed for row in lease["metadata"]["managedFields"]]
+    assert any(name.startswith("agent-sandbox-controller") for name in writers)
+    before, restarts = controller(world), restarted(client)
+    before.kill()
+    assert until(lambda: restarted(client) > restarts, PATIENCE)
+    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    assert controller(world).pid != before.pid
+
+
+def restarted(client: Client) -> int:
+    """How often the pods' programs were started again."""
+    pods = client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]
+    return sum(row.get("restartCount", 0) for pod in pods for row in pod["status"].get("containerStatuses", ()))
+
+
+def test_without_its_deployment_it_ends(client: Client, world: World) -> None:
+    process = controller(world)
+    client.ask("PATCH", DEPLOYMENT, {"spec": {"replicas": 0}}, content="application/merge-patch+json")
+    assert until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, PATIENCE)
+    assert until(lambda: client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"] == [], PATIENCE)
+    client.ask("PATCH", DEPLOYMENT, {"spec": {"replicas": 1}}, content="application/merge-patch+json")
+    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
