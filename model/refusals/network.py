@@ -21,12 +21,25 @@ PLATFORM_PODS = 40
 
 SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 
+USUAL_SERVICES = (IPv4Network("172.20.0.0/16"), IPv4Network("10.100.0.0/16"))
+
 _CIDR, _ZONES, _SERVICE = ("network", "cidr"), ("network", "zones"), ("cluster", "serviceCidr")
+
+
+def _vpc_range(settings: Settings) -> Iterator[Finding]:
+    if settings.network.existing is None and not _taken(settings.network.cidr):
+        yield Finding(_CIDR, str(settings.network.cidr))
+
+
+def _taken(cidr: IPv4Network) -> bool:
+    """Whether AWS makes a VPC of a range, with room for two subnets in it."""
+    special = cidr.is_loopback or cidr.is_link_local or cidr.is_multicast or cidr.is_reserved or cidr.is_unspecified
+    return not special and addresses.LARGEST_VPC <= cidr.prefixlen < addresses.SMALLEST_VPC
 
 
 def _too_few_zones(settings: Settings) -> Iterator[Finding]:
     network = settings.network
-    if network.existing is None:
+    if network.existing is None and _taken(network.cidr):
         try:
             addresses.plan(str(network.cidr), network.zone_count)
         except addresses.NoRoomError as refusal:
@@ -35,7 +48,7 @@ def _too_few_zones(settings: Settings) -> Iterator[Finding]:
 
 def _too_few_pods(settings: Settings) -> Iterator[Finding]:
     network = settings.network
-    if network.existing is not None or any(_too_few_zones(settings)):
+    if network.existing is not None or not _taken(network.cidr) or any(_too_few_zones(settings)):
         return
     asked = PLATFORM_PODS + settings.capacity.headroom.pods + len(settings.workspaces)
     asked += sum(most_sandboxes(one) for one in settings.sandbox_classes)
@@ -49,8 +62,11 @@ def _too_few_pods(settings: Settings) -> Iterator[Finding]:
 
 def _services_overlap(settings: Settings) -> Iterator[Finding]:
     service = settings.cluster.service_cidr
-    if settings.network.existing is None and service.overlaps(settings.network.cidr):
-        yield Finding(_SERVICE, f"{service} within the VPC's {settings.network.cidr}", also=(_CIDR,))
+    vpc = settings.network.cidr
+    if settings.network.existing is None and _taken(vpc) and service.overlaps(vpc):
+        apart = next(str(usual) for usual in USUAL_SERVICES if not usual.overlaps(vpc))
+        found = f"{service} over the VPC's {vpc}"
+        yield Finding(_SERVICE, found, f"move one of the two, such as serviceCidr: {apart}", (_CIDR,))
 
 
 def _service_range(settings: Settings) -> Iterator[Finding]:
@@ -151,6 +167,13 @@ def _domain_without_proxy(settings: Settings) -> Iterator[Finding]:
 
 ROWS = (
     Row(
+        "vpc-range-not-taken",
+        "AWS makes VPCs of /16 to /28 outside the special ranges, and two subnets need a /27",
+        "a range of /16 to /27",
+        "take 10.40.0.0/16",
+        _vpc_range,
+    ),
+    Row(
         "range-too-small-for-zones",
         "the range is divided for a fixed number of zones, so that one added later moves no subnet",
         "a range with room for the zones",
@@ -168,7 +191,7 @@ ROWS = (
         "service-range-overlaps-vpc",
         "a service with an address of the VPC hides whatever has that address",
         "a service range apart from the VPC",
-        "move one of the two, such as serviceCidr: 172.20.0.0/16",
+        "move one of the two",
         _services_overlap,
     ),
     Row(

@@ -46,6 +46,15 @@ NO_NAT = {"nat": "none", "endpoints": list(PLATFORM_ENDPOINTS)}
 
 SAMPLES = [
     Sample(
+        "vpc-range-not-taken",
+        "network.cidr",
+        {"network": {"cidr": "10.40.0.0/15"}},
+        {"network": {"cidr": "10.40.0.0/16"}},
+    ),
+    Sample("vpc-range-not-taken", "network.cidr", {"network": {"cidr": "10.40.0.0/28"}}, {}),
+    Sample("vpc-range-not-taken", "network.cidr", {"network": {"cidr": "0.0.0.0/0"}}, {}),
+    Sample("vpc-range-not-taken", "network.cidr", {"network": {"cidr": "169.254.0.0/20"}}, {}),
+    Sample(
         "range-too-small-for-zones",
         "network.cidr",
         {"network": {"cidr": "10.40.0.0/22", "zones": 4}},
@@ -457,6 +466,16 @@ def test_rows_are_told_apart() -> None:
 
 def test_an_open_endpoint_is_refused_in_production_only() -> None:
     assert mistakes({"cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}}, "dev") == []
+
+
+@pytest.mark.parametrize(
+    ("cidr", "service", "way_out"),
+    [("172.20.0.0/16", "172.20.0.0/16", "10.100.0.0/16"), ("10.40.0.0/16", "10.40.0.0/20", "172.20.0.0/16")],
+)
+def test_the_way_out_of_an_overlap_overlaps_nothing(cidr: str, service: str, way_out: str) -> None:
+    (told,) = mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": service}})
+    assert told.hint.endswith(way_out)
+    assert mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": way_out}}) == []
 
 
 def test_every_class_of_a_cycle_is_told() -> None:
