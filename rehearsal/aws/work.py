@@ -177,11 +177,12 @@ def inputs_of(s: Situation, told: Mapping[str, Any], *, importing: bool) -> dict
 def _trimmed(row: Row, kind: Any, value: Any, dotted: str) -> Any:
     """As a program would write it: without the parts that are empty, and those that only the cloud says."""
     if isinstance(kind, dict) and isinstance(value, dict):
-        return {
+        said = {
             key: _trimmed(row, kind[key]["t"], item, f"{dotted}.{key}")
             for key, item in value.items()
-            if key in kind and f"{dotted}.{key}" not in row.fills and not (kinds.left_out(item) or item is False)
+            if key in kind and f"{dotted}.{key}" not in row.fills
         }
+        return {key: item for key, item in said.items() if not kinds.left_out(item) and item is not False}
     if isinstance(kind, list) and kind[0] == "array" and isinstance(value, list):
         return [_trimmed(row, kind[1], item, dotted) for item in value]
     return value

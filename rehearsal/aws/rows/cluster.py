@@ -191,7 +191,7 @@ CLUSTER = Row(
     rules=(_needs_subnets,),
     replaces_when=_replaced_by,
     repairs=_own_word,
-    fills=frozenset({"vpcConfig.clusterSecurityGroupId", "vpcConfig.vpcId", "vpcConfig.publicAccessCidrs"}),
+    fills=frozenset({"vpcConfig.clusterSecurityGroupId", "vpcConfig.vpcId"}),
     moves=frozenset({"platformVersion", "status"}),
 )
 
