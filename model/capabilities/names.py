@@ -31,14 +31,7 @@ def pattern(text: str) -> str:
 
 def covers(wide: str, narrow: str) -> bool:
     """Whether every name of the narrow pattern is one of the wide pattern's."""
-    if wide in {EVERY_NAME, narrow}:
-        return True
-    return (
-        wide.startswith("*.")
-        and narrow != EVERY_NAME
-        and not narrow.startswith("*.")
-        and narrow.partition(".")[2] == wide[2:]
-    )
+    return wide in {EVERY_NAME, narrow} or (wide.startswith("*.") and narrow.partition(".")[2] == wide[2:])
 
 
 def meet(one: str, other: str) -> str | None:
