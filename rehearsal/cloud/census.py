@@ -48,6 +48,7 @@ NOT_THINGS: dict[str, frozenset[str]] = {
     "iam": frozenset({"aws_managed_policies", "inline_policies", "managed_policies"}),
     "kms": frozenset({"keys"}),  # read below, by whether they wait for deletion
     "logs": frozenset({"queries", "export_tasks"}),
+    "route53": frozenset({"delegation_sets"}),  # one comes with each zone
     "s3": frozenset({"_pagination_tokens"}),
     "secretsmanager": frozenset({"secrets"}),  # as keys
     "sns": frozenset({"opt_out_numbers", "sms_messages", "sms_message_objects", "_message_public_keys"}),

@@ -93,7 +93,7 @@ def _document(document: dict[str, Any], kind: Kind) -> Iterator[str]:
     for name in document:
         if name not in {"Version", "Id", "Statement"}:
             yield f"The policy has an element that is not known: {name}."
-    if document.get("Version", "2008-10-17") not in {"2012-10-17", "2008-10-17"}:
+    if document.get("Version", "2008-10-17") not in ("2012-10-17", "2008-10-17"):
         yield f"The policy must contain a valid version string, not {document['Version']!r}."
     said = document.get("Statement")
     if not said:
@@ -119,7 +119,7 @@ def _statement(one: dict[str, Any], kind: Kind) -> Iterator[str]:
     for name in one:
         if name not in ELEMENTS:
             yield f"A statement has an element that is not known: {name}."
-    if one.get("Effect") not in {"Allow", "Deny"}:
+    if one.get("Effect") not in ("Allow", "Deny"):
         yield f"Effect must be Allow or Deny, not {one.get('Effect')!r}."
     if ("Action" in one) == ("NotAction" in one):
         yield "A statement has either Action or NotAction, and not both."

@@ -30,6 +30,9 @@ def alarm(desk: Desk) -> Answer:
     simple, metrics = asked.get("MetricName"), asked.get("Metrics", [])
     if bool(simple) == bool(metrics) and "EvaluationCriteria" not in asked:
         raise _refuse("An alarm has either a MetricName or Metrics.")
+    missing = [name for name in ("EvaluationPeriods", "ComparisonOperator") if name not in asked]
+    if missing and "EvaluationCriteria" not in asked:
+        raise _refuse(f"An alarm has {' and '.join(missing)}.")
     if simple:
         if not asked.get("Namespace") or not asked.get("Period"):
             raise _refuse("An alarm on a metric has a Namespace and a Period.")

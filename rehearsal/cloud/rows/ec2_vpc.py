@@ -155,6 +155,34 @@ def describe_nats(desk: Desk) -> Answer:
     return desk.forward()
 
 
+def run(desk: Desk) -> Answer:
+    """Interfaces that are made with an instance go with it, unless the call says otherwise; those it brings stay."""
+    answer = desk.forward()
+    said = desk.asked.get("NetworkInterfaces", [])
+    staying = {one.get("NetworkInterfaceId") or one.get("DeviceIndex", 0) for one in said if _stays(one)}
+    if answer.ok:
+        for instance in list(desk.backend("ec2").reservations.values())[-1].instances:
+            for index, interface in instance.nics.items():
+                interface.delete_on_termination = not {interface.id, index} & staying
+    return answer
+
+
+def _stays(interface: dict[str, Any]) -> bool:
+    return bool(interface.get("NetworkInterfaceId")) or interface.get("DeleteOnTermination") is False
+
+
+def terminate(desk: Desk) -> Answer:
+    """An instance takes its own interfaces along; moto leaves them in the subnet."""
+    ec2 = desk.backend("ec2")
+    answer = desk.forward()
+    if answer.ok:
+        for name in desk.asked["InstanceIds"]:
+            for interface in ec2.get_instance(name).nics.values():
+                if interface.delete_on_termination:
+                    ec2.enis.pop(interface.id, None)
+    return answer
+
+
 ROWS = (
     Row("ec2", "CreateVpc", _with_network),
     Row("ec2", "DeleteVpc", delete_vpc),
@@ -166,4 +194,6 @@ ROWS = (
     Row("ec2", "CreateNatGateway", create_nat),
     Row("ec2", "DeleteNatGateway", delete_nat),
     Row("ec2", "DescribeNatGateways", describe_nats),
+    Row("ec2", "RunInstances", run),
+    Row("ec2", "TerminateInstances", terminate),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rehearsal.cloud.answers import Refused
 from rehearsal.cloud.desk import Row
 from rehearsal.cloud.pages import page
-from rehearsal.cloud.rows import eks_access
+from rehearsal.cloud.rows import eks_access, eks_certificate
 from rehearsal.cloud.rows.eks_found import BELONGING, belonging_to, cluster_of, offered, refuse_role, update_of
 
 if TYPE_CHECKING:
@@ -139,6 +139,10 @@ def create(desk: Desk) -> dict[str, Any]:
     }
     _, cluster.logging = _logging(asked.get("logging", {}), set())
     cluster.health = {"issues": []}
+    # Moto gives every cluster the same issuer and address, and an authority that no client can decode.
+    issuer, cluster.endpoint = eks_certificate.identity(desk.region)
+    cluster.identity = {"oidc": {"issuer": issuer}}
+    cluster.certificate_authority = {"data": eks_certificate.authority()}
     access = asked.get("accessConfig", {})
     cluster.accessConfig = {
         "authenticationMode": access.get("authenticationMode", "CONFIG_MAP"),

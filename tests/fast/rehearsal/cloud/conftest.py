@@ -1,4 +1,4 @@
-"""A cloud for each module of tests, and boto3 clients for it that check nothing themselves."""
+"""A cloud for all of these tests, and boto3 clients for it that check nothing themselves."""
 
 import json
 import urllib.request
@@ -15,13 +15,13 @@ Ask = Callable[[str], Any]
 Census = Callable[[], dict[str, list[str]]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cloud() -> Iterator[Cloud]:
     with Cloud.start() as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ask(cloud: Cloud) -> Ask:
     """A client of a service; boto3's own checks are off, so that the endpoint's are seen."""
     made: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def ask(cloud: Cloud) -> Ask:
     return client
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def census(cloud: Cloud) -> Census:
     return lambda: json.load(urllib.request.urlopen(f"{cloud.url}/_cloud/census"))  # noqa: S310 -- our own loopback
 

@@ -79,6 +79,6 @@ def test_each_protocol_says_no_in_its_own_way(ask: Ask) -> None:
 
 
 def test_secrets_are_not_repeated_in_a_refusal(ask: Ask) -> None:
-    with pytest.raises(Exception, match="ValidationException|InvalidParameter") as caught:
+    with pytest.raises(Exception, match=r"ValidationException|InvalidParameter") as caught:
         ask("secretsmanager").create_secret(Name="n", SecretString="tell-nobody" * 6000)
     assert "tell-nobody" not in str(caught.value)

@@ -1,5 +1,6 @@
 """EKS: clusters with their settings, add-ons, access, identities and nodes."""
 
+import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,8 +20,9 @@ def eks(ask: Ask) -> Any:
 
 
 @pytest.fixture(scope="module")
-def role(ask: Ask) -> str:
-    return ask("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+def role(ask: Ask) -> Iterator[str]:
+    yield ask("iam").create_role(RoleName="cluster", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    ask("iam").delete_role(RoleName="cluster")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +58,7 @@ def test_a_cluster_keeps_every_setting(eks: Any, cluster: dict[str, Any]) -> Non
     assert network["endpointPrivateAccess"]
     assert network["publicAccessCidrs"] == ["0.0.0.0/0"]
     assert network["clusterSecurityGroupId"].startswith("sg-")
+    assert base64.b64decode(shown["certificateAuthority"]["data"]).startswith(b"-----BEGIN CERTIFICATE-----")
     assert eks.list_access_entries(clusterName="c")["accessEntries"] == []
 
 
@@ -109,16 +112,16 @@ def test_updates_are_made_one_by_one_and_remembered(eks: Any, cluster: dict[str,
         eks.describe_update(name="c", updateId="none")
 
 
-def test_secrets_get_a_key_once(ask: Ask, eks: Any, cluster: dict[str, Any]) -> None:
+def test_secrets_get_a_key_once(ask: Ask, eks: Any, role: str, places: list[str]) -> None:
+    eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})
     key = ask("kms").create_key()["KeyMetadata"]
     config = [{"resources": ["secrets"], "provider": {"keyArn": key["Arn"]}}]
-    eks.associate_encryption_config(clusterName="c", encryptionConfig=config)
-    assert eks.describe_cluster(name="c")["cluster"]["encryptionConfig"] == config
+    eks.associate_encryption_config(clusterName="k", encryptionConfig=config)
+    assert eks.describe_cluster(name="k")["cluster"]["encryptionConfig"] == config
     with refused("InvalidParameterException"):
-        eks.associate_encryption_config(clusterName="c", encryptionConfig=config)
+        eks.associate_encryption_config(clusterName="k", encryptionConfig=config)
+    eks.delete_cluster(name="k")
     ask("kms").schedule_key_deletion(KeyId=key["KeyId"])
-    # The key is pending now, and stands apart in the census; the next test starts from there.
-    pytest.importorskip("moto.kms.models").kms_backends["123456789012"]["us-east-1"].keys.pop(key["KeyId"])
 
 
 def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[str, Any], role: str) -> None:
@@ -136,7 +139,9 @@ def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[s
     ):
         with refused("InvalidParameterException"):
             eks.create_addon(clusterName="c", **said)
-    update = eks.update_addon(clusterName="c", addonName="vpc-cni", configurationValues='{"enableNetworkPolicy":"true"}')
+    update = eks.update_addon(
+        clusterName="c", addonName="vpc-cni", configurationValues='{"enableNetworkPolicy":"true"}'
+    )
     assert eks.describe_update(name="c", updateId=update["update"]["id"])["update"]["type"] == "AddonUpdate"
     shown = eks.describe_addon(clusterName="c", addonName="vpc-cni")["addon"]
     assert shown["configurationValues"] == '{"enableNetworkPolicy":"true"}'
@@ -231,7 +236,9 @@ def test_pods_and_people_have_identities(eks: Any, cluster: dict[str, Any], role
     eks.disassociate_identity_provider_config(**config)
 
 
-def test_nodes_have_no_key_that_nobody_gave_them(eks: Any, cluster: dict[str, Any], role: str, places: list[str]) -> None:
+def test_nodes_have_no_key_that_nobody_gave_them(
+    eks: Any, cluster: dict[str, Any], role: str, places: list[str]
+) -> None:
     said = {"clusterName": "c", "subnets": places, "nodeRole": role}
     group = eks.create_nodegroup(**said, nodegroupName="n")["nodegroup"]
     assert "remoteAccess" not in group

@@ -18,7 +18,8 @@ from rehearsal.cloud.wire import LARGEST_BODY
 from .conftest import Ask
 from .saying import refused, trust
 
-SIGNED = "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20261118/us-east-1/{}/aws4_request, SignedHeaders=host, Signature=0"
+SCOPE = "AKIAIOSFODNN7EXAMPLE/20261118/us-east-1/{}/aws4_request"
+SIGNED = f"AWS4-HMAC-SHA256 Credential={SCOPE}, SignedHeaders=host, Signature=0"
 
 
 class Raw:

@@ -1,0 +1,69 @@
+"""What the official provider was seen to call, against what this cloud knows."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.backends import get_backend
+from moto.core.request import Request
+from moto.core.utils import camelcase_to_underscores
+from werkzeug.test import EnvironBuilder
+
+from rehearsal.cloud.calls import Call, Scope, candidates, recognise
+from rehearsal.cloud.rows import ROWS
+
+MODULES = {"lambda": "awslambda", "cognito-idp": "cognitoidp"}
+STATUS = re.compile(r"(?P<what>.+) (?P<status>\d{3})( x\d+)?$")
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[tuple[str, int]]:
+    folder = os.environ.get("AGENTENV_FACTS")
+    if not folder:
+        pytest.skip("needs AGENTENV_FACTS, the folder that holds aws-provider-calls.json")
+    cases = json.loads((Path(folder) / "aws-provider-calls.json").read_text())["cases"]
+    entries = {
+        entry for case in cases.values() for phase in ("create", "refresh", "destroy") for entry in case.get(phase, [])
+    }
+    found = [STATUS.fullmatch(entry) for entry in sorted(entries)]
+    return [(one["what"], int(one["status"])) for one in found if one]
+
+
+def operation(what: str) -> tuple[str, str] | None:
+    """Service and operation of a recorded call, by the model; None if no model has it."""
+    signed, _, rest = what.partition(" ")
+    if " " not in rest:
+        for model in candidates(signed):
+            if rest in model.operation_names:
+                return str(model.service_name), rest
+        return None
+    method, path = rest.split(" ", 1)
+    builder = EnvironBuilder(path=path, method=method, headers=[("x-amz-account-id", "123456789012")])
+    environ = builder.get_environ()
+    environ["RAW_URI"] = path.replace("<", "%3C").replace(">", "%3E")
+    found = recognise(Request(environ), Scope(signed, "us-east-1", "key"), b"")
+    return (found.service, found.name) if isinstance(found, Call) else None
+
+
+def moto_has(service: str, name: str) -> bool:
+    module = MODULES.get(service, service)
+    regions: Any = get_backend(module)["123456789012"]  # type: ignore[call-overload]
+    backend = regions["us-east-1"] if "us-east-1" in regions else regions["aws"]
+    handlers = (getattr(handler, "__self__", None) for handler in backend.url_paths.values())
+    method = camelcase_to_underscores(name)
+    return any(hasattr(handler, method) for handler in handlers)
+
+
+def test_every_recorded_call_is_an_operation_of_its_service(recorded: list[tuple[str, int]]) -> None:
+    assert len(recorded) > 200
+    assert [what for what, _ in recorded if operation(what) is None] == []
+
+
+def test_whatever_moto_lacked_is_known_now(recorded: list[tuple[str, int]]) -> None:
+    lacked = {operation(what) for what, status in recorded if status in {404, 500}}
+    assert len(lacked) > 10
+    unknown = [one for one in lacked if one and one not in ROWS and not moto_has(*one)]
+    assert unknown == []
