@@ -81,7 +81,7 @@ def as_text(found: dict[Path, list[Located]], width: int, *, colour: bool) -> st
     lines: list[str] = []
     for path, mistakes in found.items():
         for mistake in mistakes:
-            lines.append(f"{_shown(path)}:{mistake.line}  {bold}{mistake.path}{plain}")
+            lines.append(f"{_shown(path)}:{mistake.line}  {bold}{_clean(mistake.path)}{plain}")
             lines += _row("found", mistake.found, width, red, plain)
             lines += _row("allowed", mistake.allowed, width)
             lines += _row("hint", mistake.hint, width) if mistake.hint else []
@@ -91,9 +91,14 @@ def as_text(found: dict[Path, list[Located]], width: int, *, colour: bool) -> st
 
 def _row(label: str, text: str, width: int, start: str = "", end: str = "") -> list[str]:
     indent = " " * 12
-    wrapped = textwrap.wrap(text, max(width - len(indent), 30), break_on_hyphens=False) or [""]
+    wrapped = textwrap.wrap(_clean(text), max(width - len(indent), 30), break_on_hyphens=False) or [""]
     first, *rest = [f"{start}{line}{end}" for line in wrapped]
     return [f"    {label:<8}{first}", *(f"{indent}{line}" for line in rest)]
+
+
+def _clean(text: str) -> str:
+    """The text without characters that would steer a terminal; a file's keys may hold any."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _summary(found: dict[Path, list[Located]]) -> str:

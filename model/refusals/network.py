@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Controllers, add-ons and the service, a few of each.
 PLATFORM_PODS = 40
 
+# Shorter prefixes are no longer somebody's range: two halves of the internet are the internet.
+SMALLEST_NAMED = 8
+
 SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 
 USUAL_SERVICES = (IPv4Network("172.20.0.0/16"), IPv4Network("10.100.0.0/16"))
@@ -127,7 +130,7 @@ def _endpoints_missing(settings: Settings) -> Iterator[Finding]:
 def _open_to_the_world(settings: Settings) -> Iterator[Finding]:
     if settings.production:
         for index, public in enumerate(settings.cluster.public_access_cidrs):
-            if public.prefixlen == 0:
+            if public.prefixlen < SMALLEST_NAMED:
                 yield Finding(("cluster", "publicAccessCidrs", index), f"{public} in production")
 
 
@@ -235,7 +238,7 @@ ROWS = (
     Row(
         "public-endpoint-open",
         "the API server of production would answer the whole internet",
-        "named ranges; none at all keeps it private",
+        "named ranges of /8 or smaller; none at all keeps it private",
         "name the ranges of your offices, runners or VPN",
         _open_to_the_world,
     ),

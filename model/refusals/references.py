@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from model.ids import seat_id
+from model.ids import class_id, seat_id
 from model.names import KINDS
 from model.refusals.row import Finding, Row
 from model.settings.mistakes import nearest
@@ -28,6 +28,14 @@ def _classes_twice(settings: Settings) -> Iterator[Finding]:
         if name in names[:index]:
             also = (("sandboxClasses", names.index(name), "name"),)
             yield Finding(("sandboxClasses", index, "name"), f"{name} twice", also=also)
+
+
+def _class_ids_collide(settings: Settings) -> Iterator[Finding]:
+    holders: dict[int, str] = {}
+    for index, one in enumerate(settings.sandbox_classes):
+        holder = holders.setdefault(class_id(one.name), one.name)
+        if holder != one.name:
+            yield Finding(("sandboxClasses", index, "name"), f"{one.name} with the ids of {holder}", also=(_NAMES,))
 
 
 def _class_too_long(settings: Settings) -> Iterator[Finding]:
@@ -157,6 +165,13 @@ ROWS = (
         "each name once",
         "rename one",
         _classes_twice,
+    ),
+    Row(
+        "class-ids-collide",
+        "uid and gid follow from the name, and two classes of one id could read each other's files",
+        "classes whose ids differ",
+        "rename the one that has no data yet",
+        _class_ids_collide,
     ),
     Row(
         "class-name-too-long",

@@ -74,6 +74,14 @@ def test_text_for_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
     assert "\x1b" not in text
 
 
+def test_a_file_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '"\\e[31mred": 1\nconfig:\n  "\\e[2Jx": {"\\e[1m": 1, "\\e[1m": 2}\n'
+    code, said = check(capsys, "--file", str(written(tmp_path, text)))
+    assert code == 1
+    assert "\x1b" not in said
+    assert "\\x1b[31mred" in said
+
+
 def test_json_for_an_editor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path)
     code, text = check(capsys, "--file", str(path), "--json")
