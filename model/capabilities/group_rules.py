@@ -92,11 +92,11 @@ def _towards(reach: Reach, members: Mapping[Pods, str]) -> Iterator[GroupRule]:
     for door in sorted(reach.doors, key=repr):
         group = members.get(door.pods)
         if group is None:
-            where = f"the pods of {door.pods.namespace}" if door.pods.namespace else "pods of several namespaces"
+            where = f"pods of {door.pods.namespace}" if door.pods.namespace else "pods of several namespaces"
             raise RefusedGrantError(
-                f"{where} from Fargate",
-                "pods that are in a security group of their own",
-                "make the other class a Fargate class too, or grant a range of addresses",
+                f"{where}, which are in no security group of their own",
+                "pods on Fargate, and ranges of addresses",
+                "run the class at the other end on fargate too, or grant a range",
             )
         ports[group, door.protocol] = ports.get((group, door.protocol), EMPTY) | door.ports
     for group in dict.fromkeys(group for group, _ in ports):

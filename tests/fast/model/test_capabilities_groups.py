@@ -147,7 +147,7 @@ def test_ipv4_and_ipv6_are_counted_apart_and_groups_in_both() -> None:
 
 def test_pods_without_a_group_of_their_own_cannot_be_reached_from_fargate() -> None:
     reach = reach_of([OtherClass("elsewhere", Intervals.single(80))], HERE)
-    with pytest.raises(RefusedGrantError, match="the pods of sandbox-elsewhere from Fargate"):
+    with pytest.raises(RefusedGrantError, match="pods of sandbox-elsewhere, which are in no security group of their own"):
         group_rules(reach, MEMBERS)
 
 
