@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic import Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from model.capabilities.grants import WORDS, Word
 from model.settings.mistakes import nearest, shown
 from model.settings.section import Port, Section
 from model.settings.values import AnyCidr, Label, wrong
@@ -14,17 +15,6 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
-Word = Literal["dns", "web", "git", "packages", "identity", "metadata", "vpc", "api-server"]
-WORDS: dict[str, str] = {
-    "dns": "the cluster's resolver, and no other",
-    "web": "the internet on port 443, less private, link-local and the cluster's own ranges",
-    "git": "the public git forges, over https and ssh",
-    "packages": "the public package registries",
-    "identity": "the exchange of a sandbox's token for short-lived AWS credentials",
-    "metadata": "the metadata of the node, and with it the node's credentials; in no other grant",
-    "vpc": "the VPC with its pods and services; in no other grant",
-    "api-server": "the API server of the cluster; in no other grant",
-}
 INTERNET = frozenset({"git", "packages", "web"})
 
 DOMAIN = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$"
@@ -33,7 +23,7 @@ DOMAIN = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$"
 class Grant(Section):
     """One thing a sandbox may reach: a word, or a mapping with exactly one of `cidr`, `domain` and `class`."""
 
-    word: Annotated[Word | None, Field(exclude=True, description="A named grant; written as the bare word.")] = None
+    word: Annotated[Word | None, Field(description="A named grant; written as the bare word.")] = None
     cidr: Annotated[AnyCidr | None, Field(description="A range of addresses.")] = None
     domain: Annotated[
         str | None,
@@ -66,6 +56,10 @@ class Grant(Section):
                 raise wrong(allowed, f"this one has {' and '.join(kinds) or 'none of them'}")
             return value  # pyright: ignore[reportUnknownVariableType] - a mapping of anything
         raise wrong(allowed, f"not {shown(value)}")
+
+    @model_serializer(mode="wrap")
+    def _to_word(self, write: SerializerFunctionWrapHandler) -> str | dict[str, Any]:
+        return self.word if self.word is not None else write(self)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

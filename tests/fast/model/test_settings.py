@@ -75,9 +75,10 @@ def test_settings_are_frozen_and_can_be_compared() -> None:
 
 def test_settings_survive_being_written_and_read_again() -> None:
     made = settings(
-        {"sandboxClasses": [sandbox(capabilities=[{"cidr": "203.0.113.0/24", "ports": [443]}], budget=2.5)]}
+        {"sandboxClasses": [sandbox(capabilities=["dns", {"cidr": "203.0.113.0/24", "ports": [443]}], budget=2.5)]}
     )
     dumped = made.model_dump(mode="json", by_alias=True, exclude={"environment", "region"}, exclude_defaults=True)
+    assert dumped["sandboxClasses"][0]["capabilities"] == ["dns", {"cidr": "203.0.113.0/24", "ports": [443]}]
     assert settings(dumped) == made
 
 
