@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -207,6 +208,52 @@ def test_without_an_endpoint_it_refuses_to_work(surroundings: None, monkeypatch:
             stub.Configure(provider_pb2.ConfigureRequest(args=config))
     server.stop(None).wait()
     assert "AWS_ENDPOINT_URL" in failures[0].reason
+
+
+def test_many_at_once_do_not_meet(stub: Any, ground: Ground) -> None:
+    """The engine runs as many operations at once as it has room for; clients are shared between them."""
+    vpc = ground.vpc()
+
+    def make(number: int) -> str:
+        return create(stub, "aws:ec2/subnet:Subnet", {"vpcId": vpc, "cidrBlock": f"10.20.{number}.0/24"}).id
+
+    with ThreadPoolExecutor(12) as crowd:
+        made = set(crowd.map(make, range(12)))
+    where = [{"Name": "vpc-id", "Values": [vpc]}]
+    found = ground.client("ec2").describe_subnets(Filters=where)["Subnets"]
+    assert {subnet["SubnetId"] for subnet in found} == made
+    assert len(made) == 12
+
+
+def test_default_and_ignored_tags(endpoint: str, ground: Ground) -> None:
+    provider = Provider()
+    config = {"defaultTags": '{"tags":{"owner":"all"}}', "ignoreTags": '{"keyPrefixes":["auto/"],"keys":["seen"]}'}
+    provider.configure({"region": "us-east-1", **config})
+    inputs, _ = provider.check(VPC, "net", {"cidrBlock": "10.6.0.0/16"}, {})
+    id_, outputs = provider.create(VPC, inputs)
+    assert outputs["tagsAll"] == outputs["tags"] == {"owner": "all"}
+    more = [{"Key": "auto/scan", "Value": "1"}, {"Key": "seen", "Value": "1"}]
+    ground.client("ec2").create_tags(Resources=[id_], Tags=more)
+    found = provider.read(VPC, id_, outputs, inputs)
+    assert found is not None
+    assert found[1]["tags"] == {"owner": "all"}
+
+
+def test_another_account_is_not_touched(endpoint: str) -> None:
+    provider = Provider()
+    provider.configure({"region": "us-east-1", "allowedAccountIds": '["999999999999"]'})
+    inputs, _ = provider.check(VPC, "net", {"cidrBlock": "10.6.0.0/16"}, {})
+    with pytest.raises(CloudError, match="123456789012 is not allowed: 999999999999"):
+        provider.create(VPC, inputs)
+
+
+def test_a_role_is_assumed(endpoint: str, ground: Ground) -> None:
+    provider = Provider()
+    arn = ground.client("iam").get_role(RoleName=ground.role())["Role"]["Arn"]
+    provider.configure({"region": "us-east-1", "assumeRoles": json.dumps([{"roleArn": arn, "sessionName": "test"}])})
+    out, _ = provider.invoke("aws:index/getCallerIdentity:getCallerIdentity", {})
+    assert ":assumed-role/" in out["arn"]
+    assert out["arn"].endswith("/test")
 
 
 @pytest.mark.parametrize("word", [signal.SIGINT, signal.SIGTERM])

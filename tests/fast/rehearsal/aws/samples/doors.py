@@ -9,10 +9,19 @@ def _endpoint(ground: Ground) -> dict[str, Any]:
     vpc = ground.vpc()
     return {
         "vpcId": vpc,
-        "serviceName": "com.amazonaws.us-east-1.s3",
-        "routeTableIds": [ground.table(vpc)],
+        "serviceName": "com.amazonaws.us-east-1.sts",
+        "vpcEndpointType": "Interface",
+        "subnetIds": [ground.subnet(vpc)],
+        "securityGroupIds": [ground.group(vpc)],
+        "privateDnsEnabled": False,
         "tags": TAGS,
     }
+
+
+def _more_doors(ground: Ground, old: dict[str, Any]) -> dict[str, Any]:
+    vpc = old["vpcId"]
+    subnets = [*old["subnetIds"], ground.subnet(vpc, "10.20.2.0/24", "us-east-1b")]
+    return {"subnetIds": subnets, "securityGroupIds": [ground.group(vpc)]}
 
 
 def _flow_log(ground: Ground) -> dict[str, Any]:
@@ -30,12 +39,12 @@ SAMPLES = {
     "aws:ec2/vpcEndpoint:VpcEndpoint": Sample(
         inputs=_endpoint,
         update={"tags": MORE_TAGS},
-        update_more=lambda g, old: {"routeTableIds": [*old["routeTableIds"], g.table(old["vpcId"])]},
-        replace={"serviceName": "com.amazonaws.us-east-1.dynamodb"},
+        update_more=_more_doors,
+        replace={"serviceName": "com.amazonaws.us-east-1.logs"},
         behind=lambda g, i, out: g.client("ec2").modify_vpc_endpoint(
-            VpcEndpointId=i, RemoveRouteTableIds=out["routeTableIds"][:1]
+            VpcEndpointId=i, RemoveSubnetIds=out["subnetIds"][:1]
         ),
-        drift=("routeTableIds",),
+        drift=("subnetIds",),
     ),
     "aws:ec2/flowLog:FlowLog": Sample(
         inputs=_flow_log,

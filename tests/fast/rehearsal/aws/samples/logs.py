@@ -6,7 +6,6 @@ SAMPLES = {
     "aws:cloudwatch/logGroup:LogGroup": Sample(
         inputs=lambda _: {"retentionInDays": 14, "tags": TAGS},
         update={"retentionInDays": 30, "tags": MORE_TAGS},
-        update_more=lambda g, _: {"kmsKeyId": g.key()},
         replace={"logGroupClass": "INFREQUENT_ACCESS"},
         behind=lambda g, i, _: g.client("logs").put_retention_policy(logGroupName=i, retentionInDays=1),
         drift=("retentionInDays",),
