@@ -6,6 +6,7 @@ of calls in a row, so this one keeps the connection, which it may because the ga
 
 from __future__ import annotations
 
+import io
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -33,21 +34,43 @@ class Connection(MotoRequestHandler):
         """Answer one request."""
         if self.headers.get("Expect", "").strip().lower() == "100-continue":
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if int(self.headers.get("Content-Length") or 0) > LARGEST_BODY:
-            self.close_connection = True
-            self.write("413 Content Too Large", [("Content-Type", "text/plain")], b"The body is over 256 MiB.\n")
+        said = self.headers.get("Content-Length") or "0"
+        if not said.isdecimal() or int(said) > LARGEST_BODY:
+            status = "413 Content Too Large" if said.isdecimal() else "400 Bad Request"
+            self.turn_away(status, f"Content-Length is {said[:20]}; bodies are of 256 MiB at most.")
             return
-        self.environ = self.make_environ()
+        self.environ = environ = self.make_environ()
+        # The body is read before anyone may fail, so that the next request begins where this one ends.
+        try:
+            body = environ["wsgi.input"].read(LARGEST_BODY + 1 if self.is_chunked() else int(said))
+        except OSError as error:
+            self.turn_away("400 Bad Request", f"The body cannot be read: {error}")
+            return
+        if len(body) > LARGEST_BODY:
+            self.turn_away("413 Content Too Large", "Bodies are of 256 MiB at most.")
+            return
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        environ["wsgi.input"] = io.BytesIO(body)
+        environ["CONTENT_LENGTH"] = str(len(body))
         began: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:
             began.append((status, headers))
             return lambda _: None
 
-        answered: Iterable[bytes] = self.server.app(self.environ, start_response)
-        body = b"".join(answered)
+        answered: Iterable[bytes] = self.server.app(environ, start_response)
+        whole = b"".join(answered)
         status, headers = began[-1]
-        self.write(status, headers, body)
+        self.write(status, headers, whole)
+
+    def is_chunked(self) -> bool:
+        """Whether the body comes in pieces of its own telling."""
+        return "chunked" in self.headers.get("Transfer-Encoding", "").lower()
+
+    def turn_away(self, status: str, reason: str) -> None:
+        """Refuse a request whose end cannot be told, and with it the connection."""
+        self.close_connection = True
+        self.write(status, [("Content-Type", "text/plain; charset=utf-8")], f"{reason}\n".encode())
 
     def write(self, status: str, headers: list[tuple[str, str]], body: bytes) -> None:
         """Send a whole answer, with the length that lets the connection live on."""
@@ -84,3 +107,6 @@ class Listener(ThreadedWSGIServer):
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 -- werkzeug names it
         """Say nothing: a client that went away is its own business."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of connections that break; what the application does wrong it writes down itself."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud import policy_text
 from rehearsal.cloud.answers import Answer, Refused
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 MANAGES = ("kms:*", "*", "kms:PutKeyPolicy", "kms:Put*")
 PENDING = "PendingDeletion"
+ROTATION_DAYS = 365
 
 
 def _policy(desk: Desk, text: str) -> None:
@@ -55,15 +57,18 @@ def put_policy(desk: Desk) -> Answer:
     return desk.forward()
 
 
+def _key(desk: Desk, named: str) -> Any:
+    """The key of an identifier, an ARN or an alias."""
+    keys = desk.backend("kms").keys
+    if "alias/" in named:
+        alias = "alias/" + named.partition("alias/")[2]
+        return next((one for one in keys.values() if alias in one.aliases), None)
+    return keys.get(named.rpartition("/")[2])
+
+
 def usable(desk: Desk) -> Answer:
     """Nothing is done to a key that waits for its deletion."""
-    backend = desk.backend("kms")
-    named = desk.asked.get("TargetKeyId") or desk.asked.get("KeyId") or ""
-    if named.startswith("alias/") or ":alias/" in named:
-        alias = "alias/" + named.partition("alias/")[2]
-        key = next((one for one in backend.keys.values() if alias in one.aliases), None)
-    else:
-        key = backend.keys.get(named.rpartition("/")[2])
+    key = _key(desk, desk.asked.get("TargetKeyId") or desk.asked.get("KeyId") or "")
     if key is not None and key.key_state == PENDING:
         raise Refused("KMSInvalidStateException", f"{key.arn} is pending deletion.", 400)
     return desk.forward()
@@ -88,6 +93,32 @@ def schedule(desk: Desk) -> Answer:
     return usable(desk)
 
 
+def rotate(desk: Desk) -> Answer:
+    """Rotation, every so many days; moto forgets how many."""
+    answer = usable(desk)
+    if answer.ok:
+        key = _key(desk, desk.asked["KeyId"])
+        key.rotation_days = desk.asked.get("RotationPeriodInDays", getattr(key, "rotation_days", ROTATION_DAYS))
+        key.rotation_since = datetime.now(UTC)
+    return answer
+
+
+def rotation(desk: Desk) -> dict[str, Any]:
+    """Whether a key is rotated, and if so how often and when next."""
+    status = desk.result()
+    key = _key(desk, desk.asked["KeyId"])
+    if not status["KeyRotationEnabled"]:
+        return {"KeyRotationEnabled": False, "KeyId": key.arn}
+    days = getattr(key, "rotation_days", ROTATION_DAYS)
+    since = getattr(key, "rotation_since", datetime.now(UTC))
+    return {
+        "KeyRotationEnabled": True,
+        "KeyId": key.arn,
+        "RotationPeriodInDays": days,
+        "NextRotationDate": since + timedelta(days=days),
+    }
+
+
 ROWS = (
     Row("kms", "CreateKey", create),
     Row("kms", "PutKeyPolicy", put_policy),
@@ -95,7 +126,8 @@ ROWS = (
     Row("kms", "UpdateAlias", usable),
     Row("kms", "EnableKey", usable),
     Row("kms", "DisableKey", usable),
-    Row("kms", "EnableKeyRotation", usable),
+    Row("kms", "EnableKeyRotation", rotate),
+    Row("kms", "GetKeyRotationStatus", rotation),
     Row("kms", "DisableKeyRotation", usable),
     Row("kms", "UpdateKeyDescription", usable),
     Row("kms", "ScheduleKeyDeletion", schedule),

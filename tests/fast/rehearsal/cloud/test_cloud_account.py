@@ -111,6 +111,10 @@ def test_keys_can_always_be_managed_by_someone(ask: Ask, census: Census) -> None
     with refused("NotFoundException"):
         kms.create_alias(AliasName="alias/b", TargetKeyId="4a58c8a8-32c2-4a3d-8e20-6a4f1d8f3f00")
     kms.delete_alias(AliasName="alias/a")
+    kms.enable_key_rotation(KeyId=key, RotationPeriodInDays=180)
+    assert kms.get_key_rotation_status(KeyId=key)["RotationPeriodInDays"] == 180
+    kms.disable_key_rotation(KeyId=key)
+    assert not kms.get_key_rotation_status(KeyId=key)["KeyRotationEnabled"]
     for days in (6, 31):
         with refused("ValidationException"):
             kms.schedule_key_deletion(KeyId=key, PendingWindowInDays=days)

@@ -152,6 +152,25 @@ def test_a_body_beyond_all_measure_is_refused_unread(cloud: Cloud) -> None:
     assert connection.getresponse().status == 413
 
 
+def test_bodies_in_pieces_are_put_together(cloud: Cloud, ask: Ask) -> None:
+    connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=30)
+    for _ in range(2):
+        headers = {"Authorization": SIGNED.format("logs"), "X-Amz-Target": "Logs_20140328.CreateLogGroup"}
+        connection.request("POST", "/", iter([b'{"logGroupName":', b'"in-pieces"}']), headers, encode_chunked=True)
+        answer = connection.getresponse()
+        assert (answer.status, b"AlreadyExists" in answer.read()) in {(200, False), (400, True)}
+    ask("logs").delete_log_group(logGroupName="in-pieces")
+
+
+@pytest.mark.parametrize("length", ["-1", "some"])
+def test_a_length_that_is_none_is_refused(cloud: Cloud, length: str) -> None:
+    connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"), timeout=30)
+    connection.putrequest("PUT", "/bucket/key")
+    connection.putheader("Content-Length", length)
+    connection.endheaders()
+    assert connection.getresponse().status == 400
+
+
 def test_a_fault_of_ours_is_told_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cloud: Cloud, raw: Raw
 ) -> None:
