@@ -12,17 +12,17 @@ from pulumi import provider as sdk
 from pulumi.errors import RunError
 from pulumi.provider.server import ProviderServicer
 
-from rehearsal.kubernetes import manifests, objects
+from rehearsal.kubernetes import charts, manifests, objects, templating
 from rehearsal.kubernetes.objects import Object
 from rehearsal.kubernetes.provider import Provider
 from rehearsal.kubernetes.values import Bag, has_unknown
 from rehearsal.kubernetes.words import Impossible
 
 _NO_CONTEXT: Final[Any] = None  # the SDK only uses it for refused inputs, which we refuse as `RunError`
-Gather = Callable[[Mapping[str, Any]], list[Object]]
+Gather = Callable[[Provider, str, Mapping[str, Any]], list[Object]]
 
 
-def from_file(arguments: Mapping[str, Any]) -> list[Object]:
+def from_file(_provider: Provider, _name: str, arguments: Mapping[str, Any]) -> list[Object]:
     """`yaml/v2:ConfigFile`: one file."""
     file = arguments.get("file")
     if not isinstance(file, str) or not file:
@@ -30,7 +30,7 @@ def from_file(arguments: Mapping[str, Any]) -> list[Object]:
     return manifests.read([file], patterns=False)
 
 
-def from_group(arguments: Mapping[str, Any]) -> list[Object]:
+def from_group(_provider: Provider, _name: str, arguments: Mapping[str, Any]) -> list[Object]:
     """`yaml/v2:ConfigGroup`: files, a text and objects, in this order."""
     files = arguments.get("files") or []
     found = manifests.read([files] if isinstance(files, str) else files, patterns=True)
@@ -38,9 +38,24 @@ def from_group(arguments: Mapping[str, Any]) -> list[Object]:
     return found + [dict(obj) for obj in arguments.get("objs") or []]
 
 
+def from_chart(provider: Provider, name: str, arguments: Mapping[str, Any]) -> list[Object]:
+    """`helm.sh/v4:Chart`: a chart's objects, without a release around them."""
+    wanted = {
+        **arguments,
+        "name": arguments.get("name") or name,
+        "namespace": arguments.get("namespace") or provider.namespace,
+    }
+    rendered = templating.template(provider, wanted)
+    if rendered is None:
+        return []
+    definitions = [] if arguments.get("skipCrds") else rendered.definitions
+    return manifests.normal([*definitions, *rendered.objects], wanted["namespace"], provider.namespaced)
+
+
 TABLE: Final[Mapping[str, Gather]] = {
     "kubernetes:yaml/v2:ConfigFile": from_file,
     "kubernetes:yaml/v2:ConfigGroup": from_group,
+    "kubernetes:helm.sh/v4:Chart": from_chart,
 }
 
 
@@ -88,9 +103,11 @@ class _Components(sdk.Provider):
     ) -> list[pulumi.Resource]:
         provider = self._provider
         try:
-            found = manifests.normal(TABLE[resource_type](arguments), provider.namespace, provider.namespaced)
+            found = manifests.normal(
+                TABLE[resource_type](provider, name, arguments), provider.namespace, provider.namespaced
+            )
             in_order = manifests.ordered(found)
-        except manifests.BadManifest as error:
+        except (manifests.BadManifest, charts.BadChart, charts.NotHad) as error:
             raise RunError(f"{resource_type} {name}: {error}") from None
         prefix = arguments.get("resourcePrefix")
         made: list[pulumi.Resource] = []

@@ -150,6 +150,11 @@ class Discovery:
         with self._lock:
             return self._announced.get((group_of(api_version), kind), plain)
 
+    def versions(self) -> tuple[str, ...]:
+        """Every group version that the server has, as charts ask for them."""
+        groups = self._client.request("GET", "/apis").get("groups") or []
+        return ("v1", *(str(v["groupVersion"]) for group in groups for v in group.get("versions") or []))
+
     def _ask(self, version: str) -> dict[str, Kind]:
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         try:

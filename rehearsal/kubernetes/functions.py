@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from rehearsal.kubernetes import manifests
+from rehearsal.kubernetes import charts, manifests, templating
 from rehearsal.kubernetes.provider import Provider
 from rehearsal.kubernetes.words import Impossible
 
@@ -23,6 +24,31 @@ def decode(provider: Provider, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"result": found}
 
 
+def helm_template(provider: Provider, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """`helm:template`: the objects of a chart, for the older Chart."""
+    try:
+        given = json.loads(arguments["jsonOpts"])
+    except (KeyError, TypeError, ValueError):
+        raise Impossible("jsonOpts is required and has to be the JSON of a chart's options") from None
+    asked = {
+        "chart": given.get("path") or given.get("chart") or "",
+        "version": given.get("version"),
+        "repositoryOpts": {"repo": given.get("repo") or (given.get("fetch_opts") or {}).get("repo")},
+        "name": given.get("release_name") or "release",
+        "namespace": given.get("namespace") or str(arguments.get("defaultNamespace") or provider.namespace),
+        "values": given.get("values") or {},
+    }
+    try:
+        rendered = templating.template(provider, asked)
+        if rendered is None:
+            return {"result": []}
+        definitions = [] if given.get("skip_crd_rendering") else rendered.definitions
+        found = manifests.normal([*definitions, *rendered.objects], asked["namespace"], provider.namespaced)
+    except (manifests.BadManifest, charts.BadChart, charts.NotHad) as error:
+        raise Impossible(str(error)) from None
+    return {"result": found}
+
+
 def kustomize(_provider: Provider, _arguments: Mapping[str, Any]) -> dict[str, Any]:
     raise Impossible(
         "the stand-in provider cannot build kustomizations. Build them beforehand (`kubectl kustomize`) and use "
@@ -32,6 +58,7 @@ def kustomize(_provider: Provider, _arguments: Mapping[str, Any]) -> dict[str, A
 
 TABLE: Final[Mapping[str, Callable[[Provider, Mapping[str, Any]], dict[str, Any]]]] = {
     "kubernetes:yaml:decode": decode,
+    "kubernetes:helm:template": helm_template,
     "kubernetes:kustomize:directory": kustomize,
 }
 

@@ -208,7 +208,7 @@ class Provider:
         try:
             cluster = self.cluster()
         except Unreached as error:
-            return self._unread(resource, id_, state, inputs, error)
+            return self.unread(resource, id_, state, inputs, error)
         importing, asked = not inputs.values, to_api(inputs.values)
         kind = self._kind_of(cluster, resource, asked)
         if kind is None:
@@ -233,9 +233,10 @@ class Provider:
             raise Partial(id_, now, told, str(error), error.reasons) from None
         return id_, now, told
 
-    def _unread(
+    def unread(
         self, resource: Resource, id_: str, state: Bag, inputs: Bag, error: Unreached
     ) -> tuple[str, Bag, Bag] | None:
+        """What a refresh says of a resource in a cluster that cannot be reached."""
         if self.settings.delete_unreachable:
             self.reporter.warn(resource.urn, f"{error}; it is taken out of the state, as deleteUnreachable asks")
             return None
@@ -263,7 +264,7 @@ class Provider:
         try:
             cluster = self.cluster()
         except Unreached as error:
-            if self.settings.delete_unreachable and self._unread(resource, id_, state, Bag(), error) is None:
+            if self.settings.delete_unreachable and self.unread(resource, id_, state, Bag(), error) is None:
                 return
             raise Impossible(
                 f"{error}, so {id_} cannot be deleted in it. If the cluster no longer exists, set "

@@ -17,6 +17,8 @@ from rehearsal.kubernetes.client import ApiError, Unreachable
 from rehearsal.kubernetes.credentials import NoCredentials
 from rehearsal.kubernetes.provider import Provider
 from rehearsal.kubernetes.reach import Unreached
+from rehearsal.kubernetes.releases import TOKEN as RELEASE
+from rehearsal.kubernetes.releases import Releases
 from rehearsal.kubernetes.urns import BadToken, Resource, resource
 from rehearsal.kubernetes.values import Bag, spell
 from rehearsal.kubernetes.words import Impossible, Partial
@@ -102,16 +104,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         off = auto.mode == provider_pb2.CheckRequest.AutonamingOptions.DISABLE
         rules = Naming(request.randomSeed, auto.proposed_name, off)
         kept, problems = self._on(
-            context, request, "checking", news, lambda r: self.provider.check(r, news, olds, rules)
+            context, request, "checking", news, lambda r: self._for(r).check(r, news, olds, rules)
         )
         return provider_pb2.CheckResponse(inputs=kept.struct(), failures=_failures(problems))
 
     def Diff(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         state, old, news = Bag.of(request.olds), Bag.of(request.old_inputs), Bag.of(request.news)
         ignored = tuple(request.ignoreChanges)
-        found = self._on(
-            context, request, "comparing", news, lambda r: self.provider.diff(r, state, old, news, ignored)
-        )
+        found = self._on(context, request, "comparing", news, lambda r: self._for(r).diff(r, state, old, news, ignored))
         some = provider_pb2.DiffResponse.DIFF_SOME if found.changes else provider_pb2.DiffResponse.DIFF_NONE
         return provider_pb2.DiffResponse(
             changes=some,
@@ -132,17 +132,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
         def work(one: Resource) -> tuple[str, Bag]:
             if request.preview:
-                return "", self.provider.preview_create(one, inputs)
-            return self.provider.create(one, inputs, request.timeout)
+                return "", self._for(one).preview_create(one, inputs)
+            return self._for(one).create(one, inputs, request.timeout)
 
         id_, out = self._on(context, request, "creating", inputs, work)
         return provider_pb2.CreateResponse(id=id_, properties=out.struct())
 
     def Read(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         state, inputs = Bag.of(request.properties), Bag.of(request.inputs)
-        found = self._on(
-            context, request, "reading", inputs, lambda r: self.provider.read(r, request.id, state, inputs)
-        )
+        found = self._on(context, request, "reading", inputs, lambda r: self._for(r).read(r, request.id, state, inputs))
         if found is None:
             return provider_pb2.ReadResponse()
         id_, now, told = found
@@ -153,8 +151,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
         def work(one: Resource) -> Bag:
             if request.preview:
-                return self.provider.preview_update(state, news)
-            return self.provider.update(one, state, news, request.timeout)[1]
+                return self._for(one).preview_update(state, news)
+            return self._for(one).update(one, state, news, request.timeout)[1]
 
         out = self._on(context, request, "updating", news, work)
         return provider_pb2.UpdateResponse(properties=out.struct())
@@ -162,7 +160,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         state = Bag.of(request.properties)
         self._on(
-            context, request, "deleting", state, lambda r: self.provider.delete(r, request.id, state, request.timeout)
+            context, request, "deleting", state, lambda r: self._for(r).delete(r, request.id, state, request.timeout)
         )
         return empty_pb2.Empty()
 
@@ -189,6 +187,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             lambda: components.construct(self.provider, self._engine, self._version, request),
             Bag.of(request.inputs),
         )
+
+    def _for(self, one: Resource) -> Provider | Releases:
+        """Who answers for a resource: a release is no object of the API server's."""
+        return Releases(self.provider) if one.token == RELEASE else self.provider
 
     def _on(self, context: Any, request: Any, doing: str, bag: Bag, work: Callable[[Resource], Any]) -> Any:
         token = request.urn.split("::")[2].rsplit("$", maxsplit=1)[-1] if "::" in request.urn else ""

@@ -192,7 +192,7 @@ def server() -> Iterator[Server]:
 
         do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server looks for
 
-        def log_message(self, format: str, *_arguments: Any) -> None:  # noqa: A002, ARG002 - the name it is called by
+        def log_message(self, format: str, *_arguments: Any) -> None:  # noqa: A002 - the name it is called by
             """Tests say for themselves what was asked."""
 
     def missing(path: str) -> Answer:

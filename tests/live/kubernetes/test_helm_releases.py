@@ -1,0 +1,271 @@
+"""Releases: charts rendered by helm, their objects in the cluster, values refused, and charts that cannot be had."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.kubernetes import charts, components, functions, objects
+from rehearsal.kubernetes.checking import Naming
+from rehearsal.kubernetes.client import ApiError
+from rehearsal.kubernetes.cluster import Cluster
+from rehearsal.kubernetes.releases import TOKEN, Releases
+from rehearsal.kubernetes.urns import Resource, resource
+from rehearsal.kubernetes.values import UNKNOWN, Bag
+from rehearsal.kubernetes.words import Impossible, Partial
+from rehearsal.plugin import unsimulated
+from rehearsal.tools import catalogue, ensure, telling
+from tests.live.kubernetes.driving import Driver, Kept
+
+FILES = {
+    "Chart.yaml": "{apiVersion: v2, name: small, version: 1.2.3, appVersion: '9'}",
+    "values.yaml": "{word: default, extra: false, replicas: 0}",
+    "values.schema.json": json.dumps({"properties": {"replicas": {"type": "integer"}}}),
+    "templates/objects.yaml": """
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: "{{ .Release.Name }}-settings"}
+        data: {word: "{{ .Values.word }}", place: "{{ .Release.Namespace }}"}
+        ---
+        {{ if .Values.extra }}
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {name: "{{ .Release.Name }}-extra"}
+        ---
+        {{ end }}
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: "{{ .Release.Name }}"}
+        spec:
+          replicas: {{ .Values.replicas }}
+          selector: {matchLabels: {app: x}}
+          template:
+            metadata: {labels: {app: x}}
+            spec: {nodeSelector: {no: such-node}, containers: [{name: c, image: "example.com/none:1"}]}
+        ---
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {name: hooked, annotations: {helm.sh/hook: pre-install}}
+        spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}
+        """,
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def helm() -> Path:
+    return ensure(["helm"], telling()).path("helm")
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> str:
+    for name, text in FILES.items():
+        path = tmp_path / "small" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return str(tmp_path / "small")
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the rehearsal collects what is only pretended."""
+    path = tmp_path / "not-simulated.jsonl"
+    monkeypatch.setenv(unsimulated.WHERE, str(path))
+    return path
+
+
+def release(name: str) -> Resource:
+    return resource(f"urn:pulumi:test::test::{TOKEN}::{name}")
+
+
+def checked(driver: Driver, inputs: dict[str, Any], old: Kept | None = None) -> Bag:
+    kept, problems = Releases(driver.provider).check(
+        release("app"), Bag(inputs), old.inputs if old else Bag(), Naming(seed=b"seed")
+    )
+    assert problems == []
+    return kept
+
+
+def install(driver: Driver, inputs: dict[str, Any], timeout: float = 20) -> Kept:
+    bag = checked(driver, inputs)
+    id_, state = Releases(driver.provider).create(release("app"), bag, timeout)
+    return Kept(release("app"), id_, bag, state)
+
+
+def maps(driver: Driver) -> dict[str, objects.Object]:
+    kind = driver.cluster.discovery.find("v1", "ConfigMap")
+    return {m["metadata"]["name"]: m for m in driver.cluster.list(kind, driver.namespace)}
+
+
+def test_a_release_lives_from_install_to_uninstall(driver: Driver, chart: str) -> None:
+    kept = install(driver, {"chart": chart, "values": {"word": "given", "extra": True}})
+    name = kept.name
+    assert name.startswith("app-")
+    assert kept.inputs.values["version"] == "1.2.3"
+    assert kept.state.values["status"]["status"] == "deployed"
+    assert kept.state.values["resourceNames"] == {
+        "ConfigMap/v1": [f"{driver.namespace}/{name}-extra", f"{driver.namespace}/{name}-settings"],
+        "Deployment.apps/apps/v1": [f"{driver.namespace}/{name}"],
+    }
+    settings = maps(driver)[f"{name}-settings"]
+    assert settings["data"] == {"word": "given", "place": driver.namespace}
+    assert settings["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "Helm"}
+    assert any("Job hooked" in text for text in driver.heard.warnings)
+
+    again = checked(driver, {"chart": chart, "values": {"word": "given", "extra": True}}, kept)
+    assert Releases(driver.provider).diff(kept.resource, kept.state, kept.inputs, again).changes == []
+
+    changed = checked(driver, {"chart": chart, "values": {"word": "other"}}, kept)
+    compared = Releases(driver.provider).diff(kept.resource, kept.state, kept.inputs, changed)
+    assert compared.changes
+    assert not compared.replaces
+    id_, state = Releases(driver.provider).update(kept.resource, kept.state, changed)
+    assert (id_, state.values["status"]["revision"]) == (kept.id, 2)
+    assert maps(driver)[f"{name}-settings"]["data"]["word"] == "other"
+    assert f"{name}-extra" not in maps(driver)
+
+    Releases(driver.provider).delete(kept.resource, kept.id, state)
+    assert not [n for n in maps(driver) if n.startswith(name)]
+
+
+def test_a_refresh_misses_what_was_deleted_by_hand(driver: Driver, cluster: Cluster, chart: str) -> None:
+    kept = install(driver, {"chart": chart})
+    kind = cluster.discovery.find("v1", "ConfigMap")
+    cluster.delete(kind, driver.namespace, f"{kept.name}-settings", "Background")
+    found = Releases(driver.provider).read(kept.resource, kept.id, kept.state, kept.inputs)
+    assert found is not None
+    _, state, inputs = found
+    again = checked(driver, {"chart": chart}, kept)
+    assert Releases(driver.provider).diff(kept.resource, state, inputs, again).changes
+    _, state = Releases(driver.provider).update(kept.resource, state, again)
+    assert f"{kept.name}-settings" in maps(driver)
+    Releases(driver.provider).delete(kept.resource, kept.id, state)
+    assert Releases(driver.provider).read(kept.resource, kept.id, state, inputs) is None
+
+
+def test_values_against_the_schema_are_refused_at_preview(driver: Driver, chart: str) -> None:
+    _, problems = Releases(driver.provider).check(
+        release("app"), Bag({"chart": chart, "values": {"replicas": "many"}}), Bag(), Naming()
+    )
+    assert [name for name, _ in problems] == ["values"]
+    assert "replicas" in problems[0][1]
+    kept, problems = Releases(driver.provider).check(
+        release("app"), Bag({"chart": chart, "values": {"replicas": UNKNOWN}}), Bag(), Naming()
+    )
+    assert problems == []
+    assert kept.values["resourceNames"] is UNKNOWN
+
+
+def test_what_is_not_ready_in_time_is_kept_or_taken_back(driver: Driver, chart: str) -> None:
+    with pytest.raises(Partial, match=r"was applied, but Deployment .* was not ready") as caught:
+        install(driver, {"chart": chart, "values": {"replicas": 1}}, timeout=1)
+    assert caught.value.state.values["status"]["status"] == "failed"
+    assert len(caught.value.state.values["__objects"]) == 2
+    Releases(driver.provider).delete(release("app"), caught.value.id, caught.value.state)
+    with pytest.raises(Impossible, match="taken back, as atomic asks"):
+        install(driver, {"chart": chart, "atomic": True, "values": {"replicas": 1}}, timeout=1)
+    assert not [n for n in maps(driver) if n.startswith("app-")]
+
+
+def test_objects_of_others_are_left_alone(driver: Driver, cluster: Cluster, chart: str) -> None:
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine-settings"}, "data": {"a": "1"}}
+    cluster.create(objects.with_metadata(theirs, namespace=driver.namespace), "somebody")
+    with pytest.raises(Impossible, match="exists already and belongs to no release"):
+        install(driver, {"chart": chart, "name": "mine"})
+    assert maps(driver)["mine-settings"]["data"] == {"a": "1"}
+    kept = install(driver, {"chart": chart, "name": "mine", "takeOwnership": True})
+    Releases(driver.provider).delete(kept.resource, kept.id, kept.state)
+
+
+def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, told: Path) -> None:
+    asked = {
+        "chart": "oci://registry.example.com/charts/nowhere",
+        "version": "1.0.0",
+        "values": {"password": "hunter2", "open": True},
+        "repositoryOpts": {"repo": "https://charts.example.com"},
+    }
+    bag = Bag(asked, frozenset({("values", "password")}))
+    kept, problems = Releases(driver.provider).check(release("app"), bag, Bag(), Naming(seed=b"x"))
+    assert problems == []
+    id_, state = Releases(driver.provider).create(release("app"), kept)
+    assert state.values["status"]["status"] == "not simulated"
+    (line,) = unsimulated.recorded(told)
+    assert line["what"] == "helm chart oci://registry.example.com/charts/nowhere"
+    assert line["values"] == {"password": "[secret]", "open": True}
+    assert "none of those that the rehearsal brings" in line["why"]
+    Releases(driver.provider).create(release("app"), kept)
+    assert len(unsimulated.recorded(told)) == 1
+    again, _ = Releases(driver.provider).check(release("app"), bag, kept, Naming())
+    assert Releases(driver.provider).diff(release("app"), state, kept, again).changes == []
+    assert Releases(driver.provider).read(release("app"), id_, state, kept) == (id_, state, kept)
+    Releases(driver.provider).delete(release("app"), id_, state)
+
+
+def test_where_nobody_listens_nothing_is_pretended(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(unsimulated.WHERE, raising=False)
+    _, problems = Releases(driver.provider).check(release("app"), Bag({"chart": "nowhere"}), Bag(), Naming())
+    assert [name for name, _ in problems] == ["chart"]
+    with pytest.raises(Impossible, match="nowhere"):
+        functions.invoke(driver.provider, "kubernetes:helm:template", {"jsonOpts": '{"chart": "nowhere"}'})
+
+
+def test_the_rehearsals_own_charts_are_found_by_name_and_version(
+    driver: Driver, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(unsimulated.WHERE, raising=False)
+    row = catalogue.recipe("karpenter-crd-chart")
+    ensure([row.name], telling())
+    charts.known.cache_clear()
+    version = row.version.removeprefix("v")
+    address = "oci://public.ecr.aws/karpenter/karpenter-crd"
+    kept = install(driver, {"chart": address, "version": version}, timeout=60)
+    made = kept.state.values["resourceNames"]["CustomResourceDefinition.apiextensions.k8s.io/apiextensions.k8s.io/v1"]
+    assert "nodepools.karpenter.sh" in made
+    pool = cluster.discovery.find("karpenter.sh/v1", "NodePool")
+    assert cluster.list(pool) == []
+    Releases(driver.provider).delete(kept.resource, kept.id, kept.state)
+    with pytest.raises(ApiError, match="not found"):
+        cluster.get(cluster.discovery.find("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "", made[0])
+    _, problems = Releases(driver.provider).check(
+        release("app"), Bag({"chart": address, "version": "0.0.1"}), Bag(), Naming()
+    )
+    assert f"is there in version {version}, not in 0.0.1" in problems[0][1]
+
+
+def test_a_chart_from_a_source_tree_says_the_version_it_is_published_under() -> None:
+    row = catalogue.recipe("karpenter-chart")
+    ensure([row.name], telling())
+    charts.known.cache_clear()
+    version = row.version.removeprefix("v")
+    found = charts.find("oci://public.ecr.aws/karpenter/karpenter", version)
+    made = charts.render(found, charts.Rendering("karpenter", "karpenter", {"settings": {"clusterName": "one"}}))
+    (deployment,) = [obj for obj in made.objects if obj["kind"] == "Deployment"]
+    assert deployment["metadata"]["labels"]["helm.sh/chart"] == f"karpenter-{version}"
+    assert deployment["metadata"]["labels"]["app.kubernetes.io/version"] == version
+
+
+def test_a_chart_without_a_release_gives_its_objects(driver: Driver, chart: str) -> None:
+    asked = {"chart": chart, "namespace": driver.namespace, "values": {"extra": True}}
+    found = components.from_chart(driver.provider, "plain", asked)
+    assert sorted(objects.identity(o) for o in found) == [
+        f"{driver.namespace}/plain",
+        f"{driver.namespace}/plain-extra",
+        f"{driver.namespace}/plain-settings",
+    ]
+    options = {"path": chart, "release_name": "old", "namespace": "there", "values": {"word": "w"}}
+    told = functions.invoke(driver.provider, "kubernetes:helm:template", {"jsonOpts": json.dumps(options)})
+    assert {objects.namespace(o) for o in told["result"]} == {"there"}
+    decoded = functions.invoke(
+        driver.provider, "kubernetes:yaml:decode", {"text": "{apiVersion: v1, kind: Pod, metadata: {name: x}}"}
+    )
+    assert decoded["result"][0]["metadata"] == {"name": "x", "namespace": driver.namespace}
+
+
+def test_values_files_lie_under_the_values_given(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("{a: {x: 1, y: 2}, b: [1]}", encoding="utf-8")
+    files = [{"path": str(tmp_path / "values.yaml")}, {"text": "{a: {y: 3}}"}]
+    values = charts.values_of({"valueYamlFiles": files, "values": {"a": {"z": None}, "b": [2]}})
+    assert values == {"a": {"x": 1, "y": 3, "z": None}, "b": [2]}
