@@ -26,15 +26,15 @@ import pulumi
 
 rows = json.loads((Path(__file__).parent / "resources.json").read_text())
 '''
-LOOP = '''
+LOOP = """
 for row in rows:
     pulumi.CustomResource(row["type"], row["name"], row["inputs"], pulumi.ResourceOptions(version=row["version"]))
-'''
-TYPED = '''
+"""
+TYPED = """
 for row in rows:
     package, module, kind = row["type"].split(":")
     getattr(importlib.import_module(f"pulumi_{package}.{module.split('/')[0]}"), kind)
-'''
+"""
 
 
 def measure(repeat: int) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The workspace service: its HTTP API, its lifecycle loops and its ledger. Runs in the cluster; imports only `model`."""
+"""The workspace service: its HTTP API, its lifecycle loops and its ledger. It runs in the cluster."""
