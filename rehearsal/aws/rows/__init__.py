@@ -16,8 +16,9 @@ from rehearsal.aws.rows import (
     network,
     routes,
     storage,
+    tables,
     watch,
 )
 
-FAMILIES: Final = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch)
+FAMILIES: Final = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch, tables)
 TABLE: Final[dict[str, Row]] = {row.type: row for family in FAMILIES for row in family.ROWS}

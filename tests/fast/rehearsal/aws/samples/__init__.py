@@ -11,9 +11,10 @@ from tests.fast.rehearsal.aws.samples import (
     network,
     routes,
     storage,
+    tables,
     watch,
 )
 from tests.fast.rehearsal.aws.samples.sample import Sample
 
-FAMILIES = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch)
+FAMILIES = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch, tables)
 SAMPLES: dict[str, Sample] = {token: sample for family in FAMILIES for token, sample in family.SAMPLES.items()}
