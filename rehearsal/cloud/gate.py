@@ -17,7 +17,7 @@ from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
-from rehearsal.cloud import answers, calls, checks
+from rehearsal.cloud import answers, calls, checks, tagging
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.calls import Call, Stranger
 from rehearsal.cloud.census import census
@@ -103,6 +103,7 @@ class Gate:
         try:
             call.parameters = calls.parameters_of(call)
             checks.refuse_misfits(call)
+            tagging.refuse_tags(call)
             return self._performed(call)
         except calls.Unreadable as error:
             return answers.refusal(call, unreadable(call, error))

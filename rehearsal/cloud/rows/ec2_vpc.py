@@ -29,6 +29,15 @@ def _with_network(desk: Desk) -> Answer:
     return desk.forward({**asked, "CidrBlock": canonical(cidr)})
 
 
+def change_vpc(desk: Desk) -> Answer:
+    """Names for hosts need a resolver that knows them."""
+    wanted = desk.asked.get("EnableDnsHostnames", {}).get("Value")
+    if wanted and not desk.backend("ec2").get_vpc(desk.asked["VpcId"]).enable_dns_support:
+        text = "DNS hostnames cannot be enabled while DNS support is disabled; enable enableDnsSupport first."
+        raise Refused("InvalidParameterCombination", text, 400)
+    return desk.forward()
+
+
 def create_subnet(desk: Desk) -> Answer:
     """A subnet between /16 and /28, in a zone of this region."""
     asked = desk.asked
@@ -185,6 +194,7 @@ def terminate(desk: Desk) -> Answer:
 
 ROWS = (
     Row("ec2", "CreateVpc", _with_network),
+    Row("ec2", "ModifyVpcAttribute", change_vpc),
     Row("ec2", "DeleteVpc", delete_vpc),
     Row("ec2", "CreateSubnet", create_subnet),
     Row("ec2", "DeleteSubnet", delete_subnet),

@@ -1,6 +1,7 @@
 """Requests against the services' models: what does not fit is found, whatever it is."""
 
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,25 @@ def test_each_protocol_says_no_in_its_own_way(ask: Ask) -> None:
         ec2.create_subnet(CidrBlock="10.0.0.0/24")
     with refused("InvalidParameterValue"):
         ec2.create_vpc(CidrBlock="10.0.0.0/16", InstanceTenancy="borrowed")
+
+
+@pytest.mark.parametrize("tag", [("aws:x", "y"), ("k" * 129, "y"), ("k", "y" * 257), ("", "y")])
+def test_tags_that_no_service_takes_are_refused(ask: Ask, tag: tuple[str, str]) -> None:
+    listed = [{"Key": tag[0], "Value": tag[1]}]
+    with refused("InvalidParameterValue"):
+        specification = {"ResourceType": "vpc", "Tags": listed}
+        ask("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=[specification])
+    with pytest.raises(ClientError, match=r"ValidationError|InvalidInput"):
+        ask("iam").create_role(RoleName="tagged", AssumeRolePolicyDocument=trust(), Tags=listed)
+    with refused("InvalidParameterException"):
+        ask("logs").create_log_group(logGroupName="tagged", tags={tag[0]: tag[1]})
+
+
+def test_a_tag_is_said_once(ask: Ask) -> None:
+    twice = [{"Key": "a", "Value": "b"}, {"Key": "a", "Value": "c"}]
+    with refused("InvalidParameterValue"):
+        specification = {"ResourceType": "vpc", "Tags": twice}
+        ask("ec2").create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=[specification])
 
 
 def test_secrets_are_not_repeated_in_a_refusal(ask: Ask) -> None:

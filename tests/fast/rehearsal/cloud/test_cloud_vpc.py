@@ -27,6 +27,9 @@ def ground(ec2: Any, unchanged: None) -> Iterator[tuple[str, list[str]]]:
 def test_a_vpc_keeps_its_range_without_host_bits(ec2: Any) -> None:
     made = ec2.create_vpc(CidrBlock="10.0.5.5/16")["Vpc"]
     assert made["CidrBlock"] == "10.0.0.0/16"
+    ec2.modify_vpc_attribute(VpcId=made["VpcId"], EnableDnsSupport={"Value": False})
+    with refused("InvalidParameterCombination"):
+        ec2.modify_vpc_attribute(VpcId=made["VpcId"], EnableDnsHostnames={"Value": True})
     ec2.delete_vpc(VpcId=made["VpcId"])
     with refused("InvalidVpc.Range"):
         ec2.create_vpc(CidrBlock="10.0.0.0/8")
