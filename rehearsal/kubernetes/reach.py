@@ -28,7 +28,7 @@ class Reach:
         self._lock = threading.Lock()
         self._cluster: Cluster | None = None
         self._reason = ""
-        self._tried = float("-inf")
+        self._next_try = float("-inf")
         self._access: kubeconfig.Access | None = None
         try:
             found = kubeconfig.load(settings.kubeconfig, environment)
@@ -46,13 +46,16 @@ class Reach:
         with self._lock:
             if self._cluster is not None:
                 return self._cluster
-            if self._access is not None and time.monotonic() - self._tried >= AGAIN:
-                self._tried = time.monotonic()
+            if self._access is not None and time.monotonic() >= self._next_try:
+                began = time.monotonic()
                 cluster = Cluster(Client(self._access, timeout=self._settings.timeout), self._cancelled)
                 try:
                     cluster.version()
                 except (Unreachable, NoCredentials, ApiError) as error:
                     self._reason = str(error)
+                    took = time.monotonic() - began
+                    # An address that swallows everything makes a try long: most of the time must not go into tries.
+                    self._next_try = time.monotonic() + max(AGAIN, 4 * took)
                 else:
                     self._cluster = cluster
                     return cluster

@@ -27,6 +27,7 @@ SWITCHES: Final = {
     "suppressDeprecationWarnings": "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS",
     "suppressHelmHookWarnings": "PULUMI_K8S_SUPPRESS_HELM_HOOK_WARNINGS",
 }
+ENGINES_OWN: Final = frozenset({"version", "__internal"})
 ON_BY_DEFAULT: Final = frozenset({"enableServerSideApply"})
 
 
@@ -92,7 +93,8 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], 
 
     A `clusterIdentifier` settles that; else a kubeconfig that is not known yet, or whose cluster's entry differs, does.
     """
-    differs = sorted(k for k in {*old, *new} if old.get(k) != new.get(k) or new.get(k) is UNKNOWN)
+    keys = {*old, *new} - ENGINES_OWN
+    differs = sorted(k for k in keys if old.get(k) != new.get(k) or new.get(k) is UNKNOWN)
     if not differs:
         return [], []
     before, after = old.get("clusterIdentifier"), new.get("clusterIdentifier")

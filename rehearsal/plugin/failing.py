@@ -34,14 +34,14 @@ class HalfMade(grpc.Status):
         detail = provider_pb2.ErrorResourceInitFailed(
             id=left.id, properties=left.properties, inputs=left.inputs, reasons=list(left.reasons)
         )
-        status = _status()(code=grpc.StatusCode.UNKNOWN.value[0], message=message)
+        status = status_type()(code=grpc.StatusCode.UNKNOWN.value[0], message=message)
         status.details.add().Pack(detail)
         self.code = grpc.StatusCode.UNKNOWN
         self.details = message
         self.trailing_metadata = (("grpc-status-details-bin", status.SerializeToString()),)
 
 
-def _status() -> Any:
+def status_type() -> Any:
     """The type `google.rpc.Status`, which two packages bring and only one can load: whichever came first."""
     try:
         from pulumi.runtime.proto import status_pb2

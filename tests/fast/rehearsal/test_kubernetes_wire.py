@@ -1,0 +1,175 @@
+"""The provider behind its wire: what the engine is answered, and how what goes wrong reaches it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from rehearsal.kubernetes.provider import Provider
+from rehearsal.kubernetes.servicer import Servicer
+from rehearsal.kubernetes.values import UNKNOWN, Bag
+from rehearsal.kubernetes.words import Partial
+from rehearsal.plugin import serving, unsimulated
+from rehearsal.plugin.failing import status_type
+
+URN = "urn:pulumi:s::p::kubernetes:core/v1:Secret::login"
+SECRET: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2"}}
+NOBODY = json.dumps(
+    {
+        "current-context": "nobody",
+        "contexts": [{"name": "nobody", "context": {"cluster": "nobody", "namespace": "mine"}}],
+        "clusters": [{"name": "nobody", "cluster": {"server": "https://127.0.0.1:9"}}],
+    }
+)
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return Provider()
+
+
+@pytest.fixture
+def stub(provider: Provider) -> Iterator[Any]:
+    server, port = serving.start(Servicer("4.0.0", provider=provider))
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        made: Any = provider_pb2_grpc.ResourceProviderStub(channel)
+        made.Configure(provider_pb2.ConfigureRequest(args=Bag({"kubeconfig": NOBODY}).struct()))
+        yield made
+    server.stop(None).wait()
+
+
+def checked(stub: Any, **values: Any) -> Any:
+    news = Bag({**SECRET, **values}).struct()
+    return stub.Check(provider_pb2.CheckRequest(urn=URN, news=news, randomSeed=b"seed"))
+
+
+def test_the_plugin_says_who_it_is(stub: Any) -> None:
+    assert stub.GetPluginInfo(empty_pb2.Empty()).version == "4.0.0"
+    assert json.loads(stub.GetSchema(provider_pb2.GetSchemaRequest()).schema)["name"] == "kubernetes"
+    answer = stub.Configure(provider_pb2.ConfigureRequest(variables={"kubernetes:config:kubeconfig": NOBODY}))
+    assert answer.supportsPreview
+    assert answer.acceptSecrets
+
+
+def test_inputs_come_back_named_placed_and_secret(stub: Any) -> None:
+    answer = checked(stub)
+    assert list(answer.failures) == []
+    bag = Bag.of(answer.inputs)
+    assert bag.values["metadata"]["namespace"] == "mine"
+    assert bag.values["metadata"]["name"].startswith("login-")
+    assert bag.secrets == {("stringData",)}
+    assert [f.property for f in checked(stub, metadata={"generateName": "x-"}).failures] == ["metadata.generateName"]
+
+
+def test_a_difference_is_told_by_path_and_kind(stub: Any) -> None:
+    before = Bag({**SECRET, "metadata": {"name": "x", "labels": {"a.b/c": "1"}}})
+    after = Bag({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": UNKNOWN}, "metadata": {"name": "x"}})
+    answer = stub.Diff(
+        provider_pb2.DiffRequest(
+            urn=URN, id="mine/x", olds=before.struct(), old_inputs=before.struct(), news=after.struct()
+        )
+    )
+    assert {k: v.kind for k, v in answer.detailedDiff.items()} == {
+        "metadata.labels": provider_pb2.PropertyDiff.DELETE,
+        "stringData.password": provider_pb2.PropertyDiff.UPDATE_REPLACE,
+    }
+    assert list(answer.replaces) == ["stringData.password"]
+    assert answer.deleteBeforeReplace
+    assert answer.changes == provider_pb2.DiffResponse.DIFF_SOME
+
+
+def test_a_preview_without_a_cluster_answers_the_inputs(stub: Any) -> None:
+    inputs = checked(stub).inputs
+    answer = stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs, preview=True))
+    assert answer.id == ""
+    assert answer.properties == inputs
+
+
+def test_what_goes_wrong_is_a_sentence_without_traceback_or_secrets(stub: Any) -> None:
+    inputs = checked(stub).inputs
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs))
+    told: Any = caught.value
+    assert "the configured Kubernetes cluster is unreachable: https://127.0.0.1:9" in told.details()
+    assert URN in told.details()
+    assert "Traceback" not in told.details()
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Configure(provider_pb2.ConfigureRequest(args=Bag({"renderYamlToDirectory": "/x"}).struct()))
+    told = caught.value
+    assert told.details().startswith("renderYamlToDirectory: ")
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Invoke(provider_pb2.InvokeRequest(tok="kubernetes:kustomize:directory"))
+    told = caught.value
+    assert "cannot build kustomizations" in told.details()
+
+
+def test_what_was_half_made_is_kept_by_the_engine(
+    stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def create(_resource: Any, inputs: Bag, _timeout: float) -> Any:
+        state = Bag({**inputs.values, "status": {}}, frozenset({("stringData",)}))
+        raise Partial("mine/x", state, inputs, "Secret mine/x was created, but hunter2 is not ready", ["no token"])
+
+    monkeypatch.setattr(provider, "create", create)
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Create(provider_pb2.CreateRequest(urn=URN, properties=checked(stub).inputs))
+    told: Any = caught.value
+    assert told.details() == "Secret mine/x was created, but [secret] is not ready"
+    ((_, data),) = [pair for pair in told.trailing_metadata() if pair[0] == "grpc-status-details-bin"]
+    # A google.rpc.Status: its third field is the list of details, each an Any.
+    detail = provider_pb2.ErrorResourceInitFailed()
+    detail.ParseFromString(any_of(data))
+    assert detail.id == "mine/x"
+    assert list(detail.reasons) == [told.details(), "no token"]
+    assert ("stringData",) in Bag.of(detail.properties).secrets
+    assert ("stringData",) in Bag.of(detail.inputs).secrets
+
+
+def any_of(status: bytes) -> bytes:
+    made = status_type()()
+    made.ParseFromString(status)
+    return made.details[0].value
+
+
+def test_a_fault_of_ours_is_owned(stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    def create(_resource: Any, _inputs: Bag, _timeout: float) -> Any:
+        raise KeyError("hunter2")
+
+    monkeypatch.setattr(provider, "create", create)
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.Create(provider_pb2.CreateRequest(urn=URN, properties=checked(stub).inputs))
+    told: Any = caught.value
+    assert told.code() == grpc.StatusCode.INTERNAL
+    assert "a fault in the stand-in provider: KeyError: '[secret]'" in told.details()
+
+
+def test_the_kubeconfig_is_secret_and_decides_what_is_replaced(stub: Any) -> None:
+    answer = stub.CheckConfig(provider_pb2.CheckRequest(news=Bag({"kubeconfig": NOBODY}).struct()))
+    assert Bag.of(answer.inputs).secrets == {("kubeconfig",)}
+    moved = NOBODY.replace("127.0.0.1:9", "127.0.0.1:10")
+    answer = stub.DiffConfig(
+        provider_pb2.DiffRequest(olds=Bag({"kubeconfig": NOBODY}).struct(), news=Bag({"kubeconfig": moved}).struct())
+    )
+    assert list(answer.replaces) == ["kubeconfig"]
+
+
+def test_what_is_pretended_is_written_down_once(tmp_path: Path) -> None:
+    environment = {unsimulated.WHERE: str(tmp_path / "lines")}
+    assert not unsimulated.listening({})
+    assert unsimulated.listening(environment)
+    assert unsimulated.recorded(tmp_path / "lines") == []
+    for what in ("helm chart a", "helm chart b", "helm chart a"):
+        unsimulated.record(what, {"version": "1"}, environment)
+    assert [line["what"] for line in unsimulated.recorded(tmp_path / "lines")] == ["helm chart a", "helm chart b"]
+
+
+def test_the_engines_address_is_the_only_argument_that_is_no_option() -> None:
+    assert serving.engine_address(["--logflow", "127.0.0.1:5", "-v=3"]) == "127.0.0.1:5"
+    assert serving.engine_address([]) == ""
