@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree as ET
 
 from rehearsal.controlplane import access, fargate
+from rehearsal.controlplane.ports import DIRECTLY
 from rehearsal.controlplane.token import HEADER, Presented, TokenRefused
 
 _PATIENCE_SECONDS = 10
@@ -52,7 +53,8 @@ class Account:
         import boto3
         from botocore.config import Config
 
-        settings = Config(retries={"total_max_attempts": 2}, read_timeout=_PATIENCE_SECONDS)
+        # Loopback is never reached through a proxy
+        settings = Config(retries={"total_max_attempts": 2}, read_timeout=_PATIENCE_SECONDS, proxies={})
         return boto3.client(
             "eks",
             endpoint_url=self.endpoint,
@@ -103,7 +105,7 @@ class Account:
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:  # noqa: S310
+            with DIRECTLY.open(request, timeout=_PATIENCE_SECONDS) as answer:
                 said = ET.fromstring(answer.read())  # noqa: S314 - from our own endpoint
         except urllib.error.HTTPError as error:
             raise TokenRefused(f"STS refused it with {error.code}") from error

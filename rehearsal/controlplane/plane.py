@@ -38,6 +38,7 @@ PROGRAMS = (
 )
 _UP_SECONDS = 120.0
 _END_SECONDS = 5.0
+_SERVER_END_SECONDS = 1.5
 _LEASES = ("kube-controller-manager", "kube-scheduler")
 _SHOWN_LINES = 10
 
@@ -245,13 +246,20 @@ def _wait(
 
 
 def _end(started: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    """The clients first, then the server, then what it stores in: so that nobody complains of the others' end."""
+    """The clients first, then the server, then what it stores in: so that nobody complains of the others' end.
+
+    The server would wait a minute for watches that others hold, and there is nothing that it could still save.
+    """
     clients = [name for name in started if name not in {"etcd", "kube-apiserver"}]
-    for names in (clients, ["kube-apiserver"], ["etcd"]):
+    for names, patience in (
+        (clients, _END_SECONDS),
+        (["kube-apiserver"], _SERVER_END_SECONDS),
+        (["etcd"], _END_SECONDS),
+    ):
         ending = [started[name] for name in names if name in started]
         for process in ending:
             process.terminate()
-        deadline = time.monotonic() + _END_SECONDS
+        deadline = time.monotonic() + patience
         for process in ending:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))

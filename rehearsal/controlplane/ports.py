@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import socket
+import urllib.request
 from collections.abc import Sequence
 from typing import Self
 
 HOST = "127.0.0.1"
+# What listens here is never reached through a proxy, whatever the environment says
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Ports:

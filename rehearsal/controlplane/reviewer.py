@@ -60,6 +60,8 @@ class Reviewer:
         entry, associations = found
         self._bind(associations)
         user, groups = access.identity(entry, who, associations)
+        if "{{" in user:
+            raise TokenRefused(f"the caller {arn} has an entry for machines ({user}), and is none")
         return user, f"rehearsal:{who.account}:{who.kind}/{who.name}", groups
 
     def _bind(self, associations: Sequence[access.Association]) -> None:

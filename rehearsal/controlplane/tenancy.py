@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 import urllib.error
-import urllib.request
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rehearsal import processes
 from rehearsal.controlplane import kubeconfig, volumes
 from rehearsal.controlplane.client import ApiError, Client
-from rehearsal.controlplane.ports import HOST, Ports
+from rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
 if TYPE_CHECKING:
     from rehearsal.controlplane.residents import Resident
@@ -247,7 +246,7 @@ def _expand(text: str, environment: dict[str, str]) -> str:
 
 def _answers(address: str) -> bool:
     try:
-        with urllib.request.urlopen(address, timeout=1) as answer:  # noqa: S310 - our own loopback address
+        with DIRECTLY.open(address, timeout=1) as answer:
             return answer.status == 200
     except (urllib.error.URLError, OSError):
         return False

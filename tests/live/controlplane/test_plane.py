@@ -18,7 +18,7 @@ from .conftest import World
 from .things import PATIENCE, becomes_ready, condition, namespace, pod
 
 
-def test_it_is_the_version_that_was_asked_for_and_comes_up_in_time(world: World) -> None:
+def test_it_is_the_version_and_the_issuer_that_were_asked_for(world: World) -> None:
     assert world.plane.client.get("/version")["gitVersion"].startswith("v1.35.")
     assert world.plane.client.get("/.well-known/openid-configuration")["issuer"] == world.plane.issuer
 
