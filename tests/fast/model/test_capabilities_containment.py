@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from itertools import product as combinations
@@ -206,6 +207,14 @@ def test_each_part_says_what_exceeds_it(child: Envelope, words: str) -> None:
     assert found.answer is (Answer.NO if words else Answer.YES)
 
 
+def test_a_child_may_not_write_what_its_parent_only_reads() -> None:
+    reads, writes = (
+        Envelope(tier="standard", paths=frozenset({PathRight("home", "/a", write=write)})) for write in (False, True)
+    )
+    assert decide(reads, writes).answer is Answer.YES
+    assert str(decide(writes, reads)) == "may write /a of volume home, which its parent may not"
+
+
 def test_a_child_less_walled_off_than_its_parent_is_refused() -> None:
     found = decide(Envelope(tier="standard"), Envelope(tier="untrusted"))
     assert (found.answer, str(found)) == (
@@ -313,8 +322,10 @@ def test_what_turns_on_an_unknown_fact_names_it() -> None:
     found = compared(one_address, [], BEFORE)
     assert found.answer is Answer.INDETERMINATE
     assert str(found) == "whether it may reach more than its parent depends on the addresses of the API server"
-    # Names that a proxy holds lead to the internet only if it refuses to follow them elsewhere.
     squid = Service(Pods.labelled("egress", {"app": "squid"}), Intervals.single(3128))
+    # The proxy is no part of the question where no name is.
+    assert str(compared(one_address, [], replace(BEFORE, proxy=Proxy(squid)))) == str(found)
+    # Names that a proxy holds lead to the internet only if it refuses to follow them elsewhere.
     answers = {
         refuses: compared(
             [Domain("pypi.org", Intervals.single(443))],
@@ -343,13 +354,15 @@ def test_policies_as_they_stand_are_compared_with_a_class() -> None:
         },
     }
 
-    def judged(*policies: dict[str, object]) -> Verdict:
+    def judged(*policies: dict[str, object], within: Uncertain = parent) -> Verdict:
         found = effective(policies, "sandbox-standard", labels)
-        finding = decide_reach(Uncertain.between(found), parent, here=here)
+        finding = decide_reach(Uncertain.between(found), within, here=here)
         return Verdict(() if finding is None else (finding,))
 
     assert judged(own).answer is Answer.YES
     assert judged(own, by_address).answer is Answer.YES
+    without_dns = resolve([Named("web")], here)
+    assert "172.20.0.10" in str(judged(by_address, within=without_dns))
     assert "169.254.0.0, which is link-local" in str(judged(own, hole))
     assert judged().answer is Answer.NO
     unknown = judged({"metadata": {"name": "later", "namespace": "sandbox-standard"}, "spec": UNKNOWN})

@@ -94,6 +94,11 @@ def test_a_port_open_everywhere_is_not_cut_up_by_what_else_is_open() -> None:
     }
 
 
+def test_what_is_open_entirely_is_one_rule() -> None:
+    office = product((4,), PROTOCOLS, Intervals.single(0x0A000000, 0x0AFFFFFF), ALL_PORTS)
+    assert group_rules(Reach(office), {}) == (GroupRule("-1", None, cidr="10.0.0.0/8", why="granted"),)
+
+
 def test_the_groups_of_a_class_hold_the_platforms_rules_and_the_grants() -> None:
     reach = reach_of([Named("dns"), Named("web"), Named("git")], HERE)
     groups = security_groups(reach, HERE, MEMBERS, PLATFORM)
@@ -147,7 +152,9 @@ def test_ipv4_and_ipv6_are_counted_apart_and_groups_in_both() -> None:
 
 def test_pods_without_a_group_of_their_own_cannot_be_reached_from_fargate() -> None:
     reach = reach_of([OtherClass("elsewhere", Intervals.single(80))], HERE)
-    with pytest.raises(RefusedGrantError, match="pods of sandbox-elsewhere, which are in no security group of their own"):
+    with pytest.raises(
+        RefusedGrantError, match="pods of sandbox-elsewhere, which are in no security group of their own"
+    ):
         group_rules(reach, MEMBERS)
 
 

@@ -110,6 +110,8 @@ def test_an_envelope_says_everything_a_class_may_do() -> None:
     assert mine.paths == {PathRight("its own", "/"), PathRight("its task's", "/")}
     assert (edge.tier, edge.lifetime, edge.budget, edge.paths) == ("untrusted", None, 3, frozenset())
     assert not edge.egress.at(frozenset()).most
+    # On Fargate every pod has a kernel of its own, whatever the class says of its tier.
+    assert envelope_of(made.sandbox_classes[1].model_copy(update={"tier": "standard"}), made).tier == "untrusted"
 
 
 def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> None:

@@ -206,6 +206,14 @@ def test_what_depends_on_an_unknown_fact_says_which() -> None:
     assert reach_of([Named("dns")], UNKNOWN_HERE).doors
 
 
+def test_the_api_server_is_not_known_as_long_as_the_range_of_services_is_not() -> None:
+    # Its service has the first address of that range.
+    half = Surroundings(vpc=("10.40.0.0/16",), api=("54.1.2.3",))
+    assert half.unknown == {"services", "api"}
+    with pytest.raises(UnknownSurroundingsError):
+        reach_of([Named("api-server")], half)
+
+
 grants = st.lists(
     st.sampled_from(sorted(set(WORDS))).map(Named)
     | st.sampled_from(("203.0.113.0/24", "10.99.0.0/24", "0.0.0.0/0")).map(Addresses),
