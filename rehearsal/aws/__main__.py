@@ -1,5 +1,5 @@
 """The plugin process of the stand-in: `python -m rehearsal.aws` prints its port and serves until the engine leaves."""
 
-from rehearsal.aws.plugin import main
+from rehearsal.aws.process import main
 
 raise SystemExit(main())

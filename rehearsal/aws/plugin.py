@@ -1,4 +1,4 @@
-"""The plugin process: the engine's gRPC calls, put to the provider and answered.
+"""The engine's gRPC calls, put to the provider and answered.
 
 It stands on the protocol itself and not on the SDK's experimental provider: that one has no way to hand back the id of
 something half made, adds a traceback to every error, and takes no word from the engine on naming.
@@ -6,15 +6,8 @@ something half made, adds a traceback to every error, and takes no word from the
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
-import os
-import signal
-import sys
-import threading
-import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -30,10 +23,6 @@ from rehearsal.aws.wire import Path, spell
 
 SDK: Final = "pulumi-aws"
 SCHEMA_VERSION: Final = "7.39.0"  # the official version whose schema the rows follow
-LARGEST: Final = 400 * 1024 * 1024
-THREADS: Final = 64
-GRACE: Final = 15.0  # seconds an operation under way gets when we are asked to leave
-OPTIONS: Final = (("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST))
 KINDS: Final = {
     ("add", False): provider_pb2.PropertyDiff.ADD,
     ("add", True): provider_pb2.PropertyDiff.ADD_REPLACE,
@@ -319,43 +308,3 @@ def _of(request: Any) -> tuple[str, str]:
     """The type and name of a request's resource. A child's type has its parents' in front."""
     parts = request.urn.split("::")
     return parts[2].split("$")[-1], "::".join(parts[3:])
-
-
-# -- the process ------------------------------------------------------------------------------------------------------
-
-
-def start(provider: providers.Provider | None = None) -> tuple[grpc.Server, int]:
-    """A server on a free loopback port."""
-    server = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(provider), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    server.start()
-    return server, port
-
-
-def _follow_parent(leave: threading.Event) -> None:
-    """Leave when the engine is gone, however it went."""
-    parent = os.getppid()
-    if sys.platform == "linux":
-        death_signal = 1
-        ctypes.CDLL(None).prctl(death_signal, signal.SIGTERM)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        leave.set()
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def main() -> int:
-    leave = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: leave.set())
-    _follow_parent(leave)
-    server, port = start()
-    sys.stdout.write(f"{port}\n")
-    sys.stdout.flush()
-    leave.wait()
-    server.stop(GRACE).wait()
-    return 0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rehearsal.aws import check, coverage, diff, functions, naming, rows, settings, shapes, work
+from rehearsal.aws import check, coverage, diff, functions, looking, naming, rows, settings, shapes, work
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.row import Problem, Row
 from rehearsal.aws.situation import Situation
@@ -176,7 +176,7 @@ class Provider:
             outputs = work.read(s)
         except work.Gone:
             return None
-        return s.id, outputs, work.inputs_of(s, outputs, importing=importing)
+        return s.id, outputs, looking.inputs_of(s, outputs, importing=importing)
 
     def update(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rehearsal.aws.picking import pick
+
 if TYPE_CHECKING:
     from rehearsal.aws.row import Tags
     from rehearsal.aws.situation import Situation
@@ -51,8 +53,6 @@ def change(s: Situation, old: Mapping[str, str], new: Mapping[str, str]) -> None
 
 def told(s: Situation, document: Mapping[str, Any]) -> dict[str, str]:
     """The tags the service tells, without AWS's own."""
-    from rehearsal.aws.work import pick
-
     rule = s.row.tags
     found = pick(rule.at, document) if rule else None
     if isinstance(found, Mapping):

@@ -7,6 +7,7 @@ from typing import Final
 from rehearsal.aws.row import Row
 from rehearsal.aws.rows import (
     cluster,
+    cluster_parts,
     doors,
     firewall,
     identity,
@@ -14,11 +15,29 @@ from rehearsal.aws.rows import (
     logs,
     messages,
     network,
+    roles,
     routes,
+    rules,
     storage,
     tables,
     watch,
 )
 
-FAMILIES: Final = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch, tables)
+FAMILIES: Final = (
+    network,
+    routes,
+    firewall,
+    rules,
+    doors,
+    identity,
+    roles,
+    keys,
+    logs,
+    storage,
+    cluster,
+    cluster_parts,
+    messages,
+    watch,
+    tables,
+)
 TABLE: Final[dict[str, Row]] = {row.type: row for family in FAMILIES for row in family.ROWS}

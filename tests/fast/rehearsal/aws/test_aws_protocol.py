@@ -14,7 +14,7 @@ import pytest
 from google.rpc import status_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from rehearsal.aws import plugin, wire
+from rehearsal.aws import process, wire
 from rehearsal.aws.calls import Cloud, CloudError
 from rehearsal.aws.provider import Provider
 from tests.fast.rehearsal.aws.samples.sample import ALLOW, Ground
@@ -29,7 +29,7 @@ def urn(token: str, name: str = "thing") -> str:
 
 @pytest.fixture
 def stub(endpoint: str, surroundings: None) -> Iterator[Any]:
-    server, port = plugin.start(Provider())
+    server, port = process.start(Provider())
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         one = provider_pb2_grpc.ResourceProviderStub(channel)
         one.Configure(provider_pb2.ConfigureRequest(args=wire.write({"region": "us-east-1"}), acceptSecrets=True))
@@ -199,7 +199,7 @@ def test_a_functions_mistake_is_named(stub: Any) -> None:
 
 def test_without_an_endpoint_it_refuses_to_work(surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    server, port = plugin.start(Provider())
+    server, port = process.start(Provider())
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = provider_pb2_grpc.ResourceProviderStub(channel)
         config = wire.write({"region": "us-east-1"})
@@ -264,10 +264,10 @@ def test_the_process_leaves_quietly(word: signal.Signals) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:
-        assert process.stdout is not None
-        assert int(process.stdout.readline()) > 0
-        process.send_signal(word)
-        _, complaints = process.communicate(timeout=30)
-    assert process.returncode == 0
+    ) as started:
+        assert started.stdout is not None
+        assert int(started.stdout.readline()) > 0
+        started.send_signal(word)
+        _, complaints = started.communicate(timeout=30)
+    assert started.returncode == 0
     assert complaints == ""

@@ -1,0 +1,46 @@
+"""Functions (data sources): what a program asks of the cloud before it makes anything.
+
+Each asks an operation and says where in the answer its outputs stand; the renaming rule does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from rehearsal.aws import shapes
+from rehearsal.aws.calls import Cloud
+from rehearsal.aws.check import Checker
+from rehearsal.aws.functions import clusters, networks, places
+from rehearsal.aws.functions.asking import Arguments
+from rehearsal.aws.row import Look, Make, Problem, Row
+
+Function = Callable[[Cloud, Arguments], dict[str, Any]]
+
+
+def invoke(cloud: Cloud, token: str, arguments: Arguments) -> tuple[dict[str, Any], list[Problem]]:
+    """The function's outputs, and what is wrong with its arguments."""
+    row = Row(token, "", Make(lambda _: {}, ()), "", Look(""), ())
+    checker = Checker(row, shapes.shape(token), frozenset())
+    kept = checker.check(arguments)
+    if checker.problems:
+        return {}, checker.problems
+    out = TABLE[token](cloud, kept)
+    return {**{name: kept[name] for name in kept if name in shapes.shape(token).outputs}, **out}, []
+
+
+TABLE: Final[dict[str, Function]] = {
+    "aws:ec2/getAmi:getAmi": networks.ami,
+    "aws:ec2/getRouteTable:getRouteTable": networks.route_table,
+    "aws:ec2/getSubnet:getSubnet": networks.subnet,
+    "aws:ec2/getSubnets:getSubnets": networks.subnets,
+    "aws:ec2/getVpc:getVpc": networks.vpc,
+    "aws:eks/getAddonVersion:getAddonVersion": clusters.addon_version,
+    "aws:eks/getCluster:getCluster": clusters.cluster,
+    "aws:iam/getPolicyDocument:getPolicyDocument": clusters.document,
+    "aws:iam/getRole:getRole": clusters.role,
+    "aws:index/getAvailabilityZones:getAvailabilityZones": places.availability_zones,
+    "aws:index/getCallerIdentity:getCallerIdentity": places.caller_identity,
+    "aws:index/getPartition:getPartition": places.partition_of,
+    "aws:index/getRegion:getRegion": places.region,
+}
