@@ -35,6 +35,17 @@ class Unanswered(Exception):
     """Moto does not implement the operation."""
 
 
+class Dispatcher(DomainDispatcherApplication):
+    """Moto's own, but for services that moto does not have: those it would announce on standard output."""
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        """The module that answers for a host's name."""
+        known = any(pattern.match(f"http://{host}") for _, pattern in self.backend_url_patterns)
+        if host and "amazonaws.com" in host and not known:
+            raise Unanswered(f"moto has no service at {host}")
+        return super().get_backend_for_host(host)
+
+
 class MotoSide:
     """Moto's applications, one a service, behind one lock.
 
@@ -46,7 +57,7 @@ class MotoSide:
     lock = threading.RLock()
 
     def __init__(self) -> None:
-        self._dispatcher = DomainDispatcherApplication(create_backend_app)
+        self._dispatcher = Dispatcher(create_backend_app)
 
     def prepare(self, service: str) -> None:
         """Load what a service's first call would otherwise wait for."""

@@ -95,6 +95,12 @@ def test_an_operation_that_moto_lacks_is_unknown_and_not_a_failure(ask: Ask, clo
     assert "cloudwatch PutCompositeAlarm" in page(cloud, "unknown")
 
 
+def test_a_service_that_moto_lacks_is_unknown_and_makes_no_noise(ask: Ask, capfd: pytest.CaptureFixture[str]) -> None:
+    with refused("UnknownOperationException"):
+        ask("freetier").get_free_tier_usage()
+    assert capfd.readouterr() == ("", "")
+
+
 UNREADABLE = {
     "json": ("logs", b"{", {"X_Amz_Target": "Logs_20140328.CreateLogGroup"}, "/", b"SerializationException"),
     "json of another type": (
