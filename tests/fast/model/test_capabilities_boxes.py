@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from model.capabilities.boxes import NO_BOXES, Box, BoxSet, Point, everywhere, union
 from model.capabilities.intervals import Intervals
 
-laws = settings(deadline=None, max_examples=60)
+laws = settings(deadline=None, max_examples=40)
 
 # Five bits of address and three of port, so that every set can be written out point by point.
 LAST_ADDRESS, LAST_PORT = 31, 7

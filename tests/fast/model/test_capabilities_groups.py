@@ -19,7 +19,7 @@ from model.capabilities.resolve import reach_of
 from model.capabilities.security_group import Platform, Quota, security_group_policy, security_groups
 from model.capabilities.surroundings import CLUSTER_RESOLVER, Surroundings, class_pods
 
-laws = settings(deadline=None, max_examples=60)
+laws = settings(deadline=None, max_examples=40)
 
 HERE = Surroundings(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=())
 assert CLUSTER_RESOLVER.pods is not None

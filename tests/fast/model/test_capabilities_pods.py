@@ -13,7 +13,7 @@ from model.capabilities.intervals import Intervals
 from model.capabilities.names import Name, covers, example, named, names_left, names_shared, pattern
 from model.capabilities.pods import ALL_PODS, NAMESPACE_NAME, Door, Key, Pods, Values, remainder, shared
 
-laws = settings(deadline=None, max_examples=80)
+laws = settings(deadline=None, max_examples=50)
 
 NAME: Key = ("namespace", NAMESPACE_NAME)
 APP: Key = ("pod", "app")

@@ -23,7 +23,7 @@ from model.capabilities.resolve import reach_of
 from model.capabilities.selecting import matches
 from model.capabilities.surroundings import Surroundings
 
-laws = settings(deadline=None, max_examples=60)
+laws = settings(deadline=None, max_examples=40)
 
 HERE = Surroundings(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=("198.51.100.7",), agent_most_ports=None)
 LABELS = {"sandbox.users.io/class": "standard"}
