@@ -1,5 +1,6 @@
 """The stand-in over the wire, as the engine speaks to it: secrets, half-made resources, errors, and leaving."""
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from google.rpc import status_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
@@ -271,3 +273,26 @@ def test_the_process_leaves_quietly(word: signal.Signals) -> None:
         _, complaints = started.communicate(timeout=30)
     assert started.returncode == 0
     assert complaints == ""
+
+
+LEAVE_A_CHILD = """
+import os, subprocess, sys
+child = subprocess.Popen(
+    [sys.executable, "-m", "rehearsal.aws", "127.0.0.1:1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+)
+child.stdout.readline()
+print(child.pid, flush=True)
+os._exit(0)
+"""
+
+
+def test_the_process_goes_with_its_parent() -> None:
+    """An engine that was killed cannot say goodbye."""
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    parent = subprocess.run(
+        [sys.executable, "-c", LEAVE_A_CHILD], env=surroundings, stdout=subprocess.PIPE, text=True, check=True
+    )
+    orphan = int(parent.stdout)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(orphan).wait(timeout=30)
+    assert not psutil.pid_exists(orphan)

@@ -26,7 +26,7 @@ SAMPLES = {
             "policy": OURS,
             "tags": TAGS,
         },
-        update={"description": "changed", "deletionWindowInDays": 10, "tags": MORE_TAGS},
+        update={"description": "changed", "rotationPeriodInDays": 180, "deletionWindowInDays": 10, "tags": MORE_TAGS},
         replace={"keyUsage": "SIGN_VERIFY"},
         behind=lambda g, i, _: g.client("kms").disable_key_rotation(KeyId=i),
         drift=("enableKeyRotation",),
