@@ -48,8 +48,13 @@ class Account:
         """The endpoint's host, which stands for STS too."""
         return urlsplit(self.endpoint).netloc
 
-    @cached_property
+    @property
     def _eks(self) -> Any:
+        with self._lock:
+            return self._client
+
+    @cached_property
+    def _client(self) -> Any:
         import boto3
         from botocore.config import Config
 
@@ -66,8 +71,7 @@ class Account:
 
     def warm(self) -> None:
         """Load the SDK, which takes most of a second, before anybody waits for it."""
-        with self._lock:
-            _ = self._eks
+        _ = self._eks
 
     def clusters(self) -> list[str]:
         """The clusters that this API server may stand for."""

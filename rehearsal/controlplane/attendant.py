@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ ATTENDING = "attending"  # the file that says so, in the plane's folder
 REVIEW, FARGATE = "/review", "/fargate"
 _LOG = logging.getLogger("rehearsal.controlplane.attendant")
 _SERVER_SECONDS = 120.0
+_STUMBLE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def _in_background(name: str, work: Callable[[], None]) -> None:
                 work()
             except Exception:  # noqa: BLE001 - one bad object must not leave every later one waiting
                 _LOG.exception("%s stumbled and goes on", name)
+                time.sleep(_STUMBLE_SECONDS)
             else:
                 return
 

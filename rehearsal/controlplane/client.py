@@ -71,24 +71,18 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers(content if data is not None else None)
         target = _target(path, query or {})
-        connection: http.client.HTTPSConnection | None = getattr(self._mine, "connection", None)
-        for last in (connection is None, True):
-            if connection is None:
-                connection = self._mine.connection = self._connect(_PATIENCE_SECONDS)
+        kept: http.client.HTTPSConnection | None = getattr(self._mine, "connection", None)
+        if kept is not None:
             try:
-                connection.request(method, target, body=data, headers=headers)
-                answer = connection.getresponse()
-                said = answer.read()
-                break
-            except (http.client.HTTPException, OSError):
-                connection.close()
-                connection = self._mine.connection = None
-                # A connection that was kept may have been closed by the server meanwhile: that deserves a second try
-                if last:
-                    raise
-        else:
-            raise AssertionError  # the second turn either breaks or raises
-        return _understood(answer.status, answer.reason, said)
+                return _understood(*_exchange(kept, method, target, data, headers))
+            except ConnectionError:
+                # The server closed it while nobody spoke, and has not heard us: that deserves a second try
+                kept.close()
+        self._mine.connection = None
+        fresh = self._connect(_PATIENCE_SECONDS)
+        answered = _exchange(fresh, method, target, data, headers)
+        self._mine.connection = fresh
+        return _understood(*answered)
 
     def get(self, path: str, **query: str) -> Any:
         """What lies at that path."""
@@ -141,20 +135,32 @@ class Client:
     def watch(self, path: str, ended: threading.Event | None = None, **query: str) -> Iterator[tuple[str, Object]]:
         """What is there and then what happens, without end: ("ADDED" | "MODIFIED" | "DELETED", object).
 
-        Survives a server that is away for a while. Things may be told twice, and what was deleted while nobody
-        listened is not told: whoever cares compares with a list of its own.
+        Survives a server that is away for a while: what is still there is then told again, and what went meanwhile is
+        told as deleted.
         """
         ended = ended or threading.Event()
+        known: dict[str, Object] = {}
         while not ended.is_set():
             try:
-                yield from self._watch_once(path, query, ended)
+                for kind, thing in self._watch_once(path, query, known, ended):
+                    uid = thing["metadata"]["uid"]
+                    if kind == "DELETED":
+                        known.pop(uid, None)
+                    else:
+                        known[uid] = thing
+                    yield kind, thing
             except (ApiError, http.client.HTTPException, OSError, ValueError):
                 ended.wait(0.2)
 
-    def _watch_once(self, path: str, query: Mapping[str, str], ended: threading.Event) -> Iterator[tuple[str, Object]]:
-        listed = self.get(path, **query)
+    def _watch_once(
+        self, path: str, query: Mapping[str, str], known: Mapping[str, Object], ended: threading.Event
+    ) -> Iterator[tuple[str, Object]]:
+        listed = self.ask("GET", path, query=query)
         version = listed["metadata"]["resourceVersion"]
         about = {"apiVersion": listed["apiVersion"], "kind": listed["kind"].removesuffix("List")}
+        there = {item["metadata"]["uid"] for item in listed["items"]}
+        for thing in [thing for uid, thing in known.items() if uid not in there]:
+            yield "DELETED", thing
         for item in listed["items"]:
             yield "ADDED", {**about, **item}
         while not ended.is_set():
@@ -207,6 +213,17 @@ def until(
             return None
         time.sleep(every)
     return None
+
+
+def _exchange(
+    connection: http.client.HTTPSConnection, method: str, target: str, data: bytes | None, headers: dict[str, str]
+) -> tuple[int, str, bytes]:
+    try:
+        connection.request(method, target, body=data, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.reason, answer.read()
+    except http.client.BadStatusLine as error:  # RemoteDisconnected is one, and a ConnectionError already
+        raise ConnectionResetError(str(error)) from error
 
 
 def _target(path: str, query: Mapping[str, str]) -> str:

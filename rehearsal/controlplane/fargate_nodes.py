@@ -38,11 +38,12 @@ def attend(client: Client, zone: str, ended: threading.Event) -> None:
 def _place(client: Client, pod: Object, zone: str) -> str | None:
     about, spec = pod["metadata"], pod["spec"]
     path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}"
-    refused = fargate.unsupported(spec)
+    if refused := fargate.unsupported(spec):
+        _unplaced(client, path, pod, f"Pod not supported on Fargate: fields not supported: {', '.join(refused)}")
+        return None
     provided = fargate.size(spec)
-    if refused or provided is None:
-        what = f"fields not supported: {', '.join(refused)}" if refused else "it requests more than the largest size"
-        _unplaced(client, path, pod, f"Pod not supported on Fargate: {what}")
+    if provided is None:
+        _unplaced(client, path, pod, "Pod not supported on Fargate: it requests more than the largest size has")
         return None
     shape = NodeShape(
         name=f"fargate-{about['uid'][:13]}",

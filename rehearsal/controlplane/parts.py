@@ -7,7 +7,7 @@ the run) or the price: a rehearsal needs no fsync and little memory.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rehearsal.controlplane.ports import HOST, Ports
@@ -28,6 +28,7 @@ class Keys:
     etcd: tuple[Path, Path]
     etcd_client: tuple[Path, Path]
     front_proxy: tuple[Path, Path]
+    attendant: tuple[Path, Path]
     server: tuple[Path, Path]
     accounts: tuple[Path, Path]  # private and public key of the service account issuer
 
@@ -40,6 +41,7 @@ class Layout:
     keys: Keys
     ports: Ports
     issuer: str
+    users: Mapping[str, tuple[Path, Path]] = field(default_factory=dict)  # certificate and key of each part that speaks
 
     @property
     def server(self) -> str:

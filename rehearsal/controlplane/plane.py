@@ -6,6 +6,7 @@ run finds it should this process be killed.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -95,7 +96,7 @@ class ControlPlane:
         """Resident memory of each process in MB, those that the attendant started included."""
         used: dict[str, float] = {}
         for name, process in self.processes.items():
-            if process.poll() is None:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 family = psutil.Process(process.pid)
                 used[name] = family.memory_info().rss / 2**20
                 for child in family.children(recursive=True):
@@ -127,12 +128,12 @@ def control_plane(
         raise ValueError(f"the environment of a control plane has to carry {processes.MARK}")
     began = time.monotonic()
     with Ports(parts.PORTS) as ports:
-        layout, admin = _lay_out(folder, ports, issuer)
+        layout = _lay_out(folder, ports, issuer)
         started: dict[str, subprocess.Popen[bytes]] = {}
         plane: ControlPlane | None = None
         try:
             _start(toolbox, layout, environment, cluster, started)
-            plane = ControlPlane(layout, admin, started, time.monotonic() - began)
+            plane = ControlPlane(layout, Credentials(*layout.users["admin"]), started, time.monotonic() - began)
             yield plane
         finally:
             if plane is None or not plane.kept:
@@ -140,7 +141,7 @@ def control_plane(
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lay_out(folder: Path, ports: Ports, issuer: str) -> tuple[Layout, Credentials]:
+def _lay_out(folder: Path, ports: Ports, issuer: str) -> Layout:
     for name in ("logs", "certs"):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = Authority(folder / "certs")
@@ -154,8 +155,8 @@ def _lay_out(folder: Path, ports: Ports, issuer: str) -> tuple[Layout, Credentia
         front_proxy=authority.client("front-proxy-client"),
         server=authority.server("server", [*hosts, *inside]),
         accounts=authority.service_account_key(),
+        attendant=authority.server("attendant", hosts),
     )
-    layout = Layout(folder, keys, ports, issuer)
     users = {
         "controller-manager": authority.client("system:kube-controller-manager"),
         "scheduler": authority.client("system:kube-scheduler"),
@@ -164,12 +165,12 @@ def _lay_out(folder: Path, ports: Ports, issuer: str) -> tuple[Layout, Credentia
         "attendant": authority.client("rehearsal:attendant", ["system:masters"]),
         "admin": authority.client("rehearsal:admin", ["system:masters"]),
     }
+    layout = Layout(folder, keys, ports, issuer, users)
     for name, pair in users.items():
         kubeconfig.write(layout.kubeconfig(name), server=layout.server, ca=keys.ca, user=name, client=pair)
-    authority.server("attendant-server", hosts)
     review = f"https://{HOST}:{ports['attendant']}{attendant.REVIEW}"
     kubeconfig.write(layout.kubeconfig("reviewer"), server=review, ca=keys.ca, user="server")
-    return layout, Credentials(*users["admin"])
+    return layout
 
 
 def _start(
@@ -188,9 +189,9 @@ def _start(
 
     start("etcd", parts.etcd(toolbox.path("etcd"), layout))
     start("kube-apiserver", parts.api_server(toolbox.path("kube-apiserver"), layout))
-    start("attendant", [sys.executable, "-m", "rehearsal.controlplane.attendant", str(_duty(toolbox, layout, cluster))],
-          environment)  # fmt: skip
-    client = Client(layout.server, layout.keys.ca, _attendants(layout))
+    attending = [sys.executable, "-m", "rehearsal.controlplane.attendant", str(_duty(toolbox, layout, cluster))]
+    start("attendant", attending, environment)
+    client = Client(layout.server, layout.keys.ca, Credentials(*layout.users["admin"]))
     _wait("the API server", lambda: client.get("/readyz"), layout, started)
     rules = stages.stages([row.image for row in residents.RESIDENTS])
     (layout.folder / "stages.yaml").write_text(rules, encoding="utf-8")
@@ -209,25 +210,20 @@ def _start(
 
 
 def _duty(toolbox: Toolbox, layout: Layout, cluster: str) -> Path:
-    certs = layout.folder / "certs"
+    keys, speaks = layout.keys, layout.users["attendant"]
     duty = attendant.Duty(
         server=layout.server,
         port=layout.ports["attendant"],
         folder=str(layout.folder),
-        ca=str(layout.keys.ca),
-        certificate=str(certs / "attendant-server.crt"),
-        key=str(certs / "attendant-server.key"),
-        client_certificate=str(certs / "rehearsal-attendant.crt"),
-        client_key=str(certs / "rehearsal-attendant.key"),
+        ca=str(keys.ca),
+        certificate=str(keys.attendant[0]),
+        key=str(keys.attendant[1]),
+        client_certificate=str(speaks[0]),
+        client_key=str(speaks[1]),
         cluster=cluster,
         programs={row.program: str(toolbox.path(row.program)) for row in residents.RESIDENTS},
     )
     return duty.write(layout.folder / "duty.json")
-
-
-def _attendants(layout: Layout) -> Credentials:
-    certs = layout.folder / "certs"
-    return Credentials(certs / "rehearsal-attendant.crt", certs / "rehearsal-attendant.key")
 
 
 def _wait(

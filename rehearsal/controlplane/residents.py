@@ -77,6 +77,8 @@ class Keeper:
             leaving = kind == "DELETED" or "deletionTimestamp" in pod["metadata"]
             if tenant is not None and leaving:
                 tenant.leave()
+                if kind == "DELETED":
+                    del self._tenants[uid]
             elif tenant is None and not leaving:
                 program = self._programs.get(row.program)
                 if program is None:

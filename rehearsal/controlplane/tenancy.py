@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import subprocess
 import threading
 import time
@@ -14,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehearsal import processes
-from rehearsal.controlplane import kubeconfig, volumes
+from rehearsal.controlplane import container, kubeconfig, volumes
 from rehearsal.controlplane.client import ApiError, Client
+from rehearsal.controlplane.container import CannotStart
 from rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ _TOKEN_SECONDS = 3600
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _GRACE_SECONDS = 10.0
 _HASTY_SECONDS = 2.0  # when everything ends, nobody waits for a controller that says goodbye to its server
-_REFERENCE = re.compile(r"\$(?:\$|\((?P<name>[A-Za-z_][A-Za-z0-9_.-]*)\))")
-
-
-class CannotStart(Exception):
-    """What in a pod keeps its program from being started."""
 
 
 class Tenancy:
@@ -93,8 +88,11 @@ class Tenancy:
         with Ports(self._row.address_flags) as ports:
             renew_at = self._renew_token()
             mounted = volumes.gather(self._client, self._pod, self._folder / "volumes")
-            arguments = volumes.mounted([str(self._program), *self._arguments(ports)], mounted, self._folder)
-            process = processes.start(arguments, environment=self._environment(), log=self._log, folder=self._folder)
+            own = container.environment(self._pod, self._address())
+            listens = {flag: f"{HOST}:{ports[flag]}" for flag in self._row.address_flags}
+            given = container.arguments(self._pod, own, listens, self._row.in_cluster_flags)
+            command = volumes.mounted([str(self._program), *given], mounted, self._folder)
+            process = processes.start(command, environment=self._around(own), log=self._log, folder=self._folder)
             _LOG.info("%s runs as process %d", self._path, process.pid)
             address = f"http://{HOST}:{ports[self._row.ready_flag]}{self._row.ready_path}"
             told: bool | None = None
@@ -112,57 +110,9 @@ class Tenancy:
             _LOG.warning("%s ended with %d; see %s", self._path, code, self._log)
             self._tell(ready=False, waiting=("CrashLoopBackOff", f"the process ended with {code}"), ended_with=code)
 
-    def _arguments(self, ports: Ports) -> list[str]:
-        """The container's own arguments, but for what only a pod can give or have."""
-        container = self._pod["spec"]["containers"][0]
-        environment = self._own_environment()
-        given = [_expand(text, environment) for text in container.get("args") or ()]
-        kept: list[str] = []
-        skip = False
-        for text in given:
-            name, equals, _ = text.partition("=")
-            spelled = "--" + name.lstrip("-")
-            if skip:
-                skip = False
-            elif spelled in self._row.address_flags:
-                skip = not equals
-            else:
-                kept.append(text)
-        names = {text.lstrip("-").partition("=")[0] for text in kept}
-        namespace = self._pod["metadata"]["namespace"]
-        found_out = [flag for flag in self._row.in_cluster_flags if flag.lstrip("-").partition("=")[0] not in names]
-        told = [flag.format(namespace=namespace) for flag in found_out]
-        return [*kept, *told, *(f"{flag}={HOST}:{ports[flag]}" for flag in self._row.address_flags)]
-
-    def _own_environment(self) -> dict[str, str]:
-        container = self._pod["spec"]["containers"][0]
-        if container.get("envFrom"):
-            raise CannotStart("envFrom is not simulated for programs that run for real")
-        environment: dict[str, str] = {}
-        for row in container.get("env") or ():
-            source = row.get("valueFrom")
-            if source is None:
-                environment[row["name"]] = _expand(row.get("value", ""), environment)
-            elif "fieldRef" in source:
-                environment[row["name"]] = str(self._field(source["fieldRef"]["fieldPath"]))
-            else:
-                kinds = ", ".join(source)
-                raise CannotStart(f"the variable {row['name']} comes from {kinds}, which is not simulated here")
-        return environment
-
-    def _environment(self) -> dict[str, str]:
-        around = {name: os.environ[name] for name in ("PATH", "TMPDIR", processes.MARK) if name in os.environ}
-        return {**around, **self._own_environment(), "KUBECONFIG": str(self._folder / "kubeconfig")}
-
-    def _field(self, path: str) -> Any:
-        if path == "status.podIP":
-            return self._address()
-        found: Any = self._pod
-        for part in path.split("."):
-            found = found.get(part) if isinstance(found, dict) else None
-        if found is None:
-            raise CannotStart(f"the pod has no field {path}")
-        return found
+    def _around(self, own: dict[str, str]) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", processes.MARK) if name in os.environ}
+        return {**kept, **own, "KUBECONFIG": str(self._folder / "kubeconfig")}
 
     def _renew_token(self) -> float:
         """Write the pod's service account token, and say when the next one is due."""
@@ -196,14 +146,14 @@ class Tenancy:
     def _tell(self, *, ready: bool, waiting: tuple[str, str] | None = None, ended_with: int | None = None) -> None:
         """What a kubelet would report."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        container = self._pod["spec"]["containers"][0]
+        main = self._pod["spec"]["containers"][0]
         truth = {True: "True", False: "False"}[ready]
         state: Object = {"running": {"startedAt": now}}
         if waiting is not None:
             state = {"waiting": {"reason": waiting[0], "message": waiting[1]}}
         told: Object = {
-            "name": container["name"],
-            "image": container["image"],
+            "name": main["name"],
+            "image": main["image"],
             "imageID": "",
             "restartCount": self._restarts,
             "ready": ready,
@@ -230,18 +180,6 @@ class Tenancy:
         except ApiError as error:
             if error.status != 404:
                 _LOG.warning("%s: its status could not be told: %s", self._path, error)
-
-
-def _expand(text: str, environment: dict[str, str]) -> str:
-    """`$(NAME)` as Kubernetes expands it: unknown names stay, `$$` is a dollar."""
-
-    def known(found: re.Match[str]) -> str:
-        name = found["name"]
-        if name is None:
-            return "$"
-        return environment.get(name, found[0])
-
-    return _REFERENCE.sub(known, text)
 
 
 def _answers(address: str) -> bool:

@@ -21,7 +21,7 @@ from rehearsal.controlplane.ports import HOST, Ports
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     pair = (tmp_path / "crt", tmp_path / "key")
-    keys = Keys(tmp_path / "ca", tmp_path / "ca.key", pair, pair, pair, pair, pair)
+    keys = Keys(tmp_path / "ca", tmp_path / "ca.key", *[pair] * 6)
     with Ports(parts.PORTS) as ports:
         return Layout(tmp_path, keys, ports, "https://issuer.example")
 
