@@ -109,7 +109,8 @@ class _Components(sdk.Provider):
             in_order = manifests.ordered(found)
         except (manifests.BadManifest, charts.BadChart, charts.NotHad) as error:
             raise RunError(f"{resource_type} {name}: {error}") from None
-        prefix = arguments.get("resourcePrefix")
+        given = arguments.get("resourcePrefix")
+        prefix = f"{name}:" if given is None else f"{given}:" if given else ""
         made: list[pulumi.Resource] = []
         for one in in_order:
             options = pulumi.ResourceOptions(
@@ -118,7 +119,7 @@ class _Components(sdk.Provider):
             obj = (
                 objects.with_annotation(one.obj, objects.SKIP_AWAIT, "true") if arguments.get("skipAwait") else one.obj
             )
-            made.append(_child(obj, f"{name if prefix is None else prefix}:{objects.identity(obj)}", options))
+            made.append(_child(obj, prefix + objects.identity(obj), options))
         return made
 
 

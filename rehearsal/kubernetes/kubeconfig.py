@@ -8,11 +8,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
-
-IN_CLUSTER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class BadKubeconfig(Exception):
@@ -105,11 +103,12 @@ class Kubeconfig:
 
 
 def load(given: str | Mapping[str, Any] | None, environment: Mapping[str, str]) -> Kubeconfig:
-    """From contents or a path; from KUBECONFIG, else `~/.kube/config`, when nothing is given."""
+    """From contents or a path; from the files of KUBECONFIG when nothing is given.
+
+    Never from `~/.kube/config`: a rehearsal must not reach a real cluster by accident.
+    """
     if given is None or given == "":
         paths = [Path(p).expanduser() for p in environment.get("KUBECONFIG", "").split(":") if p]
-        home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-        paths = paths or [home / ".kube" / "config"]
         return _merge([(_file(path), path.parent) for path in paths if path.is_file()])
     if isinstance(given, Mapping):
         return _merge([(dict(given), None)])
@@ -155,10 +154,7 @@ def _merge(parts: list[tuple[dict[str, Any], Path | None]]) -> Kubeconfig:
 def access(config: Kubeconfig, context: str = "", cluster: str = "", namespace: str = "") -> Access:
     """How to get into the cluster of a context (the current one when none is named)."""
     if not config.clusters:
-        inside = in_cluster(namespace)
-        if inside is not None:
-            return inside
-        raise BadKubeconfig("no kubeconfig was given and none was found; set kubeconfig, KUBECONFIG or ~/.kube/config")
+        raise BadKubeconfig("no kubeconfig was given: set kubeconfig on the provider, or KUBECONFIG")
     name = context or config.current
     chosen = config.contexts.get(name)
     if chosen is None:
@@ -210,20 +206,6 @@ def _exec(user: Entry) -> Exec | None:
         api_version=str(values.get("apiVersion") or "client.authentication.k8s.io/v1"),
         cluster_info=bool(values.get("provideClusterInfo")),
         hint=str(values.get("installHint") or ""),
-    )
-
-
-def in_cluster(namespace: str = "", folder: Path = IN_CLUSTER, host: str = "kubernetes.default.svc") -> Access | None:
-    """The service account of the pod this runs in, if it runs in one."""
-    token = folder / "token"
-    if not token.is_file():
-        return None
-    ca, own = folder / "ca.crt", folder / "namespace"
-    return Access(
-        server=f"https://{host}",
-        namespace=namespace or (own.read_text(encoding="utf-8").strip() if own.is_file() else ""),
-        ca=ca.read_bytes() if ca.is_file() else None,
-        token_file=token,
     )
 
 

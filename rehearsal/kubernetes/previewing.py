@@ -8,6 +8,7 @@ from rehearsal.kubernetes.cluster import FORERUNNERS, Cluster
 from rehearsal.kubernetes.discovery import UnknownKind
 from rehearsal.kubernetes.objects import Object
 from rehearsal.kubernetes.values import Bag, to_api
+from rehearsal.kubernetes.writing import respecting
 
 
 def create(cluster: Cluster, inputs: Bag) -> Bag:
@@ -22,10 +23,13 @@ def create(cluster: Cluster, inputs: Bag) -> Bag:
     return checkpoint.outputs(inputs, checkpoint.foreseen(answer, obj, new=True), "", objects.api_version(obj))
 
 
-def update(cluster: Cluster, state: Bag, news: Bag, manager: str, *, force: bool) -> Bag:
+def update(cluster: Cluster, state: Bag, news: Bag, manager: str, *, force: bool, ignored: tuple[str, ...] = ()) -> Bag:
     """What an update would answer."""
     obj = to_api(news.values)
     try:
+        if ignored:
+            live = cluster.get(cluster.kind(obj), objects.namespace(obj) or "default", objects.name(obj))
+            obj = respecting(obj, live, manager, ignored)
         answer = _applied(cluster, obj, manager, force=force)
     except (ApiError, UnknownKind, Unreachable) as error:
         if tells_nothing(error):

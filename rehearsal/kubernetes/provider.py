@@ -29,7 +29,7 @@ from rehearsal.kubernetes.reach import Reach, Unreached
 from rehearsal.kubernetes.urns import Resource
 from rehearsal.kubernetes.values import Bag, has_unknown, to_api, to_sdk
 from rehearsal.kubernetes.words import Impossible, Partial, Reporter, Silent
-from rehearsal.kubernetes.writing import Written, imported, known, manager_for, propagation
+from rehearsal.kubernetes.writing import Written, imported, known, manager_for, propagation, respecting
 
 HELM_HOOK: Final = "helm.sh/hook"
 # Kinds whose skipAwait counts for deleting too.
@@ -110,12 +110,12 @@ class Provider:
             return inputs
         return previewing.create(cluster, inputs)
 
-    def preview_update(self, state: Bag, news: Bag) -> Bag:
+    def preview_update(self, state: Bag, news: Bag, ignored: tuple[str, ...] = ()) -> Bag:
         cluster = self._for_preview(news)
         if cluster is None:
             return news
         manager = manager_for(state.values, news.values)
-        return previewing.update(cluster, state, news, manager, force=self._forces(news.values))
+        return previewing.update(cluster, state, news, manager, force=self._forces(news.values), ignored=ignored)
 
     def _for_preview(self, inputs: Bag) -> Cluster | None:
         if has_unknown(inputs.values):
@@ -171,7 +171,9 @@ class Provider:
         seen = Written(cluster, inputs, obj, manager, objects.api_version(obj), "created")
         return self._waited(resource, seen, live, timeout)
 
-    def update(self, resource: Resource, state: Bag, news: Bag, timeout: float = 0) -> tuple[str, Bag]:
+    def update(
+        self, resource: Resource, state: Bag, news: Bag, timeout: float = 0, *, ignored: tuple[str, ...] = ()
+    ) -> tuple[str, Bag]:
         """Apply the new inputs; the fields that were ours and are no longer asked for go away."""
         cluster = self.cluster()
         obj = known(to_api(news.values))
@@ -179,8 +181,8 @@ class Provider:
         try:
             live = cluster.get(cluster.kind(obj), objects.namespace(obj) or "default", objects.name(obj))
             if not resource.patches(objects.kind(obj)):
-                cluster.adopt(live, manager)
-            live = cluster.apply(obj, manager, force=self._forces(obj))
+                live = cluster.adopt(live, manager)
+            live = cluster.apply(respecting(obj, live, manager, ignored), manager, force=self._forces(obj))
             if before and before != manager:
                 cluster.relinquish(live, before)
         except (ApiError, UnknownKind) as error:

@@ -30,6 +30,9 @@ class Reach:
         self._reason = ""
         self._next_try = float("-inf")
         self._access: kubeconfig.Access | None = None
+        if not settings.known:
+            self._reason = "it is not known yet which one is meant"
+            return
         try:
             found = kubeconfig.load(settings.kubeconfig, environment)
             self._access = kubeconfig.access(found, settings.context, settings.cluster, settings.namespace)

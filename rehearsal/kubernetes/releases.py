@@ -77,13 +77,21 @@ class Releases:
         """What is known of a release before it is made; `check` has already rendered it."""
         return Bag({**inputs.values, "status": UNKNOWN}, inputs.secrets)
 
-    def preview_update(self, _state: Bag, news: Bag) -> Bag:
+    def preview_update(self, _state: Bag, news: Bag, _ignored: tuple[str, ...] = ()) -> Bag:
         return Bag({**news.values, "status": UNKNOWN}, news.secrets)
 
     def create(self, resource: Resource, inputs: Bag, timeout: float = 0) -> tuple[str, Bag]:
         return self._install(resource, inputs, [], 1, timeout)
 
-    def update(self, resource: Resource, state: Bag, news: Bag, timeout: float = 0) -> tuple[str, Bag]:
+    def update(
+        self,
+        resource: Resource,
+        state: Bag,
+        news: Bag,
+        timeout: float = 0,
+        *,
+        ignored: tuple[str, ...] = (),  # noqa: ARG002 - the engine has put the old values back, which is all a chart can take
+    ) -> tuple[str, Bag]:
         """Apply the new objects, and take away what is no longer among them."""
         status = state.values.get("status")
         revision = (status.get("revision") if isinstance(status, Mapping) else 0) or 0

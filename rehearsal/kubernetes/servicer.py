@@ -147,12 +147,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.ReadResponse(id=id_, properties=now.struct(), inputs=told.struct())
 
     def Update(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        state, news = Bag.of(request.olds), Bag.of(request.news)
+        state, news, ignored = Bag.of(request.olds), Bag.of(request.news), tuple(request.ignoreChanges)
 
         def work(one: Resource) -> Bag:
             if request.preview:
-                return self._for(one).preview_update(state, news)
-            return self._for(one).update(one, state, news, request.timeout)[1]
+                return self._for(one).preview_update(state, news, ignored)
+            return self._for(one).update(one, state, news, request.timeout, ignored=ignored)[1]
 
         out = self._on(context, request, "updating", news, work)
         return provider_pb2.UpdateResponse(properties=out.struct())

@@ -45,6 +45,7 @@ class Settings:
     upsert: bool = False
     mutability: Mutability = field(default_factory=Mutability)
     hook_warnings: bool = True
+    known: bool = True  # whether it is known yet which cluster is meant
     timeout: float = 30.0
 
 
@@ -85,6 +86,7 @@ def settings(values: Mapping[str, Any], environment: Mapping[str, str]) -> Setti
         ),
         hook_warnings=not _on("suppressHelmHookWarnings", values, environment),
         timeout=float(timeout),
+        known=not any(values.get(name) is UNKNOWN for name in WHERE),
     )
 
 

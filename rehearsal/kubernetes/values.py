@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,20 @@ from rehearsal.aws.wire import UNKNOWN, Path, Unknown, has_unknown, read, spell,
 if TYPE_CHECKING:
     from google.protobuf import struct_pb2
 
-__all__ = ["UNKNOWN", "Bag", "Path", "Unknown", "has_unknown", "project", "read", "spell", "to_api", "to_sdk", "write"]
+__all__ = [
+    "UNKNOWN",
+    "Bag",
+    "Path",
+    "Unknown",
+    "has_unknown",
+    "parse_path",
+    "project",
+    "read",
+    "spell",
+    "to_api",
+    "to_sdk",
+    "write",
+]
 
 # Definitions have keys with dashes, which the typed SDK cannot spell.
 SPELLINGS: Final = {
@@ -23,6 +37,7 @@ SPELLINGS: Final = {
     "x_kubernetes_preserve_unknown_fields": "x-kubernetes-preserve-unknown-fields",
     "x_kubernetes_validations": "x-kubernetes-validations",
 }
+_STEP: Final = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
 _BACK: Final = {v: k for k, v in SPELLINGS.items()}
 
 
@@ -52,6 +67,18 @@ def _respelled(value: Any, spelling: Callable[[str], str]) -> Any:
 def to_api(values: Mapping[str, Any]) -> dict[str, Any]:
     """As the API server spells it, without the fields that are null: to it, null and absent are the same."""
     return _respelled(_without_nulls(dict(values)), lambda key: SPELLINGS.get(key, key))
+
+
+def parse_path(text: str) -> Path:
+    """A path as people write it, `spec.ports[0]["a.b"]`, taken apart."""
+    parts: list[str | int] = []
+    for match in _STEP.finditer(text):
+        quoted, index, plain = match.groups()
+        if index is not None:
+            parts.append(int(index))
+        else:
+            parts.append(plain if plain is not None else quoted.replace('\\"', '"'))
+    return tuple(parts)
 
 
 def to_sdk(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rehearsal.kubernetes import checkpoint, naming, objects, words
-from rehearsal.kubernetes.cluster import Cluster
+from rehearsal.kubernetes.cluster import FORERUNNERS, Cluster
 from rehearsal.kubernetes.objects import Object
-from rehearsal.kubernetes.values import Bag, has_unknown
+from rehearsal.kubernetes.values import Bag, has_unknown, parse_path
 from rehearsal.kubernetes.words import Impossible, Partial
 
 
@@ -57,3 +57,43 @@ def imported(live: Object) -> Object:
 def propagation(asked: Mapping[str, Any]) -> str:
     chosen = objects.annotation(asked, objects.PROPAGATION).lower()
     return {"orphan": "Orphan", "background": "Background"}.get(chosen, "Foreground")
+
+
+def respecting(obj: Object, live: Mapping[str, Any], manager: str, ignored: Iterable[str]) -> Object:
+    """The object with its ignored fields left to whoever has them now.
+
+    What another manager owns is not sent, so that there is nothing to fight over; what nobody else owns is sent as it
+    is in the cluster, because leaving it out would take it away.
+    """
+    theirs: list[Mapping[str, Any]] = []
+    ours: list[Mapping[str, Any]] = []
+    for entry in objects.metadata(live).get("managedFields") or []:
+        mine = entry.get("manager") in {manager, *FORERUNNERS} and not entry.get("subresource")
+        (ours if mine else theirs).append(entry.get("fieldsV1") or {})
+    for text in ignored:
+        path = tuple(str(part) for part in parse_path(text))
+        if any(_owns(fields, path) for fields in theirs) and not any(_owns(fields, path) for fields in ours):
+            obj = _set(obj, path, None)
+        elif (now := objects.pluck(live, *path)) is not None:
+            obj = _set(obj, path, now)
+    return obj
+
+
+def _owns(fields: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    """Whether a manager's fields hold something at or under a path."""
+    for part in path:
+        inner = fields.get(f"f:{part}")
+        if not isinstance(inner, Mapping):
+            return False
+        fields = inner
+    return True
+
+
+def _set(value: Any, path: tuple[str, ...], new: Any) -> Any:
+    """A copy with another value at the path, or without it; paths that do not lead through objects change nothing."""
+    if not isinstance(value, Mapping) or not path:
+        return value
+    key, rest = path[0], path[1:]
+    if rest:
+        return {**value, key: _set(value[key], rest, new)} if key in value else value
+    return {k: v for k, v in value.items() if k != key} if new is None else {**value, key: new}

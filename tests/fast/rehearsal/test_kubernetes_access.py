@@ -87,24 +87,31 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
         ({**config(), "users": []}, "user 'me' does not exist"),
         (config(**{"client-certificate-data": "%%"}), "not base64"),
         (config(exec={"args": ["x"]}), "names no command"),
-        ({"clusters": []}, "none was found"),
+        ({"clusters": []}, "no kubeconfig was given"),
     ],
 )
-def test_what_is_wrong_is_said_without_quoting_secrets(given: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubeconfig, "IN_CLUSTER", Path("/nowhere"))
+def test_what_is_wrong_is_said_without_quoting_secrets(given: Any, says: str) -> None:
     with pytest.raises(BadKubeconfig, match=says) as caught:
         kubeconfig.access(kubeconfig.load(given, {}))
     assert "very-secret" not in str(caught.value)
 
 
-def test_a_pods_own_account_is_taken_where_there_is_nothing_else(tmp_path: Path) -> None:
-    assert kubeconfig.in_cluster(folder=tmp_path) is None
-    for name in ("token", "ca.crt", "namespace"):
-        (tmp_path / name).write_text(f"the {name}", encoding="utf-8")
-    access = kubeconfig.in_cluster(folder=tmp_path)
-    assert access is not None
-    assert (access.namespace, access.ca) == ("the namespace", b"the ca.crt")
-    assert credentials.Credentials(access).headers()["Authorization"] == "Bearer the token"
+def test_a_home_folders_kubeconfig_is_never_taken(tmp_path: Path) -> None:
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text(json.dumps(config()), encoding="utf-8")
+    with pytest.raises(BadKubeconfig, match="no kubeconfig was given"):
+        kubeconfig.access(kubeconfig.load(None, {"HOME": str(tmp_path)}))
+
+
+def test_a_token_file_is_read_for_each_token(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(config(tokenFile="token")), encoding="utf-8")
+    (tmp_path / "token").write_text("first\n", encoding="utf-8")
+    held = credentials.Credentials(kubeconfig.access(kubeconfig.load(str(path), {})))
+    assert held.headers()["Authorization"] == "Bearer first"
+    (tmp_path / "token").write_text("second", encoding="utf-8")
+    held.refused()
+    assert held.headers()["Authorization"] == "Bearer second"
 
 
 # -- credentials ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from google.protobuf import struct_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rehearsal.kubernetes import checking, checkpoint, cluster, manifests, naming, values
+from rehearsal.kubernetes import checking, checkpoint, cluster, manifests, naming, values, writing
 from rehearsal.kubernetes.checking import Naming
 from rehearsal.kubernetes.urns import BadToken, resource
 from rehearsal.kubernetes.values import UNKNOWN, Bag
@@ -162,6 +162,31 @@ def test_fields_we_wrote_before_server_side_apply_become_ours() -> None:
     assert cluster.merged_managers(merged, "me") == merged
     again = cluster.merged_managers([*merged, {**ours, "fieldsV1": {"f:metadata": {}}}], "me")
     assert again[0]["fieldsV1"] == {"f:data": {"f:a": {}}, "f:metadata": {}}
+
+
+KEYS = st.text(st.sampled_from('ab.[]"/ _0'), min_size=1, max_size=5)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.one_of(KEYS, st.integers(0, 99)), min_size=1, max_size=4).filter(lambda p: isinstance(p[0], str)))
+def test_a_path_is_read_as_it_is_written(path: list[str | int]) -> None:
+    readable = not any(isinstance(part, str) and '"' in part for part in path)  # quotes inside keys are not escaped
+    assert not readable or values.parse_path(values.spell(tuple(path))) == tuple(path)
+
+
+def test_ignored_fields_are_left_to_whoever_has_them() -> None:
+    scaler = {
+        "manager": "scaler",
+        "operation": "Update",
+        "subresource": "scale",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}},
+    }
+    us = {"manager": "me", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}}
+    live = {"metadata": {"managedFields": [us, scaler]}, "spec": {"replicas": 7, "paused": True}}
+    asked = {"kind": "Deployment", "spec": {"replicas": 1, "paused": False, "other": 1}}
+    ignored = ("spec.replicas", "spec.paused", "spec.none", "metadata.labels")
+    assert writing.respecting(asked, live, "me", ignored)["spec"] == {"paused": True, "other": 1}
+    assert asked["spec"] == {"replicas": 1, "paused": False, "other": 1}
 
 
 # -- manifests --------------------------------------------------------------------------------------------------------

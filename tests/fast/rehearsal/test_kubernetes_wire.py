@@ -123,7 +123,6 @@ def test_what_was_half_made_is_kept_by_the_engine(
     told: Any = caught.value
     assert told.details() == "Secret mine/x was created, but [secret] is not ready"
     ((_, data),) = [pair for pair in told.trailing_metadata() if pair[0] == "grpc-status-details-bin"]
-    # A google.rpc.Status: its third field is the list of details, each an Any.
     detail = provider_pb2.ErrorResourceInitFailed()
     detail.ParseFromString(any_of(data))
     assert detail.id == "mine/x"

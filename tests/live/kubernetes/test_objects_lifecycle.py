@@ -137,6 +137,17 @@ def test_a_conflict_names_the_owner_and_the_field_and_force_takes_it(driver: Dri
     assert driver.live(kept)["metadata"]["labels"] == {"team": "four"}
 
 
+def test_an_ignored_field_that_another_has_taken_is_left_alone(driver: Driver, cluster: Cluster) -> None:
+    kept = driver.up("core/v1:ServiceAccount", "robot", account(team="one", word="a"))
+    patch = [{"op": "replace", "path": "/metadata/labels/team", "value": "theirs"}]
+    change_behind(cluster, driver, kept, patch, "somebody-else")
+    _, checked = driver.compare(kept, account(team="one", word="b"))  # the engine puts the old value back
+    ignored = ("metadata.labels.team",)
+    driver.provider.preview_update(kept.state, checked, ignored)
+    driver.provider.update(kept.resource, kept.state, checked, ignored=ignored)
+    assert driver.live(kept)["metadata"]["labels"] == {"team": "theirs", "word": "b"}
+
+
 def test_an_import_gives_inputs_that_change_nothing(driver: Driver, cluster: Cluster) -> None:
     spec = {"type": "ClusterIP", "selector": {"app": "x"}, "ports": [{"port": 80}]}
     made = {

@@ -158,6 +158,87 @@ def test_a_service_waits_for_an_endpoint_and_a_headless_one_does_not(driver: Dri
     assert any("no ready endpoint" in reason for reason in caught.value.reasons)
 
 
+def with_address(cluster: Cluster, obj: objects.Object) -> None:
+    set_status(cluster, obj, {"loadBalancer": {"ingress": [{"hostname": "lb.example.com"}]}})
+
+
+def endpoint_slice(driver: Driver, service: str) -> objects.Object:
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": f"{service}-by-hand",
+            "namespace": driver.namespace,
+            "labels": {"kubernetes.io/service-name": service},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["192.0.2.1"], "conditions": {"ready": True}}],
+        "ports": [{"port": 80}],
+    }
+
+
+def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(driver: Driver, cluster: Cluster) -> None:
+    cluster.create(endpoint_slice(driver, "web"), "test")
+    spec = {"type": "LoadBalancer", "selector": {"app": "x"}, "ports": [{"port": 80}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+    cloud = when_there(cluster, "v1", "Service", driver.namespace, lambda seen: with_address(cluster, seen))
+    kept = driver.up("core/v1:Service", "web", service)
+    cloud.join()
+    assert kept.state.values["status"]["loadBalancer"]["ingress"] == [{"hostname": "lb.example.com"}]
+
+    path = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "web", "port": {"number": 80}}}}
+    ingress = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "spec": {"rules": [{"http": {"paths": [path]}}]},
+    }
+    cloud = when_there(
+        cluster, "networking.k8s.io/v1", "Ingress", driver.namespace, lambda seen: with_address(cluster, seen)
+    )
+    kept = driver.up("networking.k8s.io/v1:Ingress", "door", ingress)
+    cloud.join()
+    assert driver.refresh(kept) is not None
+    lost = {**ingress, "spec": {"defaultBackend": {"service": {"name": "nobody", "port": {"number": 80}}}}}
+    with pytest.raises(Partial) as caught:
+        driver.up("networking.k8s.io/v1:Ingress", "lost", lost, timeout=1)
+    assert any("Service nobody has no ready endpoint" in reason for reason in caught.value.reasons)
+
+
+def test_a_token_secret_and_a_quota_wait_for_their_controllers(driver: Driver) -> None:
+    driver.up(
+        "core/v1:ServiceAccount", "robot", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
+    )
+    annotations = {"kubernetes.io/service-account.name": "robot"}
+    kept = driver.up(
+        "core/v1:Secret",
+        "token",
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": {"annotations": annotations},
+        },
+    )
+    assert kept.state.values["data"]["token"]
+    assert ("data",) in kept.state.secrets
+    limit = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "3"}}}
+    assert driver.up("core/v1:ResourceQuota", "limit", limit).state.values["status"]["hard"] == {"pods": "3"}
+
+
+def test_a_job_that_never_got_ready_is_made_anew_where_that_is_asked(driver: Driver) -> None:
+    marks = {"pulumi.com/replaceUnready": "true", "pulumi.com/skipAwait": "true"}
+    pod = {"restartPolicy": "Never", "nodeSelector": {"no": "such-node"}, "containers": [{"name": "c", "image": "x"}]}
+    asked = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"annotations": marks},
+        "spec": {"template": {"spec": pod}},
+    }
+    kept = driver.up("batch/v1:Job", "work", asked)
+    compared, _ = driver.compare(kept, asked)
+    assert [c.path[-1] for c in compared.replaces] == ["pulumi.com/replaceUnready"]
+
+
 def test_claims_wait_to_be_bound_unless_their_class_waits_for_a_pod(driver: Driver, cluster: Cluster) -> None:
     name = f"late-{uuid.uuid4().hex[:6]}"
     later = {

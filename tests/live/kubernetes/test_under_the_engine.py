@@ -93,6 +93,24 @@ pulumi.export("grouped", group.resources.apply(len))
 '''
 
 
+LATE = """
+import os
+import pulumi
+
+made = pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": os.environ["PLANE"], "namespace": "PLACE"})
+pod = {"nodeSelector": {"no": "such-node"}, "containers": [{"name": "web", "image": "example.com/web:1"}]}
+pulumi.CustomResource("kubernetes:apps/v1:Deployment", "late", {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "spec": {
+        "replicas": int(os.environ.get("REPLICAS", "1")),
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod},
+    },
+}, pulumi.ResourceOptions(provider=made, custom_timeouts=pulumi.CustomTimeouts(create="2s", update="20s")))
+"""
+
+
 @dataclass(frozen=True)
 class Engine:
     """The engine in a folder of its own."""
@@ -102,7 +120,17 @@ class Engine:
     environment: dict[str, str]
 
     def run(self, *arguments: str, **more: str) -> str:
-        ended = subprocess.run(
+        ended = self._ended(*arguments, **more)
+        assert ended.returncode == 0, ended.stdout
+        return ended.stdout
+
+    def fails(self, *arguments: str) -> str:
+        ended = self._ended(*arguments)
+        assert ended.returncode != 0, ended.stdout
+        return ended.stdout
+
+    def _ended(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [str(self.pulumi), *arguments, "--non-interactive"],
             cwd=self.folder,
             env={**self.environment, **more},
@@ -112,8 +140,6 @@ class Engine:
             timeout=300,
             check=False,
         )
-        assert ended.returncode == 0, ended.stdout
-        return ended.stdout
 
     def changes(self, *arguments: str, **more: str) -> dict[str, int]:
         """What an `up`, `refresh` or `destroy` did, by kind of step, without what stayed the same."""
@@ -191,3 +217,18 @@ def test_a_program_comes_up_settles_drifts_and_goes(engine: Engine, driver: Driv
     assert place not in namespaces
     assert "engine-group" not in namespaces
     assert json.loads(engine.run("stack", "export"))["deployment"].get("resources", []) == []
+
+
+def test_what_did_not_become_ready_is_kept_and_mended(engine: Engine, driver: Driver) -> None:
+    late = LATE.replace("PLACE", driver.namespace)
+    (engine.folder / "__main__.py").write_text(late, encoding="utf-8")
+    failed = engine.fails("up", "--yes", "--skip-preview")
+    assert "was created, but Deployment" in failed
+    assert "was not ready after 2 s" in failed
+    assert "condition Available=False" in failed
+    assert "Traceback" not in failed
+    kept = [r["type"] for r in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]
+    assert "kubernetes:apps/v1:Deployment" in kept
+    assert engine.changes("up", REPLICAS="0") == {"update": 1}
+    assert engine.changes("up", REPLICAS="0") == {}
+    assert engine.changes("destroy") == {"delete": 3}
