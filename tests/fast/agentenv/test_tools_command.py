@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.cli import main
+from rehearsal.tools import catalogue, plugins
 
 
 @pytest.fixture(autouse=True)
@@ -24,15 +25,13 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_bare_machine_is_told_what_it_would_take(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tools"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [
-        "NAME",
-        "pulumi",
-        "language-python-exec",
-        "pulumi-language-python",
-        "pulumi-resource-aws",
-    ]
+    tools = [recipe.name for recipe in catalogue.RECIPES]
+    stand_ins = [stand_in.program for stand_in in plugins.STAND_INS]
+    assert [line.split()[0] for line in lines] == ["NAME", *tools, *stand_ins]
+    assert lines[1].startswith("pulumi ")
     assert lines[1].endswith("absent    would be built, about 5 min")
-    assert "stand-in" in lines[3]
+    assert all("absent" in line for line in lines[1 : len(tools) + 1])
+    assert all("stand-in" in line for line in lines[len(tools) + 1 :])
     assert not (bare / "cache").exists(), "asking must build nothing"
 
 
@@ -44,9 +43,11 @@ def test_json_names_each_tool_its_version_and_its_source(bare: Path, capsys: pyt
         path.chmod(0o755)
     assert main(["tools", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert {tool["name"]: (tool["version"], tool["source"], tool["path"]) for tool in answer["tools"]} == {
+    shown = {tool["name"]: (tool["version"], tool["source"], tool["path"]) for tool in answer["tools"]}
+    expected = {
         "pulumi": ("3.300.0", "path", os.fspath(bare / "bin" / "pulumi")),
         "language-python-exec": ("3.300.0", "path", os.fspath(bare / "bin" / "pulumi-language-python-exec")),
         "pulumi-language-python": ("3.300.0", "path", os.fspath(bare / "bin" / "pulumi-language-python")),
         "pulumi-resource-aws": ("any", "path", os.fspath(bare / "bin" / "pulumi-resource-aws")),
     }
+    assert {name: shown[name] for name in expected} == expected
