@@ -81,9 +81,12 @@ def log_writing(log_group: str) -> Document:
     )
 
 
-def log_key(place: Whereabouts, log_groups: str) -> Document:
-    """A key that CloudWatch Logs uses for log groups whose names begin in one way, and whoever it lets at them."""
+def log_key(place: Whereabouts, *log_groups: str) -> Document:
+    """A key that CloudWatch Logs uses for log groups whose names begin in one of some ways, and whoever it lets at
+    them.
+    """
     logs = f"logs.{place.region}.{place.dns_suffix}"
+    arns = [place.arn("logs", f"log-group:{names}") for names in log_groups]
     return document(
         _administration(place),
         {
@@ -93,7 +96,7 @@ def log_key(place: Whereabouts, log_groups: str) -> Document:
             "Action": [*KEY_USE],
             "Resource": "*",
             "Condition": {
-                "ArnLike": {"kms:EncryptionContext:aws:logs:arn": place.arn("logs", f"log-group:{log_groups}")}
+                "ArnLike": {"kms:EncryptionContext:aws:logs:arn": arns[0] if len(arns) == 1 else sorted(arns)}
             },
         },
         _used_through(place, logs, "ThroughLogs", KEY_USE),
@@ -113,6 +116,28 @@ def file_system_key(place: Whereabouts) -> Document:
             "ThroughFileSystems",
             (*KEY_USE, "kms:CreateGrant"),
         ),
+    )
+
+
+def volume_key(place: Whereabouts) -> Document:
+    """A key for the volumes of nodes, used through EC2 only, for whoever may launch them."""
+    return document(
+        _administration(place),
+        _used_through(place, f"ec2.{place.region}.{place.dns_suffix}", "ThroughVolumes", (*KEY_USE, "kms:CreateGrant")),
+    )
+
+
+def secrets_key(place: Whereabouts) -> Document:
+    """A key for the cluster's secrets. EKS is given a grant by whoever makes the cluster, and works by that alone."""
+    return document(
+        _administration(place),
+        {
+            "Sid": "GrantToCluster",
+            "Effect": "Allow",
+            "Principal": {"AWS": place.root},
+            "Action": ["kms:CreateGrant", "kms:DescribeKey"],
+            "Resource": "*",
+        },
     )
 
 

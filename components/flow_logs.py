@@ -46,18 +46,24 @@ class FlowLogs:
 
 
 def record_flows(
-    vpc: ec2.Vpc, record: Record, labels: Labels, place: pulumi.Output[Whereabouts], child: Child
+    vpc: ec2.Vpc,
+    record: Record,
+    labels: Labels,
+    place: pulumi.Output[Whereabouts],
+    child: Child,
+    *,
+    cluster: str | None,
 ) -> FlowLogs:
-    """Record the flows of the VPC."""
+    """Record the flows of the VPC, with a key that serves the log groups of the environment and of its cluster."""
     name = labels.base
-    ours = f"/agent-environment/{labels.environment}/*"
+    ours = (f"/agent-environment/{labels.environment}/*", *([f"/aws/eks/{cluster}/*"] if cluster else []))
     key = kms.Key(
         f"{name}-logs",
         description=f"Log groups of environment {labels.environment}",
         enable_key_rotation=True,
         # Logs are no data of users: the shortest wait that AWS has.
         deletion_window_in_days=7,
-        policy=documents.written(place.apply(lambda at: documents.log_key(at, ours))),
+        policy=documents.written(place.apply(lambda at: documents.log_key(at, *ours))),
         tags=labels.tags("logs"),
         opts=child(),
     )

@@ -93,7 +93,8 @@ class Network(pulumi.ComponentResource):
     """The log group with the flow logs."""
 
     logs_key_arn: pulumi.Output[str]
-    """The key for log groups under `/agent-environment/<environment>/`, those of other components too."""
+    """The key for log groups under `/agent-environment/<environment>/`, those of other components too, and for that of
+    the cluster's control plane."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make the network; a wrong plain argument raises before anything is made."""
@@ -137,7 +138,7 @@ class Network(pulumi.ComponentResource):
         nodes = self._nodes_group(vpc)
         doors = Doors(vpc, self.private_subnets, tables, nodes, services)
         door_group = open_endpoints(doors, self._labels, place, self._child)
-        flows = record_flows(vpc, record, self._labels, place, self._child)
+        flows = record_flows(vpc, record, self._labels, place, self._child, cluster=cluster)
 
         self.vpc_id = vpc.id
         self.cidr = vpc.cidr_block
@@ -284,8 +285,8 @@ class Network(pulumi.ComponentResource):
         return tables
 
     def _nodes_group(self, vpc: ec2.Vpc) -> ec2.SecurityGroup:
-        # The tag kubernetes.io/cluster/… is not for this group: a node is in the cluster's own group too, and load
-        # balancer controllers refuse an interface with two groups that carry it.
+        # The tag kubernetes.io/cluster/… is not for this group: EKS puts it on the cluster's own, and load balancer
+        # controllers refuse an interface that somebody gives two groups with it.
         found: dict[str, pulumi.Input[str]] = {"karpenter.sh/discovery": self._cluster} if self._cluster else {}
         return ec2.SecurityGroup(
             f"{self._name}-nodes",

@@ -18,6 +18,7 @@ from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
+CALLER = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"
 ZONES = ["eu-west-1c", "eu-west-1a", "eu-west-1b", "eu-west-1d", "eu-west-1e"]
 UNKNOWN = rpc.UNKNOWN
 
@@ -66,6 +67,20 @@ class Graph:
         assert len(found) == 1, f"{len(found)} of {type_} {name}: {[made.name for made in found]}"
         return found[0]
 
+    def comes_before(self, one: Made, other: Made) -> bool:
+        """Whether one is made before the other, and goes after it: by what it names, waits for or speaks through."""
+        by_urn = {made.urn: made for made in self.made}
+        waiting, seen = [other], set[str]()
+        while waiting:
+            made = waiting.pop()
+            for urn in (*made.after, made.provider.rpartition("::")[0]):
+                if urn == one.urn:
+                    return True
+                if urn in by_urn and urn not in seen:
+                    seen.add(urn)
+                    waiting.append(by_urn[urn])
+        return False
+
     def cloud(self) -> list[Made]:
         """What a provider would make."""
         return [made for made in self.made if made.type.startswith("aws:")]
@@ -86,12 +101,20 @@ class Cloud(mocks.MockMonitor):
         super().__init__(_Nothing())
         self.zones, self.partition, self.preview = zones, partition, preview
         self.graph = Graph()
+        self.clusters: dict[str, dict[str, Any]] = {}
 
     def Invoke(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
         china = self.partition == "aws-cn"
+        asked = json_format.MessageToDict(request.args)
+        if request.tok == "pulumi:pulumi:getResource":
+            return self._answered({"urn": asked["urn"], "id": "cluster-id", "state": self.clusters[asked["urn"]]})
         answers: dict[str, dict[str, Any]] = {
             "aws:index/getAvailabilityZones:getAvailabilityZones": {"names": self.zones, "id": REGION},
-            "aws:index/getCallerIdentity:getCallerIdentity": {"accountId": ACCOUNT},
+            "aws:index/getCallerIdentity:getCallerIdentity": {
+                "accountId": ACCOUNT,
+                "arn": f"arn:{self.partition}:sts::{ACCOUNT}:assumed-role/pipeline/run-1",
+            },
+            "aws:iam/getRole:getRole": {"arn": CALLER},
             "aws:index/getRegion:getRegion": {"region": REGION},
             "aws:index/getPartition:getPartition": {
                 "partition": self.partition,
@@ -99,8 +122,12 @@ class Cloud(mocks.MockMonitor):
             },
         }
         self.graph.asked.append((request.tok, request.provider))
+        return self._answered(answers[request.tok])
+
+    @staticmethod
+    def _answered(values: dict[str, Any]) -> Any:
         answer = resource_pb2.ResourceInvokeResponse()
-        getattr(answer, "return").CopyFrom(_struct(answers[request.tok]))
+        getattr(answer, "return").CopyFrom(_struct(values))
         return answer
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
@@ -123,6 +150,8 @@ class Cloud(mocks.MockMonitor):
                 aliases=len(request.aliases),
             )
         )
+        if request.type == "eks:index:Cluster":
+            return resource_pb2.RegisterResourceResponse(urn=urn, object=_struct(self._cluster(urn, inputs)))
         if self.preview or not request.custom:
             return resource_pb2.RegisterResourceResponse(urn=urn, object=_struct(inputs))
         made = f"{request.name}-id"
@@ -131,9 +160,31 @@ class Cloud(mocks.MockMonitor):
             "arn": f"arn:{self.partition}:made:{REGION}:{ACCOUNT}:{request.name}",
             "publicIp": "192.0.2.1",
             "dnsName": f"{made}.example",
+            "url": f"https://{made}.example",
             **dict.fromkeys(("keyId", "allocationId"), made),
         }
         return resource_pb2.RegisterResourceResponse(urn=urn, id=made, object=_struct({**computed, **inputs}))
+
+    def _cluster(self, urn: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        """What the official component hands out; in a preview of nothing that exists, little of it is known."""
+        inner = f"{urn.rpartition('::')[0]}$aws:eks/cluster:Cluster::{inputs['name']}"
+        arn = f"arn:{self.partition}:eks:{REGION}:{ACCOUNT}:cluster/{inputs['name']}"
+        told = {"arn": arn, "endpoint": f"https://{inputs['name']}.example"}
+        self.clusters[inner] = {"name": inputs["name"], **(dict.fromkeys(told, UNKNOWN) if self.preview else told)}
+        outputs = {
+            "kubeconfigJson": "{}",
+            "clusterSecurityGroupId": "sg-cluster",
+            "oidcProviderUrl": f"https://oidc.eks.{REGION}.amazonaws.com/id/ABC",
+        }
+        return {
+            **(dict.fromkeys(outputs, UNKNOWN) if self.preview else outputs),
+            "eksCluster": {
+                rpc._special_sig_key: rpc._special_resource_sig,
+                "urn": inner,
+                "id": UNKNOWN if self.preview else inputs["name"],
+                "packageVersion": "",
+            },
+        }
 
 
 class _Nothing(mocks.Mocks):

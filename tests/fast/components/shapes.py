@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pulumi
 
+    from components.cluster import Cluster
     from components.network import Network
     from components.storage import Storage
 
@@ -45,3 +46,21 @@ def storage(
         **(more or {}),
     }
     return Storage(name, args, opts)
+
+
+def cluster(name: str = "eks", opts: pulumi.ResourceOptions | None = None, **given: Any) -> Cluster:
+    """A cluster in two subnets, less what is given as None."""
+    from components.cluster import Cluster
+
+    args: Any = {
+        "ownership": OWNERSHIP,
+        "name": "dev-agents",
+        "version": "1.35",
+        "vpc_id": "vpc-1",
+        "subnet_ids": ["subnet-a", "subnet-b"],
+        "nodes_security_group_id": "sg-nodes",
+        "logs_key_arn": "arn:aws:kms:eu-west-1:123456789012:key/logs",
+        **given,
+    }
+    chosen: Any = {key: value for key, value in args.items() if value is not None}
+    return Cluster(name, chosen, opts)

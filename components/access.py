@@ -1,0 +1,153 @@
+"""Who may use the cluster's API: an entry a principal, each with a policy of EKS and a group of ours."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_aws import eks, get_caller_identity_output, iam
+
+from components.children import Child
+from components.ownership import Labels
+from components.plain import ArgumentError, Plain
+from components.whereabouts import Whereabouts
+from model.names import fit
+
+# What EKS grants to each; deployers make custom resource definitions and cluster roles, which takes every right.
+# Groups are for the custom resources, of which EKS's policies know nothing.
+POLICIES = {
+    "admins": "AmazonEKSClusterAdminPolicy",
+    "operators": "AmazonEKSEditPolicy",
+    "readers": "AmazonEKSViewPolicy",
+    "deployers": "AmazonEKSClusterAdminPolicy",
+}
+GROUPS = {word: f"agent-environment:{word}" for word in POLICIES}
+
+_PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::\d{12}:(role|user)/\S+")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may do what."""
+
+    by_group: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, arguments: Plain) -> "Access":
+        """Who was named; nobody may be named twice, because EKS has one entry a principal."""
+        found: dict[str, str] = {}
+        for word in POLICIES:
+            for principal in arguments.texts(word):
+                path = f"{arguments.path}.{word}"
+                if not _PRINCIPAL.fullmatch(principal):
+                    raise ArgumentError(path, f"'{principal}'", "ARNs of IAM roles and users")
+                if principal in found:
+                    raise ArgumentError(path, f"{principal}, who is among the {found[principal]} already", "one group")
+                found[principal] = word
+        return cls({word: arguments.texts(word) for word in POLICIES})
+
+    @property
+    def principals(self) -> list[str]:
+        """Everybody who was named."""
+        return [principal for named in self.by_group.values() for principal in named]
+
+    @property
+    def can_deploy(self) -> bool:
+        """Whether anybody was named who can make what a deployment makes."""
+        return bool(self.by_group["admins"] or self.by_group["deployers"])
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The entries of one cluster."""
+
+    cluster: pulumi.Output[str]
+    place: pulumi.Output[Whereabouts]
+    labels: Labels
+    child: Child
+    asked: pulumi.InvokeOptions
+
+    def grant(self, access: Access) -> list[pulumi.Resource]:
+        """Make the entries; returns them, for whatever speaks to the API has to wait for them.
+
+        Where nobody is named who can deploy, whoever makes the cluster gets an entry, and keeps it whoever comes next.
+        Where somebody is, whoever runs this has to be among those named: a second entry for one of them would be
+        refused, and a caller without one could make the cluster and nothing in it.
+        """
+        caller = _caller(self.asked)
+        if not access.can_deploy:
+            kept = pulumi.ResourceOptions(ignore_changes=["principalArn"])
+            return self._entry("creator", "deployers", caller, kept)
+        admitted = caller.apply(lambda arn: _admit(arn, access))
+        return [
+            made
+            for word, principals in access.by_group.items()
+            for principal in principals
+            for made in self._entry(
+                f"{word}-{slug(principal)}", word, admitted.apply(lambda _, principal=principal: principal)
+            )
+        ]
+
+    def _entry(
+        self, suffix: str, word: str, principal: pulumi.Output[str], more: pulumi.ResourceOptions | None = None
+    ) -> list[pulumi.Resource]:
+        entry = eks.AccessEntry(
+            f"{self.labels.base}-{suffix}",
+            cluster_name=self.cluster,
+            principal_arn=principal,
+            type="STANDARD",
+            kubernetes_groups=[GROUPS[word]],
+            tags=self.labels.tags(suffix),
+            opts=self.child(more),
+        )
+        may = eks.AccessPolicyAssociation(
+            f"{self.labels.base}-{suffix}",
+            cluster_name=self.cluster,
+            principal_arn=entry.principal_arn,
+            policy_arn=self.place.apply(
+                lambda at: f"arn:{at.partition}:eks::aws:cluster-access-policy/{POLICIES[word]}"
+            ),
+            access_scope={"type": "cluster"},
+            opts=self.child(),
+        )
+        return [entry, may]
+
+
+def slug(principal: str) -> str:
+    """A principal's part of a resource's name: readable, and different for roles of one name in two accounts."""
+    word = re.sub(r"[^A-Za-z0-9-]+", "-", principal.rsplit("/", 1)[-1])
+    return f"{fit(word, 40)}-{hashlib.sha256(principal.encode()).hexdigest()[:6]}"
+
+
+def session_role(arn: str) -> str | None:
+    """The name of the role that a session is of; None for a caller that is no session."""
+    found = re.fullmatch(r"arn:[a-z-]+:sts::\d{12}:assumed-role/([^/]+)/.+", arn)
+    return found[1] if found else None
+
+
+def principal_name(arn: str) -> str:
+    """A caller that is no session, as EKS takes it: some clouds that are not AWS say that a user is STS's."""
+    return arn.replace(":sts:", ":iam:")
+
+
+def _caller(asked: pulumi.InvokeOptions) -> pulumi.Output[str]:
+    """Who runs this, as IAM knows them: a session is not a principal that EKS takes, its role with its path is."""
+
+    def principal(arn: str) -> pulumi.Output[str]:
+        role = session_role(arn)
+        if role:
+            return iam.get_role_output(name=role, opts=asked).arn
+        return pulumi.Output.from_input(principal_name(arn))
+
+    return get_caller_identity_output(opts=asked).arn.apply(principal)
+
+
+def _admit(caller: str, access: Access) -> str:
+    if caller not in access.principals:
+        raise ArgumentError(
+            "cluster.access",
+            f"{caller} making the environment without being named",
+            "that principal among deployers or admins, or neither of the two, and it is given an entry",
+        )
+    return caller

@@ -1,0 +1,124 @@
+"""Fargate: what of the platform runs without a node of ours, the role it is started with, and where its logs go."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_aws import cloudwatch, eks, iam
+from pulumi_kubernetes.core import v1 as core
+
+from components import documents
+from components.children import Child
+from components.documents import Document
+from components.identities import Roles
+from components.ownership import Labels
+from components.whereabouts import Whereabouts
+from model.names import KINDS, fit
+
+# What has to run before there are nodes, or decides over them. A profile each, because a profile cannot be changed:
+# another controller then replaces none of these.
+CONTROLLERS: Mapping[str, dict[str, object]] = {
+    "coredns": {"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
+    "karpenter": {"namespace": "karpenter"},
+    "agent-sandbox": {"namespace": "agent-sandbox-system"},
+}
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What profiles stand on."""
+
+    cluster: pulumi.Output[str]
+    cluster_name: str
+    subnets: Sequence[pulumi.Input[str]]
+    place: pulumi.Output[Whereabouts]
+    logs_key: pulumi.Input[str]
+    log_days: int
+    api: pulumi.ProviderResource
+
+
+def pod_trust(place: Whereabouts, cluster: str) -> Document:
+    """Who starts pods: Fargate, for profiles of this cluster only."""
+    return documents.document(
+        {
+            "Sid": "ForOurOwn",
+            "Effect": "Allow",
+            "Action": "sts:AssumeRole",
+            "Principal": {"Service": "eks-fargate-pods.amazonaws.com"},
+            "Condition": {"ArnLike": {"aws:SourceArn": place.arn("eks", f"fargateprofile/{cluster}/*")}},
+        }
+    )
+
+
+def log_output(region: str, group: str) -> str:
+    """The log router's configuration; the group is there already, with a retention, so it may not make one."""
+    lines = {
+        "Name": "cloudwatch_logs",
+        "Match": "*",
+        "region": region,
+        "log_group_name": group,
+        "log_stream_prefix": "fargate-",
+        "auto_create_group": "false",
+    }
+    return "[OUTPUT]\n" + "".join(f"    {key} {value}\n" for key, value in lines.items())
+
+
+def fargate(ground: Ground, labels: Labels, roles: Roles, child: Child) -> dict[str, eks.FargateProfile]:
+    """Make the role, the logs and the controllers' profiles."""
+    name = labels.base
+    group = cloudwatch.LogGroup(
+        f"{name}-fargate",
+        name=fit(f"/agent-environment/{labels.environment}/{name}/fargate", KINDS["log-group"].limit),
+        retention_in_days=ground.log_days,
+        kms_key_id=ground.logs_key,
+        tags=labels.tags("fargate"),
+        opts=child(),
+    )
+    role = roles.role(
+        "fargate",
+        "Starts pods on Fargate and writes their logs",
+        documents.written(ground.place.apply(lambda at: pod_trust(at, ground.cluster_name))),
+    )
+    allowed: list[pulumi.Resource] = [
+        *roles.as_aws_says(role, "fargate", ground.place, ["AmazonEKSFargatePodExecutionRolePolicy"]),
+        roles.may(role, "fargate-logs", documents.written(group.arn.apply(documents.log_writing))),
+        # A pod reads where its logs go when it starts, so this is there before anything that makes one.
+        _log_router(ground, group, labels, child),
+    ]
+    return _profiles(ground, labels, role, allowed, child)
+
+
+def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, child: Child) -> core.ConfigMap:
+    speaking = pulumi.ResourceOptions(provider=ground.api)
+    namespace = core.Namespace(
+        f"{labels.base}-observability",
+        metadata={"name": "aws-observability", "labels": {"aws-observability": "enabled"}},
+        opts=child(speaking),
+    )
+    written = pulumi.Output.all(ground.place, group.name).apply(lambda known: log_output(known[0].region, known[1]))
+    return core.ConfigMap(
+        f"{labels.base}-fargate-logging",
+        metadata={"name": "aws-logging", "namespace": namespace.metadata.name},
+        # The router's own log would cost as much as what it carries.
+        data={"flb_log_cw": "false", "output.conf": written},
+        opts=child(speaking),
+    )
+
+
+def _profiles(
+    ground: Ground, labels: Labels, role: iam.Role, first: Sequence[pulumi.Resource], child: Child
+) -> dict[str, eks.FargateProfile]:
+    made: dict[str, eks.FargateProfile] = {}
+    for word, selector in CONTROLLERS.items():
+        # EKS makes, and deletes, one profile at a time.
+        before: list[pulumi.Resource] = [*first, *list(made.values())[-1:]]
+        made[word] = eks.FargateProfile(
+            f"{labels.base}-{word}",
+            cluster_name=ground.cluster,
+            pod_execution_role_arn=role.arn,
+            selectors=[selector],  # pyright: ignore[reportArgumentType] - a row of our table
+            subnet_ids=list(ground.subnets),
+            tags=labels.tags(word),
+            opts=child(pulumi.ResourceOptions(depends_on=before)),
+        )
+    return made
