@@ -1,0 +1,124 @@
+"""A rehearsal fails when it must: a second up that changes, drift that nobody notices or mends, things left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from rehearsal import course, tampering
+from rehearsal.course import Course, CourseError
+from rehearsal.engine import Engine, EngineError, Outcome
+from rehearsal.stage import Stage
+
+URN = "urn:pulumi:local::p::aws:ec2/vpc:Vpc::vpc"
+VPC = {"type": "aws:ec2/vpc:Vpc", "urn": URN, "id": "vpc-1", "inputs": {}, "outputs": {}}
+
+
+def outcome(call: str, **changes: int) -> Outcome:
+    steps = [{"op": op, "urn": URN, "detailedDiff": {"tags.owner": {}}} for op in changes for _ in range(changes[op])]
+    return Outcome(call, 0, 1.0, changes, steps, [], "")
+
+
+@dataclass
+class FakeEngine:
+    """Answers with what each call is said to have done."""
+
+    ups: list[Outcome] = field(default_factory=lambda: [outcome("up", create=2), outcome("up", same=2), outcome("up")])
+    noticed: Outcome = field(default_factory=lambda: outcome("refresh", update=1, same=1))
+    resources: list[list[dict[str, Any]]] = field(default_factory=lambda: [[VPC], []])
+
+    def up(self) -> Outcome:
+        return self.ups.pop(0)
+
+    def refresh(self) -> Outcome:
+        return self.noticed
+
+    def destroy(self) -> Outcome:
+        return outcome("destroy", delete=2)
+
+    def state(self) -> list[dict[str, Any]]:
+        return self.resources.pop(0)
+
+
+@dataclass
+class FakeStage:
+    """A cloud in which some things may be left."""
+
+    things: list[str] = field(default_factory=list)
+
+    def ask(self, what: str) -> list[str]:
+        return {"kept": ["efs PutBackupPolicy"], "unknown": []}[what]
+
+    def left(self) -> list[str]:
+        return self.things
+
+
+class Silence:
+    """A listener that listens only."""
+
+    def began(self, what: str) -> None: ...
+
+    def ended(self, what: str, seconds: float, result: str) -> None: ...
+
+
+def play(engine: FakeEngine, stage: FakeStage | None = None) -> Course:
+    one = Course(cast("Stage", stage or FakeStage()), cast("Engine", engine), Silence())
+    one.play()
+    return one
+
+
+@pytest.fixture(autouse=True)
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """One change by hand, of which a test says whether an update mends it."""
+    world = {"mended": True}
+    row = tampering.Tampering(VPC["type"], "the tag overwritten", lambda *_: None, lambda *_: world["mended"])
+    monkeypatch.setattr(tampering, "ROWS", (row,))
+    monkeypatch.setattr(course, "client", lambda *_: None)
+    return world
+
+
+def test_a_good_course_reports_what_the_contract_names() -> None:
+    report = play(FakeEngine()).report.as_json()
+    assert report["resources"] == 2
+    assert report["second_up_changes"] == 0
+    assert report["drift"] == {"made": 1, "noticed": 1, "mended": 1}
+    assert report["left_after_destroy"] == 0
+    assert report["not_simulated"] == ["efs PutBackupPolicy"]
+    assert {"up_seconds", "policy", "pools", "new_workspace_ms"} <= report.keys()
+
+
+def test_a_second_up_that_changes_something_fails() -> None:
+    engine = FakeEngine(ups=[outcome("up", create=2), outcome("up", same=1, update=1)])
+    with pytest.raises(CourseError, match=r"changed 1 resources:\n  update   aws:ec2/vpc:Vpc::vpc tags.owner"):
+        play(engine)
+
+
+def test_drift_that_a_refresh_does_not_notice_fails() -> None:
+    with pytest.raises(CourseError, match="did not notice: the tag overwritten"):
+        play(FakeEngine(noticed=outcome("refresh", same=2)))
+
+
+def test_drift_that_an_update_does_not_mend_fails(by_hand: dict[str, bool]) -> None:
+    by_hand["mended"] = False
+    with pytest.raises(CourseError, match="did not mend: the tag overwritten"):
+        play(FakeEngine())
+
+
+def test_anything_left_in_the_cloud_or_in_the_state_fails() -> None:
+    with pytest.raises(CourseError, match=r"ec2\.vpcs vpc-2"):
+        play(FakeEngine(), FakeStage(["ec2.vpcs vpc-2"]))
+    with pytest.raises(CourseError, match=f"state {URN}"):
+        play(FakeEngine(resources=[[VPC], [VPC]]))
+
+
+def test_an_engine_that_fails_is_not_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = FakeEngine()
+
+    def broken() -> Outcome:
+        raise EngineError("up", 1, "the provider said no")
+
+    monkeypatch.setattr(engine, "up", broken)
+    with pytest.raises(EngineError, match="the provider said no"):
+        play(engine)
