@@ -16,7 +16,7 @@ PORTS = ("etcd", "etcd-peer", "server", "controller-manager", "scheduler", "atte
 SERVICES = "172.20.0.0/16"  # EKS's own choice where the VPC lies in 10/8
 DNS = "cluster.local"
 # Smaller heaps, collected more often: the machine is shared with an engine and its plugins
-FRUGAL: Mapping[str, str] = {"GOGC": "50"}
+FRUGAL: Mapping[str, str] = {"GOGC": "35"}
 
 
 @dataclass(frozen=True)

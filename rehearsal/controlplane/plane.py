@@ -97,9 +97,8 @@ class ControlPlane:
         used: dict[str, float] = {}
         for name, process in self.processes.items():
             with contextlib.suppress(psutil.NoSuchProcess):
-                family = psutil.Process(process.pid)
-                used[name] = family.memory_info().rss / 2**20
-                for child in family.children(recursive=True):
+                used[name] = psutil.Process(process.pid).memory_info().rss / 2**20
+                for child in _children(process):
                     used[child.name()] = used.get(child.name(), 0) + child.memory_info().rss / 2**20
         return used
 
@@ -246,6 +245,7 @@ def _end(started: Mapping[str, subprocess.Popen[bytes]]) -> None:
 
     The server would wait a minute for watches that others hold, and there is nothing that it could still save.
     """
+    below = [child for process in started.values() for child in _children(process)]
     clients = [name for name in started if name not in {"etcd", "kube-apiserver"}]
     for names, patience in (
         (clients, _END_SECONDS),
@@ -262,3 +262,14 @@ def _end(started: Mapping[str, subprocess.Popen[bytes]]) -> None:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+    for child in below:
+        # Residents end with the attendant, unless it was killed
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
+def _children(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
