@@ -17,7 +17,7 @@ from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
-from rehearsal.cloud import answers, calls, checks, tagging
+from rehearsal.cloud import announced, answers, calls, checks, tagging
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.calls import Call, Stranger
 from rehearsal.cloud.census import census
@@ -57,22 +57,28 @@ class Gate:
         return [answer.body]
 
     def _own(self, request: Request) -> Answer:
-        request.get_data()
+        body = request.get_data()
         match request.path.removeprefix("/_cloud/"):
             case "health":
-                return plain(200, {"status": "ok"})
+                found: Any = {"status": "ok"}
             case "census":
                 with self.moto.lock:
-                    return plain(200, census(self.shelves))
+                    found = census(self.shelves)
             case "kept":
-                return plain(200, self.journal.kept)
+                found = self.journal.kept
             case "unknown":
-                return plain(200, self.journal.unknown)
+                found = self.journal.unknown
             case "calls":
-                since = request.args.get("since", 0, type=int)
-                return plain(200, self.journal.calls(since))
+                found = self.journal.calls(request.args.get("since", 0, type=int))
+            case "eks":
+                try:
+                    with self.moto.lock:
+                        found = announced.answer(self.shelves, request.method, body)
+                except announced.NotAnnounced as error:
+                    return plain(400, {"message": str(error)})
             case page:
-                return plain(404, {"message": f"No page {page}: health, census, kept, unknown, calls?since=N."})
+                return plain(404, {"message": f"No page {page}: health, census, kept, unknown, calls?since=N, eks."})
+        return plain(200, found)
 
     def _answer(self, request: Request) -> Answer:
         scope = calls.scope_of(request)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
+from rehearsal.cloud.announced import announced
 from rehearsal.cloud.answers import Refused
 from rehearsal.cloud.desk import Row
 from rehearsal.cloud.rows import eks_access, eks_certificate
@@ -142,6 +143,8 @@ def create(desk: Desk) -> dict[str, Any]:
     issuer, cluster.endpoint = eks_certificate.identity(desk.region)
     cluster.identity = {"oidc": {"issuer": issuer}}
     cluster.certificate_authority = {"data": eks_certificate.authority()}
+    if plane := announced(desk.shelves):
+        plane.put_on(cluster)
     access = asked.get("accessConfig", {})
     cluster.accessConfig = {
         "authenticationMode": access.get("authenticationMode", "CONFIG_MAP"),

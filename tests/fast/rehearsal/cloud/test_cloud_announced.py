@@ -1,0 +1,102 @@
+"""A control plane that is announced: what clusters tell of it, and what an announcement has to be."""
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rehearsal.cloud.rows.eks_certificate import authority
+from rehearsal.cloud.serve import Cloud
+
+from .conftest import Ask
+from .saying import remove, subnets, trust
+
+PLANE = {
+    "endpoint": "https://127.0.0.1:7443",
+    "certificate_authority": authority(),
+    "issuer": "https://127.0.0.1:7443/id",
+}
+
+
+def send(cloud: Cloud, method: str, body: Any = None) -> Any:
+    data = json.dumps(body).encode() if body is not None else None
+    request = urllib.request.Request(f"{cloud.url}/_cloud/eks", data, method=method)  # noqa: S310 -- our own loopback
+    with urllib.request.urlopen(request) as answer:  # noqa: S310 -- our own loopback
+        return json.load(answer)
+
+
+@pytest.fixture(autouse=True)
+def nothing_announced(cloud: Cloud) -> Iterator[None]:
+    yield
+    send(cloud, "DELETE")
+
+
+@pytest.fixture(scope="module")
+def role(ask: Ask) -> Iterator[str]:
+    yield ask("iam").create_role(RoleName="announced", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    ask("iam").delete_role(RoleName="announced")
+
+
+@pytest.fixture(scope="module")
+def places(ask: Ask) -> Iterator[list[str]]:
+    vpc, names = subnets(ask("ec2"))
+    yield names
+    remove(ask("ec2"), vpc, names)
+
+
+def told(cluster: dict[str, Any]) -> dict[str, str]:
+    return {
+        "endpoint": cluster["endpoint"],
+        "certificate_authority": cluster["certificateAuthority"]["data"],
+        "issuer": cluster["identity"]["oidc"]["issuer"],
+    }
+
+
+@pytest.mark.parametrize("first", ["announced", "cluster"])
+def test_clusters_are_where_the_plane_is(cloud: Cloud, ask: Ask, role: str, places: list[str], first: str) -> None:
+    eks = ask("eks")
+    if first == "announced":
+        assert send(cloud, "POST", PLANE) == PLANE
+    made = eks.create_cluster(name="c", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    try:
+        assert (told(made) == PLANE) is (first == "announced")
+        if first == "cluster":
+            send(cloud, "POST", PLANE)
+        found = eks.describe_cluster(name="c")["cluster"]
+        assert told(found) == PLANE
+        assert found["status"] == "ACTIVE"
+    finally:
+        eks.delete_cluster(name="c")
+
+
+def test_what_is_withdrawn_is_told_no_longer(cloud: Cloud, ask: Ask, role: str, places: list[str]) -> None:
+    assert send(cloud, "GET") == {}
+    send(cloud, "POST", PLANE)
+    assert send(cloud, "GET") == PLANE
+    assert send(cloud, "DELETE") == {}
+    made = ask("eks").create_cluster(name="c", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    ask("eks").delete_cluster(name="c")
+    assert made["endpoint"] != PLANE["endpoint"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"endpoint": "http://127.0.0.1:7443"}, "endpoint is 'http://127.0.0.1:7443', and has to be an https address"),
+        ({"issuer": "issuer"}, "issuer is 'issuer', and has to be an https address"),
+        ({"certificate_authority": "not base64"}, "not the base64 of a certificate in PEM"),
+        ({"certificate_authority": base64.b64encode(b"text").decode()}, "not the base64 of a certificate in PEM"),
+        ({"port": "7443"}, "an object of endpoint, certificate_authority, issuer"),
+        ({"endpoint": 7443}, "each a text"),
+    ],
+)
+def test_a_wrong_announcement_is_refused_in_words(cloud: Cloud, changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        send(cloud, "POST", {**PLANE, **changed})
+    assert refused.value.code == 400
+    assert words in json.load(refused.value)["message"]
+    assert send(cloud, "GET") == {}
