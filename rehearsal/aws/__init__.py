@@ -3,11 +3,11 @@
 It is a table of resource types over boto3, and speaks to whatever endpoint it is told, never to AWS itself. The shapes
 of the types (inputs, outputs, what replaces) are the official schema's, in `shapes.json`.
 
-How a call goes through: `process` -> `plugin` (the engine's gRPC) -> `provider` (plain values) -> `check` and `diff` at
-preview, `work` and `looking` for real -> the type's row -> `calls`. Around them: `wire` (values as the engine writes
-them), `kinds` (what a value has to be, and when two say the same), `spelling` (names by rule), `coverage` (which inputs
-a row carries out), `tagging`, `naming`, `settings` (the provider's own configuration), `situation` (what a step of a
-row may know), `functions` (data sources).
+How a call goes through: `rehearsal/plugin` (serving) -> `servicer` (the engine's gRPC) -> `provider` (plain values) ->
+`check` and `diff` at preview, `work` and `looking` for real -> the type's row -> `calls`. Around them: `kinds` (what a
+value has to be, and when two say the same), `spelling` (names by rule), `coverage` (which inputs a row carries out),
+`tagging`, `naming`, `settings` (the provider's own configuration), `situation` (what a step of a row may know),
+`functions` (data sources).
 
 To add a type:
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rehearsal.aws import calls, kinds, shapes, spelling
 from rehearsal.aws.row import Call, Problem, Row
-from rehearsal.aws.wire import UNKNOWN, Path, spell
+from rehearsal.plugin.wire import UNKNOWN, Path, spell
 
 NAMES: Final = {"s": "a string", "b": "a boolean", "i": "an integer", "n": "a number"}
 HIDDEN: Final = "the value"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from rehearsal.aws import kinds, shapes
 from rehearsal.aws.row import Row
-from rehearsal.aws.wire import UNKNOWN, Path, has_unknown
+from rehearsal.plugin.wire import UNKNOWN, Path, has_unknown
 
 Verb = Literal["add", "delete", "update"]
 

@@ -12,7 +12,7 @@ from rehearsal.aws import check, coverage, diff, functions, looking, naming, row
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.row import Problem, Row
 from rehearsal.aws.situation import Situation
-from rehearsal.aws.wire import UNKNOWN, Path, has_unknown
+from rehearsal.plugin.wire import UNKNOWN, Path, has_unknown
 
 PATIENCE: Final = "AGENTENV_AWS_PATIENCE"  # seconds to wait for a state, or for a refusal that passes
 LONGEST_WAIT: Final = 60.0
@@ -232,7 +232,7 @@ def _all_known(token: str, inputs: Mapping[str, Any]) -> None:
 
 
 def _ignored(path: Path, ignored: tuple[str, ...]) -> bool:
-    from rehearsal.aws.wire import spell
+    from rehearsal.plugin.wire import spell
 
     text = spell(path)
     return any(text == one or text.startswith((f"{one}.", f"{one}[")) for one in ignored)

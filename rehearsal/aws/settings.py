@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rehearsal.aws import kinds
 from rehearsal.aws.calls import Access
-from rehearsal.aws.wire import UNKNOWN
+from rehearsal.plugin.wire import UNKNOWN
 
 USED: Final = frozenset(
     {"accessKey", "allowedAccountIds", "assumeRoles", "defaultTags", "endpoints", "forbiddenAccountIds", "ignoreTags"}

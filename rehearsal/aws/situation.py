@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rehearsal.aws.calls import CloudError, partition
-from rehearsal.aws.wire import UNKNOWN
+from rehearsal.plugin.wire import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

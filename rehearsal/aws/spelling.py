@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rehearsal.aws.wire import timestamp
+from rehearsal.plugin.wire import timestamp
 
 
 class NoMember(Exception):

@@ -22,18 +22,11 @@ from rehearsal.kubernetes.releases import Releases
 from rehearsal.kubernetes.urns import BadToken, Resource, resource
 from rehearsal.kubernetes.values import Bag, spell
 from rehearsal.kubernetes.words import Impossible, Partial
+from rehearsal.plugin import answers
 from rehearsal.plugin.failing import HalfMade, Left, without_secrets
 from rehearsal.plugin.speaking import Speaker
 
 SECRET_SETTINGS: Final = frozenset({"kubeconfig"})
-KINDS: Final = {
-    ("add", False): provider_pb2.PropertyDiff.ADD,
-    ("add", True): provider_pb2.PropertyDiff.ADD_REPLACE,
-    ("delete", False): provider_pb2.PropertyDiff.DELETE,
-    ("delete", True): provider_pb2.PropertyDiff.DELETE_REPLACE,
-    ("update", False): provider_pb2.PropertyDiff.UPDATE,
-    ("update", True): provider_pb2.PropertyDiff.UPDATE_REPLACE,
-}
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
@@ -48,9 +41,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - the protocol's name and arguments
         self._listen_to(request.engine_address)
-        return provider_pb2.ProviderHandshakeResponse(
-            accept_secrets=True, accept_resources=False, accept_outputs=False, supports_autonaming_configuration=True
-        )
+        return answers.handshake()
 
     def Attach(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         self._listen_to(request.address)
@@ -76,26 +67,19 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         news = Bag.of(request.news)
         hidden = news.secrets | {(name,) for name in SECRET_SETTINGS if name in news.values}
         return provider_pb2.CheckResponse(
-            inputs=Bag(news.values, hidden).struct(), failures=_failures(settings.check(news.values, os.environ))
+            inputs=Bag(news.values, hidden).struct(), failures=answers.failures(settings.check(news.values, os.environ))
         )
 
     def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         old = Bag.of(request.old_inputs if request.old_inputs.fields else request.olds)
         diffs, replaces = settings.changed(old.values, Bag.of(request.news).values)
-        some = provider_pb2.DiffResponse.DIFF_SOME if diffs else provider_pb2.DiffResponse.DIFF_NONE
-        return provider_pb2.DiffResponse(changes=some, diffs=diffs, replaces=replaces)
+        return answers.settings_changed(diffs, replaces)
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         values = Bag.of(request.args)
         given = values.values or {k.removeprefix(settings.PREFIX): v for k, v in request.variables.items()}
         self._run(context, "configuring kubernetes", lambda: self.provider.configure(given), Bag(given))
-        return provider_pb2.ConfigureResponse(
-            acceptSecrets=True,
-            supportsPreview=True,
-            acceptResources=False,
-            acceptOutputs=False,
-            supports_autonaming_configuration=True,
-        )
+        return answers.configured()
 
     # -- resources ----------------------------------------------------------------------------------------------------
 
@@ -106,26 +90,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         kept, problems = self._on(
             context, request, "checking", news, lambda r: self._for(r).check(r, news, olds, rules)
         )
-        return provider_pb2.CheckResponse(inputs=kept.struct(), failures=_failures(problems))
+        return provider_pb2.CheckResponse(inputs=kept.struct(), failures=answers.failures(problems))
 
     def Diff(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         state, old, news = Bag.of(request.olds), Bag.of(request.old_inputs), Bag.of(request.news)
         ignored = tuple(request.ignoreChanges)
         found = self._on(context, request, "comparing", news, lambda r: self._for(r).diff(r, state, old, news, ignored))
-        some = provider_pb2.DiffResponse.DIFF_SOME if found.changes else provider_pb2.DiffResponse.DIFF_NONE
-        return provider_pb2.DiffResponse(
-            changes=some,
-            replaces=sorted({spell(change.path) for change in found.replaces}),
-            diffs=sorted({str(change.path[0]) for change in found.changes}),
-            detailedDiff={
-                spell(change.path): provider_pb2.PropertyDiff(
-                    kind=KINDS[change.verb, found.replacing(change)], inputDiff=True
-                )
-                for change in found.changes
-            },
-            hasDetailedDiff=True,
-            deleteBeforeReplace=found.first_delete,
-        )
+        each = [(change, found.replacing(change)) for change in found.changes]
+        replaces = sorted({spell(change.path) for change in found.replaces})
+        return answers.changed(each, replaces, first_delete=found.first_delete)
 
     def Create(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         inputs = Bag.of(request.properties)
@@ -215,7 +188,3 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             kind = type(error).__name__
             text = without_secrets(str(error), bag.values, bag.secrets)
             context.abort(grpc.StatusCode.INTERNAL, f"{where}: a fault in the stand-in provider: {kind}: {text}")
-
-
-def _failures(problems: list[settings.Problem]) -> list[provider_pb2.CheckFailure]:
-    return [provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems]

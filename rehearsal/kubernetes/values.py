@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rehearsal.aws.wire import UNKNOWN, Path, Unknown, has_unknown, read, spell, write
+from rehearsal.plugin.wire import UNKNOWN, Path, Unknown, has_unknown, read, spell, write
 
 if TYPE_CHECKING:
     from google.protobuf import struct_pb2

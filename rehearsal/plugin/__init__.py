@@ -1,1 +1,1 @@
-"""What every plugin of ours needs to be one: a served port, errors the engine understands, and words to the user."""
+"""What every plugin of ours needs to be one: a served port, the engine's values and errors, and words to the user."""

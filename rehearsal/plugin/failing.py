@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 from pulumi.runtime.proto import provider_pb2
 
+from rehearsal.plugin.wire import Path
+
 if TYPE_CHECKING:
     from google.protobuf import struct_pb2
-
-Path = tuple[str | int, ...]
 
 SHORTEST: Final = 4  # a secret of fewer characters would blacken half the message
 
@@ -23,7 +23,7 @@ class Left:
 
     id: str
     properties: struct_pb2.Struct
-    inputs: struct_pb2.Struct
+    inputs: struct_pb2.Struct | None  # None: those that were asked for
     reasons: Sequence[str]
 
 

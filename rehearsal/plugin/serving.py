@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -52,11 +51,11 @@ def serve(servicer: provider_pb2_grpc.ResourceProviderServicer) -> int:
 
 
 def _follow_parent(leave: threading.Event) -> None:
-    """Leave when the engine is gone, however it went."""
+    """Leave when the engine is gone, however it went.
+
+    The kernel's own signal for that is of no use: it comes when the thread that started us ends, and Go ends threads.
+    """
     parent = os.getppid()
-    if sys.platform == "linux":
-        death_signal = 1
-        ctypes.CDLL(None).prctl(death_signal, signal.SIGTERM)
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -13,7 +13,7 @@ from rehearsal.aws.permissions import Single
 from rehearsal.aws.row import Call, Do, Form, Look, Make, Problem, Row
 from rehearsal.aws.rows.firewall import ABOUT, DIRECTIONS, GROUP_GONE, RULE_GONE
 from rehearsal.aws.rows.network import ec2_tags
-from rehearsal.aws.wire import has_unknown
+from rehearsal.plugin.wire import has_unknown
 
 if TYPE_CHECKING:
     from rehearsal.aws.situation import Situation

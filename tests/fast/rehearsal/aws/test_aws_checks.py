@@ -7,7 +7,7 @@ import pytest
 
 from rehearsal.aws import settings
 from rehearsal.aws.provider import Provider, Unsupported
-from rehearsal.aws.wire import UNKNOWN
+from rehearsal.plugin.wire import UNKNOWN
 from tests.fast.rehearsal.aws.samples.sample import ALLOW, TRUST
 
 VPC = "aws:ec2/vpc:Vpc"

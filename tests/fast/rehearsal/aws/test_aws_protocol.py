@@ -13,12 +13,13 @@ from typing import Any
 import grpc
 import psutil
 import pytest
-from google.rpc import status_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from rehearsal.aws import process, wire
 from rehearsal.aws.calls import Cloud, CloudError
 from rehearsal.aws.provider import Provider
+from rehearsal.aws.servicer import Servicer
+from rehearsal.plugin import serving, wire
+from rehearsal.plugin.failing import status_type
 from tests.fast.rehearsal.aws.samples.sample import ALLOW, Ground
 
 VPC = "aws:ec2/vpc:Vpc"
@@ -31,7 +32,7 @@ def urn(token: str, name: str = "thing") -> str:
 
 @pytest.fixture
 def stub(endpoint: str, surroundings: None) -> Iterator[Any]:
-    server, port = process.start(Provider())
+    server, port = serving.start(Servicer("7.0.0", Provider()))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         one = provider_pb2_grpc.ResourceProviderStub(channel)
         one.Configure(provider_pb2.ConfigureRequest(args=wire.write({"region": "us-east-1"}), acceptSecrets=True))
@@ -100,7 +101,7 @@ def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, mo
     assert "hidden owner" not in error.details()
     assert "Traceback" not in error.details()
     trailing = dict(error.trailing_metadata())
-    status = status_pb2.Status.FromString(trailing["grpc-status-details-bin"])
+    status = status_type().FromString(trailing["grpc-status-details-bin"])
     failed = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(failed)
     assert failed.id == "half"
@@ -201,7 +202,7 @@ def test_a_functions_mistake_is_named(stub: Any) -> None:
 
 def test_without_an_endpoint_it_refuses_to_work(surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    server, port = process.start(Provider())
+    server, port = serving.start(Servicer("7.0.0", Provider()))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = provider_pb2_grpc.ResourceProviderStub(channel)
         config = wire.write({"region": "us-east-1"})

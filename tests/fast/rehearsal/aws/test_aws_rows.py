@@ -7,7 +7,7 @@ import pytest
 from rehearsal.aws import diff, rows, shapes
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.provider import Provider, known
-from rehearsal.aws.wire import UNKNOWN
+from rehearsal.plugin.wire import UNKNOWN
 from tests.fast.rehearsal.aws.samples import SAMPLES
 from tests.fast.rehearsal.aws.samples.sample import Ground, Sample
 

@@ -6,43 +6,22 @@ something half made, adds a traceback to every error, and takes no word from the
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
-from google.protobuf import empty_pb2, struct_pb2
-from google.rpc import status_pb2
+from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from rehearsal.aws import provider as providers
-from rehearsal.aws import settings, shapes, wire, work
+from rehearsal.aws import settings, shapes, work
 from rehearsal.aws.calls import CloudError
-from rehearsal.aws.wire import Path, spell
+from rehearsal.plugin import answers, wire
+from rehearsal.plugin.failing import HalfMade, Left, without_secrets
+from rehearsal.plugin.wire import Path
 
-SDK: Final = "pulumi-aws"
 SCHEMA_VERSION: Final = "7.39.0"  # the official version whose schema the rows follow
-KINDS: Final = {
-    ("add", False): provider_pb2.PropertyDiff.ADD,
-    ("add", True): provider_pb2.PropertyDiff.ADD_REPLACE,
-    ("delete", False): provider_pb2.PropertyDiff.DELETE,
-    ("delete", True): provider_pb2.PropertyDiff.DELETE_REPLACE,
-    ("update", False): provider_pb2.PropertyDiff.UPDATE,
-    ("update", True): provider_pb2.PropertyDiff.UPDATE_REPLACE,
-}
-
-
-class HalfMade(grpc.Status):
-    """An error's status that carries the resource it left behind."""
-
-    def __init__(self, error: work.Partial, properties: struct_pb2.Struct, message: str) -> None:
-        detail = provider_pb2.ErrorResourceInitFailed(id=error.id, properties=properties, reasons=[message])
-        status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=message)
-        status.details.add().Pack(detail)
-        self.code = grpc.StatusCode.UNKNOWN
-        self.details = message
-        self.trailing_metadata = (("grpc-status-details-bin", status.SerializeToString()),)
 
 
 def outputs_secrets(token: str, secrets: frozenset[Path], outputs: Mapping[str, Any]) -> frozenset[Path]:
@@ -54,29 +33,6 @@ def outputs_secrets(token: str, secrets: frozenset[Path], outputs: Mapping[str, 
         # A part of a list may have moved by now, so the whole is hidden; a tag is found again by its key.
         hidden |= {path, ("tagsAll", *rest)} if first == "tags" else {(first,)}
     return frozenset(path for path in hidden if path[0] in outputs)
-
-
-def without_secrets(message: str, values: Mapping[str, Any], secrets: frozenset[Path]) -> str:
-    """A message in which no secret value stands, whoever put it there."""
-    for path in secrets:
-        found: Any = values
-        for part in path:
-            try:
-                found = found[part]
-            except (KeyError, IndexError, TypeError):
-                found = None
-                break
-        for text in _texts(found):
-            message = message.replace(text, "[secret]")
-    return message
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [text for item in value.values() for text in _texts(item)]
-    if isinstance(value, list):
-        return [text for item in value for text in _texts(item)]
-    return [value] if isinstance(value, str) and len(value) > 3 else []
 
 
 @dataclass(frozen=True)
@@ -96,18 +52,17 @@ class Asked:
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     """The engine's calls. Each reads its request, asks the provider, and writes the answer."""
 
-    def __init__(self, provider: providers.Provider | None = None) -> None:
+    def __init__(self, version: str, provider: providers.Provider | None = None) -> None:
+        self._version = version
         self.provider = provider or providers.Provider()
 
     # -- the plugin itself --------------------------------------------------------------------------------------------
 
     def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - the protocol's name and arguments
-        return provider_pb2.ProviderHandshakeResponse(
-            accept_secrets=True, accept_resources=False, accept_outputs=False, supports_autonaming_configuration=True
-        )
+        return answers.handshake()
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
-        return plugin_pb2.PluginInfo(version=_version())
+        return plugin_pb2.PluginInfo(version=self._version)
 
     def Attach(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         return empty_pb2.Empty()
@@ -121,29 +76,18 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         values, secrets = wire.read(request.news)
         problems = settings.check(values)
         hidden = secrets | {(name,) for name in settings.SECRET if name in values}
-        return provider_pb2.CheckResponse(
-            inputs=wire.write(values, hidden),
-            failures=[provider_pb2.CheckFailure(property=name, reason=reason) for name, reason in problems],
-        )
+        return provider_pb2.CheckResponse(inputs=wire.write(values, hidden), failures=answers.failures(problems))
 
     def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         old, _ = wire.read(request.old_inputs if request.old_inputs.fields else request.olds)
         new, _ = wire.read(request.news)
         moved = sorted(k for k in {*old, *new} if old.get(k) != new.get(k) and k not in {"version", "__internal"})
-        replaces = [key for key in moved if key == "region"]
-        some = provider_pb2.DiffResponse.DIFF_SOME if moved else provider_pb2.DiffResponse.DIFF_NONE
-        return provider_pb2.DiffResponse(changes=some, diffs=moved, replaces=replaces)
+        return answers.settings_changed(moved, [key for key in moved if key == "region"])
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         values, _ = wire.read(request.args)
         self._run(context, Asked("configuring", "aws"), lambda: self.provider.configure(values))
-        return provider_pb2.ConfigureResponse(
-            acceptSecrets=True,
-            supportsPreview=True,
-            acceptResources=False,
-            acceptOutputs=False,
-            supports_autonaming_configuration=True,
-        )
+        return answers.configured()
 
     # -- resources ----------------------------------------------------------------------------------------------------
 
@@ -159,10 +103,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             return self.provider.check(token, name, new, old, secrets=secrets, **more)
 
         kept, problems = self._run(context, Asked("checking", token, request.urn, new, secrets), work_)
-        return provider_pb2.CheckResponse(
-            inputs=wire.write(kept, secrets),
-            failures=[provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems],
-        )
+        return provider_pb2.CheckResponse(inputs=wire.write(kept, secrets), failures=answers.failures(problems))
 
     def Diff(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         token, _ = _of(request)
@@ -171,19 +112,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         ignored = tuple(request.ignoreChanges)
         asked = Asked("comparing", token, request.urn)
         found = self._run(context, asked, lambda: self.provider.diff(token, old, new, ignored))
-        detailed = {
-            spell(change.path): provider_pb2.PropertyDiff(kind=KINDS[change.verb, change.replaces], inputDiff=True)
-            for change in found.changes
-        }
-        some = provider_pb2.DiffResponse.DIFF_SOME if detailed else provider_pb2.DiffResponse.DIFF_NONE
-        return provider_pb2.DiffResponse(
-            changes=some,
-            replaces=found.replaces,
-            diffs=sorted({str(change.path[0]) for change in found.changes}),
-            detailedDiff=detailed,
-            hasDetailedDiff=True,
-            deleteBeforeReplace=found.first_delete,
-        )
+        each = [(change, change.replaces) for change in found.changes]
+        return answers.changed(each, found.replaces, first_delete=found.first_delete)
 
     def Create(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         token, _ = _of(request)
@@ -244,9 +174,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         arguments, secrets = wire.read(request.args)
         asked = Asked("asking", request.tok, values=arguments, secrets=secrets)
         out, problems = self._run(context, asked, lambda: self.provider.invoke(request.tok, arguments))
-        failures = [provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems]
         hidden = outputs_secrets(request.tok, secrets, out) if out else frozenset[Path]()
-        return provider_pb2.InvokeResponse(**{"return": wire.write(out, hidden)}, failures=failures)
+        return provider_pb2.InvokeResponse(**{"return": wire.write(out, hidden)}, failures=answers.failures(problems))
 
     # -- what this provider has none of -------------------------------------------------------------------------------
 
@@ -285,7 +214,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         except work.Partial as error:
             message = f"{where}: {error.id} was made, but is not finished: {asked.redact(error)}"
             hidden = outputs_secrets(asked.token, asked.secrets, error.outputs)
-            context.abort_with_status(HalfMade(error, wire.write(error.outputs, hidden), message))
+            left = Left(error.id, wire.write(error.outputs, hidden), None, [message])
+            context.abort_with_status(HalfMade(left, message))
         except providers.Unsupported as error:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"{where}: {error}")
         except (CloudError, providers.Impossible) as error:
@@ -294,14 +224,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             kind = type(error).__name__
             said = asked.redact(error)
             context.abort(grpc.StatusCode.INTERNAL, f"{where}: a fault in the stand-in provider: {kind}: {said}")
-
-
-def _version() -> str:
-    """The SDK's version where one is installed: the engine warns of a plugin that is older than the SDK asks for."""
-    try:
-        return importlib.metadata.version(SDK)
-    except importlib.metadata.PackageNotFoundError:
-        return SCHEMA_VERSION
 
 
 def _of(request: Any) -> tuple[str, str]:

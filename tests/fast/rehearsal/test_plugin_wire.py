@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal.aws import spelling, wire
+from rehearsal.plugin import wire
 
 TEXT = st.text(max_size=8).filter(lambda text: text not in wire.UNKNOWN_MARKS)
 KEYS = st.text(alphabet="abcXYZ_./", min_size=1, max_size=6)
@@ -31,18 +30,3 @@ def test_an_output_value_is_its_value_or_unknown() -> None:
     known = {wire.SIGNATURE_KEY: wire.OUTPUT_SIGNATURE, "value": "x", "secret": True}
     unknown = {wire.SIGNATURE_KEY: wire.OUTPUT_SIGNATURE}
     assert wire.read(wire.write({"a": known, "b": unknown})) == ({"a": "x", "b": wire.UNKNOWN}, {("a",)})
-
-
-@pytest.mark.parametrize(
-    ("members", "name", "found"),
-    [
-        (["CidrBlock"], "cidrBlock", "CidrBlock"),
-        (["SubnetIds"], "subnetId", "SubnetIds"),
-        (["LifecyclePolicy"], "lifecyclePolicies", "LifecyclePolicy"),
-        (["TransitionToIA"], "transitionToIa", "TransitionToIA"),
-        (["Name"], "names", "Name"),
-        (["Other"], "name", None),
-    ],
-)
-def test_a_member_is_found_by_rule(members: list[str], name: str, found: str | None) -> None:
-    assert spelling.member(members, name) == found
