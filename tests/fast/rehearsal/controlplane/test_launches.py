@@ -1,0 +1,127 @@
+"""What a NodePool launches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehearsal.controlplane import launches
+from rehearsal.controlplane.launches import InstanceType
+
+TYPES = [
+    InstanceType("m7g.large", 2, 8192, "arm64"),
+    InstanceType("m7g.xlarge", 4, 16384, "arm64"),
+    InstanceType("c7g.xlarge", 4, 8192, "arm64"),
+    InstanceType("m7i.xlarge", 4, 16384, "amd64"),
+    InstanceType("m5.xlarge", 4, 16384, "amd64"),
+    InstanceType("m7i-flex.2xlarge", 8, 32768, "amd64"),
+    InstanceType("u-6tb1.metal", 448, 6291456, "amd64", ""),
+]
+ZONES = ["us-east-1a", "us-east-1b"]
+FAMILY = "karpenter.k8s.aws/instance-family"
+
+
+def pool(*requirements: tuple[str, str, list[str]], **spec: Any) -> dict[str, Any]:
+    rows = [{"key": key, "operator": operator, "values": values} for key, operator, values in requirements]
+    return {
+        "metadata": {"name": "standard"},
+        "spec": {
+            **spec,
+            "template": {
+                "metadata": {"labels": {"sandbox.users.io/tier": "standard"}},
+                "spec": {
+                    "requirements": rows,
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gvisor"},
+                    "taints": [{"key": "tier", "value": "standard", "effect": "NoSchedule"}],
+                },
+            },
+        },
+    }
+
+
+def names(found: dict[str, Any], cpu: int = 4) -> list[str]:
+    return [shape.instance_type for shape in launches.launch(found, TYPES, ZONES[:1], cpu=cpu)]
+
+
+@pytest.mark.parametrize(
+    ("requirements", "chosen"),
+    [
+        ([], "c7g.xlarge"),
+        ([(FAMILY, "In", ["m7g", "m7i"])], "m7g.xlarge"),
+        ([(FAMILY, "In", ["m7i-flex"])], "m7i-flex.2xlarge"),
+        ([("kubernetes.io/arch", "In", ["amd64"])], "m5.xlarge"),
+        (
+            [("kubernetes.io/arch", "In", ["amd64"]), ("karpenter.k8s.aws/instance-generation", "Gt", ["5"])],
+            "m7i.xlarge",
+        ),
+        ([("karpenter.k8s.aws/instance-category", "NotIn", ["c"])], "m7g.xlarge"),
+        ([("karpenter.k8s.aws/instance-cpu", "Lt", ["4"])], "m7g.large"),
+        ([(FAMILY, "In", ["p5"])], None),
+        ([("topology.kubernetes.io/zone", "In", ["us-east-1b"])], None),
+        ([("no.such/label", "Exists", [])], None),
+        ([("no.such/label", "DoesNotExist", [])], "c7g.xlarge"),
+    ],
+)
+def test_the_smallest_type_that_the_requirements_allow(
+    requirements: list[tuple[str, str, list[str]]], chosen: str | None
+) -> None:
+    assert names(pool(*requirements)) == ([chosen] if chosen else [])
+
+
+def test_a_node_in_each_zone_as_far_as_the_limits_reach() -> None:
+    assert [shape.zone for shape in launches.launch(pool(), TYPES, ZONES)] == ZONES
+    assert [shape.zone for shape in launches.launch(pool(limits={"cpu": "7"}), TYPES, ZONES)] == ZONES[:1]
+    assert launches.launch(pool(limits={"cpu": 3}), TYPES, ZONES) == []
+
+
+def test_its_nodes_carry_what_pods_select_and_tolerate() -> None:
+    found = pool(("karpenter.sh/capacity-type", "In", ["on-demand"]), ("team", "In", ["a"]))
+    node = launches.launch(found, TYPES, ZONES)[0].node()
+    labels = node["metadata"]["labels"]
+    assert labels["karpenter.sh/nodepool"] == "standard"
+    assert labels["karpenter.k8s.aws/ec2nodeclass"] == "gvisor"
+    assert labels["karpenter.sh/capacity-type"] == "on-demand"
+    assert labels["sandbox.users.io/tier"] == "standard"
+    assert labels["team"] == "a"
+    assert labels["kubernetes.io/arch"] == "arm64"
+    assert node["spec"]["taints"] == [{"key": "tier", "value": "standard", "effect": "NoSchedule"}]
+
+
+def test_spot_is_preferred_where_both_are_allowed() -> None:
+    both = pool(("karpenter.sh/capacity-type", "In", ["on-demand", "spot"]))
+    assert launches.launch(both, TYPES, ZONES)[0].labels["karpenter.sh/capacity-type"] == "spot"
+
+
+def test_pods_may_use_what_the_kubelet_and_the_hypervisor_leave() -> None:
+    # 60 + 10 + 10 thousandths of four cores; 16384 less 7.5%, less 11 a pod and 255, less 100
+    assert InstanceType("m7i.xlarge", 4, 16384, "amd64").allocatable(58) == ("3920m", "14162Mi")
+    assert InstanceType("m7g.large", 2, 8192, "arm64").allocatable(29) == ("1930m", "6844Mi")
+
+
+@given(cpu=st.integers(1, 448), memory=st.integers(512, 6291456), pods=st.integers(1, 737))
+def test_never_more_than_there_is_and_more_pods_never_leave_more_memory(cpu: int, memory: int, pods: int) -> None:
+    one = InstanceType("x1.large", cpu, memory, "amd64")
+    usable, more = one.allocatable(pods), one.allocatable(pods + 1)
+    assert 0 < int(usable[0].removesuffix("m")) < cpu * 1000
+    assert 0 <= int(more[1].removesuffix("Mi")) <= int(usable[1].removesuffix("Mi")) < memory
+    assert more[0] == usable[0]
+
+
+def test_a_type_is_read_as_ec2_tells_it() -> None:
+    told = {
+        "InstanceType": "m7g.large",
+        "ProcessorInfo": {"SupportedArchitectures": ["arm64"]},
+        "VCpuInfo": {"DefaultVCpus": 2},
+        "MemoryInfo": {"SizeInMiB": 8192},
+        "Hypervisor": "nitro",
+    }
+    assert launches.instance_type(told) == TYPES[0]
+    assert TYPES[0].labels()["karpenter.k8s.aws/instance-size"] == "large"
+
+
+def test_an_operator_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="In, NotIn, Exists"):
+        launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})
