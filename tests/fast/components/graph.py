@@ -38,6 +38,8 @@ class Made:
     ignored: list[str]
     provider: str
     aliases: int
+    patience: dict[str, str] = field(default_factory=dict)
+    providers: dict[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -73,7 +75,8 @@ class Graph:
         waiting, seen = [other], set[str]()
         while waiting:
             made = waiting.pop()
-            for urn in (*made.after, made.provider.rpartition("::")[0]):
+            spoken_through = [made.provider, *made.providers.values()]
+            for urn in (*made.after, *(provider.rpartition("::")[0] for provider in spoken_through)):
                 if urn == one.urn:
                     return True
                 if urn in by_urn and urn not in seen:
@@ -148,6 +151,8 @@ class Cloud(mocks.MockMonitor):
                 ignored=list(request.ignoreChanges),
                 provider=request.provider,
                 aliases=len(request.aliases),
+                providers=dict(request.providers),
+                patience={key: getattr(request.customTimeouts, key) for key in ("create", "update", "delete")},
             )
         )
         if request.type == "eks:index:Cluster":

@@ -1,0 +1,138 @@
+"""Karpenter itself: its definitions, and then its controller, on Fargate so that it never depends on its own nodes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_aws import eks, iam, sqs
+from pulumi_kubernetes.helm import v3 as helm
+
+from components import documents
+from components.identities import Bearer, Issuer, Roles
+from components.karpenter_documents import controller
+from components.namespaces import restricted
+from components.whereabouts import Whereabouts
+from model.releases import releases
+
+NAMESPACE = "karpenter"
+CONTROLLER = Bearer(NAMESPACE, "karpenter")
+NODE_POLICIES = (
+    # It also lets the identity agent of a node ask for the roles of its pods. Addresses are given by a role of the
+    # network add-on's own, which is why that policy is not among these.
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonSSMManagedInstanceCore",
+)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The cluster that Karpenter serves."""
+
+    cluster: str
+    endpoint: pulumi.Input[str]
+    issuer: Issuer
+    place: pulumi.Output[Whereabouts]
+    replicas: int
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What a node is to AWS and to the cluster."""
+
+    role: iam.Role
+    ready: Sequence[pulumi.Resource]
+
+
+def node_role(around: Surroundings, roles: Roles) -> Nodes:
+    """Make the role of nodes, and let them into the cluster by it."""
+    role = roles.role(
+        "node",
+        "What nodes are to AWS",
+        around.place.apply(lambda at: documents.text(_instances(at))),
+    )
+    entry = eks.AccessEntry(
+        f"{roles.labels.base}-node",
+        cluster_name=around.cluster,
+        principal_arn=role.arn,
+        type="EC2_LINUX",
+        tags=roles.labels.tags("node"),
+        opts=roles.child(),
+    )
+    return Nodes(role, [*roles.as_aws_says(role, "node", around.place, NODE_POLICIES), entry])
+
+
+def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) -> helm.Release:
+    """Install the definitions and the controller; returns the controller, which goes before what it needs."""
+    name, child = roles.labels.base, roles.child
+    role = roles.for_tokens("controller", "Launches and ends nodes", around.issuer, CONTROLLER)
+    known = pulumi.Output.all(around.place, nodes.role.arn, queue.arn)
+    may = [
+        roles.may(
+            role,
+            word,
+            known.apply(lambda told, word=word: documents.text(controller(told[0], around.cluster, *told[1:])[word])),
+        )
+        for word in (
+            "node-lifecycle",
+            "iam-integration",
+            "eks-integration",
+            "interruption",
+            "zonal-shift",
+            "resource-discovery",
+        )
+    ]
+    space = restricted(f"{name}-karpenter", NAMESPACE, child)
+    charts = releases().charts
+    definitions = helm.Release(
+        f"{name}-definitions",
+        name="karpenter-crd",
+        namespace=space.metadata.name,
+        chart=charts["karpenter-crd"].address,
+        version=charts["karpenter-crd"].version,
+        max_history=3,
+        opts=child(),
+    )
+    return helm.Release(
+        f"{name}-controller",
+        name="karpenter",
+        namespace=space.metadata.name,
+        chart=charts["karpenter"].address,
+        version=charts["karpenter"].version,
+        skip_crds=True,
+        max_history=3,
+        timeout=600,
+        values={
+            "replicas": around.replicas,
+            # The cluster's own names are served by pods that may need its nodes one day; it asks the VPC's instead.
+            "dnsPolicy": "Default",
+            "settings": {
+                "clusterName": around.cluster,
+                "clusterEndpoint": around.endpoint,
+                "interruptionQueue": queue.name,
+            },
+            "serviceAccount": {
+                "name": CONTROLLER.name,
+                "annotations": {"eks.amazonaws.com/role-arn": role.arn},
+            },
+            "controller": {
+                # With what Fargate adds it is just the size that is paid for: half a core and one gigabyte.
+                "resources": {
+                    "requests": {"cpu": "500m", "memory": "768Mi"},
+                    "limits": {"cpu": "500m", "memory": "768Mi"},
+                }
+            },
+        },
+        opts=child(pulumi.ResourceOptions(depends_on=[definitions, *may, *nodes.ready])),
+    )
+
+
+def _instances(place: Whereabouts) -> documents.Document:
+    return documents.document(
+        {
+            "Sid": "Instances",
+            "Effect": "Allow",
+            "Action": "sts:AssumeRole",
+            "Principal": {"Service": f"ec2.{place.dns_suffix}"},
+        }
+    )

@@ -1,0 +1,102 @@
+"""Node classes, node pools and runtime classes as objects of the cluster, in an order that lets them go again.
+
+A pool is deleted in the foreground: it is gone only when its nodes are, and they are only when they have been drained
+or the grace of their termination has passed. A class waits for its pools, and the controller for its classes; so no
+instance is left that nobody knows of and that would hold on to the network.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.node import v1 as node
+
+from components.children import Child
+from components.ownership import Labels
+from model import tiers
+from model.node_pools import NodeLayout, NodePool, node_classes
+from model.node_start import user_data
+from model.releases import releases
+
+# Beyond this a destroy gives up with the controller still there, and can be run again.
+PATIENCE = "60m"
+
+
+@dataclass(frozen=True)
+class Supplies:
+    """What nodes are launched with."""
+
+    cluster: str
+    role: pulumi.Input[str]
+    key: pulumi.Input[str]
+    # What has to be there for as long as there are nodes: who launches and ends them, and what they need to join.
+    ready: Sequence[pulumi.Resource]
+
+
+def make_nodes(
+    layout: NodeLayout, pools: Sequence[NodePool], supplies: Supplies, labels: Labels, child: Child
+) -> dict[str, CustomResource]:
+    """Make the classes and pools; returns the pools by name."""
+    kinds = {
+        kind.name: CustomResource(
+            f"{labels.base}-{kind.name}",
+            api_version="karpenter.k8s.aws/v1",
+            kind="EC2NodeClass",
+            metadata={"name": kind.name},
+            spec=kind.spec(
+                layout,
+                cluster=supplies.cluster,
+                role=supplies.role,
+                key=supplies.key,
+                user_data=user_data(kind.wall, releases().runtimes, gpu=kind.gpu) if kind.wall else None,
+                tags={**labels.everywhere, "sandbox-nodes": kind.name},
+            ),
+            opts=child(
+                pulumi.ResourceOptions(
+                    depends_on=list(supplies.ready), custom_timeouts=pulumi.CustomTimeouts(delete=PATIENCE)
+                )
+            ),
+        )
+        for kind in node_classes(pools)
+    }
+    return {
+        pool.name: CustomResource(
+            f"{labels.base}-{pool.name}",
+            api_version="karpenter.sh/v1",
+            kind="NodePool",
+            metadata={
+                "name": pool.name,
+                "annotations": {"pulumi.com/deletionPropagationPolicy": "foreground"},
+            },
+            spec=pool.spec(layout),
+            opts=child(
+                pulumi.ResourceOptions(
+                    depends_on=[kinds[pool.node_class.name]],
+                    custom_timeouts=pulumi.CustomTimeouts(delete=PATIENCE),
+                )
+            ),
+        )
+        for pool in pools
+    }
+
+
+def make_runtime_classes(pools: Sequence[NodePool], labels: Labels, child: Child) -> list[node.RuntimeClass]:
+    """Make the runtime classes of the walls that some pool has."""
+    walls = {pool.node_class.wall.word: pool.node_class.wall for pool in pools if pool.node_class.wall}
+    made = [(wall, tiers.runtime_class(wall)) for wall in walls.values()]
+    return [
+        node.RuntimeClass(
+            f"{labels.base}-{wall.word}",
+            metadata=said["metadata"],
+            handler=said["handler"],
+            overhead={"pod_fixed": said["overhead"]["podFixed"]},
+            scheduling={
+                "node_selector": said["scheduling"]["nodeSelector"],
+                "tolerations": said["scheduling"]["tolerations"],
+            },
+            opts=child(),
+        )
+        for wall, said in made
+        if said
+    ]
