@@ -21,13 +21,23 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Manifests:
+    """Files of a release below one address, which may be a folder instead."""
+
+    address: str
+    version: str
+    definitions: tuple[str, ...]
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Releases:
     """What is pinned."""
 
     addons: Mapping[str, Mapping[str, str]]
     node_image: str
     charts: Mapping[str, Source]
-    manifests: Mapping[str, Source]
+    manifests: Mapping[str, Manifests]
     images: Mapping[str, str]
     runtimes: Mapping[str, Source]
 
@@ -40,7 +50,10 @@ def releases() -> Releases:
         addons=read["kubernetes"],
         node_image=read["node-image"]["alias"],
         charts=_sources(read["charts"]),
-        manifests=_sources(read["manifests"]),
+        manifests={
+            name: Manifests(row["address"], row["version"], tuple(row["definitions"]), tuple(row["roles"]))
+            for name, row in read["manifests"].items()
+        },
         images=read["images"],
         runtimes=_sources(read["runtimes"]),
     )
