@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from model.quantities import Quantity
 from rehearsal.controlplane.nodes import NodeShape
 
 Object = dict[str, Any]
@@ -95,7 +96,8 @@ def launch(
     own = {**(template.get("metadata") or {}).get("labels", {}), **_single_values(requirements), POOL: name}
     if (reference := template["spec"].get("nodeClassRef")) and reference.get("kind") == "EC2NodeClass":
         own[CLASS] = reference["name"]
-    left = float((pool["spec"].get("limits") or {}).get("cpu", math.inf))
+    limit = (pool["spec"].get("limits") or {}).get("cpu")
+    left = float(Quantity.parse(str(limit)).value) if limit is not None else math.inf
     candidates = sorted(types, key=_cheapness)
     shapes: list[NodeShape] = []
     for zone in zones:

@@ -52,10 +52,11 @@ def names(found: dict[str, Any], cpu: int = 4) -> list[str]:
         ([], "c7g.xlarge"),
         ([(FAMILY, "In", ["m7g", "m7i"])], "m7g.xlarge"),
         ([(FAMILY, "In", ["m7i-flex"])], "m7i-flex.2xlarge"),
-        ([("kubernetes.io/arch", "In", ["amd64"])], "m5.xlarge"),
+        ([("kubernetes.io/arch", "In", ["amd64"])], "m7i.xlarge"),
+        ([("node.kubernetes.io/instance-type", "In", ["m5.xlarge", "m5.large"])], "m5.xlarge"),
         (
-            [("kubernetes.io/arch", "In", ["amd64"]), ("karpenter.k8s.aws/instance-generation", "Gt", ["5"])],
-            "m7i.xlarge",
+            [("kubernetes.io/arch", "In", ["amd64"]), ("karpenter.k8s.aws/instance-generation", "Lt", ["7"])],
+            "m5.xlarge",
         ),
         ([("karpenter.k8s.aws/instance-category", "NotIn", ["c"])], "m7g.xlarge"),
         ([("karpenter.k8s.aws/instance-cpu", "Lt", ["4"])], "m7g.large"),
@@ -73,7 +74,7 @@ def test_the_smallest_type_that_the_requirements_allow(
 
 def test_a_node_in_each_zone_as_far_as_the_limits_reach() -> None:
     assert [shape.zone for shape in launches.launch(pool(), TYPES, ZONES)] == ZONES
-    assert [shape.zone for shape in launches.launch(pool(limits={"cpu": "7"}), TYPES, ZONES)] == ZONES[:1]
+    assert [shape.zone for shape in launches.launch(pool(limits={"cpu": "7500m"}), TYPES, ZONES)] == ZONES[:1]
     assert launches.launch(pool(limits={"cpu": 3}), TYPES, ZONES) == []
 
 
