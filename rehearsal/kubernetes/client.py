@@ -179,6 +179,7 @@ class Client:
             if self.access.tls_name:
                 options["server_hostname"] = options["assert_hostname"] = self.access.tls_name
             if self.access.insecure:
+                urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # the kubeconfig asks for it
                 options["cert_reqs"] = "CERT_NONE"
                 options["assert_hostname"] = False
         if self.access.proxy:

@@ -97,6 +97,8 @@ def until_gone(cluster: Cluster, kind: Kind, at: tuple[str, str], patience: floa
         if verdict.done or now != uid:
             return  # gone, or already another object of the same name
         tell("; ".join(verdict.reasons))
+    if cluster.cancelled.is_set():
+        raise _not_ready(cluster, last, verdict, "is being deleted; waiting for that was cancelled", events=False)
     if not verdict.done:
         raise _not_ready(cluster, last, verdict, f"was still there {patience:.0f} s after it was deleted")
 

@@ -1,0 +1,85 @@
+"""Ways into a real API server: certificates, programs that hand them out, other names, shut doors."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rehearsal.controlplane.plane import ControlPlane
+from rehearsal.kubernetes.provider import Provider
+from rehearsal.kubernetes.reach import Unreached
+
+
+@pytest.fixture
+def config(plane: ControlPlane) -> dict[str, Any]:
+    """The administrator's kubeconfig, with what it refers to written into it."""
+    path = plane.kubeconfig()
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for part in (found["clusters"][0]["cluster"], found["users"][0]["user"]):
+        for key in ("certificate-authority", "client-certificate", "client-key"):
+            if key in part:
+                content = (path.parent / part.pop(key)).read_bytes()
+                part[f"{key}-data"] = base64.b64encode(content).decode()
+    return found
+
+
+def version(config: dict[str, Any]) -> str:
+    provider = Provider()
+    provider.configure({"kubeconfig": json.dumps(config)}, {})
+    cluster = provider.cluster()
+    assert cluster.list(cluster.discovery.find("v1", "Namespace"))
+    return cluster.version()
+
+
+def server(config: dict[str, Any]) -> dict[str, Any]:
+    return config["clusters"][0]["cluster"]
+
+
+def test_a_client_certificate_and_the_clusters_authority(config: dict[str, Any]) -> None:
+    assert version(config).startswith("v1.")
+
+
+def test_a_path_does_as_well_as_contents(plane: ControlPlane) -> None:
+    provider = Provider()
+    provider.configure({}, {"KUBECONFIG": str(plane.kubeconfig())})
+    assert provider.cluster().version().startswith("v1.")
+
+
+def test_the_server_may_be_known_by_another_name_or_not_looked_at(config: dict[str, Any]) -> None:
+    named = copy.deepcopy(config)
+    server(named)["tls-server-name"] = "kubernetes.default.svc"
+    assert version(named).startswith("v1.")
+    server(named)["tls-server-name"] = "somebody.example.com"
+    with pytest.raises(Unreached, match=r"[Hh]ostname|not match"):
+        version(named)
+    blind = copy.deepcopy(config)
+    del server(blind)["certificate-authority-data"]
+    with pytest.raises(Unreached, match=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+        version(blind)
+    server(blind)["insecure-skip-tls-verify"] = True
+    assert version(blind).startswith("v1.")
+
+
+def test_a_program_may_hand_out_the_certificate(config: dict[str, Any], tmp_path: Path) -> None:
+    user = config["users"][0]["user"]
+    pair = {name: base64.b64decode(user[f"client-{name}-data"]).decode() for name in ("certificate", "key")}
+    status = {"clientCertificateData": pair["certificate"], "clientKeyData": pair["key"]}
+    answer = tmp_path / "answer.json"
+    answer.write_text(json.dumps({"kind": "ExecCredential", "status": status}), encoding="utf-8")
+    source = f"print(open({str(answer)!r}).read())"
+    config["users"][0]["user"] = {"exec": {"command": sys.executable, "args": ["-c", source]}}
+    assert version(config).startswith("v1.")
+
+
+def test_who_is_not_let_in_is_told_in_the_servers_words(config: dict[str, Any]) -> None:
+    config["users"][0]["user"] = {"token": "a-token-of-nobody"}
+    with pytest.raises(Unreached, match="Unauthorized") as caught:
+        version(config)
+    assert "a-token-of-nobody" not in str(caught.value)
