@@ -4,8 +4,16 @@ from importlib.metadata import version
 
 from pulumi.provider.experimental import component_provider_host
 
+from components.agent_sandbox import AgentSandbox
+from components.capacity import Capacity
+from components.cluster import Cluster
+from components.cluster_addons import ClusterAddons
 from components.environment import Environment
 from components.network import Network
 from components.storage import Storage
 
-component_provider_host([Environment, Network, Storage], name="agent-environment", version=version("agent-environment"))
+component_provider_host(
+    [AgentSandbox, Capacity, Cluster, ClusterAddons, Environment, Network, Storage],
+    name="agent-environment",
+    version=version("agent-environment"),
+)

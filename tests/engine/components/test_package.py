@@ -37,8 +37,14 @@ def test_the_engine_reads_the_schema(opened: Stage) -> None:
     assert read.returncode == 0, read.stderr
     schema: dict[str, Any] = json.loads(read.stdout)
     assert schema["name"] == "agent-environment"
-    assert set(schema["resources"]) == {
-        f"agent-environment:index:{kind}" for kind in ("Environment", "Network", "Storage")
+    assert {name.removeprefix("agent-environment:index:") for name in schema["resources"]} == {
+        "AgentSandbox",
+        "Capacity",
+        "Cluster",
+        "ClusterAddons",
+        "Environment",
+        "Network",
+        "Storage",
     }
 
 
