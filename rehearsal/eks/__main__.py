@@ -1,0 +1,12 @@
+"""The plugin process of the stand-in: `python -m rehearsal.eks` prints its port and serves until the engine leaves."""
+
+import sys
+
+from rehearsal.eks.servicer import Servicer
+from rehearsal.plugin.serving import engine_address, serve
+from rehearsal.tools.plugins import requested
+
+# The engine warns of a plugin that is older than the SDK asks for. The children are of the packages that the program
+# has, so that they share its default providers.
+versions = {package: found for package in ("aws", "kubernetes") if (found := requested(package))}
+raise SystemExit(serve(Servicer(requested("eks") or "4.4.0", versions, engine_address(sys.argv[1:]))))
