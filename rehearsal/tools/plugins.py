@@ -59,7 +59,11 @@ class Shim:
 STAND_INS = (
     StandIn("language", "python", "rehearsal.tools.language_host"),
     StandIn("resource", "aws", "rehearsal.aws"),
+    StandIn("resource", "eks", "rehearsal.eks"),
+    StandIn("resource", "kubernetes", "rehearsal.kubernetes"),
 )
+# Programs that plugins and kubeconfigs run, beside the plugins themselves.
+COMMANDS = {"aws": "rehearsal.eks.aws_command"}
 
 
 def find(
@@ -111,7 +115,7 @@ def wanted(stand_in: StandIn) -> str | None:
 def shims(
     folder: Path, python: Path, *, executor: Path | None = None, pulumi: Path | None = None, home: Path | None = None
 ) -> list[Shim]:
-    """Write a shim for every plugin that is missing, to a folder that then goes to the front of PATH.
+    """Write a shim for every plugin and command that is missing, to a folder that then goes onto PATH.
 
     `executor` is what `ensure(["language-python-exec"], …)` yields; by default the one in the cache.
     """
@@ -131,6 +135,12 @@ def shims(
         path.write_text(_script(stand_in.module, python, arguments), encoding="utf-8")
         path.chmod(0o755)
         written.append(Shim(stand_in.program, path, stand_in.module))
+    for name, module in COMMANDS.items():
+        if all(_is_shim(path) for path in asking.candidates(name)):
+            path = folder / name
+            path.write_text(_script(module, python, []), encoding="utf-8")
+            path.chmod(0o755)
+            written.append(Shim(name, path, module))
     return written
 
 

@@ -100,7 +100,8 @@ def test_shims_are_written_only_for_what_is_missing(tmp_path: Path, monkeypatch:
     executor = install(tmp_path / "executor", "# the executor\n")
     python = Path(sys.executable)
     written = plugins.shims(tmp_path / "shims", python, executor=executor)
-    assert [shim.name for shim in written] == ["pulumi-language-python", "pulumi-resource-aws"]
+    providers = ["pulumi-resource-aws", "pulumi-resource-eks", "pulumi-resource-kubernetes"]
+    assert [shim.name for shim in written] == ["pulumi-language-python", *providers, "aws"]
     assert (tmp_path / "shims" / plugins.EXECUTOR).read_text() == "# the executor\n"
     on_path(monkeypatch, tmp_path / "shims")
     assert plugins.find("language", "python") is None, "our own shim is not an official plugin"
@@ -108,8 +109,12 @@ def test_shims_are_written_only_for_what_is_missing(tmp_path: Path, monkeypatch:
     official = install(tmp_path / "bin" / "pulumi-language-python", fake_go.program("v3.260.0"))
     on_path(monkeypatch, official.parent)
     written = plugins.shims(tmp_path / "others", python, executor=executor)
-    assert [shim.name for shim in written] == ["pulumi-resource-aws"]
-    assert sorted(path.name for path in (tmp_path / "others").iterdir()) == ["pulumi-resource-aws"]
+    assert [shim.name for shim in written] == [*providers, "aws"]
+    assert sorted(path.name for path in (tmp_path / "others").iterdir()) == ["aws", *providers]
+
+    command = install(tmp_path / "bin" / "aws", "the AWS CLI")
+    on_path(monkeypatch, command.parent)
+    assert [shim.name for shim in plugins.shims(tmp_path / "more", python, executor=executor)] == providers
 
 
 def test_shims_need_the_executor(tmp_path: Path) -> None:
