@@ -18,8 +18,10 @@ def _number(obj: Mapping[str, Any], *path: str) -> int:
     return found if isinstance(found, int) else 0
 
 
-def _said(found: Mapping[str, Any]) -> str:
-    return f"{found.get('type')}={found.get('status')} {found.get('reason', '')}: {found.get('message', '')}".strip()
+def said(found: Mapping[str, Any]) -> str:
+    """A condition in words."""
+    text = f"{found.get('type')}={found.get('status')} {found.get('reason') or ''}".strip()
+    return f"{text}: {found['message']}" if found.get("message") else text
 
 
 def _unseen(obj: Mapping[str, Any]) -> Verdict | None:
@@ -44,9 +46,9 @@ def deployment(obj: Mapping[str, Any]) -> Verdict:
         reasons.append(f"{old} old replicas still to go")
     progressing, up = condition(obj, "Progressing"), condition(obj, "Available")
     if progressing.get("status") == "False":
-        reasons.append(_said(progressing))
+        reasons.append(said(progressing))
     if up.get("status") != "True":
-        reasons.append(_said(up) if up else "not yet Available")
+        reasons.append(said(up) if up else "not yet Available")
     return waiting(*reasons) if reasons else READY
 
 
@@ -87,7 +89,7 @@ def job(obj: Mapping[str, Any]) -> Verdict:
         return READY
     broken = condition(obj, "Failed")
     if broken.get("status") == "True":
-        return failed(_said(broken))
+        return failed(said(broken))
     if pluck(obj, "spec", "suspend") is True:
         return READY
     done, active = _number(obj, "status", "succeeded"), _number(obj, "status", "active")
@@ -162,7 +164,7 @@ def token_secret(obj: Mapping[str, Any]) -> Verdict:
 def definition(obj: Mapping[str, Any]) -> Verdict:
     accepted, established = condition(obj, "NamesAccepted"), condition(obj, "Established")
     if accepted.get("status") == "False":
-        return failed(_said(accepted))
+        return failed(said(accepted))
     return READY if established.get("status") == "True" else waiting("not yet Established")
 
 

@@ -209,12 +209,7 @@ def _again(cluster: Cluster, obj: Object) -> Object:
 
 
 def _not_ready(cluster: Cluster, obj: Object, verdict: Verdict, what: str, *, events: bool = True) -> NotReady:
-    reasons = list(verdict.reasons)
-    for told in objects.conditions(obj):
-        text = f"{told.get('type')}={told.get('status')}"
-        text += f" ({told['reason']})" if told.get("reason") else ""
-        text += f": {told['message']}" if told.get("message") else ""
-        reasons.append(f"condition {text}")
+    reasons = [*verdict.reasons, *(readiness.said(found) for found in objects.conditions(obj))]
     if events and not cluster.cancelled.is_set():
         reasons += recent_events(cluster, obj)
     return NotReady(f"{objects.kind(obj)} {objects.identity(obj)} {what}", obj, list(dict.fromkeys(reasons)))

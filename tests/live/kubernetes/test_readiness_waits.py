@@ -74,7 +74,7 @@ def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver) -> 
     assert left.id.startswith(f"{driver.namespace}/web-")
     assert objects.name(left.state.values) in left.id
     told = "\n".join(left.reasons)
-    assert "condition Available=False" in told
+    assert "Available=False MinimumReplicasUnavailable" in told
     assert "FailedScheduling" in told or "Unschedulable" in told
 
 

@@ -225,10 +225,11 @@ def test_what_did_not_become_ready_is_kept_and_mended(engine: Engine, driver: Dr
     failed = engine.fails("up", "--yes", "--skip-preview")
     assert "was created, but Deployment" in failed
     assert "was not ready after 2 s" in failed
-    assert "condition Available=False" in failed
+    assert "Available=False MinimumReplicasUnavailable" in failed
     assert "Traceback" not in failed
     kept = [r["type"] for r in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]
     assert "kubernetes:apps/v1:Deployment" in kept
+    assert "is not ready" in engine.run("refresh", "--yes", "--skip-preview")
     assert engine.changes("up", REPLICAS="0") == {"update": 1}
     assert engine.changes("up", REPLICAS="0") == {}
     assert engine.changes("destroy") == {"delete": 3}
