@@ -148,5 +148,5 @@ class Account:
         return found
 
 
-def _pages(client: Any, operation: str, key: str, **asked: str) -> list[Any]:
+def _pages(client: Any, operation: str, key: str, **asked: Any) -> list[Any]:
     return [row for page in client.get_paginator(operation).paginate(**asked) for row in page[key]]

@@ -1,7 +1,7 @@
 """`python -m rehearsal.controlplane.attendant FILE`: what EKS has beside the control plane, for one run.
 
 One process, so that it outlives whoever opened the plane: a stage may be kept up. It serves the token webhook and
-Fargate's webhook, gives Fargate pods their nodes, and runs the residents.
+Fargate's webhook, gives Fargate pods and Karpenter's pools their nodes, and runs the residents.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.controlplane import fargate, fargate_nodes, residents, webhooks
+from rehearsal.controlplane import fargate, fargate_nodes, karpenter_nodes, residents, webhooks
 from rehearsal.controlplane.account import Account
 from rehearsal.controlplane.client import Client, Credentials, until
 from rehearsal.controlplane.ports import HOST
@@ -78,6 +78,7 @@ def main(file: Path) -> int:
             reviewer.prepare()
             client.apply(_webhook(duty, ca))
             _in_background("fargate", lambda: fargate_nodes.attend(client, f"{account.region}a", ended))
+            _in_background("karpenter", lambda: karpenter_nodes.Launcher(client, account).attend(ended))
         _in_background("residents", lambda: keeper.attend(ended))
         (folder / ATTENDING).touch()
         ended.wait()

@@ -61,18 +61,6 @@ class InstanceType:
         return f"{thousandths - kept}m", f"{max(0, memory)}Mi"
 
 
-def instance_type(told: Mapping[str, Any]) -> InstanceType:
-    """Read one as DescribeInstanceTypes tells it."""
-    architectures = told.get("ProcessorInfo", {}).get("SupportedArchitectures", [])
-    return InstanceType(
-        told["InstanceType"],
-        told["VCpuInfo"]["DefaultVCpus"],
-        told["MemoryInfo"]["SizeInMiB"],
-        "arm64" if "arm64" in architectures else "amd64",
-        told.get("Hypervisor", ""),
-    )
-
-
 def allows(requirements: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
     """Whether labels meet every requirement."""
     return all(_meets(row["operator"], row.get("values") or [], labels.get(row["key"])) for row in requirements)

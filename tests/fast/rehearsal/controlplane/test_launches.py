@@ -111,16 +111,10 @@ def test_never_more_than_there_is_and_more_pods_never_leave_more_memory(cpu: int
     assert more[0] == usable[0]
 
 
-def test_a_type_is_read_as_ec2_tells_it() -> None:
-    told = {
-        "InstanceType": "m7g.large",
-        "ProcessorInfo": {"SupportedArchitectures": ["arm64"]},
-        "VCpuInfo": {"DefaultVCpus": 2},
-        "MemoryInfo": {"SizeInMiB": 8192},
-        "Hypervisor": "nitro",
-    }
-    assert launches.instance_type(told) == TYPES[0]
-    assert TYPES[0].labels()["karpenter.k8s.aws/instance-size"] == "large"
+def test_types_have_the_labels_that_pools_ask_for() -> None:
+    labels = TYPES[0].labels()
+    parts = ("category", "family", "generation", "size", "cpu", "memory")
+    assert [labels[f"karpenter.k8s.aws/instance-{part}"] for part in parts] == ["m", "m7g", "7", "large", "2", "8192"]
 
 
 def test_an_operator_that_is_none_is_refused() -> None:

@@ -1,0 +1,126 @@
+"""Karpenter's stand-in: nodes for every NodePool, as long as its controller is up.
+
+It looks at NodePools and EC2NodeClasses as the cluster has them, and at the subnets that a class selects. Without a
+Ready karpenter Deployment nothing is launched and nothing is taken away, as on AWS: whoever destroys the controller
+before its pools is left with nodes. Simplified: a pool has a node in each zone from the start and no more, instead of
+what the waiting pods ask for; nothing is consolidated or interrupted; no EC2 instances are made.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rehearsal.controlplane import ec2, launches
+from rehearsal.controlplane.account import Account
+from rehearsal.controlplane.client import ApiError, Client
+from rehearsal.controlplane.nodes import NodeShape
+
+Object = dict[str, Any]
+
+_LOG = logging.getLogger(__name__)
+_POOLS = "/apis/karpenter.sh/v1/nodepools"
+_CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
+_CONTROLLERS = "/apis/apps/v1/deployments"
+_SELECTOR = "app.kubernetes.io/name=karpenter"
+_CORES = 8
+_EVERY_SECONDS = 0.5
+_MEMORY_SECONDS = 10.0
+
+
+class Launcher:
+    """Keeps the nodes of one cluster's pools."""
+
+    def __init__(self, client: Client, account: Account) -> None:
+        self._client = client
+        self._account = account
+        self._types: Sequence[launches.InstanceType] = ()
+        self._launched: dict[str, NodeShape] = {}  # by the node's name
+        self._zones_known: dict[str, tuple[float, list[str]]] = {}
+
+    def attend(self, ended: threading.Event) -> None:
+        """Look again and again until told to end."""
+        while not ended.wait(_EVERY_SECONDS):
+            try:
+                self._look()
+            except (ApiError, OSError) as error:
+                _LOG.warning("Karpenter's nodes: %s", error)
+
+    def _look(self) -> None:
+        pools = self._there(_POOLS)
+        if not pools and not self._launched:
+            return
+        if not self._controller_is_up():
+            return
+        classes = {row["metadata"]["name"]: row for row in self._there(_CLASSES)}
+        zones = {name: self._zones(row) for name, row in classes.items()}
+        wanted: dict[str, NodeShape] = {}
+        for pool in pools:
+            reference = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
+            offered = zones.get(reference, [])
+            wanted |= {shape.name: shape for shape in launches.launch(pool, self._known_types(), offered, cpu=_CORES)}
+            self._tell(f"{_POOLS}/{pool['metadata']['name']}", pool, ready=bool(offered), why="NodeClassNotReady")
+        for name, row in classes.items():
+            self._tell(f"{_CLASSES}/{name}", row, ready=bool(zones[name]), why="SubnetsNotFound")
+        for name in [name for name, shape in self._launched.items() if wanted.get(name) != shape]:
+            self._take_away(name)
+        for name, shape in wanted.items():
+            if name not in self._launched:
+                self._client.create(shape.node())
+                self._launched[name] = shape
+
+    def _there(self, path: str) -> list[Object]:
+        """What is there and not on its way out; nothing, too, where the kind itself is not there."""
+        listed = self._client.find(path)
+        rows: list[Object] = listed["items"] if listed else []
+        return [row for row in rows if "deletionTimestamp" not in row["metadata"]]
+
+    def _controller_is_up(self) -> bool:
+        found = self._client.get(_CONTROLLERS, labelSelector=_SELECTOR)["items"]
+        return any((row.get("status") or {}).get("readyReplicas") for row in found)
+
+    def _zones(self, node_class: Object) -> list[str]:
+        """The zones of the subnets that a class selects; asked again now and then, as the subnets may change."""
+        about = node_class["metadata"]
+        which, now = f"{about['uid']}/{about.get('generation')}", time.monotonic()
+        known = self._zones_known.get(which)
+        if known is None or now - known[0] > (_MEMORY_SECONDS if known[1] else _EVERY_SECONDS):
+            found = ec2.zones(self._account, node_class["spec"].get("subnetSelectorTerms") or [])
+            known = self._zones_known[which] = (now, found)
+        return known[1]
+
+    def _known_types(self) -> Sequence[launches.InstanceType]:
+        if not self._types:
+            self._types = ec2.instance_types(self._account)
+        return self._types
+
+    def _take_away(self, name: str) -> None:
+        """Drain a node and let it go."""
+        for pod in self._client.get("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]:
+            about = pod["metadata"]
+            self._client.delete(f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}", gracePeriodSeconds=0)
+        self._client.delete(f"/api/v1/nodes/{name}")
+        del self._launched[name]
+
+    def _tell(self, path: str, thing: Object, *, ready: bool, why: str) -> None:
+        """The condition that everybody waits for, written when it changes."""
+        status, generation = "True" if ready else "False", thing["metadata"].get("generation", 1)
+        known = (thing.get("status") or {}).get("conditions") or []
+        if any(
+            (row["type"], row["status"], row.get("observedGeneration")) == ("Ready", status, generation)
+            for row in known
+        ):
+            return
+        condition = {
+            "type": "Ready",
+            "status": status,
+            "reason": "Ready" if ready else why,
+            "message": "" if ready else "no subnet is selected",
+            "observedGeneration": generation,
+            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        self._client.merge(f"{path}/status", {"status": {"conditions": [condition]}})

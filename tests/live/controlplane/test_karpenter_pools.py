@@ -1,0 +1,146 @@
+"""Karpenter's pools: nodes as their NodePools say, while the controller is up."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import Any
+
+import pytest
+import yaml
+
+from rehearsal.controlplane.client import Client, until
+from rehearsal.tools import ensure
+from rehearsal.tools.progress import Silent
+
+from .conftest import World
+from .things import PATIENCE, becomes_ready, condition, namespace, pod
+
+Object = dict[str, Any]
+
+POOL = "/apis/karpenter.sh/v1/nodepools/sandboxes"
+CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/sandboxes"
+SPACE = "karpenter"
+TAINT = {"key": "sandbox", "value": "standard", "effect": "NoSchedule"}
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> Client:
+    """The CRDs of the chart, a controller, subnets in two zones, a class and a pool."""
+    client = world.plane.client
+    tools = ensure(["helm", "karpenter-crd-chart"], Silent())
+    command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
+    for crd in yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout):
+        if crd:
+            client.apply(crd)
+    namespace(client, SPACE)
+    subnets = world.aws("ec2").describe_subnets()["Subnets"]
+    for zone in ("us-east-1c", "us-east-1d"):
+        chosen = [row["SubnetId"] for row in subnets if row["AvailabilityZone"] == zone]
+        world.aws("ec2").create_tags(Resources=chosen, Tags=[{"Key": "karpenter.sh/discovery", "Value": "stage"}])
+    return client
+
+
+def node_class(discovery: str) -> Object:
+    terms = [{"tags": {"karpenter.sh/discovery": discovery}}]
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "sandboxes"},
+        "spec": {
+            "amiSelectorTerms": [{"alias": "al2023@v20261101"}],
+            "role": "nodes",
+            "subnetSelectorTerms": terms,
+            "securityGroupSelectorTerms": terms,
+        },
+    }
+
+
+def node_pool() -> Object:
+    requirements = [
+        {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]},
+        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m7g"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+    ]
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "sandboxes"}
+    template = {
+        "metadata": {"labels": {"tier": "gvisor"}},
+        "spec": {"requirements": requirements, "nodeClassRef": reference, "taints": [TAINT]},
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "sandboxes"},
+        "spec": {"template": template},
+    }
+
+
+def controller(replicas: int) -> Object:
+    labels = {"app.kubernetes.io/name": "karpenter"}
+    container = {"name": "controller", "image": "registry.example/karpenter"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "karpenter", "namespace": SPACE, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def nodes(client: Client) -> list[Object]:
+    return client.get("/api/v1/nodes", labelSelector="karpenter.sh/nodepool=sandboxes")["items"]
+
+
+def test_a_pools_nodes_come_with_its_controller_and_go_with_the_pool(client: Client) -> None:
+    client.create(pod(SPACE, "waits", nodeSelector={"tier": "gvisor"}, tolerations=[TAINT]))
+    assert until(lambda: client.apply(node_class("stage")) and client.apply(node_pool()), PATIENCE)
+    path = f"/api/v1/namespaces/{SPACE}/pods/waits"
+    assert until(lambda: condition(client.get(path), "PodScheduled").get("reason") == "Unschedulable", PATIENCE)
+    assert nodes(client) == []
+    client.apply(controller(1))
+    assert becomes_ready(client, path)
+    assert {row["metadata"]["labels"]["topology.kubernetes.io/zone"] for row in nodes(client)} == {
+        "us-east-1c",
+        "us-east-1d",
+    }
+    labels = nodes(client)[0]["metadata"]["labels"]
+    assert labels["node.kubernetes.io/instance-type"] == "m7g.2xlarge"
+    assert labels["karpenter.sh/capacity-type"] == "spot"
+    assert becomes_ready(client, POOL)
+    assert becomes_ready(client, CLASS)
+    client.delete(POOL)
+    assert until(lambda: nodes(client) == [], PATIENCE)
+
+
+def test_a_class_that_selects_no_subnet_launches_nothing_and_says_so(client: Client) -> None:
+    client.apply(controller(1))
+    client.apply(node_class("elsewhere"))
+    client.apply(node_pool())
+    for path, reason in ((POOL, "NodeClassNotReady"), (CLASS, "SubnetsNotFound")):
+        assert until(lambda path=path: condition(client.get(path), "Ready").get("status") == "False", PATIENCE)
+        assert condition(client.get(path), "Ready")["reason"] == reason
+    assert nodes(client) == []
+    client.apply(node_class("stage"))
+    assert until(lambda: len(nodes(client)) == 2, PATIENCE)
+    client.delete(POOL)
+    assert until(lambda: nodes(client) == [], PATIENCE)
+
+
+def test_whoever_ends_the_controller_before_its_pools_is_left_with_nodes(client: Client) -> None:
+    client.apply(controller(1))
+    client.apply(node_class("stage"))
+    client.apply(node_pool())
+    assert until(lambda: len(nodes(client)) == 2, PATIENCE)
+    client.delete(f"/apis/apps/v1/namespaces/{SPACE}/deployments/karpenter", propagationPolicy="Foreground")
+    deployments = f"/apis/apps/v1/namespaces/{SPACE}/deployments/karpenter"
+    assert until(lambda: client.find(deployments) is None, PATIENCE)
+    client.delete(POOL)
+    assert until(lambda: client.find(POOL) is None, PATIENCE)
+    client.delete(CLASS)
+    time.sleep(1.5)  # three looks at the pools, were there anybody to look
+    assert len(nodes(client)) == 2
+    client.apply(controller(1))
+    assert until(lambda: nodes(client) == [], PATIENCE)
