@@ -9,4 +9,7 @@ from rehearsal.tools.plugins import requested
 # The engine warns of a plugin that is older than the SDK asks for. The children are of the packages that the program
 # has, so that they share its default providers.
 versions = {package: found for package in ("aws", "kubernetes") if (found := requested(package))}
-raise SystemExit(serve(Servicer(requested("eks") or "4.4.0", versions, engine_address(sys.argv[1:]))))
+servicer = Servicer(requested("eks") or "4.4.0", versions, engine_address(sys.argv[1:]))
+ended = serve(servicer)
+servicer.leave()  # a component that still waits for its cluster would keep the process for minutes
+raise SystemExit(ended)

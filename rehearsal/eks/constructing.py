@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from rehearsal.eks.kubeconfig import kubeconfig, region_of, text
 from rehearsal.eks.references import Reference, inner, taken
 
 METHOD: Final = "eks:index:Cluster/getKubeconfig"
+_LOOK: Final = 0.2  # seconds; a cluster may be waited for for minutes, and a cancelled run must not be
 _NO_CONTEXT: Final[Any] = None  # the SDK only uses it for refused inputs, which are `Refused` here
 
 
@@ -85,38 +87,52 @@ TABLE: Final[Mapping[str, Callable[[Wanted], Built]]] = {
 }
 
 
-def construct(versions: Mapping[str, str], engine: str, version: str, request: Any) -> Any:
-    """Answer the engine's request for a component."""
-    where = f"{request.type} {request.name}"
-    if request.type in REFUSED:
-        raise Refused(f"{where}: {REFUSED[request.type]}")
-    if request.type not in TABLE:
-        raise Refused(f"{where}: the stand-in eks provider has {', '.join(sorted(TABLE))}")
-    asked = provider_pb2.ConstructRequest()
-    asked.CopyFrom(request)
-    others = taken(where, asked.inputs, RESOURCES.get(request.type, ()))
-    servicer = ProviderServicer(_Components(version, versions, others), [], engine)
-    return _in_a_loop_of_its_own(lambda: servicer.Construct(asked, _NO_CONTEXT))
+@dataclass(frozen=True)
+class Desk:
+    """What a plugin process builds components with."""
 
+    version: str
+    versions: Mapping[str, str]
+    engine: str
+    leaving: threading.Event
 
-def call(versions: Mapping[str, str], engine: str, version: str, request: Any) -> Any:
-    """Answer the call of a component's method."""
-    if request.tok != METHOD:
-        raise Refused(f"{request.tok}: the stand-in eks provider has the method {METHOD}")
-    asked = provider_pb2.CallRequest()
-    asked.CopyFrom(request)
-    others = taken(request.tok, asked.args, ("__self__",))
-    servicer = ProviderServicer(_Components(version, versions, others), [], engine)
-    return _in_a_loop_of_its_own(lambda: servicer.Call(asked, _NO_CONTEXT))
+    def construct(self, request: Any) -> Any:
+        """Answer the engine's request for a component."""
+        where = f"{request.type} {request.name}"
+        if request.type in REFUSED:
+            raise Refused(f"{where}: {REFUSED[request.type]}")
+        if request.type not in TABLE:
+            raise Refused(f"{where}: the stand-in eks provider has {', '.join(sorted(TABLE))}")
+        asked = provider_pb2.ConstructRequest()
+        asked.CopyFrom(request)
+        servicer = self._serving(taken(where, asked.inputs, RESOURCES.get(request.type, ())))
+        return self._in_a_loop_of_its_own(where, lambda: servicer.Construct(asked, _NO_CONTEXT))
 
+    def call(self, request: Any) -> Any:
+        """Answer the call of a component's method."""
+        if request.tok != METHOD:
+            raise Refused(f"{request.tok}: the stand-in eks provider has the method {METHOD}")
+        asked = provider_pb2.CallRequest()
+        asked.CopyFrom(request)
+        servicer = self._serving(taken(request.tok, asked.args, ("__self__",)))
+        return self._in_a_loop_of_its_own(request.tok, lambda: servicer.Call(asked, _NO_CONTEXT))
 
-def _in_a_loop_of_its_own(work: Callable[[], Any]) -> Any:
-    """The SDK keeps who it speaks to in context variables; each component gets a context, and a loop, of its own."""
+    def _serving(self, others: Mapping[str, Reference]) -> ProviderServicer:
+        return ProviderServicer(_Components(self.version, self.versions, others), [], self.engine)
 
-    async def run() -> Any:
-        return await work()
+    def _in_a_loop_of_its_own(self, where: str, work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        """The SDK keeps who it speaks to in context variables; each component gets a context and a loop of its own."""
 
-    return contextvars.Context().run(asyncio.run, run())
+        async def run() -> Any:
+            building = asyncio.ensure_future(work())
+            while not building.done():
+                if self.leaving.is_set():
+                    building.cancel()
+                    raise Refused(f"{where}: it was cancelled before it was whole")
+                await asyncio.wait({building}, timeout=_LOOK)
+            return building.result()
+
+        return contextvars.Context().run(asyncio.run, run())
 
 
 class _Components(sdk.Provider):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from google.protobuf import empty_pb2
 from pulumi.errors import RunError
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from rehearsal.eks import constructing
+from rehearsal.eks.constructing import Desk
 from rehearsal.eks.inputs import Refused
 
 _TRACE: Final = ":\n  File "  # where the SDK hangs a traceback on an error's words
@@ -22,6 +23,11 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def __init__(self, version: str, versions: Mapping[str, str], engine: str = "") -> None:
         self._version, self._versions, self._engine = version, versions, engine
+        self._leaving = threading.Event()
+
+    def leave(self) -> None:
+        """Stop building: the run was cancelled, or the engine is gone."""
+        self._leaving.set()
 
     def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - the protocol's name and arguments
         self._engine = request.engine_address or self._engine
@@ -55,19 +61,17 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
+        self.leave()
         return empty_pb2.Empty()
 
     def Construct(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        where = f"building {request.type} {request.name}"
-        return self._run(
-            context, where, lambda: constructing.construct(self._versions, self._engine, self._version, request)
-        )
+        return self._run(context, f"building {request.type} {request.name}", lambda: self._desk().construct(request))
 
     def Call(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        where = f"calling {request.tok}"
-        return self._run(
-            context, where, lambda: constructing.call(self._versions, self._engine, self._version, request)
-        )
+        return self._run(context, f"calling {request.tok}", lambda: self._desk().call(request))
+
+    def _desk(self) -> Desk:
+        return Desk(self._version, self._versions, self._engine, self._leaving)
 
     def _run(self, context: Any, where: str, work: Callable[[], Any]) -> Any:
         """Do the work; what goes wrong leaves as one sentence, and no traceback."""

@@ -74,6 +74,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
 
     dry: bool = False
     functions: list[dict[str, Any]] = field(default_factory=list)
+    asked_of: list[str] = field(default_factory=list)
     registered: dict[str, Registered] = field(default_factory=dict)
     outputs: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
@@ -123,6 +124,7 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer):
         else:
             with self.lock:
                 self.functions.append({"function": request.tok, "args": known(arguments)})
+                self.asked_of.append(request.provider)
             try:
                 found = self.answers[request.tok](known(arguments))
             except LookupError as error:
@@ -173,6 +175,7 @@ class Bench:
 
     monitor: Monitor
     address: str
+    servicer: Servicer = field(default_factory=lambda: Servicer("4.4.0", {"aws": "7.51.1"}))
 
     def construct(
         self,
@@ -198,8 +201,7 @@ class Bench:
         )
         for key, urns in _dependencies(inputs).items():
             request.inputDependencies[key].urns.extend(urns)
-        answer = self._servicer().Construct(request, Context())
-        self.state_of = answer.urn
+        answer = self.servicer.Construct(request, Context())
         return plain(answer.state)
 
     def call(self, token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,11 +213,7 @@ class Bench:
             stack="dev",
             monitorEndpoint=self.address,
         )
-        return plain(getattr(self._servicer().Call(request, Context()), "return"))
-
-    @staticmethod
-    def _servicer() -> Servicer:
-        return Servicer("4.4.0", {"aws": "7.51.1"})
+        return plain(getattr(self.servicer.Call(request, Context()), "return"))
 
 
 class Aborted(Exception):

@@ -168,6 +168,12 @@ def test_an_api_that_never_comes_up_gets_its_kubeconfig_all_the_same(
     assert bench.construct(CLUSTER, "c", TAMED)["kubeconfigJson"]
 
 
+def test_a_run_that_is_cancelled_does_not_wait_for_its_cluster(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "answers", lambda _: bench.servicer.leave() is not None)
+    with pytest.raises(Aborted, match="eks:index:Cluster c: it was cancelled before it was whole"):
+        bench.construct(CLUSTER, "c", TAMED)
+
+
 def test_secrets_stay_secret(bench: Bench, asked: list[str]) -> None:
     hidden = {SIGNATURE: OUTPUT, "value": "the name", "secret": True, "dependencies": []}
     state = bench.construct(CLUSTER, "c", {**TAMED, "name": hidden})
@@ -198,6 +204,7 @@ def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, aske
     made = {urn: one.provider for urn, one in bench.monitor.registered.items() if one.custom and "$aws:" in urn}
     assert len(made) > 15
     assert set(made.values()) == {ours}
+    assert set(bench.monitor.asked_of) == {ours}
 
 
 def test_profiles_are_for_the_components_own_provider(

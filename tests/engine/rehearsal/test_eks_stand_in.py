@@ -1,0 +1,269 @@
+"""A tamed cluster under the real engine: up, nothing to do, refreshed, changed, destroyed, and what it hands out."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import http.server
+import ipaddress
+import json
+import os
+import ssl
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from rehearsal.controlplane import token
+from rehearsal.engine import Engine, EngineError, Outcome
+from rehearsal.stage import Stage
+from rehearsal.tools import plugins
+
+ISSUER = "https://127.0.0.1/id/rehearsed"
+PROGRAM = """
+import pulumi
+import pulumi_aws as aws
+import pulumi_eks as eks
+
+settings = pulumi.Config()
+vpc = aws.ec2.Vpc("net", cidr_block="10.40.0.0/16")
+subnets = [
+    aws.ec2.Subnet(f"inner-{zone}", vpc_id=vpc.id, cidr_block=f"10.40.{n}.0/24", availability_zone=f"us-east-1{zone}")
+    for n, zone in enumerate("ab")
+]
+key = aws.kms.Key("secrets", enable_key_rotation=True)
+admin = aws.iam.Role("admin", assume_role_policy={
+    "Version": "2012-10-17",
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::123456789012:root"}, "Action": "sts:AssumeRole"}
+    ],
+})
+
+
+def own_entries_only(made):
+    if made.type_ != "aws:eks/cluster:Cluster":
+        return None
+    access = {**made.props["accessConfig"], "bootstrapClusterCreatorAdminPermissions": False}
+    return pulumi.ResourceTransformResult({**made.props, "accessConfig": access}, made.opts)
+
+
+cluster = eks.Cluster(
+    "seats",
+    name="seats",
+    version="1.35",
+    vpc_id=vpc.id,
+    private_subnet_ids=[one.id for one in subnets],
+    authentication_mode=eks.AuthenticationMode.API,
+    access_entries={"admin": {
+        "principal_arn": admin.arn,
+        "access_policies": {"all": {
+            "policy_arn": "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+            "access_scope": {"type": "cluster"},
+        }},
+    }},
+    endpoint_private_access=True,
+    endpoint_public_access=True,
+    public_access_cidrs=["203.0.113.0/24"],
+    encryption_config_key_arn=key.arn,
+    enabled_cluster_log_types=["api", "audit"],
+    upgrade_policy={"support_type": settings.get("support") or "STANDARD"},
+    create_oidc_provider=False,
+    skip_default_node_group=True,
+    skip_default_security_groups=True,
+    use_default_vpc_cni=True,
+    coredns_addon_options={"enabled": False},
+    kube_proxy_addon_options={"enabled": False},
+    instance_type=settings.get("type"),
+    tags={"owner": "us"},
+    opts=pulumi.ResourceOptions(transforms=[own_entries_only]),
+)
+name = cluster.eks_cluster.apply(lambda one: one.name)
+aws.eks.Addon("proxy", cluster_name=name, addon_name="kube-proxy")
+eks.Addon("agent", cluster=cluster, addon_name="eks-pod-identity-agent")
+aws.vpc.SecurityGroupEgressRule(
+    "out", security_group_id=cluster.cluster_security_group_id, ip_protocol="-1", cidr_ipv4="10.40.0.0/16"
+)
+pulumi.export("kubeconfig", cluster.kubeconfig)
+pulumi.export("json", cluster.kubeconfig_json)
+pulumi.export("issuer", cluster.oidc_provider_url)
+pulumi.export("group", cluster.cluster_security_group_id)
+pulumi.export("name", name)
+pulumi.export("somebody", cluster.get_kubeconfig(role_arn=admin.arn))
+"""
+
+
+@dataclass
+class Api:
+    """What stands for an API server: only its /healthz answers, and only the third time."""
+
+    endpoint: str
+    authority: str
+    asked: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def api(opened: Stage, tmp_path: Path) -> Iterator[Api]:
+    pem = certificate(tmp_path / "server.pem")
+    told = Api("", base64.b64encode(pem).decode())
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.asked.append(self.path)
+            self.send_response(503 if len(told.asked) == 1 else 200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+    thread.start()
+    told.endpoint = f"https://127.0.0.1:{server.server_port}"
+    plane = {"endpoint": told.endpoint, "certificate_authority": told.authority, "issuer": ISSUER}
+    try:
+        assert announced(opened, "POST", plane) == plane
+        yield told
+    finally:
+        announced(opened, "DELETE")
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def announced(stage: Stage, method: str, plane: dict[str, str] | None = None) -> Any:
+    data = json.dumps(plane).encode() if plane else None
+    request = urllib.request.Request(f"{stage.cloud}/_cloud/eks", data, method=method)  # noqa: S310 - our own loopback
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own loopback
+        return json.load(answer)
+
+
+def certificate(path: Path) -> bytes:
+    """A key and a certificate that it signed itself, in a file; the certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "rehearsed")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    pem = made.public_bytes(serialization.Encoding.PEM)
+    path.write_bytes(private + pem)
+    return pem
+
+
+def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api, tmp_path: Path) -> None:
+    main = tmp_path / "program"
+    main.mkdir()
+    (main / "__main__.py").write_text(PROGRAM, encoding="utf-8")
+    before = set(opened.left())
+    engine = opened.program(main, "dev")
+    try:
+        preview = engine.preview()
+        assert preview.changes["create"] > 15
+        assert api.asked == [], "a preview asks nobody"
+        engine.up()
+        assert api.asked == ["/healthz"] * 2, "asked again after it was not healthy"
+        again = engine.up()
+        assert again.changed == 0, again.touched()
+        kept_as_it_is(opened, engine.state())
+        handed_out(engine.outputs(), api, engine.environment)
+        refreshed = engine.refresh()
+        assert refreshed.changed == 0, refreshed.touched()
+        assert engine.preview().changed == 0
+
+        changed = with_settings(engine, support="EXTENDED")
+        assert [(done, urn.rsplit("::", 1)[-1]) for done, urn, _ in changed.touched()] == [
+            ("update", "seats-eksCluster")
+        ]
+        with pytest.raises(EngineError, match="instanceType is not taken by the stand-in: node groups"):
+            with_settings(engine, type="m8g.large")
+    finally:
+        engine.destroy()
+    assert engine.state() == []
+    assert set(opened.left()) == before
+
+
+def with_settings(engine: Engine, **settings: str) -> Outcome:
+    """Change settings of the stack, and bring it up."""
+    for name, value in settings.items():
+        engine.call("config", "set", "--stack", engine.stack, name, value)
+    return engine.up()
+
+
+def kept_as_it_is(stage: Stage, state: list[dict[str, Any]]) -> None:
+    """What the state has: the transform reached the child, and what the component ignores is written down."""
+    (eks,) = [one for one in state if one["type"] == "aws:eks/cluster:Cluster"]
+    assert eks["inputs"]["accessConfig"]["bootstrapClusterCreatorAdminPermissions"] is False
+    assert eks["inputs"]["tags"] == {"Name": "seats-eksCluster", "owner": "us"}
+    (component,) = [one for one in state if one["type"] == "eks:index:Cluster"]
+    assert eks["parent"] == component["urn"]
+    (addon,) = [one for one in state if one["urn"].endswith("eks:index:Addon$aws:eks/addon:Addon::agent")]
+    assert addon["inputs"]["clusterName"] == "seats"
+    assert eks["urn"] in addon["dependencies"]
+    assert addon["parent"].startswith(f"{component['urn'].rpartition('::')[0]}$eks:index:Addon::")
+    assert "eks.clusters" in {line.split(" ")[0] for line in stage.left()}
+
+
+def handed_out(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]) -> None:
+    config = json.loads(outputs["json"])
+    assert config == outputs["kubeconfig"]
+    assert config["clusters"][0]["cluster"] == {
+        "server": api.endpoint,
+        "certificate-authority-data": api.authority,
+    }
+    assert outputs["issuer"] == ISSUER
+    assert outputs["group"].startswith("sg-")
+    assert outputs["name"] == "seats"
+    assert "--role" in outputs["somebody"]
+    command = config["users"][0]["user"]["exec"]
+    ran = subprocess.run(
+        [command["command"], *command["args"]],
+        env={**environment, **{one["name"]: one["value"] for one in command["env"]}},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    given = json.loads(ran.stdout)["status"]["token"]
+    host = environment["AWS_ENDPOINT_URL"].removeprefix("http://")
+    presented = token.read(given, datetime.datetime.now(datetime.UTC), also_from=host)
+    assert presented.signed_for("seats", environment["AWS_SECRET_ACCESS_KEY"])
+
+
+def test_without_the_aws_cli_the_stage_has_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/aws").exists() else os.devnull)
+    (tmp_path / "executor").write_text("", encoding="utf-8")
+    written = plugins.shims(tmp_path / "shims", Path(sys.executable), executor=tmp_path / "executor")
+    (shim,) = [one for one in written if one.name == "aws"]
+    ran = subprocess.run(
+        [str(shim.path), "eks", "get-token", "--cluster-name", "seats", "--region", "us-east-1"],
+        env={"AWS_ACCESS_KEY_ID": "rehearsal", "AWS_SECRET_ACCESS_KEY": "rehearsal", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    presented = token.read(json.loads(ran.stdout)["status"]["token"], datetime.datetime.now(datetime.UTC))
+    assert presented.signed_for("seats", "rehearsal")
