@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NotRequired, TypedDict
 
 import pulumi
 from pulumi_aws import eks, get_caller_identity_output, iam
@@ -25,6 +26,23 @@ POLICIES = {
 GROUPS = {word: f"agent-environment:{word}" for word in POLICIES}
 
 _PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::\d{12}:(role|user)/\S+")
+
+
+class ClusterAccess(TypedDict):
+    """Who may use the API, as ARNs of IAM roles and users. Where there are neither admins nor deployers, whoever makes
+    the cluster may deploy to it."""
+
+    admins: NotRequired[list[str]]
+    """Those with every right."""
+
+    operators: NotRequired[list[str]]
+    """Those who may change workloads, and not who has access."""
+
+    readers: NotRequired[list[str]]
+    """Those who may look, at everything but secrets."""
+
+    deployers: NotRequired[list[str]]
+    """Those who run deployments."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +164,7 @@ def _caller(asked: pulumi.InvokeOptions) -> pulumi.Output[str]:
 def _admit(caller: str, access: Access) -> str:
     if caller not in access.principals:
         raise ArgumentError(
-            "cluster.access",
+            "cluster.layout.access",
             f"{caller} making the environment without being named",
             "that principal among deployers or admins, or neither of the two, and it is given an entry",
         )

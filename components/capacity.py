@@ -135,6 +135,10 @@ class CapacityArgs(TypedDict):
     headroom: NotRequired[CapacityHeadroom]
     """Room kept free; none unless told."""
 
+    isolated: NotRequired[bool]
+    """Whether there is no way out of the VPC but its endpoints, so that prices are taken from the controller's own
+    list; false unless told."""
+
     replicas: NotRequired[int]
     """How many controllers there are, of which one works: 2 unless told."""
 
@@ -166,6 +170,7 @@ class Capacity(pulumi.ComponentResource):
         pools = node_pools(layout, _demands(given))
         holders = _holders(given)
         replicas = given.whole("replicas", 1, 3, default=2)
+        isolated = given.flag("isolated", default=False)
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:Capacity", name, {}, opts)
@@ -173,7 +178,9 @@ class Capacity(pulumi.ComponentResource):
         self._child: Child = children_of(self, opts)
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-        around = Surroundings(cluster, args["cluster_endpoint"], issuer, self._place, replicas)
+        around = Surroundings(
+            cluster, args["cluster_endpoint"], issuer, self._place, isolated=isolated, replicas=replicas
+        )
 
         key = self._volume_key()
         nodes = node_role(around, roles)

@@ -14,7 +14,7 @@ import pulumi_kubernetes
 from pulumi_aws import cloudwatch, iam, kms
 
 from components import documents
-from components.access import Access, Entries
+from components.access import Access, ClusterAccess, Entries
 from components.addons import CNI, EFS_NODE, Builds, Installer
 from components.children import Child, children_of
 from components.cluster_doors import Doors
@@ -31,49 +31,11 @@ LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 WORLD = ("0.0.0.0/0", "::/0")
 
 
-class ClusterAccess(TypedDict):
-    """Who may use the API, as ARNs of IAM roles and users. Where there are neither admins nor deployers, whoever makes
-    the cluster may deploy to it."""
-
-    admins: NotRequired[list[str]]
-    """Those with every right."""
-
-    operators: NotRequired[list[str]]
-    """Those who may change workloads, and not who has access."""
-
-    readers: NotRequired[list[str]]
-    """Those who may look, at everything but secrets."""
-
-    deployers: NotRequired[list[str]]
-    """Those who run deployments."""
-
-
-class ClusterArgs(TypedDict):
-    """What a cluster is made from."""
-
-    ownership: Ownership
-    """Whose it is."""
-
-    name: str
-    """Its name, by which network and nodes know it too."""
+class ClusterLayout(TypedDict):
+    """What the cluster is to be."""
 
     version: str
     """The Kubernetes version, such as `1.35`."""
-
-    vpc_id: pulumi.Input[str]
-    """The VPC it is in."""
-
-    subnet_ids: list[pulumi.Input[str]]
-    """A private subnet a zone, for its interfaces and for pods on Fargate."""
-
-    nodes_security_group_id: pulumi.Input[str]
-    """The group of the nodes."""
-
-    endpoints_security_group_id: NotRequired[pulumi.Input[str]]
-    """The group of the network's interface endpoints, where it has some."""
-
-    logs_key_arn: pulumi.Input[str]
-    """The key for its log groups."""
 
     access: NotRequired[ClusterAccess]
     """Who may use it."""
@@ -90,11 +52,39 @@ class ClusterArgs(TypedDict):
     support_policy: NotRequired[str]
     """`standard` (upgraded when its version leaves support; unless told) or `extended` (costs six times as much)."""
 
-    deletion_protection: NotRequired[bool]
-    """Whether EKS and Pulumi refuse to delete it; true in `prod` unless told."""
-
     addon_versions: NotRequired[dict[str, str]]
     """Builds of add-ons by their names, where they are to differ from those that are pinned."""
+
+
+class ClusterArgs(TypedDict):
+    """What a cluster is made from."""
+
+    ownership: Ownership
+    """Whose it is."""
+
+    name: str
+    """Its name, by which network and nodes know it too."""
+
+    layout: ClusterLayout
+    """What it is to be."""
+
+    vpc_id: pulumi.Input[str]
+    """The VPC it is in."""
+
+    subnet_ids: list[pulumi.Input[str]]
+    """A private subnet a zone, for its interfaces and for pods on Fargate."""
+
+    nodes_security_group_id: pulumi.Input[str]
+    """The group of the nodes."""
+
+    endpoints_security_group_id: NotRequired[pulumi.Input[str]]
+    """The group of the network's interface endpoints, where it has some."""
+
+    logs_key_arn: pulumi.Input[str]
+    """The key for its log groups."""
+
+    deletion_protection: NotRequired[bool]
+    """Whether EKS and Pulumi refuse to delete it; true in `prod` unless told."""
 
     permissions_boundary: NotRequired[str]
     """The permissions boundary of every role that is made."""
@@ -130,19 +120,20 @@ class Cluster(pulumi.ComponentResource):
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make the cluster; a wrong plain argument raises before anything is made."""
         given = Plain.of("cluster", args, ClusterArgs)
+        layout = given.part("layout", ClusterLayout)
         labels = Labels.of(given, "cluster", name)
-        cluster_name, version = given.text("name"), given.text("version")
-        builds = Builds.of(given, version)
-        access = Access.of(given.part("access", ClusterAccess) if given.has("access") else Plain("cluster.access", {}))
-        ranges = _public_ranges(given)
+        cluster_name, version = given.text("name"), layout.text("version")
+        builds = Builds.of(layout, version)
+        access = Access.of(layout.part("access", ClusterAccess) if layout.has("access") else Plain("access", {}))
+        ranges = _public_ranges(layout)
         subnets = given.inputs("subnet_ids")
         if len(subnets) < 2:
             raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
-        days = given.whole("log_days", 1, 3653, default=30, among=RETENTION_DAYS)
-        support = given.choice("support_policy", ("standard", "extended"), default="standard")
+        days = layout.whole("log_days", 1, 3653, default=30, among=RETENTION_DAYS)
+        support = layout.choice("support_policy", ("standard", "extended"), default="standard")
+        services = layout.text("service_cidr", default="172.20.0.0/16")
         kept = given.flag("deletion_protection", default=is_production(labels.environment))
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
-        services = given.text("service_cidr", default="172.20.0.0/16")
 
         super().__init__("agent-environment:index:Cluster", name, {}, opts)
         self._labels, self._place = labels, whereabouts(self)
@@ -288,11 +279,11 @@ def tamed(boundary: str | None) -> pulumi.ResourceTransform:
     return change
 
 
-def _public_ranges(given: Plain) -> list[str]:
-    ranges = given.texts("public_access_cidrs")
+def _public_ranges(layout: Plain) -> list[str]:
+    ranges = layout.texts("public_access_cidrs")
     for found in ranges:
         if found in WORLD:
             raise ArgumentError(
-                "cluster.public_access_cidrs", f"'{found}'", "ranges of your own, or none for a private API"
+                f"{layout.path}.public_access_cidrs", f"'{found}'", "ranges of your own, or none for a private API"
             )
     return ranges

@@ -33,6 +33,7 @@ class Surroundings:
     endpoint: pulumi.Input[str]
     issuer: Issuer
     place: pulumi.Output[Whereabouts]
+    isolated: bool
     replicas: int
 
 
@@ -110,6 +111,7 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
                 "clusterName": around.cluster,
                 "clusterEndpoint": around.endpoint,
                 "interruptionQueue": queue.name,
+                "isolatedVPC": around.isolated,
             },
             "serviceAccount": {
                 "name": CONTROLLER.name,

@@ -48,19 +48,24 @@ def storage(
     return Storage(name, args, opts)
 
 
-def cluster(name: str = "eks", opts: pulumi.ResourceOptions | None = None, **given: Any) -> Cluster:
-    """A cluster in two subnets, less what is given as None."""
+def cluster(
+    name: str = "eks",
+    opts: pulumi.ResourceOptions | None = None,
+    *,
+    more: dict[str, Any] | None = None,
+    **layout: Any,
+) -> Cluster:
+    """A cluster in two subnets, less what is given; `more` are arguments beside the layout."""
     from components.cluster import Cluster
 
     args: Any = {
         "ownership": OWNERSHIP,
         "name": "dev-agents",
-        "version": "1.35",
+        "layout": {"version": "1.35", **layout},
         "vpc_id": "vpc-1",
         "subnet_ids": ["subnet-a", "subnet-b"],
         "nodes_security_group_id": "sg-nodes",
         "logs_key_arn": "arn:aws:kms:eu-west-1:123456789012:key/logs",
-        **given,
+        **(more or {}),
     }
-    chosen: Any = {key: value for key, value in args.items() if value is not None}
-    return Cluster(name, chosen, opts)
+    return Cluster(name, args, opts)

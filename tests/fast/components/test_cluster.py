@@ -97,7 +97,7 @@ def test_the_boundary_holds_for_the_components_role_too(boundary: str | None) ->
     else:
         assert isinstance(changed, pulumi.ResourceTransformResult)
         assert changed.props["permissionsBoundary"] == boundary
-        roles = graph(permissions_boundary=boundary).of("Role")
+        roles = graph(more={"permissions_boundary": boundary}).of("Role")
         assert roles
         assert all(role.inputs["permissionsBoundary"] == boundary for role in roles)
 
@@ -140,7 +140,7 @@ def test_secrets_have_a_key_of_their_own_that_nobody_reads_with(plain: Graph) ->
 
 @pytest.mark.parametrize(("environment", "kept"), [("prod", True), ("dev", False)])
 def test_a_cluster_of_production_is_kept(environment: str, kept: bool) -> None:
-    made = graph(ownership={"environment": environment, "owner": "platform", "cost_center": "1"})
+    made = graph(more={"ownership": {"environment": environment, "owner": "platform", "cost_center": "1"}})
     assert control_plane(made).inputs["deletionProtection"] is kept
     assert bool(control_plane(made).protect) is bool(made.one("Key", "secrets").protect) is kept
 
@@ -190,7 +190,7 @@ def test_whoever_makes_it_may_deploy_where_nobody_else_may_and_keeps_that(plain:
 def test_somebody_who_could_make_the_cluster_and_nothing_in_it_is_told_so() -> None:
     other = f"arn:aws:iam::{ACCOUNT}:role/platform"
     with pytest.raises(
-        ArgumentError, match=r"cluster\.access: found .*role/ci/pipeline making the environment without"
+        ArgumentError, match=r"cluster\.layout\.access: found .*role/ci/pipeline making the environment without"
     ):
         graph(access={"admins": [other]})
 
@@ -346,7 +346,11 @@ def test_nodes_reach_the_api_names_and_metrics_of_fargate_and_no_more(plain: Gra
 
 def test_pods_on_fargate_reach_the_networks_endpoints_where_there_are_some(plain: Graph) -> None:
     assert not [one for one in plain.of("SecurityGroupIngressRule") if "endpoints" in one.name]
-    rule = graph(endpoints_security_group_id="sg-doors").one("SecurityGroupIngressRule", "fargate-to-endpoints").inputs
+    rule = (
+        graph(more={"endpoints_security_group_id": "sg-doors"})
+        .one("SecurityGroupIngressRule", "fargate-to-endpoints")
+        .inputs
+    )
     assert (rule["securityGroupId"], rule["referencedSecurityGroupId"]) == ("sg-doors", "sg-cluster")
     assert (rule["fromPort"], rule["toPort"]) == (443, 443)
 
@@ -367,18 +371,24 @@ def test_everything_that_can_carry_tags_does(plain: Graph) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"version": "1.33"}, r"cluster\.version: found '1\.33'; allowed: 1\.34, 1\.35, 1\.36, 1\.37"),
-        ({"subnet_ids": ["a"]}, r"cluster\.subnet_ids: found 1; allowed: subnets in two zones"),
-        ({"public_access_cidrs": ["0.0.0.0/0"]}, r"cluster\.public_access_cidrs: found '0\.0\.0\.0/0'"),
-        ({"log_days": 8}, r"cluster\.log_days: found 8; allowed: 1, 3, 5"),
-        ({"support_policy": "none"}, r"cluster\.support_policy: found 'none'; allowed: extended, standard"),
-        ({"addon_versions": {"vpc-cnj": "v1"}}, r"cluster\.addon_versions\.vpc-cnj: found an add-on that is not"),
-        ({"addon_versions": {"coredns": "latest"}}, r"cluster\.addon_versions\.coredns: found 'latest'"),
-        ({"access": {"admin": []}}, r"cluster\.access\.admin: found a name that is not known \(did you mean 'admins'"),
-        ({"access": {"admins": ["root"]}}, r"cluster\.access\.admins: found 'root'; allowed: ARNs"),
+        ({"version": "1.33"}, r"cluster\.layout\.version: found '1\.33'; allowed: 1\.34, 1\.35, 1\.36, 1\.37"),
+        ({"more": {"subnet_ids": ["a"]}}, r"cluster\.subnet_ids: found 1; allowed: subnets in two zones"),
+        ({"public_access_cidrs": ["0.0.0.0/0"]}, r"cluster\.layout\.public_access_cidrs: found '0\.0\.0\.0/0'"),
+        ({"log_days": 8}, r"cluster\.layout\.log_days: found 8; allowed: 1, 3, 5"),
+        ({"support_policy": "none"}, r"cluster\.layout\.support_policy: found 'none'; allowed: extended, standard"),
+        (
+            {"addon_versions": {"vpc-cnj": "v1"}},
+            r"cluster\.layout\.addon_versions\.vpc-cnj: found an add-on that is not",
+        ),
+        ({"addon_versions": {"coredns": "latest"}}, r"cluster\.layout\.addon_versions\.coredns: found 'latest'"),
+        (
+            {"access": {"admin": []}},
+            r"cluster\.layout\.access\.admin: found a name that is not known \(did you mean 'admins'",
+        ),
+        ({"access": {"admins": ["root"]}}, r"cluster\.layout\.access\.admins: found 'root'; allowed: ARNs"),
         (
             {"access": {"admins": [CALLER], "readers": [CALLER]}},
-            r"cluster\.access\.readers: found .*who is among the admins already",
+            r"cluster\.layout\.access\.readers: found .*who is among the admins already",
         ),
     ],
 )
