@@ -32,18 +32,6 @@ from rehearsal.kubernetes.words import Impossible, Partial, Reporter, Silent
 from rehearsal.kubernetes.writing import Written, imported, known, manager_for, propagation, respecting
 
 HELM_HOOK: Final = "helm.sh/hook"
-# Kinds whose skipAwait counts for deleting too.
-DELETED_UNSEEN: Final = frozenset(
-    {
-        ("", "Namespace"),
-        ("", "Pod"),
-        ("", "ReplicationController"),
-        ("apps", "DaemonSet"),
-        ("apps", "Deployment"),
-        ("apps", "StatefulSet"),
-        ("batch", "Job"),
-    }
-)
 
 
 @dataclass
@@ -288,7 +276,7 @@ class Provider:
             raise Impossible(words.undeleted(kind.kind, id_, error)) from None
         if objects.is_definition(live):
             cluster.discovery.forget()
-        if objects.flagged(asked, objects.SKIP_AWAIT) and readiness.key(live) in DELETED_UNSEEN:
+        if objects.flagged(asked, objects.SKIP_AWAIT) and readiness.key(live) in readiness.DELETED_UNSEEN:
             return
         patience = waiting.patience_of(asked, timeout)
         try:

@@ -239,5 +239,19 @@ LOOKED_AT_AGAIN: Final = frozenset(
 )
 
 
+# Kinds whose skipAwait also counts for deleting.
+DELETED_UNSEEN: Final = frozenset(
+    {
+        ("", "Namespace"),
+        ("", "Pod"),
+        ("", "ReplicationController"),
+        ("apps", "DaemonSet"),
+        ("apps", "Deployment"),
+        ("apps", "StatefulSet"),
+        ("batch", "Job"),
+    }
+)
+
+
 def key(obj: Mapping[str, Any]) -> tuple[str, str]:
     return group_of(objects.api_version(obj)), objects.kind(obj)
