@@ -1,6 +1,14 @@
 """The stand-in provider for package `kubernetes`, used only where the official plugin is not installed.
 
 It knows no kinds of its own: what a kind is called in the API and whether it has a namespace is asked of the server.
-Objects are written by server-side apply. Only waiting (`readiness.py`) and replacing (`replacing.py`) name kinds.
-`provider.py` works on plain values, `server.py` speaks the engine's protocol, `cluster.py` the API server's.
+Objects are written by server-side apply. Only waiting (`readiness`) and replacing (`replacing`) name kinds.
+
+How a call goes through: `rehearsal/plugin` (serving) -> `servicer` (the engine's gRPC) -> `provider` (plain values) ->
+`checking`, `comparing`, `previewing` before anything is done, `writing` and `waiting` around what is -> `cluster`
+(objects) -> `discovery` (kinds) and `client` (HTTP, with `kubeconfig` and `credentials`). `checkpoint` is what the state
+keeps. Beside objects there are `releases` (helm: `charts`, `templating`, `installing`), `components` built from
+`manifests`, and `functions`.
+
+It reaches only the cluster it is given, by the provider's kubeconfig or KUBECONFIG. What it pretends, charts that cannot
+be had and hooks that are not run, it writes down for the rehearsal's summary (`rehearsal/plugin/unsimulated.py`).
 """

@@ -16,6 +16,7 @@ from rehearsal.kubernetes.objects import Object
 PATIENCE: Final = 30.0
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 3.0
+ADOPTIONS: Final = 5  # tries, where a controller writes at the same time
 WATCH: Final = 240.0  # seconds one watch may last
 # Managers that wrote before server-side apply owned the fields; theirs become ours.
 FORERUNNERS: Final = frozenset({"pulumi-kubernetes", "pulumi-resource-kubernetes", "kubectl", "before-first-apply"})
@@ -72,23 +73,24 @@ class Cluster:
 
     def adopt(self, live: Object, manager: str) -> Object:
         """Make fields ours that we, or kubectl, wrote by other means than server-side apply."""
-        managed = objects.metadata(live).get("managedFields") or []
-        merged = merged_managers(managed, manager)
-        if merged == managed:
-            return live
-        version = objects.metadata(live)["resourceVersion"]
-        patch = [
-            {"op": "replace", "path": "/metadata/managedFields", "value": merged},
-            # The server refuses the patch when the object has changed since: its managers would be out of date.
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
-        ]
         kind = self.kind(live)
-        try:
-            return self.client.request("PATCH", _path(kind, live), None, patch, content=JSON_PATCH, attempts=1)
-        except ApiError as error:
-            if not error.conflict:
-                raise
-            return self.adopt(self.get(kind, objects.namespace(live), objects.name(live)), manager)
+        for left in range(ADOPTIONS - 1, -1, -1):
+            managed = objects.metadata(live).get("managedFields") or []
+            merged = merged_managers(managed, manager)
+            if merged == managed:
+                break
+            patch = [
+                {"op": "replace", "path": "/metadata/managedFields", "value": merged},
+                # The server refuses the patch when the object has changed since: its managers would be out of date.
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
+            ]
+            try:
+                return self.client.request("PATCH", _path(kind, live), None, patch, content=JSON_PATCH, attempts=1)
+            except ApiError as error:
+                if not error.conflict or not left:
+                    raise
+            live = self.get(kind, objects.namespace(live), objects.name(live))
+        return live
 
     def delete(self, kind: Kind, namespace: str, name: str, propagation: str) -> None:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}

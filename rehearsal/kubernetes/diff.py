@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -74,6 +75,15 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
     return bool(left == right)
+
+
+def in_plain_text(secret: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A Secret as it would read had it kept `stringData`: the server only keeps `data`, so that nothing could drift."""
+    asked, data = inputs.get("stringData"), secret.get("data")
+    if not isinstance(asked, Mapping) or not isinstance(data, Mapping):
+        return dict(secret)
+    text = {k: base64.b64decode(str(data[k])).decode(errors="replace") for k in asked if k in data}
+    return {**secret, "stringData": text}
 
 
 def drifted(inputs: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:

@@ -210,7 +210,7 @@ class Provider:
             if error.gone:
                 return None
             raise Impossible(f"{kind.kind} {id_} could not be read: {error}") from None
-        found = imported(live) if importing else diff.drifted(asked, checkpoint.live_of(state.values), live)
+        found = imported(live) if importing else _drifted(asked, checkpoint.live_of(state.values), live)
         values = to_sdk(found)
         told = Bag(values, checkpoint.hidden(inputs.secrets, values))
         manager = checkpoint.manager_of(state.values) or manager_for({}, asked)
@@ -288,3 +288,9 @@ class Provider:
 
     def _forces(self, obj: Mapping[str, Any]) -> bool:
         return self.settings.patch_force or objects.flagged(obj, objects.PATCH_FORCE)
+
+
+def _drifted(asked: Object, before: Object, now: Object) -> Object:
+    if not objects.is_secret(now):
+        return diff.drifted(asked, before, now)
+    return diff.drifted(asked, diff.in_plain_text(before, asked), diff.in_plain_text(now, asked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from typing import Any
 
@@ -204,6 +205,19 @@ def test_secrets_stay_secret_in_state_inputs_and_errors(driver: Driver) -> None:
     assert fresh is not None
     assert ("data",) in fresh.state.secrets
     assert driver.compare(fresh, asked)[0].changes == []
+
+
+def test_a_secret_that_was_changed_by_hand_drifts_and_stays_secret(driver: Driver, cluster: Cluster) -> None:
+    asked = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2", "other": "x"}}
+    kept = driver.up("core/v1:Secret", "login", asked)
+    by_hand = base64.b64encode(b"by hand").decode()
+    patch = [{"op": "replace", "path": "/data/password", "value": by_hand}]
+    change_behind(cluster, driver, kept, patch, "somebody")
+    fresh = driver.refresh(kept)
+    assert fresh is not None
+    assert fresh.inputs.values["stringData"] == {"password": "by hand", "other": "x"}
+    assert ("stringData",) in fresh.inputs.secrets
+    assert driver.compare(fresh, asked)[0].changes == [Change(("stringData", "password"), "update")]
 
 
 def test_a_preview_asks_the_server_and_keeps_unknown_what_it_will_choose(driver: Driver) -> None:
