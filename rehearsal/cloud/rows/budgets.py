@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.desk import Row
 from rehearsal.cloud.pages import page
+from rehearsal.cloud.rows import resource_tags
 
 if TYPE_CHECKING:
     from rehearsal.cloud.desk import Desk
@@ -206,25 +207,6 @@ def delete_subscriber(desk: Desk) -> dict[str, Any]:
     return {}
 
 
-def tag(desk: Desk) -> dict[str, Any]:
-    """More tags."""
-    _tags(desk).update({one["Key"]: one["Value"] for one in desk.asked["ResourceTags"]})
-    return {}
-
-
-def untag(desk: Desk) -> dict[str, Any]:
-    """Fewer tags."""
-    tags = _tags(desk)
-    for key in desk.asked["ResourceTagKeys"]:
-        tags.pop(key, None)
-    return {}
-
-
-def tags(desk: Desk) -> dict[str, Any]:
-    """The tags of a budget."""
-    return {"ResourceTags": [{"Key": key, "Value": value} for key, value in _tags(desk).items()]}
-
-
 ROWS = (
     Row("budgets", "CreateBudget", create, kept=True),
     Row("budgets", "UpdateBudget", update, kept=True),
@@ -237,7 +219,5 @@ ROWS = (
     Row("budgets", "CreateSubscriber", create_subscriber, kept=True),
     Row("budgets", "UpdateSubscriber", update_subscriber, kept=True),
     Row("budgets", "DeleteSubscriber", delete_subscriber),
-    Row("budgets", "TagResource", tag),
-    Row("budgets", "UntagResource", untag),
-    Row("budgets", "ListTagsForResource", tags),
+    *resource_tags.rows("budgets", _tags),
 )

@@ -11,6 +11,7 @@ from rehearsal.cloud import policy_text
 from rehearsal.cloud.answers import Refused
 from rehearsal.cloud.desk import Row
 from rehearsal.cloud.pages import page
+from rehearsal.cloud.rows import resource_tags
 
 if TYPE_CHECKING:
     from rehearsal.cloud.desk import Desk
@@ -136,25 +137,6 @@ def _tags(desk: Desk) -> Record:
     return desk.shelf(TAGS, everywhere=True)[desk.asked["ResourceArn"]]
 
 
-def tag(desk: Desk) -> dict[str, Any]:
-    """More tags."""
-    _tags(desk).update({one["Key"]: one["Value"] for one in desk.asked["ResourceTags"]})
-    return {}
-
-
-def untag(desk: Desk) -> dict[str, Any]:
-    """Fewer tags."""
-    tags = _tags(desk)
-    for key in desk.asked["ResourceTagKeys"]:
-        tags.pop(key, None)
-    return {}
-
-
-def tags(desk: Desk) -> dict[str, Any]:
-    """The tags of an export."""
-    return {"ResourceTags": [{"Key": key, "Value": value} for key, value in _tags(desk).items()]}
-
-
 ROWS = (
     Row(SERVICE, "CreateExport", create, kept=True),
     Row(SERVICE, "GetExport", _export),
@@ -162,7 +144,5 @@ ROWS = (
     Row(SERVICE, "DeleteExport", delete),
     Row(SERVICE, "ListExports", listed),
     Row(SERVICE, "ListExecutions", executions, kept=True),
-    Row(SERVICE, "TagResource", tag),
-    Row(SERVICE, "UntagResource", untag),
-    Row(SERVICE, "ListTagsForResource", tags),
+    *resource_tags.rows(SERVICE, _tags),
 )
