@@ -5,10 +5,10 @@ Objects are written by server-side apply. Only waiting (`readiness`) and replaci
 
 How a call goes through: `rehearsal/plugin` (serving) -> `servicer` (the engine's gRPC) -> `provider` (plain values) ->
 `checking`, `comparing`, `previewing` before anything is done, `writing` and `waiting` around what is -> `cluster`
-(objects) -> `discovery` (kinds) and `client` (HTTP, with `kubeconfig` and `credentials`). `checkpoint` is what the state
+(objects) -> `discovery` (kinds) and `client` (HTTP, with `kubeconfig` and `credentials`). `checkpoint` is what a state
 keeps. Beside objects there are `releases` (helm: `charts`, `templating`, `installing`), `components` built from
 `manifests`, and `functions`.
 
-It reaches only the cluster it is given, by the provider's kubeconfig or KUBECONFIG. What it pretends, charts that cannot
-be had and hooks that are not run, it writes down for the rehearsal's summary (`rehearsal/plugin/unsimulated.py`).
+It reaches only the cluster it is given, by the provider's kubeconfig or KUBECONFIG. What it pretends (charts that it
+lacks, hooks that are not run) it writes down for the rehearsal's summary (`rehearsal/plugin/unsimulated.py`).
 """
