@@ -61,7 +61,7 @@ class MotoSide:
 
     def prepare(self, service: str) -> None:
         """Load what a service's first call would otherwise wait for."""
-        with self._dispatcher.lock:
+        with self.lock, self._dispatcher.lock:
             if service not in self._dispatcher.app_instances:
                 self._dispatcher.app_instances[service] = create_backend_app(service)  # type: ignore[arg-type]
 
@@ -73,7 +73,10 @@ class MotoSide:
     def answer(self, environ: dict[str, Any], call: Call | None = None) -> Answer:
         """Moto's answer to a request as it came."""
         try:
-            application = self._dispatcher.get_application(environ)
+            # The first request for a service imports it, and so may whatever else holds the lock: two threads that
+            # import each other's modules halfway would wait for one another.
+            with self.lock:
+                application = self._dispatcher.get_application(environ)
             application.url_map.bind_to_environ(environ).match()
         except (HTTPException, ImportError, KeyError, AttributeError) as error:
             raise Unanswered(f"moto has no route: {type(error).__name__}") from error

@@ -1,4 +1,4 @@
-"""VPC endpoints and flow logs."""
+"""VPC endpoints: services that are there, once in a zone and once in a table, with the routes that go along."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from moto.ec2.models.vpcs import AWS_ENDPOINT_SERVICES, COVERED_ENDPOINT_SERVICES
+from moto.ec2.utils import random_private_ip
 
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.desk import Row
@@ -47,19 +48,26 @@ def create(desk: Desk) -> Answer:
         _gateway(desk, service)
     if kind == "Interface":
         _interface(desk, vpc, service)
-    answer = desk.forward()
+    # Where the kind is left out moto keeps none, and cannot delete the endpoint later.
+    answer = desk.forward(None if "VpcEndpointType" in asked else {**asked, "VpcEndpointType": kind})
     if answer.ok and kind == "Interface":
         _dress(desk)
     return answer
 
 
 def _gateway(desk: Desk, service: str) -> None:
-    asked, ec2 = desk.asked, desk.backend("ec2")
+    asked = desk.asked
     if asked.get("SubnetIds") or asked.get("SecurityGroupIds"):
         raise Refused("InvalidParameter", "Subnets and security groups are for interface endpoints only.", 400)
-    for name in asked.get("RouteTableIds", []):
-        if ec2.get_route_table(name).vpc_id != asked["VpcId"]:
-            raise Refused("InvalidParameter", f"Route table {name} is not in VPC {asked['VpcId']}.", 400)
+    _tables(desk, asked["VpcId"], service, asked.get("RouteTableIds", []))
+
+
+def _tables(desk: Desk, vpc: str, service: str, tables: list[str]) -> None:
+    """Refuse route tables of another VPC, and those that lead to the service already."""
+    ec2 = desk.backend("ec2")
+    for name in tables:
+        if ec2.get_route_table(name).vpc_id != vpc:
+            raise Refused("InvalidParameter", f"Route table {name} is not in VPC {vpc}.", 400)
         for other in ec2.vpc_end_points.values():
             if other.service_name == service and other.state != "deleted" and name in (other.route_table_ids or []):
                 text = f"route table {name} already has a route with destination-prefix-list-id "
@@ -67,23 +75,33 @@ def _gateway(desk: Desk, service: str) -> None:
 
 
 def _interface(desk: Desk, vpc: Any, service: str) -> None:
-    asked, ec2 = desk.asked, desk.backend("ec2")
-    zones: dict[str, str] = {}
-    for name in asked.get("SubnetIds", []):
+    asked = desk.asked
+    _subnets(desk, vpc, [], asked.get("SubnetIds", []))
+    _groups(desk, vpc, asked.get("SecurityGroupIds", []))
+    if asked.get("RouteTableIds"):
+        raise Refused("InvalidParameter", "Route tables are for gateway endpoints only.", 400)
+    if asked.get("PrivateDnsEnabled", True) and not service.startswith("com.amazonaws.vpce."):
+        _private_dns(desk, vpc, service)
+
+
+def _subnets(desk: Desk, vpc: Any, there: list[str], more: list[str]) -> None:
+    """Refuse subnets of another VPC, and a second one in a zone."""
+    ec2 = desk.backend("ec2")
+    zones = {ec2.get_subnet(name).availability_zone for name in there}
+    for name in more:
         subnet = ec2.get_subnet(name)
         if subnet.vpc_id != vpc.id:
             raise Refused("InvalidParameter", f"Subnet {name} is not in VPC {vpc.id}.", 400)
         if subnet.availability_zone in zones:
             text = f"Found another VPC endpoint subnet in the availability zone of {name}."
             raise Refused("DuplicateSubnetsInSameZone", text, 400)
-        zones[subnet.availability_zone] = name
-    for name in asked.get("SecurityGroupIds", []):
-        if name not in ec2.groups.get(vpc.id, {}):
+        zones.add(subnet.availability_zone)
+
+
+def _groups(desk: Desk, vpc: Any, groups: list[str]) -> None:
+    for name in groups:
+        if name not in desk.backend("ec2").groups.get(vpc.id, {}):
             raise Refused("InvalidSecurityGroupId.NotFound", f"The security group '{name}' does not exist", 400)
-    if asked.get("RouteTableIds"):
-        raise Refused("InvalidParameter", "Route tables are for gateway endpoints only.", 400)
-    if asked.get("PrivateDnsEnabled", True) and not service.startswith("com.amazonaws.vpce."):
-        _private_dns(desk, vpc, service)
 
 
 def _private_dns(desk: Desk, vpc: Any, service: str) -> None:
@@ -106,27 +124,89 @@ def _dress(desk: Desk) -> None:
         endpoint.security_group_ids = [ec2.get_default_security_group(endpoint.vpc_id).id]
 
 
-def flow_logs(desk: Desk) -> Answer:
-    """Flow logs into a group named by its ARN count as delivered if the group is there; moto looks by name only."""
-    asked = desk.asked
-    before = set(desk.backend("ec2").flow_logs)
-    if asked.get("LogDestinationType", "cloud-watch-logs") == "cloud-watch-logs":
-        role = asked.get("DeliverLogsPermissionArn")
-        if not role:
-            text = "DeliverLogsPermissionArn can't be empty if LogDestinationType is cloud-watch-logs."
-            raise Refused("InvalidParameter", text, 400)
+def modify(desk: Desk) -> Answer:
+    """Other tables, subnets and groups, with the routes and interfaces that go along; moto changes the lists only."""
+    asked, ec2 = desk.asked, desk.backend("ec2")
+    endpoint = ec2.vpc_end_points.get(asked["VpcEndpointId"])
+    if endpoint is None or endpoint.state == "deleted":
+        text = f"The Vpc Endpoint Id '{asked['VpcEndpointId']}' does not exist"
+        raise Refused("InvalidVpcEndpointId.NotFound", text, 400)
+    vpc = ec2.get_vpc(endpoint.vpc_id)
+    _policy(asked.get("PolicyDocument"))
+    tables = [name for name in asked.get("AddRouteTableIds", []) if name not in endpoint.route_table_ids]
+    subnets = [name for name in asked.get("AddSubnetIds", []) if name not in (endpoint.subnet_ids or [])]
+    if endpoint.vpc_endpoint_type == "Interface":
+        if tables:
+            raise Refused("InvalidParameter", "Route tables are for gateway endpoints only.", 400)
+        stay = [name for name in endpoint.subnet_ids if name not in asked.get("RemoveSubnetIds", [])]
+        _subnets(desk, vpc, stay, subnets)
+        _groups(desk, vpc, asked.get("AddSecurityGroupIds", []))
+        if asked.get("PrivateDnsEnabled") and not endpoint.private_dns_enabled:
+            _private_dns(desk, vpc, endpoint.service_name)
+    elif subnets or asked.get("AddSecurityGroupIds"):
+        raise Refused("InvalidParameter", "Subnets and security groups are for interface endpoints only.", 400)
+    else:
+        _tables(desk, vpc.id, endpoint.service_name, tables)
     answer = desk.forward()
-    groups = desk.backend("logs").groups
-    for name, log in desk.backend("ec2").flow_logs.items():
-        destination = log.log_destination or ""
-        if name not in before and ":log-group:" in destination:
-            group = destination.partition(":log-group:")[2].removesuffix(":*")
-            if group in groups:
-                log.deliver_logs_status, log.deliver_logs_error_message = "SUCCESS", None
+    if answer.ok:
+        _reroute(ec2, endpoint, tables, asked.get("RemoveRouteTableIds", []))
+        _replug(ec2, endpoint, subnets, asked.get("RemoveSubnetIds", []))
+        endpoint.private_dns_enabled = asked.get("PrivateDnsEnabled", endpoint.private_dns_enabled)
+        if asked.get("ResetPolicy"):
+            endpoint.policy_document = json.dumps(endpoint.DEFAULT_POLICY)
     return answer
+
+
+def _reroute(ec2: Any, endpoint: Any, more: list[str], fewer: list[str]) -> None:
+    prefixes = endpoint.destination_prefix_list_id
+    for name in more:
+        ec2.create_route(name, None, gateway_id=endpoint.id, destination_prefix_list_id=prefixes)
+    for name in fewer:
+        if _routed(ec2, name, prefixes):
+            ec2.delete_route(name, None, destination_prefix_list_id=prefixes)
+
+
+def _routed(ec2: Any, table: str, prefixes: str) -> bool:
+    found = ec2.route_tables.get(table)
+    lists = (route.destination_prefix_list for route in (found.routes if found is not None else ()))
+    return any(one is not None and one.id == prefixes for one in lists)
+
+
+def _replug(ec2: Any, endpoint: Any, more: list[str], fewer: list[str]) -> None:
+    """An interface a subnet; it goes with its subnet, which could not be deleted otherwise."""
+    for name in list(endpoint.network_interface_ids):
+        if name in ec2.enis and ec2.enis[name].subnet.id in fewer:
+            del ec2.enis[name]
+            endpoint.network_interface_ids.remove(name)
+    for subnet in more:
+        made = ec2.create_network_interface(ec2.get_subnet(subnet), random_private_ip())
+        endpoint.network_interface_ids.append(made.id)
+
+
+def delete(desk: Desk) -> dict[str, Any]:
+    """Endpoints that are there go, whatever became of their routes; the others are told one by one."""
+    ec2, there, missing = desk.backend("ec2"), [], []
+    for name in desk.asked["VpcEndpointIds"]:
+        endpoint = ec2.vpc_end_points.get(name)
+        if endpoint is None or endpoint.state == "deleted":
+            missing.append(name)
+            continue
+        there.append(name)
+        tables = endpoint.route_table_ids or []
+        endpoint.route_table_ids = [one for one in tables if _routed(ec2, one, endpoint.destination_prefix_list_id)]
+    if there:
+        desk.result({**desk.asked, "VpcEndpointIds": there})
+    said = "The Vpc Endpoint Id '{}' does not exist"
+    return {
+        "Unsuccessful": [
+            {"ResourceId": name, "Error": {"Code": "InvalidVpcEndpoint.NotFound", "Message": said.format(name)}}
+            for name in missing
+        ]
+    }
 
 
 ROWS = (
     Row("ec2", "CreateVpcEndpoint", create),
-    Row("ec2", "CreateFlowLogs", flow_logs),
+    Row("ec2", "ModifyVpcEndpoint", modify),
+    Row("ec2", "DeleteVpcEndpoints", delete),
 )

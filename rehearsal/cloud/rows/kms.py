@@ -84,13 +84,17 @@ def create_alias(desk: Desk) -> Answer:
     return usable(desk)
 
 
-def schedule(desk: Desk) -> Answer:
+def schedule(desk: Desk) -> Answer | dict[str, Any]:
     """Between a week and a month ahead; the published model has wider bounds than the service."""
     days = desk.asked.get("PendingWindowInDays", 30)
     if not 7 <= days <= 30:
         text = f"PendingWindowInDays must be between 7 and 30 (inclusive), not {days}."
         raise Refused("ValidationException", text, 400)
-    return usable(desk)
+    key = _key(desk, desk.asked["KeyId"])
+    if key is None or key.key_state == PENDING:
+        return usable(desk)
+    # Moto knows the key by its id only, and AWS tells its ARN.
+    return {**desk.result({**desk.asked, "KeyId": key.id}), "KeyId": key.arn}
 
 
 def rotate(desk: Desk) -> Answer:

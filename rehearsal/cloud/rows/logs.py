@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.desk import Row
@@ -42,8 +42,31 @@ def with_key(desk: Desk) -> Answer:
     return desk.forward()
 
 
+def _group(desk: Desk) -> Any:
+    name = desk.asked.get("logGroupName") or desk.asked.get("resourceIdentifier", "").partition(":log-group:")[2]
+    found = desk.backend("logs").groups.get(name)
+    if found is None:
+        raise Refused("ResourceNotFoundException", "The specified log group does not exist.", 400)
+    return found
+
+
+def encrypt(desk: Desk) -> dict[str, Any]:
+    """What comes from now on, by a key that can be used; moto knows a group's key from its creation only."""
+    group = _group(desk)
+    _key(desk)
+    group.kms_key_id = desk.asked["kmsKeyId"]
+    return {}
+
+
+def leave_plain(desk: Desk) -> dict[str, Any]:
+    """No key from now on."""
+    _group(desk).kms_key_id = None
+    return {}
+
+
 ROWS = (
     Row("logs", "PutRetentionPolicy", retain),
     Row("logs", "CreateLogGroup", with_key),
-    Row("logs", "AssociateKmsKey", with_key),
+    Row("logs", "AssociateKmsKey", encrypt),
+    Row("logs", "DisassociateKmsKey", leave_plain),
 )

@@ -8,7 +8,7 @@ from rehearsal.aws import diff, rows, shapes
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.provider import Provider, known
 from rehearsal.plugin.wire import UNKNOWN
-from tests.fast.rehearsal.aws.samples import SAMPLES
+from tests.fast.rehearsal.aws.samples import OTHERS, SAMPLES
 from tests.fast.rehearsal.aws.samples.sample import Ground, Sample
 
 
@@ -35,9 +35,8 @@ def patched(inputs: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 class Life:
     """One resource of the cloud, and the steps of its life in order."""
 
-    def __init__(self, provider: Provider, ground: Ground, token: str) -> None:
-        self.provider, self.ground, self.token = provider, ground, token
-        self.sample: Sample = SAMPLES[token]
+    def __init__(self, provider: Provider, ground: Ground, token: str, sample: Sample) -> None:
+        self.provider, self.ground, self.token, self.sample = provider, ground, token, sample
         self.row, self.shape = known(token)
         self.asked = self.sample.inputs(ground)
         self.inputs: dict[str, Any] = {}
@@ -148,7 +147,17 @@ def refuse_calls(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize("token", sorted(rows.TABLE))
 def test_a_whole_life(token: str, provider: Provider, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    life = Life(provider, ground, token)
+    live(Life(provider, ground, token, SAMPLES[token]), monkeypatch)
+
+
+@pytest.mark.parametrize("token", sorted(OTHERS))
+def test_a_whole_life_in_another_form(
+    token: str, provider: Provider, ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live(Life(provider, ground, token, OTHERS[token]), monkeypatch)
+
+
+def live(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     life.is_made(monkeypatch)
     life.is_settled()
     life.is_changed()

@@ -146,6 +146,27 @@ def test_log_groups_keep_as_long_as_logs_can(ask: Ask) -> None:
         logs.delete_log_group(logGroupName="/a/b")
 
 
+def test_a_log_groups_key_can_change(ask: Ask, census: Census) -> None:
+    logs, kms = ask("logs"), ask("kms")
+    key = kms.create_key()["KeyMetadata"]["Arn"]
+    logs.create_log_group(logGroupName="/a/keyed")
+
+    def key_of_the_group() -> str | None:
+        return logs.describe_log_groups(logGroupNamePrefix="/a/keyed")["logGroups"][0].get("kmsKeyId")
+
+    logs.associate_kms_key(logGroupName="/a/keyed", kmsKeyId=key)
+    assert key_of_the_group() == key
+    with refused("InvalidParameterException"):
+        logs.associate_kms_key(logGroupName="/a/keyed", kmsKeyId=key[:-12] + "000000000000")
+    logs.disassociate_kms_key(logGroupName="/a/keyed")
+    assert key_of_the_group() is None
+    logs.delete_log_group(logGroupName="/a/keyed")
+    with refused("ResourceNotFoundException"):
+        logs.associate_kms_key(logGroupName="/a/keyed", kmsKeyId=key)
+    assert kms.schedule_key_deletion(KeyId=key)["KeyId"] == key
+    assert key.rpartition("/")[2] in census()["kms.keys_pending"]
+
+
 def control(cloud: Cloud, method: str, body: str = "", query: str = "") -> str:
     """S3 Control, which boto3 would look for under a host's name of its own."""
     scope = "AKIAIOSFODNN7EXAMPLE/20261118/us-east-1/s3/aws4_request"

@@ -227,3 +227,108 @@ def test_flow_logs_need_a_role_and_find_their_group(ask: Ask, ec2: Any, ground: 
     assert ec2.describe_flow_logs(FlowLogIds=made)["FlowLogs"][0]["DeliverLogsStatus"] == "SUCCESS"
     ec2.delete_flow_logs(FlowLogIds=made)
     ask("logs").delete_log_group(logGroupName="flows")
+
+
+def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, _ = ground
+    group = ec2.create_security_group(GroupName="one", Description="d", VpcId=vpc)["GroupId"]
+    other = ec2.create_security_group(GroupName="other", Description="d", VpcId=vpc)["GroupId"]
+    prefixes = ec2.describe_prefix_lists()["PrefixLists"][0]["PrefixListId"]
+
+    def permission(**words: str) -> dict[str, Any]:
+        return {
+            **NFS,
+            "IpRanges": [{"CidrIp": "10.0.0.0/16", **words}],
+            "UserIdGroupPairs": [{"GroupId": other, **words}],
+            "PrefixListIds": [{"PrefixListId": prefixes, **words}],
+        }
+
+    def words_of(answer: Any) -> list[str | None]:
+        return [one.get("Description") for one in answer["SecurityGroupRules"] if not one["IsEgress"]]
+
+    def told() -> list[str | None]:
+        where = [{"Name": "group-id", "Values": [group]}]
+        found = words_of(ec2.describe_security_group_rules(Filters=where))
+        (shown,) = ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"]
+        sources = [*shown["IpRanges"], *shown["UserIdGroupPairs"], *shown["PrefixListIds"]]
+        assert [one.get("Description") for one in sources] == found
+        return found
+
+    made = ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission(Description="first")])
+    assert words_of(made) == told() == ["first"] * 3
+    with refused("InvalidPermission.Duplicate"):
+        ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=[permission(Description="other words")])
+    with refused("InvalidParameterValue"):
+        ec2.authorize_security_group_egress(GroupId=group, IpPermissions=[permission(Description="“quoted”")])
+    ec2.update_security_group_rule_descriptions_ingress(GroupId=group, IpPermissions=[permission(Description="second")])
+    assert told() == ["second"] * 3
+    of_other = made["SecurityGroupRules"][1]["SecurityGroupRuleId"]
+    changed = [{"SecurityGroupRuleId": of_other, "Description": "third"}]
+    ec2.update_security_group_rule_descriptions_ingress(GroupId=group, SecurityGroupRuleDescriptions=changed)
+    assert told() == ["second", "third", "second"]
+    with refused("InvalidPermission.NotFound"):
+        ec2.update_security_group_rule_descriptions_egress(GroupId=group, SecurityGroupRuleDescriptions=changed)
+    anew = {**NFS, "ReferencedGroupId": group, "Description": "fourth"}
+    ec2.modify_security_group_rules(
+        GroupId=group, SecurityGroupRules=[{"SecurityGroupRuleId": of_other, "SecurityGroupRule": anew}]
+    )
+    found = ec2.describe_security_group_rules(SecurityGroupRuleIds=[of_other])["SecurityGroupRules"][0]
+    assert (found["ReferencedGroupInfo"]["GroupId"], found["Description"]) == (group, "fourth")
+    rest = permission()
+    rest["UserIdGroupPairs"] = [{"GroupId": group}]
+    ec2.revoke_security_group_ingress(GroupId=group, IpPermissions=[rest])
+    assert ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissions"] == []
+    for name in (group, other):
+        ec2.delete_security_group(GroupId=name)
+
+
+def test_a_gateways_routes_follow_its_tables(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, _ = ground
+    tables = [ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"] for _ in range(3)]
+    one, two, three = tables
+    s3 = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.s3"}
+    gateway = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one, two])["VpcEndpoint"]["VpcEndpointId"]
+
+    def routed() -> list[str]:
+        found = ec2.describe_route_tables(RouteTableIds=tables)["RouteTables"]
+        return [t["RouteTableId"] for t in found if any(r.get("GatewayId") == gateway for r in t["Routes"])]
+
+    assert routed() == [one, two]
+    ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddRouteTableIds=[three], RemoveRouteTableIds=[one])
+    assert routed() == [two, three]
+    with refused("InvalidParameter"):
+        ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddSubnetIds=ground[1][:1])
+    second = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one])["VpcEndpoint"]["VpcEndpointId"]
+    with refused("RouteAlreadyExists"):
+        ec2.modify_vpc_endpoint(VpcEndpointId=second, AddRouteTableIds=[two])
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[second])
+    prefixes = ec2.describe_prefix_lists(Filters=[{"Name": "prefix-list-name", "Values": [s3["ServiceName"]]}])
+    ec2.delete_route(RouteTableId=two, DestinationPrefixListId=prefixes["PrefixLists"][0]["PrefixListId"])
+    assert ec2.delete_vpc_endpoints(VpcEndpointIds=[gateway])["Unsuccessful"] == []
+    assert routed() == []
+    (gone,) = ec2.delete_vpc_endpoints(VpcEndpointIds=[gateway])["Unsuccessful"]
+    assert (gone["ResourceId"], gone["Error"]["Code"]) == (gateway, "InvalidVpcEndpoint.NotFound")
+    with refused("InvalidVpcEndpointId.NotFound"):
+        ec2.modify_vpc_endpoint(VpcEndpointId=gateway, AddRouteTableIds=[one])
+    for name in tables:
+        ec2.delete_route_table(RouteTableId=name)
+
+
+def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str, list[str]]) -> None:
+    vpc, (one, same_zone, two) = ground
+    sts = {"VpcId": vpc, "VpcEndpointType": "Interface", "ServiceName": "com.amazonaws.us-east-1.sts"}
+    made = ec2.create_vpc_endpoint(**sts, SubnetIds=[one], PrivateDnsEnabled=False)["VpcEndpoint"]["VpcEndpointId"]
+
+    def subnets_of_interfaces() -> list[str]:
+        endpoint = ec2.describe_vpc_endpoints(VpcEndpointIds=[made])["VpcEndpoints"][0]
+        found = ec2.describe_network_interfaces(NetworkInterfaceIds=endpoint["NetworkInterfaceIds"])
+        assert len(ec2.describe_network_interfaces()["NetworkInterfaces"]) == len(found["NetworkInterfaces"])
+        return [eni["SubnetId"] for eni in found["NetworkInterfaces"]]
+
+    with refused("DuplicateSubnetsInSameZone"):
+        ec2.modify_vpc_endpoint(VpcEndpointId=made, AddSubnetIds=[same_zone])
+    with refused("InvalidParameter"):
+        ec2.modify_vpc_endpoint(VpcEndpointId=made, PrivateDnsEnabled=True)
+    ec2.modify_vpc_endpoint(VpcEndpointId=made, AddSubnetIds=[same_zone, two], RemoveSubnetIds=[one])
+    assert sorted(subnets_of_interfaces()) == sorted([same_zone, two])
+    ec2.delete_vpc_endpoints(VpcEndpointIds=[made])

@@ -17,4 +17,5 @@ from tests.fast.rehearsal.aws.samples import (
 from tests.fast.rehearsal.aws.samples.sample import Sample
 
 FAMILIES = (network, routes, firewall, doors, identity, keys, logs, storage, cluster, messages, watch, tables)
+OTHERS: dict[str, Sample] = {**doors.OTHERS, **firewall.OTHERS}
 SAMPLES: dict[str, Sample] = {token: sample for family in FAMILIES for token, sample in family.SAMPLES.items()}

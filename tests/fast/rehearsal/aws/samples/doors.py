@@ -5,7 +5,17 @@ from typing import Any
 from tests.fast.rehearsal.aws.samples.sample import MORE_TAGS, TAGS, Ground, Sample, retag
 
 
-def _endpoint(ground: Ground) -> dict[str, Any]:
+def _gateway(ground: Ground) -> dict[str, Any]:
+    vpc = ground.vpc()
+    return {
+        "vpcId": vpc,
+        "serviceName": "com.amazonaws.us-east-1.s3",
+        "routeTableIds": [ground.table(vpc)],
+        "tags": TAGS,
+    }
+
+
+def _interface(ground: Ground) -> dict[str, Any]:
     vpc = ground.vpc()
     return {
         "vpcId": vpc,
@@ -37,14 +47,14 @@ def _flow_log(ground: Ground) -> dict[str, Any]:
 
 SAMPLES = {
     "aws:ec2/vpcEndpoint:VpcEndpoint": Sample(
-        inputs=_endpoint,
+        inputs=_gateway,
         update={"tags": MORE_TAGS},
-        update_more=_more_doors,
-        replace={"serviceName": "com.amazonaws.us-east-1.logs"},
+        update_more=lambda g, old: {"routeTableIds": [*old["routeTableIds"], g.table(old["vpcId"])]},
+        replace={"serviceName": "com.amazonaws.us-east-1.dynamodb"},
         behind=lambda g, i, out: g.client("ec2").modify_vpc_endpoint(
-            VpcEndpointId=i, RemoveSubnetIds=out["subnetIds"][:1]
+            VpcEndpointId=i, RemoveRouteTableIds=out["routeTableIds"][:1]
         ),
-        drift=("subnetIds",),
+        drift=("routeTableIds",),
     ),
     "aws:ec2/flowLog:FlowLog": Sample(
         inputs=_flow_log,
@@ -52,5 +62,19 @@ SAMPLES = {
         replace={"trafficType": "REJECT"},
         behind=retag,
         drift=("tags",),
+    ),
+}
+
+# The other form of a type whose forms share little.
+OTHERS = {
+    "aws:ec2/vpcEndpoint:VpcEndpoint": Sample(
+        inputs=_interface,
+        update={"tags": MORE_TAGS},
+        update_more=_more_doors,
+        replace={"serviceName": "com.amazonaws.us-east-1.logs"},
+        behind=lambda g, i, out: g.client("ec2").modify_vpc_endpoint(
+            VpcEndpointId=i, RemoveSubnetIds=out["subnetIds"][:1]
+        ),
+        drift=("subnetIds",),
     ),
 }

@@ -76,3 +76,35 @@ SAMPLES = {
         imports=lambda _, out: f"{out['securityGroupId']}_ingress_tcp_80_81_10.0.0.0/8_192.168.0.0/16",
     ),
 }
+
+
+def _from_a_group(ground: Ground) -> dict[str, Any]:
+    vpc = ground.vpc()
+    return {
+        "securityGroupId": ground.group(vpc),
+        "ipProtocol": "tcp",
+        "fromPort": 2049,
+        "toPort": 2049,
+        "referencedSecurityGroupId": ground.group(vpc),
+        "description": "nodes",
+        "tags": TAGS,
+    }
+
+
+def _other_words(ground: Ground, rule: str, outputs: dict[str, Any]) -> object:
+    said = [{"SecurityGroupRuleId": rule, "Description": "somebody's"}]
+    return ground.client("ec2").update_security_group_rule_descriptions_ingress(
+        GroupId=outputs["securityGroupId"], SecurityGroupRuleDescriptions=said
+    )
+
+
+# The other form of a type whose forms share little.
+OTHERS = {
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": Sample(
+        inputs=_from_a_group,
+        update={"description": "their nodes", "toPort": 2050, "tags": MORE_TAGS},
+        replace={"securityGroupId": "sg-0123456789abcdef0"},
+        behind=_other_words,
+        drift=("description",),
+    ),
+}
