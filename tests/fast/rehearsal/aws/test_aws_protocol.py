@@ -30,11 +30,12 @@ def urn(token: str, name: str = "thing") -> str:
     return f"urn:pulumi:dev::proj::agents:index:Network${token}::{name}"
 
 
-@pytest.fixture
-def stub(endpoint: str, surroundings: None) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def stub(endpoint: str) -> Iterator[Any]:
     server, port = serving.start(Servicer("7.0.0", Provider()))
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.MonkeyPatch.context() as surroundings:
         one = provider_pb2_grpc.ResourceProviderStub(channel)
+        surroundings.setenv("AWS_ENDPOINT_URL", endpoint)
         one.Configure(provider_pb2.ConfigureRequest(args=wire.write({"region": "us-east-1"}), acceptSecrets=True))
         yield one
     server.stop(None).wait()
