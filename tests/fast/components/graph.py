@@ -12,8 +12,8 @@ from typing import Any
 
 import pulumi
 from google.protobuf import json_format, struct_pb2
-from pulumi.runtime import mocks, rpc
-from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime import mocks, resource, rpc
+from pulumi.runtime.proto import resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
@@ -190,6 +190,10 @@ class Cloud(mocks.MockMonitor):
                 "packageVersion": "",
             },
         }
+
+
+# Where a resource was written is for an engine to show: nothing here reads it, and finding it takes a fifth of the time.
+resource._get_stack_trace = source_pb2.StackTrace
 
 
 class _Nothing(mocks.Mocks):
