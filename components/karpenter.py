@@ -112,6 +112,7 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
                 "clusterEndpoint": around.endpoint,
                 "interruptionQueue": queue.name,
                 "isolatedVPC": around.isolated,
+                "eksControlPlane": True,
             },
             "serviceAccount": {
                 "name": CONTROLLER.name,

@@ -192,7 +192,7 @@ class Cloud(mocks.MockMonitor):
         }
 
 
-# Where a resource was written is for an engine to show: nothing here reads it, and finding it takes a fifth of the time.
+# Where a resource was written is for an engine to show: nobody reads it here, and finding it costs a fifth of the time
 resource._get_stack_trace = source_pb2.StackTrace
 
 

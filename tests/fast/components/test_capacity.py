@@ -214,6 +214,7 @@ def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Gr
         "clusterEndpoint": "https://dev-agents.example",
         "interruptionQueue": "dev-nodes-interruptions",
         "isolatedVPC": False,
+        "eksControlPlane": True,
     }
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":nodes-controller")
 

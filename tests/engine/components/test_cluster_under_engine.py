@@ -1,0 +1,63 @@
+"""The cluster and what runs on it as the engine plans them: with the components' children, and the program's say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.engine import Outcome
+from rehearsal.stage import Stage
+
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+
+
+@pytest.fixture(scope="module")
+def planned(opened: Stage) -> Outcome:
+    """A preview of all of it; nothing is there yet, so that nothing is asked."""
+    program = Path(__file__).parent / "seats"
+    return opened.program(program, "dev", {"aws:region": "us-east-1"}, {"name": "seats"}).preview()
+
+
+def inputs(planned: Outcome, kind: str, name: str = "") -> dict[str, Any]:
+    """What the only resource of a type, or the one whose name ends so, would be made from."""
+    found = [
+        step["new"]["inputs"]
+        for step in planned.steps
+        if step["type"] == kind and step["urn"].endswith(name) and step.get("new")
+    ]
+    assert len(found) == 1, (kind, name, len(found))
+    return found[0]
+
+
+def test_nobody_administers_the_cluster_by_having_made_it(planned: Outcome) -> None:
+    told = inputs(planned, "aws:eks/cluster:Cluster")
+    assert told["accessConfig"] == {
+        "authenticationMode": "API",
+        "bootstrapClusterCreatorAdminPermissions": False,
+    }
+    assert told["vpcConfig"]["endpointPublicAccess"] is False
+    assert len(told["enabledClusterLogTypes"]) == 5
+
+
+def test_the_components_own_role_is_within_the_boundary(planned: Outcome) -> None:
+    assert inputs(planned, "aws:iam/role:Role", "eks-eksRole-role")["permissionsBoundary"] == BOUNDARY
+
+
+def test_the_component_makes_nothing_beside_the_cluster_and_its_role(planned: Outcome) -> None:
+    within = "agent-environment:index:Cluster$eks:index:Cluster$"
+    made = {step["type"] for step in planned.steps if within in step["urn"]}
+    assert made == {
+        "aws:eks/cluster:Cluster",
+        "aws:iam/role:Role",
+        "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+        "eks:index:ServiceRole",
+        "pulumi:providers:kubernetes",
+    }
+
+
+def test_nodes_are_planned_before_there_is_a_cluster(planned: Outcome) -> None:
+    pool = inputs(planned, "kubernetes:karpenter.sh/v1:NodePool")
+    assert (pool["metadata"]["name"], pool["spec"]["limits"]["cpu"]) == ("system", "16")
+    assert inputs(planned, "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass")["spec"]["role"] == "dev-nodes-node"
