@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -20,6 +21,7 @@ from typing import Any
 _QUIET = ("--non-interactive", "--color", "never")
 _UNCHANGED = frozenset({"same", "read", "refresh"})
 _POLL_SECONDS = 0.15
+_LEAST_ROOM = 2**20  # bytes; with less the engine cannot write its log, and waits for ever
 
 Event = dict[str, Any]
 
@@ -146,7 +148,7 @@ class Engine:
         follower = threading.Thread(target=self._follow, args=(verb, events, done), daemon=True)
         follower.start()
         try:
-            return process.wait()
+            return self._wait(process, verb)
         except KeyboardInterrupt:
             # The terminal sent it to the engine too, which now cancels: a second signal would make it abandon its state
             process.wait()
@@ -154,6 +156,18 @@ class Engine:
         finally:
             done.set()
             follower.join()
+
+    def _wait(self, process: subprocess.Popen[bytes], verb: str) -> int:
+        while True:
+            try:
+                return process.wait(timeout=1)
+            except subprocess.TimeoutExpired:
+                if shutil.disk_usage(self.logs).free < _LEAST_ROOM:
+                    process.kill()
+                    process.wait()
+                    raise EngineError(
+                        verb, process.returncode, f"the disk is full: no room left in {self.logs}"
+                    ) from None
 
     def _follow(self, verb: str, events: Path, done: threading.Event) -> None:
         if self.on_step is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import sys
 import time
 import urllib.request
@@ -22,11 +23,12 @@ import yaml
 
 from rehearsal import processes, runs, tools, warden
 from rehearsal.engine import Engine, Event
-from rehearsal.surroundings import surroundings
+from rehearsal.surroundings import REGION, cleaned, located, surroundings
 from rehearsal.tools import plugins
 from rehearsal.tools.progress import Progress
 
 _CLOUD_SECONDS = 60.0
+_ROOM = 100 * 2**20  # bytes; a rehearsal writes some ten megabytes of logs and state
 # Kept by AWS too after a stack is gone: a key waits out its window
 _OUTLIVES_DESTROY = frozenset({"kms.keys_pending"})
 
@@ -45,6 +47,7 @@ class Stage:
     environment: Mapping[str, str]
     before: dict[str, list[str]] = field(repr=False)
     kept: bool = False
+    seconds: float = 0.0  # it took to open, once the tools were there
 
     def project(self, root: Path, stack: str, on_step: Callable[[str, Event], None] | None = None) -> Engine:
         """The program under `root`, with that stack's settings, as a project of this run.
@@ -85,15 +88,28 @@ class Stage:
         )
         (folder / "state").mkdir()
         # State of its own, too: two projects of one stage may have the same name and stack
-        around = {**self.environment, "PULUMI_BACKEND_URL": f"file://{folder / 'state'}"}
+        around = {
+            **self.environment,
+            **located(str((config or {}).get("aws:region", REGION))),
+            "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
+        }
         engine = Engine(self.pulumi, folder, stack, around, folder / "logs", on_step)
         engine.init()
         return engine
 
     def ask(self, what: str) -> Any:
         """One of the simulated cloud's own answers: `census`, `kept`, `unknown`, `calls`."""
-        with urllib.request.urlopen(f"{self.cloud}/_cloud/{what}", timeout=30) as answer:  # noqa: S310 - our own loopback server
-            return json.load(answer)
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, whatever the proxy settings
+        try:
+            with direct.open(f"{self.cloud}/_cloud/{what}", timeout=30) as answer:
+                return json.load(answer)
+        except OSError as failure:
+            raise StageError(f"the simulated cloud does not answer: {failure}\n{self.last_words()}") from failure
+
+    def last_words(self) -> str:
+        """The end of the simulated cloud's log."""
+        log = self.run.logs / "cloud.log"
+        return "\n".join(log.read_text(errors="replace").strip().splitlines()[-10:]) if log.exists() else ""
 
     def left(self) -> list[str]:
         """What exists in the cloud that did not exist when the stage opened."""
@@ -107,11 +123,12 @@ class Stage:
 
     def keep(self, engine: Engine) -> dict[str, object]:
         """Leave everything up when the stage closes; returns how to use that project and end it all."""
+        around = {**engine.environment, "PATH": f"{self.pulumi.parent}{os.pathsep}{engine.environment['PATH']}"}
         record: dict[str, object] = {
             "run": self.run.id,
             "folder": str(self.run.folder),
             "pulumi": str(self.pulumi),
-            "environment": {name: value for name, value in engine.environment.items() if os.environ.get(name) != value},
+            "environment": {name: value for name, value in around.items() if os.environ.get(name) != value},
         }
         self.run.keep(record)
         self.kept = True
@@ -126,6 +143,7 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
     """
     runs.sweep(under)
     toolbox = tools.ensure(["pulumi", "language-python-exec"], progress)
+    began = time.monotonic()
     try:
         run = runs.create(under)
     except OSError as failure:
@@ -134,6 +152,12 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
             f"the run's folder cannot be written: {where}: {failure.strerror}; "
             "free some room, or set AGENTENV_CACHE to a folder that can be written"
         ) from failure
+    if (free := shutil.disk_usage(run.folder).free) < _ROOM:
+        run.remove()
+        raise StageError(
+            f"{free // 2**20} MB are free where {run.folder} was to be, and a rehearsal needs {_ROOM // 2**20}; "
+            "free some room, or set AGENTENV_CACHE to a folder elsewhere"
+        )
     keeper = warden.hire(run.id, run.folder)
     opened: Stage | None = None
     try:
@@ -141,6 +165,7 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
             opened = _open(run, toolbox, port)
         except OSError as failure:
             raise StageError(f"the stage cannot be set up in {run.folder}: {failure.strerror or failure}") from failure
+        opened.seconds = time.monotonic() - began
         yield opened
     finally:
         if opened is not None and opened.kept:
@@ -180,7 +205,7 @@ def _raise_cloud(run: runs.Run, port: int) -> str:
     log = run.logs / "cloud.log"
     server = processes.start(
         [sys.executable, "-m", "rehearsal.cloud", "--port", str(port), "--ready-file", str(ready)],
-        environment={**os.environ, processes.MARK: run.id},
+        environment={**cleaned(), processes.MARK: run.id},
         log=log,
         folder=run.folder,
     )

@@ -12,18 +12,26 @@ from pathlib import Path
 
 from rehearsal.processes import MARK
 
-REGION = "us-east-1"
+REGION = "us-east-1"  # where a program is rehearsed that names none
 _DROPPED = ("AWS_", "PULUMI_", "ARM_", "GOOGLE_", "KUBE", "MOTO_", "VIRTUAL_ENV", "PYTHON")
 _KEPT = frozenset({"AWS_CA_BUNDLE"})
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+def cleaned(inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of whoever rehearses, without what could lead elsewhere; the cloud runs under it too."""
+    before = os.environ if inherited is None else inherited
+    return {name: value for name, value in before.items() if name in _KEPT or not name.startswith(_DROPPED)}
+
+
 def surroundings(
     run: str, folder: Path, *, cloud: str, shims: Path, inherited: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What the engine of this run sees; `folder` holds its home. Where its state goes is its project's to say."""
-    before = os.environ if inherited is None else inherited
-    clean = {name: value for name, value in before.items() if name in _KEPT or not name.startswith(_DROPPED)}
+    """What the engine of this run sees; `folder` holds its home.
+
+    Where its state goes is its project's to say, and its region the stack's.
+    """
+    clean = cleaned(inherited)
     return {
         **clean,
         MARK: run,
@@ -52,14 +60,18 @@ def _aws(cloud: str, folder: Path) -> dict[str, str]:
         "AWS_ENDPOINT_URL": cloud,
         "AWS_ACCESS_KEY_ID": "rehearsal",
         "AWS_SECRET_ACCESS_KEY": "rehearsal",
-        "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
+        **located(REGION),
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CONFIG_FILE": str(folder / "aws-config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(folder / "aws-credentials"),
         # A call that the simulated cloud cannot answer must fail in seconds; the default is 25 tries over ten minutes
         "AWS_MAX_ATTEMPTS": "2",
     }
+
+
+def located(region: str) -> dict[str, str]:
+    """The variables that say which region is meant where nothing else does."""
+    return {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
 
 
 def _direct(clean: Mapping[str, str]) -> dict[str, str]:
