@@ -3,6 +3,7 @@
 from components.environment import EnvironmentArgs
 from components.network import NetworkLayout
 from components.ownership import Ownership
+from components.platform_arguments import capacity_demands, capacity_headroom, capacity_layout, cluster_layout
 from components.storage import StorageLayout
 from model.settings import Mistakes, Settings
 from model.settings.mistakes import Mistake, mistake_at
@@ -15,13 +16,21 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
     mistakes = _beyond_us(settings)
     if mistakes:
         raise Mistakes(mistakes)
-    return {
+    told: EnvironmentArgs = {
         "ownership": _ownership(settings),
         "network": _network(settings.network),
+        "cluster": cluster_layout(settings.cluster),
+        "capacity": capacity_layout(settings),
         "storage": _storage(settings.storage),
+        "demands": capacity_demands(settings),
+        "headroom": capacity_headroom(settings),
         "cluster_name": settings.cluster_name,
         "keep_data": settings.protect,
+        "deletion_protection": settings.cluster.deletion_protection,
     }
+    if settings.cluster.permissions_boundary is not None:
+        told["permissions_boundary"] = settings.cluster.permissions_boundary
+    return told
 
 
 def _ownership(settings: Settings) -> Ownership:

@@ -193,6 +193,8 @@ class Cluster(pulumi.ComponentResource):
             # Other credentials or another address are still the same cluster, and what is in it stays.
             cluster_identifier=self.arn,
             enable_server_side_apply=True,
+            # What a stack declares is put back, whoever changed it by hand.
+            enable_patch_force=True,
             opts=self._child(pulumi.ResourceOptions(depends_on=entries)),
         )
         issuer = iam.OpenIdConnectProvider(

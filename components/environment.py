@@ -4,7 +4,11 @@ from typing import NotRequired, TypedDict
 
 import pulumi
 
+from components.agent_sandbox import AgentSandbox
+from components.capacity import Capacity, CapacityArgs, CapacityDemand, CapacityHeadroom, CapacityLayout
 from components.children import children_of, outputs_of
+from components.cluster import Cluster, ClusterArgs, ClusterLayout
+from components.cluster_addons import ClusterAddons, ClusterAddonsArgs
 from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
@@ -20,8 +24,20 @@ class EnvironmentArgs(TypedDict):
     network: NetworkLayout
     """How its network is laid out."""
 
+    cluster: ClusterLayout
+    """What its cluster is to be."""
+
+    capacity: CapacityLayout
+    """How its nodes are to be."""
+
     storage: StorageLayout
     """Which file systems it has."""
+
+    demands: NotRequired[list[CapacityDemand]]
+    """What the classes of sandboxes ask of nodes; nothing unless told."""
+
+    headroom: NotRequired[CapacityHeadroom]
+    """Room kept free on nodes; none unless told."""
 
     cluster_name: NotRequired[str]
     """The name of its cluster; made of the environment's and this component's unless told."""
@@ -29,12 +45,24 @@ class EnvironmentArgs(TypedDict):
     keep_data: NotRequired[bool]
     """Whether what holds data is protected, and outlives the stack; true in `prod` unless told."""
 
+    deletion_protection: NotRequired[bool]
+    """Whether EKS and Pulumi refuse to delete the cluster; true in `prod` unless told."""
+
+    permissions_boundary: NotRequired[str]
+    """The permissions boundary of every role that is made."""
+
 
 class Environment(pulumi.ComponentResource):
     """Everything that gives users, chat sessions and agents a computer of their own."""
 
     cluster_name: pulumi.Output[str]
-    """The name of the cluster."""
+    """The name of the cluster, once it is there."""
+
+    kubeconfig: pulumi.Output[str]
+    """How to reach the cluster: without a credential, for one is fetched with `aws eks get-token`."""
+
+    pool_names: pulumi.Output[list[str]]
+    """The node pools."""
 
     vpc_id: pulumi.Output[str]
     """The VPC."""
@@ -63,28 +91,29 @@ class Environment(pulumi.ComponentResource):
     def __init__(self, name: str, args: EnvironmentArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make all of it; a wrong plain argument raises before the part that it belongs to is made."""
         given = Plain.of("environment", args, EnvironmentArgs)
-        ownership = args["ownership"]
         labels = Labels.of(given, "environment", name)
         cluster = given.text("cluster_name", default=labels.name("eks-cluster", ""))
 
         super().__init__("agent-environment:index:Environment", name, {}, opts)
-        child = children_of(self, opts)
+        self._name, self._args, self._given, self._cluster_name = name, args, given, cluster
+        self._child = children_of(self, opts)
 
-        layout: NetworkArgs = {"ownership": ownership, "layout": args["network"], "cluster_name": cluster}
-        self.network = Network(f"{name}-network", layout, child())
+        self.network = self._network()
+        self.cluster = self._cluster()
+        self.storage = self._storage()
+        # What runs in the cluster comes after all of it and goes before any of it.
+        speaking: list[pulumi.ProviderResource] = [self.cluster.provider]
+        self.capacity = self._capacity(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking))
+        self.addons = self._addons(pulumi.ResourceOptions(depends_on=[self.capacity], providers=speaking))
+        self.sandboxes = AgentSandbox(
+            f"{name}-sandboxes",
+            {"ownership": args["ownership"]},
+            self._child(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking)),
+        )
 
-        files: StorageArgs = {
-            "ownership": ownership,
-            "layout": args["storage"],
-            "vpc_id": self.network.vpc_id,
-            "subnet_ids": [subnet.id for subnet in self.network.private_subnets],
-            "nodes_security_group_id": self.network.nodes_security_group_id,
-        }
-        if given.has("keep_data"):
-            files["keep_data"] = given.flag("keep_data", default=False)
-        self.storage = Storage(f"{name}-storage", files, child())
-
-        self.cluster_name = pulumi.Output.from_input(cluster)
+        self.cluster_name = self.cluster.name
+        self.kubeconfig = self.cluster.kubeconfig
+        self.pool_names = self.capacity.pool_names
         self.vpc_id = self.network.vpc_id
         self.zone_names = self.network.zone_names
         self.public_subnet_ids = self.network.public_subnet_ids
@@ -94,3 +123,77 @@ class Environment(pulumi.ComponentResource):
         self.flow_log_group = self.network.flow_log_group
         self.file_system_ids = self.storage.file_system_ids
         self.register_outputs(outputs_of(self))
+
+    def _network(self) -> Network:
+        layout: NetworkArgs = {
+            "ownership": self._args["ownership"],
+            "layout": self._args["network"],
+            "cluster_name": self._cluster_name,
+        }
+        return Network(f"{self._name}-network", layout, self._child())
+
+    def _cluster(self) -> Cluster:
+        network = self.network
+        told: ClusterArgs = {
+            "ownership": self._args["ownership"],
+            "name": self._cluster_name,
+            "layout": self._args["cluster"],
+            "vpc_id": network.vpc_id,
+            "subnet_ids": [subnet.id for subnet in network.private_subnets],
+            "nodes_security_group_id": network.nodes_security_group_id,
+            "logs_key_arn": network.logs_key_arn,
+        }
+        if self._args["network"].get("endpoints"):
+            told["endpoints_security_group_id"] = network.endpoints_security_group_id
+        if self._given.has("deletion_protection"):
+            told["deletion_protection"] = self._given.flag("deletion_protection", default=False)
+        if self._given.has("permissions_boundary"):
+            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        # All of the network: pods pull images and controllers call AWS over its routes, to their last moment.
+        return Cluster(f"{self._name}-cluster", told, self._child(pulumi.ResourceOptions(depends_on=[network])))
+
+    def _storage(self) -> Storage:
+        clients: pulumi.Output[list[pulumi.Input[str]]] = self.cluster.efs_client_role_arns.apply(lambda arns: [*arns])
+        files: StorageArgs = {
+            "ownership": self._args["ownership"],
+            "layout": self._args["storage"],
+            "vpc_id": self.network.vpc_id,
+            "subnet_ids": [subnet.id for subnet in self.network.private_subnets],
+            "nodes_security_group_id": self.network.nodes_security_group_id,
+            "client_role_arns": clients,
+        }
+        if self._given.has("keep_data"):
+            files["keep_data"] = self._given.flag("keep_data", default=False)
+        return Storage(f"{self._name}-storage", files, self._child())
+
+    def _capacity(self, after: pulumi.ResourceOptions) -> Capacity:
+        told: CapacityArgs = {
+            "ownership": self._args["ownership"],
+            "cluster_name": self._cluster_name,
+            "cluster_endpoint": self.cluster.endpoint,
+            "issuer_url": self.cluster.issuer_url,
+            "issuer_arn": self.cluster.issuer_arn,
+            "layout": self._args["capacity"],
+            "demands": self._args.get("demands") or [],
+            "isolated": self._args["network"].get("nat") == "none",
+        }
+        if "headroom" in self._args:
+            told["headroom"] = self._args["headroom"]
+        if self._given.has("permissions_boundary"):
+            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        return Capacity(f"{self._name}-capacity", told, self._child(after))
+
+    def _addons(self, after: pulumi.ResourceOptions) -> ClusterAddons:
+        layout = self._args["cluster"]
+        files: pulumi.Output[list[pulumi.Input[str]]] = self.storage.file_system_arns.apply(lambda arns: [*arns])
+        told: ClusterAddonsArgs = {
+            "ownership": self._args["ownership"],
+            "cluster_name": self._cluster_name,
+            "version": layout["version"],
+            "addon_versions": layout.get("addon_versions") or {},
+            "file_system_arns": files,
+            "efs_node_role_arn": self.cluster.efs_client_role_arns.apply(lambda arns: arns[0]),
+        }
+        if self._given.has("permissions_boundary"):
+            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        return ClusterAddons(f"{self._name}-addons", told, self._child(after))

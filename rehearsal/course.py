@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from rehearsal import tampering
+from rehearsal import probe, tampering
+from rehearsal.controlplane.client import ApiError
 from rehearsal.engine import Engine, Outcome
 from rehearsal.stage import Stage
 
@@ -64,11 +65,13 @@ class Course:
         """Every step in its order; with `keep` everything stays up after the second update."""
         self.up()
         self.again()
+        self.workspace()
         if not keep:
             self.drift()
             self.away()
         self.report.not_simulated = [
             *self.stage.ask("kept"),
+            *self.stage.pretended(),
             *(f"unknown: {name}" for name in self.stage.ask("unknown")),
         ]
         return self.report
@@ -89,6 +92,19 @@ class Course:
             if outcome.changed:
                 raise CourseError(f"a second up changed {outcome.changed} resources:\n{_listed(outcome)}")
             result.append("0 changes")
+
+    def workspace(self) -> None:
+        """Make a workspace out of a warm pool, where the stage has a cluster."""
+        if self.stage.cluster is None:
+            return
+        with self._step("workspace") as result:
+            try:
+                found = probe.measure(self.stage.cluster.plane.client)
+            except (probe.ProbeFailed, ApiError) as failure:
+                raise CourseError(str(failure)) from failure
+            self.report.pools, self.report.new_workspace_ms = found.pools, found.new_workspace_ms
+            pools = ", ".join(f"{row['class']} {row['ready']}/{row['size']}" for row in found.pools)
+            result.append(f"{pools} sandboxes Ready, a new one in {found.new_workspace_ms:.0f} ms")
 
     def drift(self) -> None:
         """Change things by hand: a refresh must notice each, and an update mend each."""
@@ -126,6 +142,8 @@ class Course:
         return {}
 
     def _client(self, service: str) -> Any:
+        if service == "kubernetes" and self.stage.cluster is not None:
+            return self.stage.cluster.plane.client
         if service not in self._clients:
             self._clients[service] = client(service, self.stage.environment)
         return self._clients[service]
@@ -153,6 +171,7 @@ def client(service: str, around: Mapping[str, str]) -> Any:
         endpoint_url=around["AWS_ENDPOINT_URL"],
         aws_access_key_id=around["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=around["AWS_SECRET_ACCESS_KEY"],
+        aws_session_token=around.get("AWS_SESSION_TOKEN"),
     )
 
 

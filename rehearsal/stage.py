@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,11 @@ from typing import Any
 import yaml
 
 from rehearsal import processes, runs, tools, warden
+from rehearsal.cluster_side import TOOLS, ClusterSide, Serving, cluster_side
+from rehearsal.controlplane.plane import PlaneFailed
 from rehearsal.engine import Engine, Event
-from rehearsal.surroundings import REGION, cleaned, located, surroundings
+from rehearsal.plugin import unsimulated
+from rehearsal.surroundings import REGION, cleaned, located, pretended, surroundings
 from rehearsal.tools import plugins
 from rehearsal.tools.progress import Progress
 
@@ -46,6 +49,7 @@ class Stage:
     cloud: str
     environment: Mapping[str, str]
     before: dict[str, list[str]] = field(repr=False)
+    cluster: ClusterSide | None = None
     kept: bool = False
     seconds: float = 0.0  # it took to open, once the tools were there
 
@@ -106,15 +110,20 @@ class Stage:
         except OSError as failure:
             raise StageError(f"the simulated cloud does not answer: {failure}\n{self.last_words()}") from failure
 
+    def pretended(self) -> list[str]:
+        """What plugins only pretended, and what of."""
+        return sorted({row["what"] for row in unsimulated.recorded(pretended(self.run.folder))})
+
     def last_words(self) -> str:
         """The end of the simulated cloud's log."""
         log = self.run.logs / "cloud.log"
         return "\n".join(log.read_text(errors="replace").strip().splitlines()[-10:]) if log.exists() else ""
 
     def left(self) -> list[str]:
-        """What exists in the cloud that did not exist when the stage opened."""
+        """What exists in the cloud, and in its cluster, that did not exist when the stage opened."""
         now: dict[str, list[str]] = self.ask("census")
-        return [
+        in_cluster = self.cluster.left() if self.cluster else []
+        return in_cluster + [
             f"{kind} {name}"
             for kind, names in sorted(now.items())
             if kind not in _OUTLIVES_DESTROY
@@ -132,17 +141,22 @@ class Stage:
         }
         self.run.keep(record)
         self.kept = True
+        if self.cluster:
+            self.cluster.plane.kept = True
         return record
 
 
 @contextmanager
-def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> Iterator[Stage]:
+def stage(
+    progress: Progress, *, under: Path | None = None, port: int = 0, cluster: Serving | None = None
+) -> Iterator[Stage]:
     """Open a stage, and clear it away at the end unless it was told to stay.
 
     Run folders go `under` a folder, the user cache's unless one is given; the cloud takes a free port unless told one.
+    With a `cluster` to serve, a control plane is raised for it; without, nothing answers at a cluster's address.
     """
     runs.sweep(under)
-    toolbox = tools.ensure(["pulumi", "language-python-exec"], progress)
+    toolbox = tools.ensure(["pulumi", "language-python-exec", *(TOOLS if cluster else ())], progress)
     began = time.monotonic()
     try:
         run = runs.create(under)
@@ -160,14 +174,21 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
         )
     keeper = warden.hire(run.id, run.folder)
     opened: Stage | None = None
+    ending = ExitStack()
     try:
         try:
-            opened = _open(run, toolbox, port)
+            opened = _open(run, toolbox, port, cluster)
+            if cluster:
+                side = cluster_side(toolbox, run.folder / "plane", opened.environment, opened.cloud)
+                opened.cluster = ending.enter_context(side)
+        except PlaneFailed as failure:
+            raise StageError(f"the control plane: {failure}") from failure
         except OSError as failure:
             raise StageError(f"the stage cannot be set up in {run.folder}: {failure.strerror or failure}") from failure
         opened.seconds = time.monotonic() - began
         yield opened
     finally:
+        ending.close()
         if opened is not None and opened.kept:
             run.release()
             warden.dismiss(keeper, "kept")
@@ -177,7 +198,7 @@ def stage(progress: Progress, *, under: Path | None = None, port: int = 0) -> It
             warden.dismiss(keeper, "done")
 
 
-def _open(run: runs.Run, toolbox: tools.Toolbox, port: int) -> Stage:
+def _open(run: runs.Run, toolbox: tools.Toolbox, port: int, cluster: Serving | None) -> Stage:
     shims = run.folder / "shims"
     for name in ("home", "shims"):
         (run.folder / name).mkdir()
@@ -188,6 +209,8 @@ def _open(run: runs.Run, toolbox: tools.Toolbox, port: int) -> Stage:
     plugins.shims(shims, Path(sys.executable), executor=executor, pulumi=pulumi)
     address = _raise_cloud(run, port)
     around = surroundings(run.id, run.folder, cloud=address, shims=shims)
+    if cluster:
+        around |= cluster.keys(address)
     opened = Stage(run, pulumi, address, around, {})
     opened.before = opened.ask("census")
     return opened

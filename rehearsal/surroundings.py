@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from rehearsal import runs
+from rehearsal.plugin import unsimulated
 from rehearsal.processes import MARK
 
 REGION = "us-east-1"  # where a program is rehearsed that names none
@@ -37,10 +39,18 @@ def surroundings(
         MARK: run,
         # After what the machine has: an official plugin on PATH wins over a stand-in
         "PATH": os.pathsep.join(part for part in (clean.get("PATH", os.defpath), str(shims)) if part),
+        # Where plugins find charts and helm, whatever they take for the home
+        "AGENTENV_CACHE": str(runs.cache()),
+        unsimulated.WHERE: str(pretended(folder)),
         **_direct(clean),
         **_engine(folder),
         **_aws(cloud, folder),
     }
+
+
+def pretended(folder: Path) -> Path:
+    """Where plugins write what they only pretend."""
+    return folder / "not-simulated.jsonl"
 
 
 def _engine(folder: Path) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Changes made behind the engine's back, to see that a refresh notices them and an update mends them.
 
 Each row is a thing that people really do by hand in a console. It works on the state's own record of a resource and
-speaks to the endpoint by boto3, so it is the same whichever plugin made the resource.
+speaks to the endpoint by boto3, and to the API server (the client called `kubernetes`) by itself, so it is the same
+whichever plugin made the resource.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Tampering:
     done: str
     change: Callable[[Clients, Resource], object]
     undone: Callable[[Clients, Resource], bool]
+    fits: Callable[[Resource], bool] = lambda _: True  # which resources of the type it may be done to
 
 
 def _tag_vpc(clients: Clients, vpc: Resource) -> object:
@@ -71,6 +73,51 @@ def _file_system_closed(clients: Clients, policy: Resource) -> bool:
     return not any(row["Effect"] == "Allow" and "ClientRootAccess" in str(row["Action"]) for row in statements)
 
 
+def _of_nodes(entry: Resource) -> bool:
+    # Without a person's entry it might be the rehearsal itself that is locked out
+    return entry["inputs"].get("type") == "EC2_LINUX"
+
+
+def _entry_of(entry: Resource) -> dict[str, str]:
+    return {"clusterName": entry["outputs"]["clusterName"], "principalArn": entry["outputs"]["principalArn"]}
+
+
+def _remove_entry(clients: Clients, entry: Resource) -> object:
+    return clients("eks").delete_access_entry(**_entry_of(entry))
+
+
+def _entry_stands(clients: Clients, entry: Resource) -> bool:
+    named = _entry_of(entry)
+    return (
+        named["principalArn"] in clients("eks").list_access_entries(clusterName=named["clusterName"])["accessEntries"]
+    )
+
+
+def _raise_limit(clients: Clients, pool: Resource) -> object:
+    api = clients("kubernetes")
+    return api.merge(api.path(_object(pool)), {"spec": {"limits": {"cpu": "100000"}}})
+
+
+def _limit_right(clients: Clients, pool: Resource) -> bool:
+    api = clients("kubernetes")
+    return api.get(api.path(_object(pool)))["spec"]["limits"]["cpu"] == pool["inputs"]["spec"]["limits"]["cpu"]
+
+
+def _delete_object(clients: Clients, thing: Resource) -> object:
+    api = clients("kubernetes")
+    return api.delete(api.path(_object(thing)))
+
+
+def _object_stands(clients: Clients, thing: Resource) -> bool:
+    api = clients("kubernetes")
+    return api.find(api.path(_object(thing))) is not None
+
+
+def _object(resource: Resource) -> dict[str, Any]:
+    told = resource["outputs"]
+    return {name: told[name] for name in ("apiVersion", "kind", "metadata")}
+
+
 ROWS = (
     Tampering("aws:ec2/vpc:Vpc", "the VPC's owner tag overwritten", _tag_vpc, _vpc_owned),
     Tampering(
@@ -88,6 +135,13 @@ ROWS = (
         _open_file_system,
         _file_system_closed,
     ),
+    Tampering(
+        "aws:eks/accessEntry:AccessEntry", "the nodes' access entry removed", _remove_entry, _entry_stands, _of_nodes
+    ),
+    Tampering("kubernetes:karpenter.sh/v1:NodePool", "a node pool's limit raised", _raise_limit, _limit_right),
+    Tampering(
+        "kubernetes:networking.k8s.io/v1:NetworkPolicy", "a network policy deleted", _delete_object, _object_stands
+    ),
 )
 
 
@@ -104,11 +158,10 @@ class Tampered:
 
 
 def tamper(clients: Clients, state: Iterable[Resource]) -> list[Tampered]:
-    """Apply every row to the first resource of its type."""
-    first: dict[str, Resource] = {}
-    for resource in state:
-        first.setdefault(resource["type"], resource)
-    done = [Tampered(row, first[row.type]) for row in ROWS if row.type in first]
+    """Apply every row to the first resource of its type that it fits."""
+    there = list(state)
+    found = [(row, [one for one in there if one["type"] == row.type and row.fits(one)]) for row in ROWS]
+    done = [Tampered(row, fitting[0]) for row, fitting in found if fitting]
     for tampered in done:
         tampered.row.change(clients, tampered.resource)
     return done

@@ -15,6 +15,8 @@ except Mistakes as mistakes:
 environment = Environment("agents", arguments)
 
 pulumi.export("clusterName", environment.cluster_name)
+pulumi.export("kubeconfig", environment.kubeconfig)
+pulumi.export("nodePools", environment.pool_names)
 pulumi.export("vpcId", environment.vpc_id)
 pulumi.export("zones", environment.zone_names)
 pulumi.export("publicSubnetIds", environment.public_subnet_ids)

@@ -52,6 +52,7 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     """Play the whole course for one stack."""
     from agentenv.commands.rehearse_view import View
     from agentenv.project import root
+    from rehearsal.cluster_side import Serving
     from rehearsal.course import Course, CourseError
     from rehearsal.engine import EngineError
     from rehearsal.stage import StageError, stage
@@ -61,7 +62,7 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     view = View(to_terminal=sys.stderr.isatty())
     known_stack(project, stack)
     try:
-        with view, stage(view.tools, port=port) as opened:
+        with view, stage(view.tools, port=port, cluster=Serving()) as opened:
             view.opened(stack, opened.cloud)
             engine = opened.project(project, stack, view.event)
             course = Course(opened, engine, view)

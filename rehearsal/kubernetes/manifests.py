@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from rehearsal.kubernetes import objects
+from rehearsal.kubernetes import objects, published
 from rehearsal.kubernetes.discovery import canonical, group_of
 from rehearsal.kubernetes.objects import Object, pluck
 
@@ -80,7 +80,8 @@ def read(files: Iterable[str], *, patterns: bool) -> list[Object]:
     found: list[Object] = []
     for file in files:
         if re.match(r"[a-z][a-z0-9+.-]*://", file):
-            found += parse(_fetched(file), file)
+            copy = published.own_copy(file)
+            found += parse(copy.read_text(encoding="utf-8") if copy else _fetched(file), file)
             continue
         matches = sorted(glob.glob(file)) if patterns and re.search(r"[*?\[]", file) else [file]  # noqa: PTH207 - the pattern may be absolute
         for match in matches:

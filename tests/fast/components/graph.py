@@ -100,9 +100,9 @@ class Cloud(mocks.MockMonitor):
     wait for each other for ever.
     """
 
-    def __init__(self, zones: list[str], partition: str, *, preview: bool) -> None:
+    def __init__(self, zones: list[str], partition: str, caller: str, *, preview: bool) -> None:
         super().__init__(_Nothing())
-        self.zones, self.partition, self.preview = zones, partition, preview
+        self.zones, self.partition, self.caller, self.preview = zones, partition, caller, preview
         self.graph = Graph()
         self.clusters: dict[str, dict[str, Any]] = {}
 
@@ -115,9 +115,9 @@ class Cloud(mocks.MockMonitor):
             "aws:index/getAvailabilityZones:getAvailabilityZones": {"names": self.zones, "id": REGION},
             "aws:index/getCallerIdentity:getCallerIdentity": {
                 "accountId": ACCOUNT,
-                "arn": f"arn:{self.partition}:sts::{ACCOUNT}:assumed-role/pipeline/run-1",
+                "arn": f"arn:{self.partition}:sts::{ACCOUNT}:assumed-role/{self.caller.rsplit('/', 1)[-1]}/run-1",
             },
-            "aws:iam/getRole:getRole": {"arn": CALLER},
+            "aws:iam/getRole:getRole": {"arn": self.caller},
             "aws:index/getRegion:getRegion": {"region": REGION},
             "aws:index/getPartition:getPartition": {
                 "partition": self.partition,
@@ -216,8 +216,9 @@ def registered(
     preview: bool = False,
     zones: list[str] | None = None,
     partition: str = "aws",
+    caller: str = CALLER,
 ) -> Graph:
-    """What `build` registers; its outputs are resolved into `result` where it returns any."""
+    """What `build` registers when that role runs it; its outputs are resolved into `result` where it returns any."""
     loop = asyncio.new_event_loop()
     # One call at a time, so that the same program registers in the same order.
     loop.set_default_executor(ThreadPoolExecutor(1))
@@ -225,7 +226,7 @@ def registered(
     loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
     try:
-        monitor = Cloud(zones or ZONES, partition, preview=preview)
+        monitor = Cloud(zones or ZONES, partition, caller, preview=preview)
         mocks.set_mocks(
             _Nothing(),
             project="agent-environment",

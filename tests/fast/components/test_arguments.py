@@ -10,8 +10,10 @@ import yaml
 
 from components.arguments import environment_args
 from components.environment import Environment
+from components.platform_arguments import capacity_layout, cluster_layout
 from model.settings import Mistakes, read
-from tests.fast.components.graph import registered
+from tests.fast.components.graph import CALLER, registered
+from tests.fast.model.stack_samples import settings
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
 SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
@@ -45,6 +47,9 @@ def test_what_the_settings_say_is_what_the_components_are_told() -> None:
         cost={"owner": "us", "costCenter": "42", "tags": [{"key": "team", "value": "x"}]},
         cluster={"name": "mine"},
     )
+    # The same functions that the cluster and its nodes are tried with by themselves
+    assert told.pop("cluster") == cluster_layout(settings({"cluster": {"name": "mine"}}).cluster)
+    assert told.pop("capacity") == capacity_layout(settings({}))
     assert told == {
         "ownership": {"environment": "dev", "owner": "us", "cost_center": "42", "tags": {"team": "x"}},
         "network": {
@@ -65,9 +70,19 @@ def test_what_the_settings_say_is_what_the_components_are_told() -> None:
             "backups": False,
             "key_arn": "arn:aws:kms:us-east-1:123456789012:key/00000000-0000-0000-0000-000000000000",
         },
+        "demands": [],
+        "headroom": {"pods": 0, "cpu": "500m", "memory": "1Gi"},
         "cluster_name": "mine",
         "keep_data": False,
+        "deletion_protection": False,
     }
+
+
+def test_the_boundary_and_the_protection_of_the_cluster_are_passed_on() -> None:
+    boundary = "arn:aws:iam::123456789012:policy/boundary"
+    told = arguments("prod", cluster={"permissionsBoundary": boundary})
+    assert told["permissions_boundary"] == boundary
+    assert told["deletion_protection"] is True
 
 
 def test_prod_keeps_its_data() -> None:
@@ -77,12 +92,18 @@ def test_prod_keeps_its_data() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_builds(name: str) -> None:
     config = yaml.safe_load((STACKS / f"Pulumi.{name}.yaml").read_text(encoding="utf-8"))["config"]
-    settings = read(config, name)
+    told = read(config, name)
+    may_deploy = [*told.cluster.deployers, *told.cluster.admins]
     made = registered(
-        lambda: Environment("agents", environment_args(settings)), zones=[f"us-east-1{letter}" for letter in "abc"]
+        lambda: Environment("agents", environment_args(told)),
+        zones=[f"us-east-1{letter}" for letter in "abc"],
+        caller=may_deploy[0] if may_deploy else CALLER,
     )
-    assert len(made.of("FileSystem")) == settings.storage.file_systems
-    assert len(made.of("Subnet")) == 2 * settings.network.zone_count
+    assert len(made.of("FileSystem")) == told.storage.file_systems
+    assert len(made.of("Subnet")) == 2 * told.network.zone_count
+    assert made.one("eks:index:Cluster").inputs["version"] == told.cluster.version
+    assert len(made.of("NodePool")) > 1
+    assert len(made.of("Addon")) == 7
 
 
 @pytest.mark.parametrize(

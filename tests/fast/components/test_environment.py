@@ -13,10 +13,12 @@ import pulumi
 import pytest
 
 from components.environment import Environment
+from components.platform_arguments import capacity_layout
 from components.plain import ArgumentError
 from model.names import KINDS
-from tests.fast.components.graph import Graph, registered
+from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, network, storage
+from tests.fast.model.stack_samples import settings
 
 NAMED = {
     "aws:cloudwatch/logGroup:LogGroup": "log-group",
@@ -26,10 +28,16 @@ NAMED = {
 }
 
 
+PARTS = ("Network", "Cluster", "Storage", "Capacity", "ClusterAddons", "AgentSandbox")
+
+
 def environment(opts: pulumi.ResourceOptions | None = None, name: str = "agents", **more: Any) -> Environment:
     args: Any = {
         "ownership": OWNERSHIP,
         "network": {"cidr": "10.40.0.0/16", "zones": 3, "nat": "per-zone", "endpoints": ["ecr.api", "sts"]},
+        "cluster": {"version": "1.35"},
+        "capacity": capacity_layout(settings({})),
+        "demands": [{"tier": "standard", "capacity": "spot"}],
         "storage": {"file_systems": 2},
         **more,
     }
@@ -53,10 +61,10 @@ def takes_tags(type_: str) -> bool:
 def test_whatever_can_carry_tags_carries_them() -> None:
     made = whole()
     taggable = [one for one in made.cloud() if takes_tags(one.type)]
-    assert len(taggable) > 25
+    assert len(taggable) > 80
     for one in taggable:
         tags = one.inputs["tags"]
-        assert tags["component"] in {"network", "storage"}
+        assert tags["component"] in {"network", "storage", "cluster", "capacity"}
         assert tags["Name"].startswith("dev-agents-")
         assert {key: tags[key] for key in ("environment", "owner", "cost-center", "team")} == {
             "environment": "dev",
@@ -97,11 +105,10 @@ def test_two_environments_of_one_account_share_no_name() -> None:
 def test_resource_names_are_unique_and_the_tree_is_the_components() -> None:
     made = whole()
     assert len({one.key for one in made.made}) == len(made.made)
-    network, storage, top = (
-        made.one(f"agent-environment:index:{kind}") for kind in ("Network", "Storage", "Environment")
-    )
-    assert network.parent == storage.parent == top.urn
-    assert {one.parent for one in made.cloud()} == {network.urn, storage.urn}
+    top = made.one("agent-environment:index:Environment")
+    parts = {kind: made.one(f"agent-environment:index:{kind}") for kind in PARTS}
+    assert {part.parent for part in parts.values()} == {top.urn}
+    assert {one.parent for one in made.made if one is not top} == {top.urn, *(part.urn for part in parts.values())}
 
 
 def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
@@ -110,9 +117,12 @@ def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
         "FileSystemPolicy",
         "Key",
     }
-    assert not [one for one in whole().cloud() if one.protect or one.retain]
-    told = registered(lambda: environment(ownership={**OWNERSHIP, "environment": "prod"}, keep_data=False))
-    assert not [one for one in told.cloud() if one.protect]
+    assert whole("prod").one("eks:index:Cluster").protect
+    assert not [one for one in whole().made if one.protect or one.retain]
+    told = registered(
+        lambda: environment(ownership={**OWNERSHIP, "environment": "prod"}, keep_data=False, deletion_protection=False)
+    )
+    assert not [one for one in told.made if one.protect]
 
 
 def test_the_storage_is_in_the_networks_private_subnets_and_admits_its_nodes() -> None:
@@ -199,3 +209,41 @@ def test_a_wrong_argument_is_named(more: dict[str, Any], message: str) -> None:
 def test_a_name_that_no_service_takes_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"the component's name: found 'my agents'"):
         registered(lambda: environment(name="my agents"))
+
+
+def test_the_parts_come_to_life_in_their_order_and_go_the_other_way_round() -> None:
+    made = whole()
+    control_plane = made.one("eks:index:Cluster")
+    # Whoever runs in the cluster calls AWS over its network until its last moment.
+    for part in ("Route", "NatGateway", "VpcEndpoint", "RouteTableAssociation"):
+        assert all(made.comes_before(one, control_plane) for one in made.of(part)), part
+    in_cluster = [one for one in made.made if one.type.startswith("kubernetes:")]
+    assert all(made.comes_before(control_plane, one) for one in in_cluster)
+    # A node goes while its controller is there to end it, and what runs on nodes goes before them.
+    karpenter = made.one("Release", "capacity-controller")
+    profile = made.one("FargateProfile", "karpenter")
+    assert made.comes_before(profile, karpenter)
+    for pool in made.of("NodePool"):
+        assert made.comes_before(karpenter, pool)
+        for addon in ("aws-efs-csi-driver", "metrics-server", "kube-state-metrics"):
+            assert made.comes_before(pool, made.one("Addon", addon)), addon
+    assert made.comes_before(
+        made.one("FargateProfile", "agent-sandbox"), made.one("Deployment", "sandboxes-controller")
+    )
+
+
+def test_the_storage_admits_the_driver_of_the_cluster_and_nobody_else() -> None:
+    made = whole()
+    role = made.one("Role", "efs-node")
+    (addon,) = [one for one in made.of("Addon") if one.inputs["addonName"] == "aws-efs-csi-driver"]
+    assert {row["serviceAccount"] for row in addon.inputs["podIdentityAssociations"]} == {
+        "efs-csi-controller-sa",
+        "efs-csi-node-sa",
+    }
+    for policy in made.of("FileSystemPolicy"):
+        assert made.comes_before(role, policy)
+        admitted = [row for row in policy.policy()["Statement"] if row["Effect"] == "Allow"]
+        assert [row["Principal"]["AWS"] for row in admitted] == [[f"arn:aws:made:{REGION}:{ACCOUNT}:{role.name}"]]
+    making = made.one("RolePolicy", "make-access-points").policy()
+    (make,) = [row for row in making["Statement"] if row["Sid"] == "Make"]
+    assert make["Resource"] == [f"arn:aws:made:{REGION}:{ACCOUNT}:agents-storage-{shard}" for shard in (0, 1)]

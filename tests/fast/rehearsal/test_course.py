@@ -47,9 +47,13 @@ class FakeStage:
     """A cloud in which some things may be left."""
 
     things: list[str] = field(default_factory=list)
+    cluster: None = None
 
     def ask(self, what: str) -> list[str]:
         return {"kept": ["efs PutBackupPolicy"], "unknown": []}[what]
+
+    def pretended(self) -> list[str]:
+        return ["helm release of a chart"]
 
     def left(self) -> list[str]:
         return self.things
@@ -85,7 +89,7 @@ def test_a_good_course_reports_what_the_contract_names() -> None:
     assert report["second_up_changes"] == 0
     assert report["drift"] == {"made": 1, "noticed": 1, "mended": 1}
     assert report["left_after_destroy"] == 0
-    assert report["not_simulated"] == ["efs PutBackupPolicy"]
+    assert report["not_simulated"] == ["efs PutBackupPolicy", "helm release of a chart"]
     assert {"up_seconds", "policy", "pools", "new_workspace_ms"} <= report.keys()
 
 

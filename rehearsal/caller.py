@@ -1,0 +1,60 @@
+"""Whose keys a rehearsal has: a stack that names who deploys to it is rehearsed by the first of those.
+
+Whoever a stack names is made in their simulated account, and the one who deploys is given keys. That is before anything
+is counted, so none of it is something that a destroy could leave behind.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::(?P<account>\d{12}):(?P<kind>role|user)(?P<path>/(?:.*/)?)(?P<name>[^/]+)")
+_SESSION = "rehearsal"
+
+
+def keys_of(deployer: str, others: Iterable[str], cloud: str, region: str) -> dict[str, str]:
+    """The variables with keys of a role or user; it exists from then on, and the others do too."""
+    account = deployer.split(":")[4]
+    # STS here gives a session of any role to anybody, which opens an account in which there is nobody yet
+    opener = _session(_client("sts", cloud, region), f"arn:aws:iam::{account}:role/{_SESSION}")
+    iam = _client("iam", cloud, region, opener)
+    for principal in sorted({deployer, *others}):
+        found = _PRINCIPAL.fullmatch(principal)
+        if found is None or found["account"] != account:
+            continue
+        if found["kind"] == "user":
+            iam.create_user(UserName=found["name"], Path=found["path"])
+            continue
+        trust = {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": f"arn:aws:iam::{account}:root"}}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+        iam.create_role(RoleName=found["name"], Path=found["path"], AssumeRolePolicyDocument=document)
+    if ":user/" not in deployer:
+        return _session(_client("sts", cloud, region, opener), deployer)
+    made = iam.create_access_key(UserName=deployer.rpartition("/")[2])["AccessKey"]
+    return {"AWS_ACCESS_KEY_ID": made["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": made["SecretAccessKey"]}
+
+
+def _session(sts: Any, role: str) -> dict[str, str]:
+    made = sts.assume_role(RoleArn=role, RoleSessionName=_SESSION)["Credentials"]
+    return {
+        "AWS_ACCESS_KEY_ID": made["AccessKeyId"],
+        "AWS_SECRET_ACCESS_KEY": made["SecretAccessKey"],
+        "AWS_SESSION_TOKEN": made["SessionToken"],
+    }
+
+
+def _client(service: str, cloud: str, region: str, keys: dict[str, str] | None = None) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    given = keys or {"AWS_ACCESS_KEY_ID": _SESSION, "AWS_SECRET_ACCESS_KEY": _SESSION}
+    return boto3.client(
+        service,
+        endpoint_url=cloud,
+        region_name=region,
+        config=Config(proxies={}),
+        **{name.lower(): value for name, value in given.items()},
+    )

@@ -1,0 +1,80 @@
+"""The Kubernetes side of a stage: the tools that it takes, its control plane, and telling the cloud of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from model.settings import Settings
+from rehearsal import caller, leftovers
+from rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
+from rehearsal.controlplane.ports import DIRECTLY
+from rehearsal.surroundings import REGION, located
+from rehearsal.tools.toolbox import Toolbox
+
+TOOLS = (
+    *PROGRAMS,
+    "helm",
+    "karpenter-chart",
+    "karpenter-crd-chart",
+    "agent-sandbox-chart",
+    "agent-sandbox-manifests",
+)
+_ANSWER_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Which cluster a control plane is raised for: where it is going to be made, by whom, and for whom else."""
+
+    region: str = REGION
+    deployer: str = "arn:aws:iam::123456789012:role/deployer"
+    others: tuple[str, ...] = ()
+
+    @classmethod
+    def stack(cls, settings: Settings) -> Serving:
+        """The cluster of a stack; who may deploy to it is said there, or whoever comes may."""
+        said = settings.cluster
+        may_deploy = (*said.deployers, *said.admins)
+        return cls(settings.region, (*may_deploy, cls.deployer)[0], (*may_deploy, *said.operators, *said.readers))
+
+    def keys(self, cloud: str) -> dict[str, str]:
+        """The deployer's, as variables, and everybody made who has to be there."""
+        return {**located(self.region), **caller.keys_of(self.deployer, self.others, cloud, self.region)}
+
+
+@dataclass(frozen=True)
+class ClusterSide:
+    """A control plane that every cluster of the simulated account is served by."""
+
+    plane: ControlPlane
+    before: leftovers.Census = field(repr=False)
+
+    def left(self) -> list[str]:
+        """What exists in it that did not exist when it came up."""
+        return leftovers.left(self.plane.client, self.before)
+
+
+@contextmanager
+def cluster_side(toolbox: Toolbox, folder: Path, around: Mapping[str, str], cloud: str) -> Iterator[ClusterSide]:
+    """Raise it in `folder`, and end it; `around` is what the engine sees, the run's mark included."""
+    with control_plane(toolbox, folder, around) as plane:
+        _announce(plane, cloud)
+        yield ClusterSide(plane, leftovers.census(plane.client))
+
+
+def _announce(plane: ControlPlane, cloud: str) -> None:
+    """From now on DescribeCluster names this plane's address, authority and issuer."""
+    told = {
+        "endpoint": plane.server,
+        "certificate_authority": base64.b64encode(plane.ca_pem.encode()).decode(),
+        "issuer": plane.issuer,
+    }
+    request = urllib.request.Request(f"{cloud}/_cloud/eks", data=json.dumps(told).encode(), method="POST")  # noqa: S310 - our own loopback server
+    with DIRECTLY.open(request, timeout=_ANSWER_SECONDS):
+        pass

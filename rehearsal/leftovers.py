@@ -1,0 +1,74 @@
+"""What exists in a cluster, by kind, and what of it did not exist before.
+
+Every kind that the API server can list counts, custom ones too, so one that nobody thought of is counted. `_TRACES`
+says which kinds are records of what went on, or are kept by the control plane beside what they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rehearsal.controlplane.client import ApiError, Client, until
+
+Census = dict[str, frozenset[str]]
+
+_TRACES = frozenset(
+    {
+        "events",
+        "leases",
+        "componentstatuses",
+        "ipaddresses",  # one a service, counted there
+    }
+)
+# Controllers get an account of their own the first time that they have something to do
+_CONTROLLERS_ACCOUNTS = ("serviceaccounts", "kube-system")
+_PATIENCE_SECONDS = 20.0
+
+
+def census(client: Client) -> Census:
+    """Everything that is there."""
+    found: dict[str, set[str]] = {}
+    for base, resource in _kinds(client):
+        try:
+            listed = client.get(f"{base}/{resource}")
+        except ApiError as error:
+            if error.status in {404, 405}:  # a definition that goes at this moment, or nothing that can be listed
+                continue
+            raise
+        for item in listed.get("items") or ():
+            about: Mapping[str, Any] = item["metadata"]
+            if (resource, about.get("namespace")) != _CONTROLLERS_ACCOUNTS:
+                name = "/".join(part for part in (about.get("namespace"), about["name"]) if part)
+                found.setdefault(resource, set()).add(name)
+    return {kind: frozenset(names) for kind, names in found.items()}
+
+
+def left(client: Client, before: Census) -> list[str]:
+    """What is there and was not before.
+
+    Waits a moment for it to go: pods, replica sets and nodes follow what they belong to when their controllers get to
+    them.
+    """
+    until(lambda: not _beyond(client, before), _PATIENCE_SECONDS, every=0.2)
+    return _beyond(client, before)
+
+
+def _beyond(client: Client, before: Census) -> list[str]:
+    now = census(client)
+    return [
+        f"kubernetes {kind} {name}"
+        for kind in sorted(now)
+        for name in sorted(now[kind] - before.get(kind, frozenset()))
+    ]
+
+
+def _kinds(client: Client) -> Iterator[tuple[str, str]]:
+    """Where each kind that can be listed lives, in the version that the server prefers."""
+    groups = client.get("/apis")["groups"]
+    bases = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
+    for base in bases:
+        known = client.find(base) or {}
+        for row in known.get("resources") or ():
+            if "list" in row["verbs"] and "/" not in row["name"] and row["name"] not in _TRACES:
+                yield base, row["name"]

@@ -1,0 +1,145 @@
+"""A workspace made for real: the stack's warm pools looked at, and a claim against one of them timed until it is Ready.
+
+A stack without classes has no pool. Then a namespace with a pool of the rehearsal's own is made for the time being,
+on nodes of the stack and filled by its controller, and told as what it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from rehearsal.controlplane.client import Client, until
+
+Object = dict[str, Any]
+
+PROBE = "rehearsal-probe"
+EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
+CLASS_LABEL = "sandbox.users.io/class"
+_POOLS = f"/apis/{EXTENSIONS}/sandboxwarmpools"
+_SIZE = 3
+_PATIENCE_SECONDS = 60.0
+_TICK_SECONDS = 0.005
+
+
+class ProbeFailed(Exception):
+    """What kept a workspace from coming up."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The pools as they are, and how long a workspace took."""
+
+    pools: list[dict[str, Any]]
+    new_workspace_ms: float
+
+
+def measure(client: Client) -> Measured:
+    """Wait until every pool is full, and claim from the first that has members."""
+    own = [pool for pool in client.get(_POOLS)["items"] if pool["spec"].get("replicas")]
+    if own:
+        return _measured(client, own)
+    with _pool_of_our_own(client) as pool:
+        return _measured(client, [pool])
+
+
+def _measured(client: Client, pools: list[Object]) -> Measured:
+    told = [_filled(client, pool) for pool in pools]
+    return Measured(told, round(_claim(client, pools[0]) * 1000, 1))
+
+
+def _filled(client: Client, pool: Object) -> dict[str, Any]:
+    path = client.path(pool)
+    size = pool["spec"]["replicas"]
+
+    def ready() -> int:
+        return (client.get(path).get("status") or {}).get("readyReplicas", 0)
+
+    until(lambda: ready() >= size, _PATIENCE_SECONDS)
+    found = ready()
+    if found < size:
+        raise ProbeFailed(
+            f"of the pool {_named(pool)} {found} of {size} sandboxes are Ready:\n{_why_not(client, pool)}"
+        )
+    return {"class": _class_of(pool), "ready": found, "size": size}
+
+
+def _claim(client: Client, pool: Object) -> float:
+    """Seconds until a claim is Ready; the claim goes again."""
+    about = {"name": f"{PROBE}-{secrets.token_hex(3)}", "namespace": pool["metadata"]["namespace"]}
+    spec = {"warmPoolRef": {"name": pool["metadata"]["name"]}}
+    claim = {"apiVersion": EXTENSIONS, "kind": "SandboxClaim", "metadata": about, "spec": spec}
+    path = client.path(claim)
+    began = time.monotonic()
+    client.create(claim)
+    try:
+        ready = until(lambda: _is_ready(client.get(path)), _PATIENCE_SECONDS, every=_TICK_SECONDS)
+        took = time.monotonic() - began
+        if not ready:
+            conditions = (client.get(path).get("status") or {}).get("conditions") or "nothing"
+            raise ProbeFailed(f"a claim against {_named(pool)} did not become Ready; it says {conditions}")
+        return took
+    finally:
+        client.delete(path)
+        until(lambda: client.find(path) is None, _PATIENCE_SECONDS)
+
+
+@contextmanager
+def _pool_of_our_own(client: Client) -> Iterator[Object]:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE}}
+    about = {"name": PROBE, "namespace": PROBE}
+    template = {"spec": {**_placed(client), "containers": [{"name": "main", "image": "registry.example.com/probe"}]}}
+    try:
+        client.create(space)
+        until(lambda: client.find(f"/api/v1/namespaces/{PROBE}/serviceaccounts/default"), _PATIENCE_SECONDS)
+        for kind, spec in (
+            ("SandboxTemplate", {"podTemplate": template}),
+            ("SandboxWarmPool", {"replicas": _SIZE, "sandboxTemplateRef": {"name": PROBE}}),
+        ):
+            made = client.create({"apiVersion": EXTENSIONS, "kind": kind, "metadata": about, "spec": spec})
+        yield made
+    finally:
+        for kind in ("SandboxWarmPool", "SandboxTemplate"):
+            client.delete(client.path({"apiVersion": EXTENSIONS, "kind": kind, "metadata": about}))
+        client.delete(client.path(space))
+        if not until(lambda: client.find(client.path(space)) is None, _PATIENCE_SECONDS):
+            raise ProbeFailed(f"the namespace {PROBE} did not go again")
+
+
+def _placed(client: Client) -> Object:
+    """Onto nodes for sandboxes, where the stack has some: those of the first pool that keeps other pods away."""
+    pools = client.get("/apis/karpenter.sh/v1/nodepools")["items"]
+    for pool in pools:
+        if taints := pool["spec"]["template"]["spec"].get("taints"):
+            tolerated = [{"operator": "Equal", **taint} for taint in taints]
+            return {"nodeSelector": {"karpenter.sh/nodepool": pool["metadata"]["name"]}, "tolerations": tolerated}
+    return {}
+
+
+def _is_ready(thing: Object) -> bool:
+    rows = (thing.get("status") or {}).get("conditions") or []
+    return any((row["type"], row["status"]) == ("Ready", "True") for row in rows)
+
+
+def _class_of(pool: Object) -> str:
+    return (pool["metadata"].get("labels") or {}).get(CLASS_LABEL) or pool["metadata"]["name"]
+
+
+def _named(pool: Object) -> str:
+    return f"{pool['metadata']['namespace']}/{pool['metadata']['name']}"
+
+
+def _why_not(client: Client, pool: Object) -> str:
+    """What the pods of its namespace say of themselves."""
+    pods = client.get(f"/api/v1/namespaces/{pool['metadata']['namespace']}/pods")["items"]
+    said = {
+        row.get("message", row["type"])
+        for pod in pods
+        for row in (pod.get("status") or {}).get("conditions") or ()
+        if row["status"] != "True"
+    }
+    return "\n".join(f"  {words}" for words in sorted(said)) or "  it has no pods"
