@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
@@ -65,8 +66,28 @@ def overview() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; what the machine refuses, and Ctrl-C, leave no traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    name = f"agentenv {given[0]}" if given else "agentenv"
+    try:
+        code = answer(given)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\n{name}: interrupted\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (`| head`): nobody is left to tell, and Python must not complain at exit either.
+        sys.stderr.close()
+        return FAILED
+    except OSError as failure:
+        sys.stderr.write(f"{name}: {failure}\n")
+        _forget_output()
+        return FAILED
+    return code
+
+
+def answer(given: Sequence[str]) -> int:
+    """What the first word asks for: the overview, the version, or a command."""
     if not given or given[0] in {"-h", "--help", "help"}:
         sys.stdout.write(overview())
         return OK if given else USAGE
@@ -92,7 +113,7 @@ def unknown(name: str) -> str:
 
 
 def call(command: Command, arguments: Sequence[str]) -> int:
-    """Import a command's module, parse its arguments and run it; a refusal or Ctrl-C leaves no traceback."""
+    """Import a command's module, parse its arguments and run it; a refusal is told, and with `--json` in JSON too."""
     module = cast("CommandModule", importlib.import_module(command.module))
     parser = argparse.ArgumentParser(
         prog=f"agentenv {command.name}",
@@ -100,15 +121,19 @@ def call(command: Command, arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
+    parsed = parser.parse_args(arguments)
     try:
-        return module.run(parser.parse_args(arguments))
+        return module.run(parsed)
     except Refusal as refusal:
         sys.stderr.write(f"agentenv {command.name}: {refusal}\n")
+        if getattr(parsed, "json", False):
+            sys.stdout.write(json.dumps({"error": str(refusal)}) + "\n")
         return FAILED
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\nagentenv {command.name}: interrupted\n")
-        return INTERRUPTED
-    except BrokenPipeError:
-        # The reader went away (`| head`): nobody is left to tell, and Python must not complain at exit either.
-        sys.stderr.close()
-        return FAILED
+
+
+def _forget_output() -> None:
+    """Where output cannot be written, Python would try again at exit, and complain of it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = None

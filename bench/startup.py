@@ -11,18 +11,20 @@ from bench.timing import best
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """`agentenv --help` and `agentenv check --help`, each beside `python -c pass`."""
+    """`agentenv --help`, `agentenv check --help` and a check of a stack file, each beside `python -c pass`."""
     command = str(Path(sys.executable).parent / "agentenv")
-    bare, overview, one = best(
+    bare, overview, one, check = best(
         max(repeat, 5),
         lambda: _quietly([sys.executable, "-c", "pass"]),
         lambda: _quietly([command, "--help"]),
         lambda: _quietly([command, "check", "--help"]),
+        lambda: _quietly([command, "check", "--stack", "local"]),
     )
     return {
         "python_s": round(bare, 3),
         "help_s": round(overview, 3),
         "check_help_s": round(one, 3),
+        "check_s": round(check, 3),
         "ratio": round(overview / bare, 2),
     }
 

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from rehearsal import probe, tampering
+from botocore.exceptions import BotoCoreError, ClientError
+
+from rehearsal import parting, probe, tampering
 from rehearsal.controlplane.client import ApiError
 from rehearsal.engine import Engine, Outcome
-from rehearsal.stage import Stage
+from rehearsal.stage import Stage, StageError
 
 
 class Listener(Protocol):
@@ -35,10 +37,12 @@ class Report:
 
     up_seconds: float = 0.0
     resources: int = 0
-    second_up_changes: int = -1
+    second_up_changes: int | None = None
     drift: dict[str, int] = field(default_factory=dict)
-    left_after_destroy: int = -1
+    left_after_destroy: int | None = None
     left: list[str] = field(default_factory=list)
+    retained: list[str] = field(default_factory=list)  # what outlives its stack on purpose
+    error: str | None = None
     policy: dict[str, int] = field(
         default_factory=lambda: {"passed": 0, "failed": 0, "indeterminate": 0, "waived": 0},
     )
@@ -46,6 +50,7 @@ class Report:
     new_workspace_ms: float | None = None
     not_simulated: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, str] | None = None  # where a rehearsal that was left running is found
 
     def as_json(self) -> dict[str, Any]:
         """The object that `agentenv rehearse --json` prints."""
@@ -98,10 +103,7 @@ class Course:
         if self.stage.cluster is None:
             return
         with self._step("workspace") as result:
-            try:
-                found = probe.measure(self.stage.cluster.plane.client)
-            except (probe.ProbeFailed, ApiError) as failure:
-                raise CourseError(str(failure)) from failure
+            found = probe.measure(self.stage.cluster.plane.client)
             self.report.pools, self.report.new_workspace_ms = found.pools, found.new_workspace_ms
             pools = ", ".join(f"{row['class']} {row['ready']}/{row['size']}" for row in found.pools)
             result.append(f"{pools} sandboxes Ready, a new one in {found.new_workspace_ms:.0f} ms")
@@ -128,14 +130,29 @@ class Course:
 
     def away(self) -> None:
         """Destroy everything; nothing may be left, in the state or in the cloud."""
+        state = self.engine.state()
+        if guarded := parting.protected(state):
+            self._unprotect(guarded, len(state))
         with self._step("destroy") as result:
             self.engine.destroy()
-            state = [f"state {resource['urn']}" for resource in self.engine.state()]
-            self.report.left = [*state, *self.stage.left()]
+            in_state = [f"state {resource['urn']}" for resource in self.engine.state()]
+            self.report.retained, in_cloud = parting.told_apart(self.stage.left(), parting.retained(state))
+            self.report.left = [*in_state, *in_cloud]
             self.report.left_after_destroy = len(self.report.left)
             if self.report.left:
                 raise CourseError("destroy left behind:\n" + "\n".join(f"  {name}" for name in self.report.left))
-            result.append("nothing left")
+            stays = len(self.report.retained)
+            result.append(f"nothing left but {stays} that outlive the stack on purpose" if stays else "nothing left")
+
+    def _unprotect(self, guarded: list[str], resources: int) -> None:
+        """A stack that protects its data refuses to go, and goes once somebody says that it may."""
+        with self._step("protected") as result:
+            refused = self.engine.destroy_as_asked()
+            gone = resources - len(self.engine.state())
+            if not refused.code or gone:
+                raise CourseError(f"a destroy of {len(guarded)} protected resources went on, and deleted {gone}")
+            self.engine.unprotect()
+            result.append(f"destroy refused for the sake of {len(guarded)}, then unprotected")
 
     @functools.cached_property
     def _clients(self) -> dict[str, Any]:
@@ -145,7 +162,7 @@ class Course:
         if service == "kubernetes" and self.stage.cluster is not None:
             return self.stage.cluster.plane.client
         if service not in self._clients:
-            self._clients[service] = client(service, self.stage.environment)
+            self._clients[service] = client(service, self.engine.environment)
         return self._clients[service]
 
     @contextmanager
@@ -153,7 +170,15 @@ class Course:
         self.listener.began(what)
         began = time.monotonic()
         result: list[str] = []
-        yield result
+        try:
+            yield result
+        except (StageError, probe.ProbeFailed) as failure:
+            raise CourseError(str(failure)) from failure
+        except (ApiError, ConnectionError) as failure:
+            raise CourseError(f"the control plane: {failure}") from failure
+        except (BotoCoreError, ClientError) as failure:
+            # What was changed by hand is changed by boto3: an endpoint that died in between says so here
+            raise CourseError(f"the simulated cloud: {failure}\n{self.stage.last_words()}") from failure
         seconds = time.monotonic() - began
         self.report.seconds[what] = round(seconds, 2)
         self.listener.ended(what, seconds, ", ".join(result))

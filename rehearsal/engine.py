@@ -98,6 +98,14 @@ class Engine:
         """Remove everything in the state."""
         return self.operate("destroy", "--yes", "--skip-preview", *options, check=check)
 
+    def destroy_as_asked(self) -> Outcome:
+        """A destroy with the preview that a person's has, which stops at what is protected; without it others go."""
+        return self.operate("destroy", "--yes", check=False)
+
+    def unprotect(self) -> None:
+        """Let everything in the state be deleted."""
+        self.call("state", "unprotect", "--all", "--yes", "--stack", self.stack)
+
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs, secrets left out."""
         return json.loads(self.call("stack", "output", "--json", "--stack", self.stack))

@@ -12,7 +12,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from agentenv.cli import FAILED, OK, Refusal
 from agentenv.project import root
@@ -39,13 +39,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps({"errors": as_json(found)}) + "\n")
     else:
-        sys.stdout.write(as_text(found, width=_width(), colour=_colour()))
+        sys.stdout.write(as_text(found, width=width(sys.stdout), colour=_colour()))
     return FAILED if any(found.values()) else OK
 
 
 def files(stack: str | None, file: Path | None) -> list[tuple[Path, str]]:
     """The files to check, each with its stack."""
     if file is not None:
+        if file.exists() and not file.is_file():
+            raise Refusal(f"{file} is not a file to read")  # a pipe would keep us waiting
         return [(file, stack or stack_of(file))]
     folder = root()
     if stack is None:
@@ -119,9 +121,9 @@ def _shown(path: Path) -> str:
     return os.path.relpath(path) if path.resolve().is_relative_to(Path.cwd().resolve()) else str(path)
 
 
-def _width() -> int:
-    # Where nobody looks, a line is one line: a pipe may want to find things in it.
-    return min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else sys.maxsize
+def width(stream: TextIO) -> int:
+    """How wide the text may be; where nobody looks, a line is one line: a pipe may want to find things in it."""
+    return min(shutil.get_terminal_size().columns, WIDEST) if stream.isatty() else sys.maxsize
 
 
 def _colour() -> bool:

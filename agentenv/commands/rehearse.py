@@ -30,11 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep", action="store_true", help="stop after the second up, leave all running, say how to use it"
     )
     parser.add_argument(
-        "--port", type=int, default=0, metavar="N", help="the simulated AWS's port (default: a free one)"
+        "--port", type=port_number, default=0, metavar="N", help="the simulated AWS's port (default: a free one)"
     )
     parser.add_argument("--kept", action="store_true", help="list the rehearsals that were left running")
     parser.add_argument("--end", metavar="RUN", help="end a rehearsal that was left running, or 'all' of them")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object on the last line")
+
+
+def port_number(text: str) -> int:
+    """A port that a server of one's own may have."""
+    if not text.isascii() or not text.isdigit() or not 1024 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a port: a number from 1024 to 65535")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,6 +59,9 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     """Play the whole course for one stack."""
     from agentenv.commands.rehearse_view import View
     from agentenv.project import root
+    from agentenv.stack_files import stack_file
+    from agentenv.stack_yaml import read_document
+    from model.settings import read
     from rehearsal.cluster_side import Serving
     from rehearsal.course import Course, CourseError
     from rehearsal.engine import EngineError
@@ -59,26 +69,39 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     from rehearsal.tools import ToolError
 
     project = root()
-    view = View(to_terminal=sys.stderr.isatty())
     known_stack(project, stack)
+    file = stack_file(project, stack)
+    sound(file, stack)
+    serving = Serving.stack(read(read_document(file).value.get("config") or {}, stack))
+    view = View(to_terminal=sys.stderr.isatty())
     try:
-        with view, stage(view.tools, port=port, cluster=Serving()) as opened:
-            view.opened(stack, opened.cloud)
+        with view, stage(view.tools, port=port, cluster=serving) as opened:
+            view.opened(stack, opened)
             engine = opened.project(project, stack, view.event)
             course = Course(opened, engine, view)
             try:
                 report = course.play(keep=keep)
             except (CourseError, EngineError) as failure:
                 view.failed(str(failure), opened)
+                course.report.error = str(failure)
                 report_json(course.report, as_json=as_json)
                 return FAILED
             if keep:
-                how_to_use(opened, engine)
+                report.kept = how_to_use(opened, engine)
     except (StageError, ToolError) as failure:
         raise Refusal(str(failure)) from failure
     view.summary(report)
     report_json(report, as_json=as_json)
     return OK
+
+
+def sound(file: Path, stack: str) -> None:
+    """Refuse a stack file with mistakes, listing them all, before anything is started."""
+    from agentenv.commands.check import as_text, width
+    from agentenv.stack_files import mistakes_in
+
+    if found := mistakes_in(file, stack):
+        raise Refusal("the stack file has mistakes\n\n" + as_text({file: found}, width=width(sys.stderr), colour=False))
 
 
 def known_stack(project: Path, stack: str) -> None:
@@ -89,17 +112,19 @@ def known_stack(project: Path, stack: str) -> None:
         raise Refusal(f"there is no stack '{stack}'; the stack files in {folder} are of: {known}")
 
 
-def how_to_use(opened: Stage, engine: Engine) -> None:
-    """Print what a shell needs to go on working with a kept rehearsal."""
+def how_to_use(opened: Stage, engine: Engine) -> dict[str, str]:
+    """Print what a shell needs to go on working with a kept rehearsal, and return it for the report."""
     record: dict[str, Any] = opened.keep(engine)
     lines = [f"export {name}={shlex.quote(value)}" for name, value in sorted(record["environment"].items())]
     script = opened.run.folder / "use.sh"
     script.write_text("\n".join([*lines, f"cd {shlex.quote(str(engine.project))}", ""]), encoding="utf-8")
+    end = shlex.join([sys.argv[0], "rehearse", "--end", opened.run.id])
     sys.stderr.write(
         f"\nLeft running as {opened.run.id}.\n"
-        f"  use it:  . {script}    (then: {opened.pulumi} preview, aws ec2 describe-vpcs, …)\n"
-        f"  end it:  agentenv rehearse --end {opened.run.id}\n"
+        f"  use it:  . {shlex.quote(str(script))}    (then: pulumi preview, aws ec2 describe-vpcs, …)\n"
+        f"  end it:  {end}\n"
     )
+    return {"run": opened.run.id, "folder": str(opened.run.folder), "use": str(script), "end": end}
 
 
 def report_json(report: Report, *, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from rehearsal.stage import StageError
 from rehearsal.tools.progress import Progress, telling
 
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ class View:
         self._status: Status | None = Status("", console=self._console) if to_terminal else None
         self._step = ""
         self._began = time.monotonic()
-        self._entered = self._began
         self._seen = 0
 
     def __enter__(self) -> View:
@@ -46,11 +47,11 @@ class View:
         if self._status:
             self._status.stop()
         if kind is KeyboardInterrupt:
-            self._console.print("interrupted: everything that was started has been ended")
+            self._console.print("everything that was started has been ended")
 
-    def opened(self, stack: str, cloud: str) -> None:
-        """The stage is open."""
-        self._line("stage", time.monotonic() - self._entered, f"stack '{stack}' against a simulated AWS at {cloud}")
+    def opened(self, stack: str, opened: Stage) -> None:
+        """The stage is open; what it took to build tools was told when they were built."""
+        self._line("stage", opened.seconds, f"stack '{stack}' against a simulated AWS at {opened.cloud}")
 
     def began(self, what: str) -> None:
         """A step has begun."""
@@ -87,7 +88,9 @@ class View:
             else [*lines[:_LONG_LINES], f"… and {len(lines) - _LONG_LINES} lines more"]
         )
         self._console.print(Text(f"\n{self._step or 'rehearsal'} failed: " + "\n".join(shown), style="red"))
-        unknown: list[str] = opened.ask("unknown")
+        unknown: list[str] = []
+        with suppress(StageError):  # a cloud that does not answer any more has been told of already
+            unknown = opened.ask("unknown")
         if unknown:
             self._console.print(f"the simulated AWS was asked for what it does not know: {', '.join(unknown)}")
 
@@ -101,8 +104,9 @@ class View:
             self._console.print(
                 f"changed by hand: {drift['made']}, noticed {drift['noticed']}, mended {drift['mended']}"
             )
-        if report.left_after_destroy >= 0:
-            self._console.print(f"left after destroy: {report.left_after_destroy}")
+        if report.left_after_destroy is not None:
+            stays = f", and {len(report.retained)} on purpose" if report.retained else ""
+            self._console.print(f"left after destroy: {report.left_after_destroy}{stays}")
         if report.not_simulated:
             self._console.print(f"kept, not simulated: {', '.join(report.not_simulated)}")
 

@@ -8,8 +8,9 @@ from typing import Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from model.settings.places import ZONE
 from model.settings.section import LogDays, Port, Section
-from model.settings.values import ZONE, Cidr, Label, wrong
+from model.settings.values import Cidr, Label, wrong
 
 InterfaceEndpoint = Literal[
     "autoscaling",

@@ -80,6 +80,9 @@ def _unknown(namespace: str, name: str) -> list[Mistake]:
         # The place is the one that was meant: nothing may be judged by its defaults.
         place: Place = (hint.split("'")[1],) if "'" in hint else (name,)
         return [Mistake(mistake.path, mistake.found, mistake.allowed, mistake.hint, place)]
+    if namespace == "aws" and difflib.SequenceMatcher(None, name[:80], "region").ratio() > 0.8:
+        hint = f"write {REGION_KEY}"
+        return [Mistake(f"aws:{shown(name)[1:-1]}", f"the key {shown(name)}", REGION_KEY, hint, ("region",))]
     if difflib.SequenceMatcher(None, namespace[:80], NAMESPACE).ratio() > 0.8:
         path, hint = f"{shown(namespace)[1:-1]}:{shown(name)[1:-1]}", f"write {NAMESPACE}:{shown(name)[1:-1]}"
         return [Mistake(path, f"the namespace {shown(namespace)}", NAMESPACE, hint)]

@@ -206,13 +206,6 @@ URL = r"^https://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]{0,512})?$"
 _URL_WORDS = "an https address without query such as https://login.example.com"
 Url = Annotated[str, _matching(URL, _URL_WORDS), WithJsonSchema(text(URL, _URL_WORDS, "https://login.example.com"))]
 
-REGION = r"^[a-z]{2,4}(-[a-z]{2,9}){1,2}-[1-9]$"
-_REGION_WORDS = "an AWS region such as us-east-1"
-Region = Annotated[str, _matching(REGION, _REGION_WORDS), WithJsonSchema(text(REGION, _REGION_WORDS, "us-east-1"))]
-ZONE = r"^[a-z]{2,4}(-[a-z]{2,9}){1,2}-[1-9][a-z]$"
-_ZONE_WORDS = "an availability zone such as us-east-1a"
-Zone = Annotated[str, _matching(ZONE, _ZONE_WORDS), WithJsonSchema(text(ZONE, _ZONE_WORDS, "us-east-1a"))]
-
 LABEL = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _LABEL_WORDS = f"a name of at most 63 of {KINDS['kubernetes-label'].allowed}"
 Label = Annotated[str, _matching(LABEL, _LABEL_WORDS), WithJsonSchema(text(LABEL, _LABEL_WORDS, "standard"))]

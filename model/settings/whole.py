@@ -11,10 +11,10 @@ from model.settings.classes import SandboxClass
 from model.settings.cluster import Cluster
 from model.settings.cost import Cost
 from model.settings.network import Network
+from model.settings.places import Region
 from model.settings.section import Section
 from model.settings.service import Service
 from model.settings.storage import Storage
-from model.settings.values import Region
 from model.settings.workspaces import Seat
 
 PRODUCTION = ("prod", "production")

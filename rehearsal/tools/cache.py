@@ -82,7 +82,8 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise full(path, 0) from error
-        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}:
+        # ENOENT too: below a folder such as /proc nothing can be made
+        if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT}:
             raise CacheUnwritable(
                 f"the cache folder {root()} cannot be written ({error.strerror}: {error.filename or path}). "
                 "Make it writable, or name another one: AGENTENV_CACHE=<folder>"
@@ -115,6 +116,12 @@ def _existing(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
+
+
+def require_writable() -> None:
+    """Refuse before a build is announced that could not be kept."""
+    with writing(root()):
+        place("any").parent.mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager

@@ -124,6 +124,7 @@ def _make(row: Recipe, progress: Progress) -> Tool:
     key = catalogue.key(row)
     # Before anything is created: a refusal should leave no trace.
     go = compiler.find(catalogue.least_go(row), progress.note)
+    cache.require_writable()
     verb = "Building" if isinstance(row, Program) else "Fetching"
     title = f"{verb} {row.name} {row.version.removeprefix('v')}, once for this machine"
     told = False

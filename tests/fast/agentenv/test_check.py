@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -159,3 +160,35 @@ def test_nothing_heavy_is_imported_beside_the_settings(tmp_path: Path) -> None:
     path = written(tmp_path, "config:\n  aws:region: us-east-1\n")
     done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert cli.main(["check", "--file", str(pipe)]) == 1
+    assert "is not a file to read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("region", "hint"),
+    [("us-esat-1", "did you mean 'us-east-1'?"), ("eu-wets-3", "did you mean 'eu-west-3'?"), ("mars-1", "")],
+)
+def test_a_region_that_cannot_be_is_a_mistake(
+    region: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, f"config:\n  aws:region: {region}\n")
+    [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
+    assert (error["path"], error["found"], error["hint"]) == ("aws:region", f"'{region}'", hint)
+
+
+@pytest.mark.parametrize("region", ["us-gov-west-1", "eusc-de-east-1", "us-isob-east-1", "nz-central-1"])
+def test_a_region_named_as_regions_are_is_taken(
+    region: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(capsys, "--file", str(written(tmp_path, f"config:\n  aws:region: {region}\n")))[0] == 0
+
+
+def test_a_mistyped_region_key_is_one_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "config:\n  aws:regoin: us-east-1\n  aws:profile: team\n")
+    [error] = json.loads(check(capsys, "--file", str(path), "--json")[1])["errors"]
+    assert (error["path"], error["hint"], error["line"]) == ("aws:regoin", "write aws:region", 2)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +49,8 @@ def played(monkeypatch: pytest.MonkeyPatch, outcome: BaseException | int) -> int
     module = types.ModuleType("a_command", "What it does.")
     module.__dict__.update(add_arguments=lambda _: None, run=run)
     monkeypatch.setitem(sys.modules, "a_command", module)
-    return cli.call(cli.Command("some", "a_command", "…"), [])
+    monkeypatch.setattr(cli, "COMMANDS", (cli.Command("some", "a_command", "…"),))
+    return cli.main(["some"])
 
 
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,3 +68,48 @@ def test_help_imports_nothing_heavy() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stderr == ""
+
+
+def test_with_json_a_refusal_is_an_object_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["rehearse", "--stack", "locl", "--json"]) == cli.FAILED
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[-1])["error"].startswith("there is no stack 'locl'")
+    assert "there is no stack 'locl'" in said.err
+
+
+@pytest.mark.parametrize("port", ["0", "80", "65536", "-1", "http", "٣٤٥٦"])
+def test_a_port_that_cannot_be_is_a_mistyped_call(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["rehearse", f"--port={port}"])
+    assert ended.value.code == cli.USAGE
+    assert "is not a port: a number from 1024 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check"], ["check", "--json"], ["tools"]])
+def test_output_that_cannot_be_written_is_said_without_a_traceback(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "agentenv", *arguments]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == cli.FAILED
+    assert "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_stack_file_with_mistakes_is_not_rehearsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "Pulumi.yaml").write_text("name: agent-environment\n")
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(
+        "config:\n  aws:region: us-east-1\n  network: {nat: both}\n  cluster: {versoin: '1.35'}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTENV_CACHE", str(tmp_path / "cache"))
+    assert cli.main(["rehearse", "--stack", "dev"]) == cli.FAILED
+    said = capsys.readouterr().err
+    assert "agent-environment:network.nat" in said
+    assert "did you mean 'version'?" in said
+    assert "2 mistakes in 1 stack file" in said
+    assert not (tmp_path / "cache").exists(), "something was started"

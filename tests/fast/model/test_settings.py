@@ -99,7 +99,7 @@ def test_ten_mistakes_are_ten_messages() -> None:
     found = mistakes_of(TEN_MISTAKES)
     told = {mistake.path: mistake.hint for mistake in found}
     assert len(found) == len(told) == 10
-    assert told["aws:region"] == ""
+    assert told["aws:region"] == "did you mean 'us-east-1'?"
     assert told["agent-environment:netwrok"] == "did you mean 'network'?"
     assert told["agent-environment:cluster.version"].startswith("put it in quotes")
     assert told["agent-environment:cluster.publicAccesCidrs"] == "did you mean 'publicAccessCidrs'?"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from rehearsal import course, tampering
 from rehearsal.course import Course, CourseError
 from rehearsal.engine import Engine, EngineError, Outcome
-from rehearsal.stage import Stage
+from rehearsal.stage import Stage, StageError
 
 URN = "urn:pulumi:local::p::aws:ec2/vpc:Vpc::vpc"
 VPC = {"type": "aws:ec2/vpc:Vpc", "urn": URN, "id": "vpc-1", "inputs": {}, "outputs": {}}
@@ -27,7 +29,9 @@ class FakeEngine:
 
     ups: list[Outcome] = field(default_factory=lambda: [outcome("up", create=2), outcome("up", same=2), outcome("up")])
     noticed: Outcome = field(default_factory=lambda: outcome("refresh", update=1, same=1))
-    resources: list[list[dict[str, Any]]] = field(default_factory=lambda: [[VPC], []])
+    resources: list[list[dict[str, Any]]] = field(default_factory=lambda: [[VPC], [VPC], []])
+    environment: dict[str, str] = field(default_factory=lambda: {"AWS_REGION": "us-east-1"})
+    unprotected: int = 0
 
     def up(self) -> Outcome:
         return self.ups.pop(0)
@@ -37,6 +41,12 @@ class FakeEngine:
 
     def destroy(self) -> Outcome:
         return outcome("destroy", delete=2)
+
+    def destroy_as_asked(self) -> Outcome:
+        return Outcome("destroy", 255, 1.0, {}, [], ["it is protected"], "")
+
+    def unprotect(self) -> None:
+        self.unprotected += 1
 
     def state(self) -> list[dict[str, Any]]:
         return self.resources.pop(0)
@@ -57,6 +67,9 @@ class FakeStage:
 
     def left(self) -> list[str]:
         return self.things
+
+    def last_words(self) -> str:
+        return "the end of its log"
 
 
 class Silence:
@@ -114,7 +127,7 @@ def test_anything_left_in_the_cloud_or_in_the_state_fails() -> None:
     with pytest.raises(CourseError, match=r"ec2\.vpcs vpc-2"):
         play(FakeEngine(), FakeStage(["ec2.vpcs vpc-2"]))
     with pytest.raises(CourseError, match=f"state {URN}"):
-        play(FakeEngine(resources=[[VPC], [VPC]]))
+        play(FakeEngine(resources=[[VPC], [VPC], [VPC]]))
 
 
 def test_an_engine_that_fails_is_not_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,3 +139,56 @@ def test_an_engine_that_fails_is_not_a_report(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(engine, "up", broken)
     with pytest.raises(EngineError, match="the provider said no"):
         play(engine)
+
+
+def test_what_the_cloud_cannot_answer_is_a_failure_with_its_last_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
+
+    monkeypatch.setattr(tampering, "tamper", refused)
+    with pytest.raises(CourseError, match=r"Could not connect.*\nthe end of its log"):
+        play(FakeEngine())
+
+
+def test_a_stage_that_falls_is_a_failure_of_the_step() -> None:
+    class Fallen(FakeStage):
+        def left(self) -> list[str]:
+            raise StageError("the simulated cloud does not answer")
+
+    with pytest.raises(CourseError, match="does not answer"):
+        play(FakeEngine(), Fallen())
+
+
+def test_things_are_changed_by_hand_in_the_stacks_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Mapping[str, str]] = []
+    monkeypatch.setattr(course, "client", lambda _, around: asked.append(around))
+    monkeypatch.setattr(tampering, "tamper", lambda clients, _: clients("ec2") or [])
+    engine = FakeEngine()
+    engine.environment["AWS_REGION"] = "eu-north-1"
+    play(engine)
+    assert [around["AWS_REGION"] for around in asked] == ["eu-north-1"]
+
+
+def test_a_kept_course_does_not_say_what_a_destroy_would_leave() -> None:
+    one = Course(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence())
+    assert one.play(keep=True).as_json()["left_after_destroy"] is None
+
+
+KEY = {"type": "aws:kms/key:Key", "urn": "urn:key", "id": "key-1", "protect": True, "retainOnDelete": True}
+
+
+def test_protected_data_stops_a_destroy_and_outlives_the_stack() -> None:
+    engine = FakeEngine(resources=[[VPC, KEY], [VPC, KEY], [VPC, KEY], []])
+    report = play(engine, FakeStage(["kms.keys key-1"])).report
+    assert engine.unprotected == 1
+    assert (report.left_after_destroy, report.retained) == (0, ["kms.keys key-1"])
+
+
+def test_a_destroy_that_protected_resources_do_not_stop_fails() -> None:
+    with pytest.raises(CourseError, match="1 protected resources went on, and deleted 1"):
+        play(FakeEngine(resources=[[VPC, KEY], [VPC, KEY], [KEY]]))
+
+
+def test_only_what_is_retained_may_stay() -> None:
+    with pytest.raises(CourseError, match=r"left behind:\n  kms\.keys key-2"):
+        play(FakeEngine(resources=[[VPC, KEY], [VPC, KEY], [VPC, KEY], []]), FakeStage(["kms.keys key-2"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,12 @@ def test_a_half_written_last_line_is_left_out(tmp_path: Path) -> None:
     with (tmp_path / "events").open("a", encoding="utf-8") as log:
         log.write('{"resOutputsEvent": {"meta')
     assert [step["urn"] for step in one.up().steps] == ["urn:a"]
+
+
+def test_an_engine_on_a_full_disk_is_ended_and_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = engine(tmp_path, [])
+    one.pulumi.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+    nothing_free = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: nothing_free)
+    with pytest.raises(EngineError, match=f"the disk is full: no room left in {one.logs}"):
+        one.up()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rehearsal.surroundings import surroundings
+from rehearsal.surroundings import cleaned, located, surroundings
 
 HERE = Path("/run")
 
@@ -39,3 +39,13 @@ def test_loopback_is_never_reached_through_a_proxy() -> None:
     seen = around(HTTPS_PROXY="http://proxy:3128", NO_PROXY="example.com")
     assert seen["NO_PROXY"].split(",") == ["example.com", "127.0.0.1", "localhost", "::1"]
     assert seen["HTTPS_PROXY"] == "http://proxy:3128"
+
+
+def test_the_cloud_hears_nothing_of_the_caller_either() -> None:
+    seen = cleaned({"AWS_ENDPOINT_URL": "https://elsewhere", "MOTO_ACCOUNT_ID": "1", "PYTHONPATH": "/x", "HOME": "/h"})
+    assert seen == {"HOME": "/h"}
+
+
+def test_the_region_is_the_stacks() -> None:
+    assert {**around(AWS_REGION="eu-west-1"), **located("ap-south-2")}["AWS_DEFAULT_REGION"] == "ap-south-2"
+    assert around(AWS_REGION="eu-west-1")["AWS_REGION"] == "us-east-1"

@@ -112,6 +112,12 @@ def test_a_cache_that_cannot_be_written_is_named(own_cache: Path) -> None:
         keep()
 
 
+def test_a_cache_that_could_not_be_made_is_named_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENTENV_CACHE", "/proc/cache")
+    with pytest.raises(CacheUnwritable, match=r"/proc/cache cannot be written"):
+        cache.require_writable()
+
+
 def test_a_disk_that_fills_up_meanwhile_is_told(own_cache: Path) -> None:
     own_cache.mkdir()
     with pytest.raises(DiskFull, match="disk is full"), cache.writing(own_cache):

@@ -199,7 +199,8 @@ def test_children_are_of_the_programs_packages(bench: Bench, asked: list[str]) -
 
 
 def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, asked: list[str]) -> None:
-    ours = f"{PREFIX}pulumi:providers:aws::ours::1"
+    bench.monitor.has("pulumi:providers:aws::ours")
+    ours = f"{PREFIX}pulumi:providers:aws::ours::ours"
     bench.construct(CLUSTER, "c", {**COMMON, "fargate": True}, providers={"aws": ours})
     made = {urn: one.provider for urn, one in bench.monitor.registered.items() if one.custom and "$aws:" in urn}
     assert len(made) > 15
