@@ -24,6 +24,7 @@ from werkzeug.exceptions import HTTPException
 from rehearsal.cloud import cbor
 
 ACCOUNT = "123456789012"
+REGION = "us-east-1"  # of calls that do not say one
 RPC = re.compile(r"/service/(?P<target>[^/]+)/operation/(?P<operation>[^/]+)/?$")
 SCOPE = re.compile(r"Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
@@ -91,6 +92,17 @@ def scope_of(request: Request) -> Scope | None:
         "Credential=" + unquote(request.args.get("X-Amz-Credential", ""))
     )
     return Scope(found["service"], found["region"], found["key"]) if found else None
+
+
+def needs_no_signature(request: Request) -> bool:
+    """Whether it is a call to STS by somebody who has a token and no keys yet; its model says which those are."""
+    model = model_of("sts")
+    named = request.values.get("Action", "")
+    return (
+        request.values.get("Version") == model.api_version
+        and named in model.operation_names
+        and model.operation_model(named).auth_type == "none"
+    )
 
 
 def model_of(service: str) -> Any:

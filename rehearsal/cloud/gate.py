@@ -17,7 +17,7 @@ from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
-from rehearsal.cloud import announced, answers, calls, checks, tagging
+from rehearsal.cloud import announced, answers, calls, checks, issuers, rights, tagging
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.calls import Call, Stranger
 from rehearsal.cloud.census import census
@@ -76,8 +76,15 @@ class Gate:
                         found = announced.answer(self.shelves, request.method, body)
                 except announced.NotAnnounced as error:
                     return plain(400, {"message": str(error)})
+            case "issuers":
+                try:
+                    with self.moto.lock:
+                        found = issuers.answer(self.shelves, request.method, body)
+                except issuers.NotPublished as error:
+                    return plain(400, {"message": str(error)})
             case page:
-                return plain(404, {"message": f"No page {page}: health, census, kept, unknown, calls?since=N, eks."})
+                pages = "health, census, kept, unknown, calls?since=N, eks, issuers"
+                return plain(404, {"message": f"No page {page}: {pages}."})
         return plain(200, found)
 
     def _answer(self, request: Request) -> Answer:
@@ -86,8 +93,9 @@ class Gate:
             body = calls.read_body(request, scope)
         except calls.Unreadable as error:
             return plain(400, {"__type": "SerializationException", "message": str(error)})
-        if scope is None:
+        if scope is None and not calls.needs_no_signature(request):
             return self._unsigned(request, body)
+        scope = scope or calls.Scope("sts", calls.REGION, "")
         found = calls.recognise(request, scope, body)
         if found is None:
             self.journal.knows_not(scope.service, f"{request.method} {request.path}")
@@ -127,6 +135,8 @@ class Gate:
     def _performed(self, call: Call) -> Answer:
         row = ROWS.get((call.service, call.name))
         desk = Desk(call, get_account_id_from(call.key), self.moto, self.shelves)
+        with self.moto.lock:
+            rights.refuse(desk)
         if row is None:
             return desk.forward()
         with self.moto.lock:
@@ -136,7 +146,7 @@ class Gate:
         return given if isinstance(given, Answer) else answers.result(call, given)
 
     def _unsigned(self, request: Request, body: bytes) -> Answer:
-        """Requests that AWS takes without a signature (tokens for roles, public objects) go to moto as they are."""
+        """Requests that AWS takes without a signature, such as those for public objects, go to moto as they are."""
         if (request.path in {"", "/", "/favicon.ico"} and not body) or request.path.startswith("/moto-api"):
             return plain(403, {"message": "Missing Authentication Token"})
         try:

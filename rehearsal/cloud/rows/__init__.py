@@ -18,6 +18,7 @@ from rehearsal.cloud.rows import (
     efs,
     eks_access,
     eks_addons,
+    eks_auth,
     eks_clusters,
     eks_identity,
     eks_nodes,
@@ -27,6 +28,7 @@ from rehearsal.cloud.rows import (
     kms,
     logs,
     s3,
+    sts,
 )
 
 if TYPE_CHECKING:
@@ -45,9 +47,11 @@ TABLES = (
     eks_addons.ROWS,
     eks_access.ROWS,
     eks_identity.ROWS,
+    eks_auth.ROWS,
     eks_tags.ROWS,
     eks_updates.ROWS,
     iam.ROWS,
+    sts.ROWS,
     kms.ROWS,
     logs.ROWS,
     s3.ROWS,

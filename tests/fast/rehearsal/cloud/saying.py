@@ -28,8 +28,9 @@ def trust(service: str = "eks.amazonaws.com") -> str:
 
 
 def allow(**said: Any) -> str:
-    """A policy of one statement."""
+    """A policy of one statement; what is given as `...` is left out of it."""
     statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*", **said}
+    statement = {name: value for name, value in statement.items() if value is not ...}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 

@@ -1,0 +1,345 @@
+"""Roles for tokens: by web identity and by Pod Identity, and what their sessions may do."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore import UNSIGNED
+from botocore.config import Config
+
+from rehearsal.cloud.serve import Cloud
+
+from .conftest import Ask
+from .saying import ACCOUNT, allow, refused, remove, subnets, trust
+from .signer import Signer
+
+AWS, PODS = "sts.amazonaws.com", "pods.eks.amazonaws.com"
+WHO = "team/worker"
+Make = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def cluster(ask: Ask) -> Iterator[dict[str, Any]]:
+    vpc, places = subnets(ask("ec2"))
+    role = ask("iam").create_role(RoleName="identities", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    yield ask("eks").create_cluster(name="i", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    ask("eks").delete_cluster(name="i")
+    ask("iam").delete_role(RoleName="identities")
+    remove(ask("ec2"), vpc, places)
+
+
+@pytest.fixture(scope="module")
+def signer(cloud: Cloud, ask: Ask, cluster: dict[str, Any]) -> Iterator[Signer]:
+    """The cluster's own issuer, which IAM knows."""
+    made = Signer(cluster["identity"]["oidc"]["issuer"])
+    assert made.publish(cloud)[made.issuer] == ["first"]
+    arn = ask("iam").create_open_id_connect_provider(Url=made.issuer, ClientIDList=[AWS])["OpenIDConnectProviderArn"]
+    yield made
+    ask("iam").delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
+    made.publish(cloud, "DELETE")
+
+
+@pytest.fixture
+def make(ask: Ask) -> Iterator[Make]:
+    """Roles by their trust policies, gone at the end."""
+    made: list[str] = []
+
+    def role(document: str, **said: Any) -> str:
+        made.append(f"r{len(made)}")
+        return ask("iam").create_role(RoleName=made[-1], AssumeRolePolicyDocument=document, **said)["Role"]["Arn"]
+
+    yield role
+    for name in made:
+        for inline in ask("iam").list_role_policies(RoleName=name)["PolicyNames"]:
+            ask("iam").delete_role_policy(RoleName=name, PolicyName=inline)
+        ask("iam").delete_role(RoleName=name)
+
+
+@pytest.fixture(scope="module")
+def sts(cloud: Cloud) -> Any:
+    """Somebody without keys, as a program in a pod."""
+    return boto3.client(
+        "sts",
+        endpoint_url=cloud.url,
+        region_name="us-east-1",
+        config=Config(signature_version=UNSIGNED, parameter_validation=False, retries={"total_max_attempts": 1}),
+    )
+
+
+def federated(signer: Signer, operator: str = "StringEquals", **tests: str) -> str:
+    host = signer.issuer.removeprefix("https://")
+    return allow(
+        Resource=...,
+        Action="sts:AssumeRoleWithWebIdentity",
+        Principal={"Federated": f"arn:aws:iam::{ACCOUNT}:oidc-provider/{host}"},
+        Condition={operator: {f"{host}:{key}": value for key, value in tests.items()}},
+    )
+
+
+def assume(sts: Any, role: str, token: str, **said: Any) -> Any:
+    return sts.assume_role_with_web_identity(RoleArn=role, RoleSessionName="worker", WebIdentityToken=token, **said)
+
+
+def caller(cloud: Cloud, keys: dict[str, Any], service: str = "sts") -> Any:
+    return boto3.client(
+        service,
+        endpoint_url=cloud.url,
+        region_name="us-east-1",
+        aws_access_key_id=keys.get("AccessKeyId") or keys["accessKeyId"],
+        aws_secret_access_key=keys.get("SecretAccessKey") or keys["secretAccessKey"],
+        aws_session_token=keys.get("SessionToken") or keys["sessionToken"],
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+
+
+def test_a_token_of_the_subject_that_a_role_names_gets_it(cloud: Cloud, sts: Any, signer: Signer, make: Make) -> None:
+    role = make(federated(signer, sub="system:serviceaccount:team:worker", aud=AWS))
+    given = assume(sts, role, signer.token(WHO, AWS))
+    assert given["SubjectFromWebIdentityToken"] == "system:serviceaccount:team:worker"
+    assert given["Audience"] == AWS
+    who = caller(cloud, given["Credentials"]).get_caller_identity()
+    assert who["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/r0/worker" == given["AssumedRoleUser"]["Arn"]
+    assert given["AssumedRoleUser"]["AssumedRoleId"] == who["UserId"]
+    patterns = make(federated(signer, "StringLike", sub="system:serviceaccount:team:*"))
+    assert assume(sts, patterns, signer.token(WHO, AWS))["Credentials"]["AccessKeyId"].startswith("ASIA")
+
+
+def test_a_token_that_the_role_does_not_mean_is_refused(sts: Any, signer: Signer, make: Make) -> None:
+    role = make(federated(signer, sub="system:serviceaccount:team:worker", aud=AWS))
+    for account in ("team/other", "other/worker", "team/workers"):
+        with refused("AccessDenied"):
+            assume(sts, role, signer.token(account, AWS))
+    with refused("AccessDenied"):
+        assume(sts, make(trust("ec2.amazonaws.com")), signer.token(WHO, AWS))
+    with refused("AccessDenied"):
+        assume(sts, f"arn:aws:iam::{ACCOUNT}:role/nobody", signer.token(WHO, AWS))
+    with refused("AccessDenied"):
+        assume(sts, make(federated(signer, "StringLike", sub="system:serviceaccount:tea?:w")), signer.token(WHO, AWS))
+
+
+def test_a_token_that_is_none_of_the_issuers_is_refused(
+    cloud: Cloud, ask: Ask, sts: Any, signer: Signer, make: Make
+) -> None:
+    role = make(federated(signer, sub="system:serviceaccount:team:worker"))
+    good = signer.token(WHO, AWS)
+    for wrong in (
+        signer.token(WHO, "elsewhere"),
+        Signer(signer.issuer).token(WHO, AWS),
+        Signer(signer.issuer, "second").token(WHO, AWS),
+        Signer("https://unknown.example.com").token(WHO, AWS),
+        good[: good.rindex(".")] + ".",
+        good.replace(".", ".A", 1),
+        signer.signed({"iss": signer.issuer, "aud": AWS, "exp": time.time() + 60}),
+        "no token at all",
+    ):
+        with refused("InvalidIdentityToken"):
+            assume(sts, role, wrong)
+    with refused("ExpiredTokenException"):
+        assume(sts, role, signer.token(WHO, AWS, exp=int(time.time()) - 1))
+    with refused("ExpiredTokenException"):
+        assume(sts, role, signer.token(WHO, AWS, nbf=int(time.time()) + 600))
+    signer.publish(cloud, "DELETE")
+    with refused("IDPCommunicationError"):
+        assume(sts, role, good)
+    signer.publish(cloud)
+    assert assume(sts, role, good)
+
+
+def test_unsigned_tokens_are_none(sts: Any, signer: Signer, make: Make) -> None:
+    role = make(federated(signer, sub="system:serviceaccount:team:worker"))
+    claims = {"iss": signer.issuer, "sub": "system:serviceaccount:team:worker", "aud": AWS, "exp": time.time() + 60}
+    assert assume(sts, role, signer.signed(claims))
+    for algorithm in ("none", "HS256"):
+        with refused("InvalidIdentityToken"):
+            assume(sts, role, signer.signed(claims, algorithm))
+
+
+def test_a_session_lasts_as_long_as_its_role_allows(
+    cloud: Cloud, sts: Any, signer: Signer, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = make(federated(signer, sub="system:serviceaccount:team:worker"), MaxSessionDuration=7200)
+    token = signer.token(WHO, AWS)
+    with refused("ValidationError"):
+        assume(sts, role, token, DurationSeconds=7201)
+    with refused("ValidationError"):
+        assume(sts, role, token, DurationSeconds=60)
+    given = assume(sts, role, token, DurationSeconds=7200)["Credentials"]
+    left = given["Expiration"] - datetime.now(UTC)
+    assert timedelta(seconds=7100) < left <= timedelta(seconds=7200)
+    assert caller(cloud, given).get_caller_identity()
+    later = datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=7201)
+    monkeypatch.setattr("rehearsal.cloud.rights.utcnow", lambda: later)
+    with refused("ExpiredToken"):
+        caller(cloud, given).get_caller_identity()
+    with refused("ExpiredTokenException"):
+        caller(cloud, given, "efs").describe_file_systems()
+
+
+def agent_trust(**said: Any) -> str:
+    actions = ["sts:AssumeRole", "sts:TagSession"]
+    return allow(**{"Resource": ..., "Action": actions, "Principal": {"Service": PODS}, **said})
+
+
+@pytest.fixture
+def associate(ask: Ask, cluster: dict[str, Any]) -> Iterator[Callable[..., dict[str, Any]]]:
+    made: list[str] = []
+
+    def association(role: str, account: str = WHO, **said: Any) -> dict[str, Any]:
+        space, _, name = account.partition("/")
+        given = ask("eks").create_pod_identity_association(
+            clusterName="i", namespace=space, serviceAccount=name, roleArn=role, **said
+        )["association"]
+        made.append(given["associationId"])
+        return given
+
+    yield association
+    for one in made:
+        ask("eks").delete_pod_identity_association(clusterName="i", associationId=one)
+
+
+def test_pod_identity_gives_the_associations_role(
+    cloud: Cloud, ask: Ask, signer: Signer, make: Make, associate: Callable[..., Any]
+) -> None:
+    tests = {
+        "StringEquals": {
+            "aws:SourceAccount": ACCOUNT,
+            "aws:RequestTag/kubernetes-namespace": "team",
+            "aws:RequestTag/kubernetes-service-account": "worker",
+        },
+        "ArnEquals": {"aws:SourceArn": f"arn:aws:eks:us-east-1:{ACCOUNT}:cluster/i"},
+    }
+    association = associate(make(agent_trust(Condition=tests)))
+    given = ask("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token(WHO, PODS, pod="w-0"))
+    assert given["subject"] == {"namespace": "team", "serviceAccount": "worker"}
+    assert given["audience"] == PODS
+    assert given["podIdentityAssociation"]["associationId"] == association["associationId"]
+    who = caller(cloud, given["credentials"]).get_caller_identity()
+    assert who["Arn"] == given["assumedRoleUser"]["arn"]
+    assert ":assumed-role/r0/eks-i-w-0-" in who["Arn"]
+
+
+def test_pod_identity_refuses_other_tokens_and_roles_that_do_not_trust_it(
+    ask: Ask, signer: Signer, make: Make, associate: Callable[..., Any]
+) -> None:
+    auth = ask("eks-auth")
+    nobody: dict[str, Any] = {"kubernetes.io": {}}
+    associate(make(agent_trust()))
+    for wrong, code in (
+        (signer.token(WHO, AWS), "InvalidTokenException"),
+        (Signer(signer.issuer).token(WHO, PODS), "InvalidTokenException"),
+        (Signer("https://unknown.example.com").token(WHO, PODS), "InvalidTokenException"),
+        (signer.token(WHO, PODS, **nobody), "InvalidTokenException"),
+        (signer.token(WHO, PODS, exp=int(time.time()) - 1), "ExpiredTokenException"),
+        (signer.token("team/other", PODS), "ResourceNotFoundException"),
+    ):
+        with refused(code):
+            auth.assume_role_for_pod_identity(clusterName="i", token=wrong)
+    with refused("ResourceNotFoundException"):
+        auth.assume_role_for_pod_identity(clusterName="none", token=signer.token(WHO, PODS))
+    for number, document in enumerate(
+        (
+            agent_trust(Action="sts:AssumeRole"),
+            agent_trust(Principal={"Service": "ec2.amazonaws.com"}),
+            agent_trust(Condition={"StringEquals": {"aws:RequestTag/kubernetes-namespace": "other"}}),
+            agent_trust(Condition={"ArnEquals": {"aws:SourceArn": "arn:aws:eks:us-east-1:123456789012:cluster/j"}}),
+        )
+    ):
+        associate(make(document), f"team/w{number}")
+        with refused("AccessDeniedException"):
+            auth.assume_role_for_pod_identity(clusterName="i", token=signer.token(f"team/w{number}", PODS))
+    # Without tags, nothing has to be tagged
+    associate(make(agent_trust(Action="sts:AssumeRole")), "team/plain", disableSessionTags=True)
+    assert auth.assume_role_for_pod_identity(clusterName="i", token=signer.token("team/plain", PODS))
+
+
+def test_pod_identity_goes_on_to_the_target_role(
+    cloud: Cloud, ask: Ask, signer: Signer, make: Make, associate: Callable[..., Any]
+) -> None:
+    first = make(agent_trust())
+    known = {"StringEquals": {"sts:ExternalId": f"us-east-1/{ACCOUNT}/i/team/worker"}}
+    actions = ["sts:AssumeRole", "sts:TagSession"]
+    target = make(allow(Resource=..., Action=actions, Principal={"AWS": first}, Condition=known))
+    associate(first, targetRoleArn=target)
+    given = ask("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token(WHO, PODS))
+    assert ":assumed-role/r1/" in caller(cloud, given["credentials"]).get_caller_identity()["Arn"]
+    associate(first, "team/far", targetRoleArn=target)
+    with refused("AccessDeniedException"):
+        ask("eks-auth").assume_role_for_pod_identity(clusterName="i", token=signer.token("team/far", PODS))
+
+
+def test_a_session_of_a_pod_may_do_what_its_role_may(
+    cloud: Cloud, ask: Ask, sts: Any, signer: Signer, make: Make
+) -> None:
+    iam, owner = ask("iam"), ask("efs")
+    role = make(federated(signer, sub="system:serviceaccount:team:worker"))
+    system = owner.create_file_system(CreationToken="rights")
+    name, arn = system["FileSystemId"], system["FileSystemArn"]
+    keys = assume(sts, role, signer.token(WHO, AWS))["Credentials"]
+    efs = caller(cloud, keys, "efs")
+    mark = [{"Key": "mark", "Value": "true"}]
+    user = {"Uid": 1, "Gid": 1}
+
+    def may(*statements: dict[str, Any]) -> None:
+        document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+        iam.put_role_policy(RoleName="r0", PolicyName="p", PolicyDocument=document)
+
+    def statement(action: str, resource: str = "*", **tests: Any) -> dict[str, Any]:
+        said = {"Effect": "Allow", "Action": f"elasticfilesystem:{action}", "Resource": resource}
+        return {**said, "Condition": tests} if tests else said
+
+    marked = statement("CreateAccessPoint", arn, StringEquals={"aws:RequestTag/mark": "true"})
+    tagging = statement("TagResource", StringEquals={"elasticfilesystem:CreateAction": "CreateAccessPoint"})
+    with refused("AccessDeniedException"):
+        efs.describe_access_points(FileSystemId=name)
+    may(statement("Describe*", arn), marked)
+    assert efs.describe_access_points(FileSystemId=name)["AccessPoints"] == []
+    with refused("AccessDeniedException"):
+        efs.describe_file_systems()
+    with refused("AccessDeniedException"):
+        efs.create_access_point(FileSystemId=name, ClientToken="a", PosixUser=user)
+    with refused("AccessDeniedException"):
+        efs.create_access_point(FileSystemId=name, ClientToken="a", PosixUser=user, Tags=mark)
+    may(marked, tagging, statement("DeleteAccessPoint", StringEquals={"aws:ResourceTag/mark": "true"}))
+    made = efs.create_access_point(FileSystemId=name, ClientToken="a", PosixUser=user, Tags=mark)["AccessPointId"]
+    other = owner.create_access_point(FileSystemId=name, ClientToken="b", PosixUser=user)["AccessPointId"]
+    with refused("AccessDeniedException"):
+        efs.delete_access_point(AccessPointId=other)
+    deny = {**statement("DeleteAccessPoint"), "Effect": "Deny"}
+    may(statement("*"), deny)
+    with refused("AccessDeniedException"):
+        efs.delete_access_point(AccessPointId=made)
+    may(statement("*"))
+    boundary = iam.create_policy(
+        PolicyName="b", PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement("Describe*")]})
+    )["Policy"]["Arn"]
+    iam.put_role_permissions_boundary(RoleName="r0", PermissionsBoundary=boundary)
+    assert len(efs.describe_access_points(FileSystemId=name)["AccessPoints"]) == 2
+    with refused("AccessDeniedException"):
+        efs.delete_access_point(AccessPointId=made)
+    iam.delete_role_permissions_boundary(RoleName="r0")
+    efs.delete_access_point(AccessPointId=made)
+    iam.delete_policy(PolicyArn=boundary)
+    owner.delete_file_system(FileSystemId=name)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"keys": []}, "an object of issuer"),
+        ({"issuer": "http://a", "keys": [{"kid": "k"}]}, "an https address"),
+        ({"issuer": "https://a", "keys": []}, "a list of keys"),
+        ({"issuer": "https://a", "keys": [{}]}, "each with its kid"),
+    ],
+)
+def test_keys_are_published_as_issuers_do(cloud: Cloud, said: dict[str, Any], words: str) -> None:
+    request = urllib.request.Request(f"{cloud.url}/_cloud/issuers", json.dumps(said).encode())  # noqa: S310 -- loopback
+    with pytest.raises(urllib.error.HTTPError) as told:
+        urllib.request.urlopen(request)  # noqa: S310 -- loopback
+    assert told.value.code == 400
+    assert words in json.load(told.value)["message"]
