@@ -14,6 +14,7 @@ from components.ownership import Labels
 from components.plain import ArgumentError, Plain
 from components.whereabouts import Whereabouts
 from model.names import fit
+from model.principals import session_role
 
 # What EKS grants to each; deployers make custom resource definitions and cluster roles, which takes every right.
 # Groups are for the custom resources, of which EKS's policies know nothing.
@@ -136,12 +137,6 @@ def slug(principal: str) -> str:
     """A principal's part of a resource's name: readable, and different for roles of one name in two accounts."""
     word = re.sub(r"[^A-Za-z0-9-]+", "-", principal.rsplit("/", 1)[-1])
     return f"{fit(word, 40)}-{hashlib.sha256(principal.encode()).hexdigest()[:6]}"
-
-
-def session_role(arn: str) -> str | None:
-    """The name of the role that a session is of; None for a caller that is no session."""
-    found = re.fullmatch(r"arn:[a-z-]+:sts::\d{12}:assumed-role/([^/]+)/.+", arn)
-    return found[1] if found else None
 
 
 def principal_name(arn: str) -> str:

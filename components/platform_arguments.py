@@ -6,12 +6,10 @@ from typing import Any, cast
 from components.access import ClusterAccess
 from components.capacity import CapacityDemand, CapacityHeadroom, CapacityLayout
 from components.cluster import ClusterLayout
+from model.builds import chosen_builds
 from model.node_settings import demands, node_layout
 from model.settings import Settings
-from model.settings.cluster import AddonVersions, Cluster
-
-# What settings call an add-on, where EKS calls it otherwise than by its words alone.
-ADDONS = {"efs_csi_driver": "aws-efs-csi-driver", "pod_identity_agent": "eks-pod-identity-agent"}
+from model.settings.cluster import Cluster
 
 
 def cluster_layout(cluster: Cluster) -> ClusterLayout:
@@ -29,16 +27,7 @@ def cluster_layout(cluster: Cluster) -> ClusterLayout:
         "service_cidr": str(cluster.service_cidr),
         "log_days": cluster.log_days,
         "support_policy": cluster.support_policy,
-        "addon_versions": addon_versions(cluster.addon_versions),
-    }
-
-
-def addon_versions(chosen: AddonVersions) -> dict[str, str]:
-    """The builds that were asked for, by the names that EKS has for add-ons."""
-    return {
-        ADDONS.get(field, field.replace("_", "-")): build
-        for field, build in chosen.model_dump().items()
-        if build is not None
+        "addon_versions": chosen_builds(cluster.addon_versions),
     }
 
 

@@ -14,6 +14,7 @@ from model.settings.network import PLATFORM_ENDPOINTS
 
 if TYPE_CHECKING:
     from model.settings.classes import SandboxClass
+    from model.settings.mistakes import Place
     from model.settings.whole import Settings
 
 # Controllers, add-ons and the service, a few of each.
@@ -78,8 +79,18 @@ def _service_range(settings: Settings) -> Iterator[Finding]:
         yield Finding(_SERVICE, str(service))
 
 
+def _ours(settings: Settings) -> list[tuple[str, IPv4Network, Place]]:
+    """The ranges that the settings decide; those of what stands already are not known here."""
+    found: list[tuple[str, IPv4Network, Place]] = []
+    if settings.network.existing is None:
+        found.append(("the VPC", settings.network.cidr, _CIDR))
+    if settings.cluster.existing is None:
+        found.append(("the service range", settings.cluster.service_cidr, _SERVICE))
+    return found
+
+
 def _peers_overlap(settings: Settings) -> Iterator[Finding]:
-    ours = (("the VPC", settings.network.cidr, _CIDR), ("the service range", settings.cluster.service_cidr, _SERVICE))
+    ours = _ours(settings)
     for index, peer in enumerate(settings.network.peers):
         for name, ours_range, place in ours:
             if peer.overlaps(ours_range):
@@ -149,7 +160,7 @@ def _metadata_granted(settings: Settings) -> Iterator[Finding]:
 
 
 def _cluster_granted(settings: Settings) -> Iterator[Finding]:
-    ours = ((settings.network.cidr, _CIDR), (settings.cluster.service_cidr, _SERVICE))
+    ours = [(found, place) for _, found, place in _ours(settings)]
     for index, one in enumerate(settings.sandbox_classes):
         for position, grant in enumerate(one.capabilities):
             for network, place in ours:

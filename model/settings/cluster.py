@@ -90,6 +90,7 @@ class Cluster(Section):
         Field(
             title="at most 100 letters, digits, '-' and '_', a letter or digit first",
             pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
-            description="A cluster to use instead of making one.",
+            description="A cluster to use instead of making one, by its name; whoever runs `pulumi up` has to be among"
+            " its administrators.",
         ),
     ] = None

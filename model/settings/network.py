@@ -69,7 +69,7 @@ Zones = Annotated[
 
 
 class ExistingNetwork(Section):
-    """A VPC that stands already, to be used and not made."""
+    """A VPC that stands already, to be used and not made. Its subnets carry the tags that clusters look for."""
 
     vpc_id: Annotated[str, Field(title="the id of a VPC", pattern=r"^vpc-[0-9a-f]{8,17}$", description="The VPC.")]
     private_subnet_ids: Annotated[

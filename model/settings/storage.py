@@ -37,5 +37,17 @@ class Storage(Section):
     kms_key: Annotated[KeyArn | None, Field(description="A key to encrypt with, instead of one of our own.")] = None
     existing: Annotated[
         tuple[Annotated[str, Field(title="the id of a file system", pattern=r"^fs-[0-9a-f]{8,17}$")], ...],
-        Field(description="File systems to use instead of making them, as many as `fileSystems`."),
+        Field(
+            description="File systems to use instead of making them, as many as `fileSystems`. They get our policy,"
+            " which stays with them, and are never deleted."
+        ),
     ] = ()
+    mount_group: Annotated[
+        str | None,
+        Field(
+            title="the id of a security group",
+            pattern=r"^sg-[0-9a-f]{8,17}$",
+            description="The security group of the mount targets that existing file systems have already, to which"
+            " nodes are let in. Left out, they have none, and mount targets are made.",
+        ),
+    ] = None

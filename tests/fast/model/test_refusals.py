@@ -39,6 +39,7 @@ def seats(*names: str, **changes: Any) -> dict[str, Any]:
 
 
 ROLE = "arn:aws:iam::111122223333:role/platform"
+NETWORK = {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
 CLASS = "sandboxClasses[0]"
 HOURS = {"start": "08:00", "end": "18:00", "size": 1}
 NO_NAT = {"nat": "none", "endpoints": list(PLATFORM_ENDPOINTS)}
@@ -192,6 +193,66 @@ SAMPLES = [
         "existing-file-systems-count",
         "storage.existing",
         {"storage": {"existing": ["fs-0123456789abcdef0"], "fileSystems": 2}},
+        {"storage": {"existing": ["fs-0123456789abcdef0"]}},
+    ),
+    Sample(
+        "existing-network-shaped",
+        "network.flowLogDays",
+        {"network": {"existing": NETWORK, "flowLogDays": 30}},
+        {"network": {"existing": NETWORK, "peers": ["10.40.0.0/16"]}},
+    ),
+    Sample(
+        "existing-network-shaped",
+        "network.zones",
+        {"network": {"existing": NETWORK, "zones": 2}},
+        {"network": {"existing": NETWORK}},
+    ),
+    Sample(
+        "existing-cluster-shaped",
+        "cluster.admins",
+        {
+            "network": {"existing": NETWORK},
+            "cluster": {"existing": "shared", "admins": ["arn:aws:iam::111122223333:role/platform"]},
+        },
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared", "version": "1.36"}},
+    ),
+    Sample(
+        "existing-file-systems-shaped",
+        "storage.backup",
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "backup": False}},
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "retainDeletedFor": "7d"}},
+    ),
+    Sample(
+        "cluster-named-twice",
+        "cluster.name",
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared", "name": "agents"}},
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared"}},
+    ),
+    Sample(
+        "existing-cluster-without-network",
+        "cluster.existing",
+        {"cluster": {"existing": "shared"}},
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared"}},
+    ),
+    Sample(
+        "existing-subnet-twice",
+        "network.existing",
+        {"network": {"existing": {**NETWORK, "publicSubnetIds": ["subnet-01234567"]}}},
+        {"network": {"existing": {**NETWORK, "publicSubnetIds": ["subnet-23456789"]}}},
+    ),
+    Sample(
+        "mount-group-without-targets",
+        "storage.mountGroup",
+        {"network": {"existing": NETWORK}, "storage": {"mountGroup": "sg-01234567"}},
+        {
+            "network": {"existing": NETWORK},
+            "storage": {"existing": ["fs-0123456789abcdef0"], "mountGroup": "sg-01234567"},
+        },
+    ),
+    Sample(
+        "mount-group-without-targets",
+        "storage.mountGroup",
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "mountGroup": "sg-01234567"}},
         {"storage": {"existing": ["fs-0123456789abcdef0"]}},
     ),
     Sample(

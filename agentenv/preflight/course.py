@@ -1,0 +1,44 @@
+"""Every question that a stack asks of an account, in the order in which a person would ask them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agentenv.preflight import builds, permissions, places, quotas, room, standing
+from agentenv.preflight.asking import Account, Unanswered
+from agentenv.preflight.question import Check, Question, checked, unchecked
+from model.settings import Settings
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The checks, and why nobody could be asked at all where that was so."""
+
+    checks: list[Check]
+    caller: str
+    silence: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether something is surely not as it has to be."""
+        return any(check.ok is False for check in self.checks)
+
+
+def questions(settings: Settings) -> list[Question]:
+    """All of them; which there are follows from the settings alone."""
+    return [
+        question
+        for module in (places, builds, quotas, room, standing, permissions)
+        for question in module.questions(settings)
+    ]
+
+
+def preflight(settings: Settings, account: Account) -> Findings:
+    """Ask everything, if there is anybody who answers."""
+    asked: Iterable[Question] = questions(settings)
+    try:
+        caller = account.identity["Arn"]
+    except Unanswered as silence:
+        return Findings(unchecked(asked, str(silence)), "", str(silence))
+    return Findings(checked(asked, account), caller)
