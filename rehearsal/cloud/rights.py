@@ -72,7 +72,9 @@ def _file_systems(desk: Desk) -> Iterator[Need]:
 def _points(desk: Desk) -> Iterator[Need]:
     asked = desk.asked
     if point := asked.get("AccessPointId"):
-        yield Need(_action(desk), _point(desk, point), _tags_of(desk, point))
+        # What is not there has no tags to judge by: whoever asks for it hears that
+        if point.rpartition("/")[2] in desk.backend("efs").access_points:
+            yield Need(_action(desk), _point(desk, point), _tags_of(desk, point))
     else:
         yield from _file_systems(desk)
 
@@ -105,8 +107,6 @@ def _arn(desk: Desk, rest: str) -> str:
 
 
 def _tags_of(desk: Desk, point: str) -> dict[str, str]:
-    if point.rpartition("/")[2] not in desk.backend("efs").access_points:
-        return {}
     found = desk.ask("efs", "ListTagsForResource", ResourceId=point.rpartition("/")[2])["Tags"]
     return {f"aws:ResourceTag/{tag['Key']}": tag["Value"] for tag in found}
 

@@ -1,12 +1,13 @@
-"""The simulated AWS account, as the control plane asks it: who calls, who may enter, what runs on Fargate."""
+"""The simulated AWS account, as the control plane asks it: who calls, who may enter, what runs there for EKS."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -48,26 +49,36 @@ class Account:
         """The endpoint's host, which stands for STS too."""
         return urlsplit(self.endpoint).netloc
 
-    @property
-    def _eks(self) -> Any:
-        with self._lock:
-            return self._client
-
     @cached_property
-    def _client(self) -> Any:
+    def _eks(self) -> Any:
+        return self.service("eks")
+
+    def service(self, name: str, keys: Mapping[str, Any] | None = None) -> Any:
+        """An SDK's client of a service, with the keys of the run, or with those of somebody else."""
         import boto3
         from botocore.config import Config
 
+        own = {"AccessKeyId": self.access_key, "SecretAccessKey": self.secret_key, "SessionToken": None}
+        said = own if keys is None else keys
         # Loopback is never reached through a proxy
         settings = Config(retries={"total_max_attempts": 2}, read_timeout=_PATIENCE_SECONDS, proxies={})
-        return boto3.client(
-            "eks",
-            endpoint_url=self.endpoint,
-            region_name=self.region,
-            aws_access_key_id=self.access_key,
-            aws_secret_access_key=self.secret_key,
-            config=settings,
-        )
+        with self._lock:  # the SDK's default session, which makes them, is for one thread at a time
+            return boto3.client(
+                name,
+                endpoint_url=self.endpoint,
+                region_name=self.region,
+                aws_access_key_id=said["AccessKeyId"],
+                aws_secret_access_key=said["SecretAccessKey"],
+                aws_session_token=said["SessionToken"],
+                config=settings,
+            )
+
+    def publish(self, issuer: str, keys: Sequence[Mapping[str, Any]]) -> None:
+        """Let STS find the keys of an issuer of tokens, which EKS has at a public address."""
+        said = json.dumps({"issuer": issuer, "keys": keys}).encode()
+        request = urllib.request.Request(f"{self.endpoint}/_cloud/issuers", data=said)  # noqa: S310 - loopback
+        with DIRECTLY.open(request, timeout=_PATIENCE_SECONDS):
+            pass
 
     def warm(self) -> None:
         """Load the SDK, which takes most of a second, before anybody waits for it."""
@@ -127,6 +138,25 @@ class Account:
                 entry = self._eks.describe_access_entry(**named)["accessEntry"]
                 rows = _pages(self._eks, "list_associated_access_policies", "associatedAccessPolicies", **named)
                 return entry, [access.association(row) for row in rows]
+        return None
+
+    def addon(self, name: str) -> dict[str, Any] | None:
+        """An add-on of the cluster, as long as it is active."""
+        for cluster in self.clusters():
+            try:
+                found = self._eks.describe_addon(clusterName=cluster, addonName=name)["addon"]
+            except self._eks.exceptions.ResourceNotFoundException:
+                continue
+            if found["status"] == "ACTIVE":
+                return found
+        return None
+
+    def associated(self, namespace: str, service_account: str) -> str | None:
+        """The cluster in which a Pod Identity association gives a service account a role, if one does."""
+        for cluster in self.clusters():
+            named = {"clusterName": cluster, "namespace": namespace, "serviceAccount": service_account}
+            if self._eks.list_pod_identity_associations(**named)["associations"]:
+                return cluster
         return None
 
     def profiles(self) -> list[fargate.Profile]:

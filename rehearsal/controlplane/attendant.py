@@ -1,7 +1,8 @@
 """`python -m rehearsal.controlplane.attendant FILE`: what EKS has beside the control plane, for one run.
 
 One process, so that it outlives whoever opened the plane: a stage may be kept up. It serves the token webhook and
-Fargate's webhook, gives Fargate pods and Karpenter's pools their nodes, and runs the residents.
+Fargate's webhook, publishes the keys that tokens are signed with, gives Fargate pods and Karpenter's pools their nodes
+and claims of EFS their volumes, and runs the residents.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.controlplane import fargate, fargate_nodes, karpenter_nodes, residents, webhooks
+from rehearsal.controlplane import efs_driver, fargate, fargate_nodes, karpenter_nodes, residents, webhooks
 from rehearsal.controlplane.account import Account
 from rehearsal.controlplane.client import Client, Credentials, until
 from rehearsal.controlplane.ports import HOST
@@ -76,9 +77,12 @@ def main(file: Path) -> int:
         if account is not None and reviewer is not None:
             threading.Thread(target=account.warm, daemon=True).start()
             reviewer.prepare()
+            issuer = client.get("/.well-known/openid-configuration")["issuer"]
+            account.publish(issuer, client.get("/openid/v1/jwks")["keys"])
             client.apply(_webhook(duty, ca))
             _in_background("fargate", lambda: fargate_nodes.attend(client, f"{account.region}a", ended))
             _in_background("karpenter", lambda: karpenter_nodes.Launcher(client, account).attend(ended))
+            _in_background("efs", lambda: efs_driver.EfsDriver(client, account).attend(ended))
         _in_background("residents", lambda: keeper.attend(ended))
         (folder / ATTENDING).touch()
         ended.wait()

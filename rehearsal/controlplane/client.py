@@ -190,7 +190,8 @@ class Client:
         return connection
 
     def _headers(self, content: str | None) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": "rehearsal"}
+        # The last for what has a type of its own, such as the keys of the issuer
+        headers = {"Accept": "application/json, */*", "User-Agent": "rehearsal"}
         if content is not None:
             headers["Content-Type"] = content
         if self._token is not None:

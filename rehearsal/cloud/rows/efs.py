@@ -207,6 +207,13 @@ def create_access_point(desk: Desk) -> Answer | dict[str, Any]:
     return desk.forward()
 
 
+def access_points(desk: Desk) -> Answer:
+    """Moto's access points, of a file system that is there."""
+    if desk.asked.get("FileSystemId"):
+        _file_system(desk)
+    return desk.forward()
+
+
 def delete_access_point(desk: Desk) -> Answer:
     """An access point that is there."""
     name = desk.asked["AccessPointId"]
@@ -265,6 +272,7 @@ ROWS = (
     Row("efs", "DeleteFileSystemPolicy", delete_policy),
     Row("efs", "PutLifecycleConfiguration", put_lifecycle),
     Row("efs", "CreateAccessPoint", create_access_point),
+    Row("efs", "DescribeAccessPoints", access_points),
     Row("efs", "DeleteAccessPoint", delete_access_point),
     Row("efs", "CreateMountTarget", create_mount_target),
     Row("efs", "ModifyMountTargetSecurityGroups", change_groups),

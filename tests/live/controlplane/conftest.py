@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import secrets
 import sys
+import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +68,7 @@ def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         try:
             with control_plane(toolbox, folder / "plane", environment) as plane:
                 made = World(plane, environment, "")
+                _announce(made)
                 made.role = _cluster(made)
                 plane.add_nodes(
                     [
@@ -75,6 +79,18 @@ def world(toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterato
                 yield made
         finally:
             processes.end(run)
+
+
+def _announce(world: World) -> None:
+    """Clusters of the account are this plane."""
+    plane = world.plane
+    said = {
+        "endpoint": plane.server,
+        "certificate_authority": base64.b64encode(plane.ca_pem.encode()).decode(),
+        "issuer": plane.issuer,
+    }
+    address = f"{world.environment['AWS_ENDPOINT_URL']}/_cloud/eks"
+    urllib.request.urlopen(urllib.request.Request(address, json.dumps(said).encode())).close()  # noqa: S310 - loopback
 
 
 def _cluster(world: World) -> str:

@@ -154,6 +154,13 @@ def test_access_points_lead_into_a_file_system(
             efs.create_access_point(FileSystemId=name, ClientToken="two", **wrong)
     with refused("FileSystemNotFound"):
         efs.create_access_point(FileSystemId="fs-00000000", ClientToken="two")
+    with refused("FileSystemNotFound"):
+        efs.describe_access_points(FileSystemId="fs-00000000")
+    with refused("AccessPointNotFound"):
+        efs.describe_access_points(AccessPointId="fsap-00000000")
+    assert [one["AccessPointId"] for one in efs.describe_access_points(FileSystemId=name)["AccessPoints"]] == [
+        made["AccessPointId"]
+    ]
     monkeypatch.setattr(efs_rows, "ACCESS_POINTS", 1)
     with refused("AccessPointLimitExceeded"):
         efs.create_access_point(FileSystemId=name, ClientToken="two")

@@ -310,6 +310,8 @@ def test_a_session_of_a_pod_may_do_what_its_role_may(
     other = owner.create_access_point(FileSystemId=name, ClientToken="b", PosixUser=user)["AccessPointId"]
     with refused("AccessDeniedException"):
         efs.delete_access_point(AccessPointId=other)
+    with refused("AccessPointNotFound"):
+        efs.delete_access_point(AccessPointId="fsap-00000000")
     deny = {**statement("DeleteAccessPoint"), "Effect": "Deny"}
     may(statement("*"), deny)
     with refused("AccessDeniedException"):

@@ -1,0 +1,281 @@
+"""Claims of EFS: access points that the API shows, volumes that the real controller manager binds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rehearsal.controlplane.client import ApiError, Client, until
+
+from .conftest import CLUSTER, World
+from .things import PATIENCE, becomes_ready, namespace, pod
+
+Object = dict[str, Any]
+
+SPACE = "volumes"
+CLAIMS = f"/api/v1/namespaces/{SPACE}/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+ACCOUNT_PATH = "/api/v1/namespaces/kube-system/serviceaccounts/efs-csi-controller-sa"
+DRIVER_PATH = "/apis/storage.k8s.io/v1/csidrivers/efs.csi.aws.com"
+ADDON = {"clusterName": CLUSTER, "addonName": "aws-efs-csi-driver"}
+AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
+MARKED = {"aws:RequestTag/efs.csi.aws.com/cluster": "true"}
+RIGHTS: tuple[Object, ...] = (
+    {"Effect": "Allow", "Action": "elasticfilesystem:Describe*", "Resource": "*"},
+    {
+        "Effect": "Allow",
+        "Action": ["elasticfilesystem:CreateAccessPoint", "elasticfilesystem:TagResource"],
+        "Resource": "*",
+        "Condition": {"StringEquals": MARKED},
+    },
+    {
+        "Effect": "Allow",
+        "Action": "elasticfilesystem:DeleteAccessPoint",
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:ResourceTag/efs.csi.aws.com/cluster": "true"}},
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> Client:
+    namespace(world.plane.client, SPACE)
+    return world.plane.client
+
+
+@pytest.fixture(scope="module")
+def system(world: World) -> Iterator[str]:
+    made = world.aws("efs").create_file_system(CreationToken="volumes")["FileSystemId"]
+    yield made
+    world.aws("efs").delete_file_system(FileSystemId=made)
+
+
+@pytest.fixture(scope="module")
+def role(world: World) -> str:
+    """A role for the driver, which Pod Identity hands out."""
+    statement = {
+        "Effect": "Allow",
+        "Action": ["sts:AssumeRole", "sts:TagSession"],
+        "Principal": {"Service": "pods.eks.amazonaws.com"},
+        "Condition": {"StringEquals": {"aws:RequestTag/kubernetes-service-account": "efs-csi-controller-sa"}},
+    }
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    made = world.aws("iam").create_role(RoleName="efs-driver", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    may(world, *RIGHTS)
+    return made
+
+
+@pytest.fixture(scope="module")
+def early(world: World, client: Client, system: str, role: str) -> Iterator[Object]:
+    """A claim from before the driver was installed; then it is, with its role."""
+    kind(client, "delete", system)
+    path = claim(client, "early", "delete")
+    assert until(lambda: "ExternalProvisioning" in events(client, "early"), PATIENCE)
+    before = client.get(path)
+    assert "Provisioning" not in events(client, "early")
+    eks = world.aws("eks")
+    eks.create_addon(**AGENT)
+    identity = [{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}]
+    eks.create_addon(**ADDON, podIdentityAssociations=identity)
+    yield before
+    eks.delete_addon(**AGENT)
+
+
+def may(world: World, *statements: Object) -> None:
+    """What the driver's role may do."""
+    document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    world.aws("iam").put_role_policy(RoleName="efs-driver", PolicyName="efs", PolicyDocument=document)
+
+
+def kind(client: Client, name: str, system: str, policy: str = "Delete", **said: Any) -> None:
+    parameters = {"provisioningMode": "efs-ap", "fileSystemId": system, "directoryPerms": "0700"}
+    client.apply(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": "efs.csi.aws.com",
+            "reclaimPolicy": policy,
+            "volumeBindingMode": said.pop("mode", "Immediate"),
+            "parameters": {**parameters, **said},
+        }
+    )
+
+
+def claim(client: Client, name: str, kind: str) -> str:
+    """Make one; where it lives."""
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": kind,
+        "resources": {"requests": {"storage": "5Gi"}},
+    }
+    about = {"name": name, "namespace": SPACE}
+    client.create({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about, "spec": spec})
+    return f"{CLAIMS}/{name}"
+
+
+def bound(client: Client, path: str) -> Object:
+    """The volume that a claim is bound to."""
+    assert until(lambda: client.get(path)["status"]["phase"] == "Bound", PATIENCE), client.get(path)
+    found = client.get(f"{VOLUMES}/{client.get(path)['spec']['volumeName']}")
+    assert found["status"]["phase"] == "Bound"
+    return found
+
+
+def events(client: Client, name: str) -> dict[str, str]:
+    """What was said of a claim, by reason."""
+    found = client.get(f"/api/v1/namespaces/{SPACE}/events", fieldSelector=f"involvedObject.name={name}")["items"]
+    return {row["reason"]: row["message"] for row in found}
+
+
+def point_of(volume: Object, system: str) -> str:
+    handle = volume["spec"]["csi"]["volumeHandle"]
+    assert handle.startswith(f"{system}::fsap-"), handle
+    return handle.rpartition(":")[2]
+
+
+def points(world: World, system: str) -> dict[str, Object]:
+    found = world.aws("efs").describe_access_points(FileSystemId=system)["AccessPoints"]
+    return {row["AccessPointId"]: row for row in found}
+
+
+def test_a_claim_waits_for_the_driver_and_gets_an_access_point(
+    world: World, client: Client, system: str, early: Object
+) -> None:
+    assert early["status"]["phase"] == "Pending"
+    volume = bound(client, f"{CLAIMS}/early")
+    found = points(world, system)[point_of(volume, system)]
+    assert found["RootDirectory"]["Path"] == f"/pvc-{early['metadata']['uid']}" == f"/{volume['metadata']['name']}"
+    assert found["PosixUser"] == {"Uid": 50000, "Gid": 50000}
+    assert found["RootDirectory"]["CreationInfo"]["Permissions"] == "0700"
+    assert {"Key": "efs.csi.aws.com/cluster", "Value": "true"} in found["Tags"]
+    assert volume["spec"]["capacity"] == {"storage": "5Gi"}
+    assert events(client, "early").keys() >= {"Provisioning", "ProvisioningSucceeded"}
+
+
+@pytest.mark.usefixtures("early")
+def test_the_class_says_where_and_whose(world: World, client: Client, system: str) -> None:
+    where = {"basePath": "/homes", "subPathPattern": "${.PVC.namespace}/${.PVC.name}", "ensureUniqueDirectory": "false"}
+    kind(client, "named", system, uid="1000", gid="2000", **where)
+    volume = bound(client, claim(client, "mine", "named"))
+    found = points(world, system)[point_of(volume, system)]
+    assert found["RootDirectory"]["Path"] == f"/homes/{SPACE}/mine"
+    assert found["PosixUser"] == {"Uid": 1000, "Gid": 2000}
+
+
+@pytest.mark.usefixtures("early")
+def test_delete_takes_the_access_point_along_and_retain_leaves_it(world: World, client: Client, system: str) -> None:
+    kind(client, "retain", system, "Retain", gidRangeStart="60001", gidRangeEnd="60002")
+    kept, gone = claim(client, "kept", "retain"), claim(client, "gone", "delete")
+    volumes = {path: bound(client, path) for path in (kept, gone)}
+    ids = {path: point_of(volume, system) for path, volume in volumes.items()}
+    assert points(world, system).keys() >= set(ids.values())
+    for path in (kept, gone):
+        client.delete(path)
+    left = f"{VOLUMES}/{volumes[kept]['metadata']['name']}"
+    assert until(lambda: client.find(f"{VOLUMES}/{volumes[gone]['metadata']['name']}") is None, PATIENCE)
+    assert ids[gone] not in points(world, system)
+    assert until(lambda: client.get(left)["status"]["phase"] == "Released", PATIENCE)
+    # Nobody but a person deletes what is retained, and then the access point stays for another volume
+    client.delete(left)
+    assert until(lambda: client.find(left) is None, PATIENCE)
+    assert ids[kept] in points(world, system)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "words"),
+    [
+        ("nowhere", {"fileSystemId": "fs-00000000"}, "code = InvalidArgument desc = File System does not exist"),
+        ("fixed", {"fileSystemId": "fs-00000000", "uid": "1", "gid": "1"}, "FileSystemNotFound"),
+        ("half", {"gidRangeStart": "1000"}, "Missing gidRangeEnd parameter"),
+        ("other", {"provisioningMode": "efs-dir"}, "Provisioning mode efs-dir is not supported"),
+        ("open", {"directoryPerms": "999"}, "code = Internal desc = Failed to create Access point"),
+    ],
+)
+@pytest.mark.usefixtures("early")
+def test_what_cannot_be_stays_pending_and_says_why(
+    client: Client, system: str, name: str, parameters: dict[str, str], words: str
+) -> None:
+    kind(client, name, **{"system": system, **parameters})
+    path = claim(client, name, name)
+    assert until(lambda: words in events(client, name).get("ProvisioningFailed", ""), PATIENCE), events(client, name)
+    assert client.get(path)["status"]["phase"] == "Pending"
+    client.delete(path)
+
+
+@pytest.mark.usefixtures("early")
+def test_a_class_may_wait_for_the_first_pod(client: Client, system: str) -> None:
+    kind(client, "patient", system, mode="WaitForFirstConsumer")
+    path = claim(client, "patient", "patient")
+    assert until(lambda: "WaitForFirstConsumer" in events(client, "patient"), PATIENCE)
+    assert client.get(path)["status"]["phase"] == "Pending"
+    mounts = [{"name": "home", "persistentVolumeClaim": {"claimName": "patient"}}]
+    client.create(pod(SPACE, "consumer", volumes=mounts))
+    assert becomes_ready(client, f"/api/v1/namespaces/{SPACE}/pods/consumer")
+    assert bound(client, path)
+    # Its driver says that nothing has to be attached
+    assert client.get("/apis/storage.k8s.io/v1/volumeattachments")["items"] == []
+
+
+@pytest.mark.usefixtures("early")
+def test_the_driver_may_do_what_its_role_may(world: World, client: Client) -> None:
+    may(world, RIGHTS[0])
+    path = claim(client, "denied", "delete")
+    assert until(lambda: "Access Denied" in events(client, "denied").get("ProvisioningFailed", ""), PATIENCE)
+    assert client.get(path)["status"]["phase"] == "Pending"
+    may(world, *RIGHTS)
+    assert bound(client, path)
+
+
+@pytest.mark.usefixtures("early")
+def test_without_its_addon_nothing_happens_and_with_a_token_role_it_goes_on(
+    world: World, client: Client, system: str
+) -> None:
+    eks, iam = world.aws("eks"), world.aws("iam")
+    there = bound(client, claim(client, "stays", "delete"))
+    volume, point = f"{VOLUMES}/{there['metadata']['name']}", point_of(there, system)
+    assert client.find(ACCOUNT_PATH)
+    assert client.get(DRIVER_PATH)["spec"]["attachRequired"] is False
+    eks.delete_addon(**ADDON)
+    assert until(lambda: client.find(DRIVER_PATH) is None and client.find(ACCOUNT_PATH) is None, PATIENCE)
+    client.delete(f"{CLAIMS}/stays")
+    assert until(lambda: client.get(volume)["status"]["phase"] == "Released", PATIENCE)
+    later = claim(client, "later", "delete")
+    assert until(lambda: "ExternalProvisioning" in events(client, "later"), PATIENCE)
+    assert client.get(later)["status"]["phase"] == "Pending"
+    assert point in points(world, system)
+
+    url = eks.describe_cluster(name=CLUSTER)["cluster"]["identity"]["oidc"]["issuer"]
+    provider = iam.create_open_id_connect_provider(Url=url, ClientIDList=["sts.amazonaws.com"])
+    host = url.removeprefix("https://")
+    statement = {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Principal": {"Federated": provider["OpenIDConnectProviderArn"]},
+        "Condition": {"StringEquals": {f"{host}:sub": "system:serviceaccount:kube-system:efs-csi-controller-sa"}},
+    }
+    trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    arn = iam.get_role(RoleName="efs-driver")["Role"]["Arn"]
+    try:
+        # The role as it was trusts the agent alone
+        eks.create_addon(**ADDON, serviceAccountRoleArn=arn)
+        assert until(
+            lambda: "AssumeRoleWithWebIdentity" in events(client, "later").get("ProvisioningFailed", ""), PATIENCE
+        )
+        iam.update_assume_role_policy(RoleName="efs-driver", PolicyDocument=trust)
+        assert bound(client, later)
+        assert until(lambda: client.find(volume) is None, PATIENCE)
+        assert point not in points(world, system)
+        with pytest.raises(ApiError):
+            client.get(f"{CLAIMS}/stays")
+        # Nothing of the tests is left for the next ones to trip over
+        for row in client.get(CLAIMS)["items"]:
+            client.delete(f"{CLAIMS}/{row['metadata']['name']}")
+        client.delete(f"/api/v1/namespaces/{SPACE}/pods/consumer")
+        assert until(lambda: client.get(VOLUMES)["items"] == [], PATIENCE), client.get(VOLUMES)["items"]
+    finally:
+        iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider["OpenIDConnectProviderArn"])
+        eks.delete_addon(**ADDON)
