@@ -43,7 +43,7 @@ def measure(client: Client) -> Measured:
     own = [pool for pool in client.get(_POOLS)["items"] if pool["spec"].get("replicas")]
     if own:
         return _measured(client, own)
-    with _pool_of_our_own(client) as pool:
+    with pool_of_our_own(client) as pool:
         return _measured(client, [pool])
 
 
@@ -77,7 +77,7 @@ def _claim(client: Client, pool: Object) -> float:
     began = time.monotonic()
     client.create(claim)
     try:
-        ready = until(lambda: _is_ready(client.get(path)), _PATIENCE_SECONDS, every=_TICK_SECONDS)
+        ready = until(lambda: is_ready(client.get(path)), _PATIENCE_SECONDS, every=_TICK_SECONDS)
         took = time.monotonic() - began
         if not ready:
             conditions = (client.get(path).get("status") or {}).get("conditions") or "nothing"
@@ -89,7 +89,8 @@ def _claim(client: Client, pool: Object) -> float:
 
 
 @contextmanager
-def _pool_of_our_own(client: Client) -> Iterator[Object]:
+def pool_of_our_own(client: Client, size: int = _SIZE) -> Iterator[Object]:
+    """A pool of that size in a namespace for the time being."""
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE}}
     about = {"name": PROBE, "namespace": PROBE}
     template = {"spec": {**_placed(client), "containers": [{"name": "main", "image": "registry.example.com/probe"}]}}
@@ -98,7 +99,7 @@ def _pool_of_our_own(client: Client) -> Iterator[Object]:
         until(lambda: client.find(f"/api/v1/namespaces/{PROBE}/serviceaccounts/default"), _PATIENCE_SECONDS)
         for kind, spec in (
             ("SandboxTemplate", {"podTemplate": template}),
-            ("SandboxWarmPool", {"replicas": _SIZE, "sandboxTemplateRef": {"name": PROBE}}),
+            ("SandboxWarmPool", {"replicas": size, "sandboxTemplateRef": {"name": PROBE}}),
         ):
             made = client.create({"apiVersion": EXTENSIONS, "kind": kind, "metadata": about, "spec": spec})
         yield made
@@ -120,7 +121,8 @@ def _placed(client: Client) -> Object:
     return {}
 
 
-def _is_ready(thing: Object) -> bool:
+def is_ready(thing: Object) -> bool:
+    """Whether its conditions say Ready."""
     rows = (thing.get("status") or {}).get("conditions") or []
     return any((row["type"], row["status"]) == ("Ready", "True") for row in rows)
 

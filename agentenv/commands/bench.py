@@ -9,6 +9,7 @@ import argparse
 import importlib
 import json
 import sys
+from types import ModuleType
 from typing import Any
 
 from agentenv.cli import OK, Refusal
@@ -17,6 +18,7 @@ BENCHES = {
     "startup": "how long the command itself takes to start, beside a bare Python",
     "preview": "a preview of the local stack, beside the engine's own price for the same resources",
     "rehearsal": "a warm rehearsal, beside the same engine calls on an empty program",
+    "claims": "a claim against a warm pool of ten in the rehearsal, beside a bare pod",
     "gate": "a warm `make test`, beside its slowest part alone",
 }
 
@@ -44,9 +46,22 @@ def run(arguments: argparse.Namespace) -> int:
         raise Refusal(
             "the benchmarks are part of a checkout, not of the installed package; run this inside one"
         ) from None
-    figures: dict[str, Any] = module.measure(arguments.repeat)
+    figures = measured(module, arguments.repeat)
     for name, value in figures.items():
         sys.stdout.write(f"{name:<22} {value}\n")
     if arguments.json:
         sys.stdout.write(json.dumps(figures) + "\n")
     return OK
+
+
+def measured(module: ModuleType, repeat: int) -> dict[str, Any]:
+    """The benchmark's figures; what keeps a stage from opening, or the engine from ending well, is told in words."""
+    from rehearsal.engine import EngineError
+    from rehearsal.probe import ProbeFailed
+    from rehearsal.stage import StageError
+    from rehearsal.tools import ToolError
+
+    try:
+        return module.measure(repeat)
+    except (EngineError, ProbeFailed, StageError, ToolError) as failure:
+        raise Refusal(str(failure)) from failure

@@ -1,0 +1,40 @@
+"""Percentiles are values that were measured, and a benchmark that cannot run says why."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentenv import cli
+from agentenv.commands import bench
+from bench.timing import percentile
+from rehearsal.stage import StageError
+
+
+def test_percentiles_of_a_hundred() -> None:
+    values = [float(number) for number in range(1, 101)]
+    assert (percentile(values, 50), percentile(values, 99), percentile(values, 100)) == (50, 99, 100)
+    assert percentile([7.0], 1) == percentile([7.0], 99) == 7
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.1, 100))
+def test_a_percentile_is_the_smallest_that_enough_values_do_not_exceed(values: list[float], share: float) -> None:
+    found = percentile(values, share)
+    assert found in values
+    assert sum(value <= found for value in values) >= len(values) * share / 100
+    below = [value for value in values if value < found]
+    assert not below or len(below) < len(values) * share / 100
+
+
+def test_a_stage_that_does_not_open_is_a_refusal() -> None:
+    module = types.ModuleType("one")
+
+    def measure(_: int) -> dict[str, float]:
+        raise StageError("the disk is full")
+
+    module.__dict__["measure"] = measure
+    with pytest.raises(cli.Refusal, match="the disk is full"):
+        bench.measured(module, 1)
