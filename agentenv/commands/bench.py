@@ -18,6 +18,7 @@ BENCHES = {
     "startup": "how long the command itself takes to start, beside a bare Python",
     "preview": "a preview of the local stack, beside the engine's own price for the same resources",
     "rehearsal": "a warm rehearsal, beside the same engine calls on an empty program",
+    "plane": "the control plane's start and memory, beside its API server and etcd alone",
     "claims": "a claim against a warm pool of ten in the rehearsal, beside a bare pod",
     "gate": "a warm `make test`, beside its slowest part alone",
 }

@@ -56,6 +56,7 @@ class ControlPlane:
     admin: Credentials
     processes: Mapping[str, subprocess.Popen[bytes]] = field(repr=False)
     seconds: float  # what it took to come up
+    server_seconds: float  # of those, until the API server was ready
     kept: bool = False  # whether it stays up when it is closed; the run's mark ends it then
 
     @property
@@ -131,8 +132,9 @@ def control_plane(
         started: dict[str, subprocess.Popen[bytes]] = {}
         plane: ControlPlane | None = None
         try:
-            _start(toolbox, layout, environment, cluster, started)
-            plane = ControlPlane(layout, Credentials(*layout.users["admin"]), started, time.monotonic() - began)
+            served = _start(toolbox, layout, environment, cluster, started) - began
+            admin = Credentials(*layout.users["admin"])
+            plane = ControlPlane(layout, admin, started, time.monotonic() - began, served)
             yield plane
         finally:
             if plane is None or not plane.kept:
@@ -178,8 +180,11 @@ def _start(
     environment: Mapping[str, str],
     cluster: str,
     started: dict[str, subprocess.Popen[bytes]],
-) -> None:
-    """Start everything; ready when the server says so, both leases are held and the attendant attends."""
+) -> float:
+    """Start everything; ready when the server says so, both leases are held and the attendant attends.
+
+    Returns the moment at which the server was ready.
+    """
     frugal = {**parts.FRUGAL, **environment}
 
     def start(name: str, arguments: list[str], around: Mapping[str, str] = frugal) -> None:
@@ -192,6 +197,7 @@ def _start(
     start("attendant", attending, environment)
     client = Client(layout.server, layout.keys.ca, Credentials(*layout.users["admin"]))
     _wait("the API server", lambda: client.get("/readyz"), layout, started)
+    served = time.monotonic()
     rules = stages.stages([row.image for row in residents.RESIDENTS])
     (layout.folder / "stages.yaml").write_text(rules, encoding="utf-8")
     start("kube-controller-manager", parts.controller_manager(toolbox.path("kube-controller-manager"), layout))
@@ -206,6 +212,7 @@ def _start(
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     _wait("the first service account", lambda: client.find(account), layout, started)
     _wait("the attendant", (layout.folder / attendant.ATTENDING).exists, layout, started)
+    return served
 
 
 def _duty(toolbox: Toolbox, layout: Layout, cluster: str) -> Path:

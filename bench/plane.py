@@ -1,0 +1,40 @@
+"""The control plane: how long it takes to come up and what it holds in memory, beside its API server and etcd alone."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from agentenv.cli import Refusal
+from rehearsal.cluster_side import Serving
+from rehearsal.controlplane.plane import ControlPlane
+from rehearsal.stage import stage
+from rehearsal.tools.progress import telling
+
+_REST_SECONDS = 5.0
+_STORE = ("etcd", "kube-apiserver")
+
+
+def measure(repeat: int) -> dict[str, Any]:
+    """The quickest of several starts, and the memory of the last once it has come to rest."""
+    ups: list[tuple[float, float]] = []
+    used: dict[str, float] = {}
+    for _ in range(repeat):
+        with stage(telling(), cluster=Serving()) as opened:
+            if opened.cluster is None:
+                raise Refusal("there is no cluster on this stage")
+            plane: ControlPlane = opened.cluster.plane
+            ups.append((plane.seconds, plane.server_seconds))
+            time.sleep(_REST_SECONDS)
+            used = plane.memory()
+    up, server = min(ups)
+    alone = sum(used[name] for name in _STORE)
+    return {
+        "up_s": round(up, 2),
+        "server_alone_s": round(server, 2),
+        "up_ratio": round(up / server, 2),
+        "memory_mb": round(sum(used.values())),
+        "store_alone_mb": round(alone),
+        "memory_ratio": round(sum(used.values()) / alone, 2),
+        "by_process_mb": {name: round(megabytes) for name, megabytes in sorted(used.items())},
+    }
