@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from rehearsal.controlplane.client import ApiError, Client, until
+from tests.fast.components.graph import REGION as STACKS_REGION
+from tests.fast.components.graph import registered
+from tests.fast.components.node_shapes import cluster_addons
 
-from .conftest import CLUSTER, World
+from .conftest import CLUSTER, REGION, World
 from .things import PATIENCE, becomes_ready, namespace, pod
 
 Object = dict[str, Any]
@@ -22,22 +26,8 @@ ACCOUNT_PATH = "/api/v1/namespaces/kube-system/serviceaccounts/efs-csi-controlle
 DRIVER_PATH = "/apis/storage.k8s.io/v1/csidrivers/efs.csi.aws.com"
 ADDON = {"clusterName": CLUSTER, "addonName": "aws-efs-csi-driver"}
 AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
-MARKED = {"aws:RequestTag/efs.csi.aws.com/cluster": "true"}
-RIGHTS: tuple[Object, ...] = (
-    {"Effect": "Allow", "Action": "elasticfilesystem:Describe*", "Resource": "*"},
-    {
-        "Effect": "Allow",
-        "Action": ["elasticfilesystem:CreateAccessPoint", "elasticfilesystem:TagResource"],
-        "Resource": "*",
-        "Condition": {"StringEquals": MARKED},
-    },
-    {
-        "Effect": "Allow",
-        "Action": "elasticfilesystem:DeleteAccessPoint",
-        "Resource": "*",
-        "Condition": {"StringEquals": {"aws:ResourceTag/efs.csi.aws.com/cluster": "true"}},
-    },
-)
+LOOKING = {"Effect": "Allow", "Action": "elasticfilesystem:Describe*", "Resource": "*"}
+EVERYTHING = {**LOOKING, "Action": "elasticfilesystem:*"}
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +44,21 @@ def system(world: World) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def role(world: World) -> str:
-    """A role for the driver, which Pod Identity hands out."""
-    statement = {
-        "Effect": "Allow",
-        "Action": ["sts:AssumeRole", "sts:TagSession"],
-        "Principal": {"Service": "pods.eks.amazonaws.com"},
-        "Condition": {"StringEquals": {"aws:RequestTag/kubernetes-service-account": "efs-csi-controller-sa"}},
-    }
-    trust = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+def documents(system: str) -> tuple[str, str]:
+    """The trust policy and the policy of the role that a stack makes for the driver."""
+    arn = f"arn:aws:elasticfilesystem:{REGION}:123456789012:file-system/{system}"
+    made = registered(lambda: cluster_addons(cluster_name=CLUSTER, file_system_arns=[arn]))
+    role, policy = made.one("Role", "efs-controller").inputs, made.one("RolePolicy").inputs
+    trust, may = role["assumeRolePolicy"], policy["policy"]
+    return trust.replace(STACKS_REGION, REGION), may.replace(STACKS_REGION, REGION)
+
+
+@pytest.fixture(scope="module")
+def role(world: World, documents: tuple[str, str]) -> str:
+    """That role, which Pod Identity hands out."""
+    trust, may = documents
     made = world.aws("iam").create_role(RoleName="efs-driver", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-    may(world, *RIGHTS)
+    allow(world, may)
     return made
 
 
@@ -84,10 +78,17 @@ def early(world: World, client: Client, system: str, role: str) -> Iterator[Obje
     eks.delete_addon(**AGENT)
 
 
-def may(world: World, *statements: Object) -> None:
-    """What the driver's role may do."""
-    document = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
-    world.aws("iam").put_role_policy(RoleName="efs-driver", PolicyName="efs", PolicyDocument=document)
+def allow(world: World, policy: str) -> None:
+    """What the driver's role may do from now on."""
+    world.aws("iam").put_role_policy(RoleName="efs-driver", PolicyName="efs", PolicyDocument=policy)
+
+
+@contextmanager
+def allowed(world: World, documents: tuple[str, str], *statements: Object) -> Iterator[None]:
+    """What it may do for a while."""
+    allow(world, json.dumps({"Version": "2012-10-17", "Statement": list(statements)}))
+    yield
+    allow(world, documents[1])
 
 
 def kind(client: Client, name: str, system: str, policy: str = "Delete", **said: Any) -> None:
@@ -185,6 +186,13 @@ def test_delete_takes_the_access_point_along_and_retain_leaves_it(world: World, 
     assert ids[kept] in points(world, system)
 
 
+@pytest.fixture
+def wide(world: World, documents: tuple[str, str], early: Object) -> Iterator[None]:
+    """A driver that may do everything, so that EFS itself has to say what is wrong."""
+    with allowed(world, documents, EVERYTHING):
+        yield
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
@@ -195,11 +203,11 @@ def test_delete_takes_the_access_point_along_and_retain_leaves_it(world: World, 
         ("open", {"directoryPerms": "999"}, "code = Internal desc = Failed to create Access point"),
     ],
 )
-@pytest.mark.usefixtures("early")
+@pytest.mark.usefixtures("wide")
 def test_what_cannot_be_stays_pending_and_says_why(
     client: Client, system: str, name: str, parameters: dict[str, str], words: str
 ) -> None:
-    kind(client, name, **{"system": system, **parameters})
+    kind(client, name, system, **parameters)
     path = claim(client, name, name)
     assert until(lambda: words in events(client, name).get("ProvisioningFailed", ""), PATIENCE), events(client, name)
     assert client.get(path)["status"]["phase"] == "Pending"
@@ -221,13 +229,21 @@ def test_a_class_may_wait_for_the_first_pod(client: Client, system: str) -> None
 
 
 @pytest.mark.usefixtures("early")
-def test_the_driver_may_do_what_its_role_may(world: World, client: Client) -> None:
-    may(world, RIGHTS[0])
-    path = claim(client, "denied", "delete")
-    assert until(lambda: "Access Denied" in events(client, "denied").get("ProvisioningFailed", ""), PATIENCE)
-    assert client.get(path)["status"]["phase"] == "Pending"
-    may(world, *RIGHTS)
+def test_the_driver_may_do_what_its_role_may(
+    world: World, client: Client, system: str, documents: tuple[str, str]
+) -> None:
+    with allowed(world, documents, LOOKING):
+        path = claim(client, "denied", "delete")
+        assert until(lambda: "Access Denied" in events(client, "denied").get("ProvisioningFailed", ""), PATIENCE)
+        assert client.get(path)["status"]["phase"] == "Pending"
     assert bound(client, path)
+    # The stack's role is for the stack's file systems
+    other = world.aws("efs").create_file_system(CreationToken="another")["FileSystemId"]
+    kind(client, "another", other)
+    path = claim(client, "another", "another")
+    assert until(lambda: "Access Denied" in events(client, "another").get("ProvisioningFailed", ""), PATIENCE)
+    client.delete(path)
+    world.aws("efs").delete_file_system(FileSystemId=other)
 
 
 @pytest.mark.usefixtures("early")
