@@ -223,7 +223,8 @@ def _exchange(
         connection.request(method, target, body=data, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.reason, answer.read()
-    except http.client.BadStatusLine as error:  # RemoteDisconnected is one, and a ConnectionError already
+    # The first is RemoteDisconnected too, a ConnectionError already; the other is how TLS tells of a closed connection
+    except (http.client.BadStatusLine, ssl.SSLEOFError) as error:
         raise ConnectionResetError(str(error)) from error
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehearsal import processes
 from rehearsal.controlplane import container, kubeconfig, volumes
-from rehearsal.controlplane.client import ApiError, Client
+from rehearsal.controlplane.client import ApiError, Client, until
 from rehearsal.controlplane.container import CannotStart
 from rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
@@ -28,6 +28,7 @@ _PROBE_SECONDS = 0.1
 _TOKEN_SECONDS = 3600
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _GRACE_SECONDS = 10.0
+_LET_GO_SECONDS = 30.0
 _HASTY_SECONDS = 2.0  # when everything ends, nobody waits for a controller that says goodbye to its server
 
 
@@ -74,14 +75,16 @@ class Tenancy:
                 self._tell(ready=False, waiting=("CreateContainerError", str(error)))
             self._leaving.wait(_BACKOFF_SECONDS[min(self._restarts, len(_BACKOFF_SECONDS) - 1)])
             self._restarts += 1
-        if not self._silent:
-            try:
-                self._client.delete(
-                    self._path, gracePeriodSeconds=0, preconditions={"uid": self._pod["metadata"]["uid"]}
-                )
-            except ApiError as error:
-                if error.status != 409:  # another pod of that name is there by now
-                    _LOG.warning("%s: %s", self._path, error)
+        if not self._silent and not until(self._let_go, _LET_GO_SECONDS):
+            _LOG.error("%s could not be let go", self._path)
+
+    def _let_go(self) -> bool:
+        """Nobody but us does: a pod that stays would hold up whatever it belongs to."""
+        try:
+            self._client.delete(self._path, gracePeriodSeconds=0, preconditions={"uid": self._pod["metadata"]["uid"]})
+        except ApiError as error:
+            return error.status == 409  # another pod of that name is there by now
+        return True
 
     def _run(self) -> None:
         """One process, from its start to its end."""
