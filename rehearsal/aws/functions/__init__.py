@@ -11,7 +11,7 @@ from typing import Any, Final
 from rehearsal.aws import shapes
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.check import Checker
-from rehearsal.aws.functions import clusters, networks, places
+from rehearsal.aws.functions import clusters, files, networks, places
 from rehearsal.aws.functions.asking import Arguments
 from rehearsal.aws.row import Look, Make, Problem, Row
 
@@ -35,6 +35,7 @@ TABLE: Final[dict[str, Function]] = {
     "aws:ec2/getSubnet:getSubnet": networks.subnet,
     "aws:ec2/getSubnets:getSubnets": networks.subnets,
     "aws:ec2/getVpc:getVpc": networks.vpc,
+    "aws:efs/getFileSystem:getFileSystem": files.file_system,
     "aws:eks/getAddonVersion:getAddonVersion": clusters.addon_version,
     "aws:eks/getCluster:getCluster": clusters.cluster,
     "aws:iam/getPolicyDocument:getPolicyDocument": clusters.document,

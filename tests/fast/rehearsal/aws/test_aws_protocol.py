@@ -195,6 +195,36 @@ def test_functions_over_a_network(stub: Any, ground: Ground) -> None:
     assert ask("aws:iam/getRole:getRole", name=role)["arn"].endswith(f"role/{role}")
 
 
+def test_a_file_system_that_stands_is_told(stub: Any, ground: Ground) -> None:
+    token, efs = "aws:efs/getFileSystem:getFileSystem", ground.client("efs")
+    key = ground.client("kms").create_key()["KeyMetadata"]["Arn"]
+    made = efs.create_file_system(
+        CreationToken="stands", Encrypted=True, KmsKeyId=key, Tags=[{"Key": "owner", "Value": "files"}]
+    )
+    efs.put_lifecycle_configuration(
+        FileSystemId=made["FileSystemId"], LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}]
+    )
+
+    def ask(**arguments: Any) -> dict[str, Any]:
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
+        return wire.read(getattr(answer, "return"))[0]
+
+    found = ask(fileSystemId=made["FileSystemId"])
+    assert found == ask(creationToken="stands") == ask(tags={"owner": "files"})
+    assert {name: found[name] for name in ("arn", "encrypted", "kmsKeyId", "performanceMode", "tags")} == {
+        "arn": made["FileSystemArn"],
+        "encrypted": True,
+        "kmsKeyId": key,
+        "performanceMode": "generalPurpose",
+        "tags": {"owner": "files"},
+    }
+    assert found["lifecyclePolicies"] == [{"transitionToIa": "AFTER_30_DAYS"}]
+    assert found["availabilityZoneName"] == ""
+    assert found["dnsName"] == f"{made['FileSystemId']}.efs.us-east-1.amazonaws.com"
+    with pytest.raises(grpc.RpcError, match="FileSystemNotFound"):
+        ask(fileSystemId="fs-0123456789abcdef0")
+
+
 def test_a_functions_mistake_is_named(stub: Any) -> None:
     token = "aws:ec2/getSubnets:getSubnets"
     answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write({"filter": []})))
