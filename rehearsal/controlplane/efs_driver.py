@@ -218,9 +218,8 @@ class EfsDriver:
         if FINALIZER in finalizers and not deletes:
             self._without_finalizer(path)
         elif FINALIZER not in finalizers and deletes and phase == "Bound" and not leaving:
-            # With the version that the list is from, so that nobody else's finalizer gets lost
-            change = {"finalizers": [*finalizers, FINALIZER], "resourceVersion": about["resourceVersion"]}
-            self._client.merge(path, {"metadata": change})
+            # Where it has changed, the watch tells so, and we come again
+            self._has_finalizers(path, thing, [*finalizers, FINALIZER])
         if phase != "Released" or not deletes or (leaving and FINALIZER not in finalizers):
             return
         if point := access_point(spec["csi"]["volumeHandle"]):
@@ -240,12 +239,21 @@ class EfsDriver:
                 raise
 
     def _without_finalizer(self, path: str) -> None:
-        found = self._client.find(path)
-        if found is not None:
-            about = found["metadata"]
-            rest = [one for one in about.get("finalizers") or [] if one != FINALIZER]
-            change = {"finalizers": rest, "resourceVersion": about["resourceVersion"]}
+        while (found := self._client.find(path)) is not None:
+            rest = [one for one in found["metadata"].get("finalizers") or [] if one != FINALIZER]
+            if self._has_finalizers(path, found, rest):
+                return
+
+    def _has_finalizers(self, path: str, thing: Object, finalizers: list[str]) -> bool:
+        """Write them; false if the volume has changed meanwhile, so that nobody else's finalizer gets lost."""
+        change = {"finalizers": finalizers, "resourceVersion": thing["metadata"]["resourceVersion"]}
+        try:
             self._client.merge(path, {"metadata": change})
+        except ApiError as error:
+            if error.status not in {404, 409}:
+                raise
+            return error.status == 404
+        return True
 
 
 def _concerns(thing: Object) -> bool:

@@ -186,6 +186,38 @@ def test_delete_takes_the_access_point_along_and_retain_leaves_it(world: World, 
     assert ids[kept] in points(world, system)
 
 
+@pytest.mark.usefixtures("early")
+def test_an_access_point_may_be_used_again_by_a_claim_of_the_same_name(client: Client, system: str) -> None:
+    kind(client, "again", system, "Retain", reuseAccessPoint="true")
+    found: list[str] = []
+    for _ in range(2):
+        path = claim(client, "returns", "again")
+        made = bound(client, path)
+        found.append(point_of(made, system))
+        client.delete(path)
+        assert until(lambda path=path: client.find(path) is None, PATIENCE)
+        client.delete(f"{VOLUMES}/{made['metadata']['name']}")
+    assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("early")
+def test_a_volume_that_a_person_wrote_is_deleted_too_if_it_says_so(world: World, client: Client, system: str) -> None:
+    mark = [{"Key": "efs.csi.aws.com/cluster", "Value": "true"}]
+    point = world.aws("efs").create_access_point(FileSystemId=system, ClientToken="by hand", Tags=mark)["AccessPointId"]
+    spec = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"efs:{system}::{point}"}
+    room = {"capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Delete"}
+    written = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "by-hand"}}
+    client.create({**written, "spec": {**spec, **room, "csi": handle}})
+    about, wanted = {"name": "by-hand", "namespace": SPACE}, {"requests": {"storage": "1Gi"}}
+    own = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about}
+    client.create({**own, "spec": {**spec, "volumeName": "by-hand", "resources": wanted}})
+    assert bound(client, f"{CLAIMS}/by-hand")
+    client.delete(f"{CLAIMS}/by-hand")
+    assert until(lambda: client.find(f"{VOLUMES}/by-hand") is None, PATIENCE)
+    assert until(lambda: point not in points(world, system), PATIENCE)
+
+
 @pytest.fixture
 def wide(world: World, documents: tuple[str, str], early: Object) -> Iterator[None]:
     """A driver that may do everything, so that EFS itself has to say what is wrong."""
@@ -277,12 +309,14 @@ def test_without_its_addon_nothing_happens_and_with_a_token_role_it_goes_on(
     arn = iam.get_role(RoleName="efs-driver")["Role"]["Arn"]
     try:
         # The role as it was trusts the agent alone
-        eks.create_addon(**ADDON, serviceAccountRoleArn=arn)
+        tags = {"controller": {"tags": {"team": "platform"}}}
+        eks.create_addon(**ADDON, serviceAccountRoleArn=arn, configurationValues=json.dumps(tags))
         assert until(
             lambda: "AssumeRoleWithWebIdentity" in events(client, "later").get("ProvisioningFailed", ""), PATIENCE
         )
         iam.update_assume_role_policy(RoleName="efs-driver", PolicyDocument=trust)
-        assert bound(client, later)
+        made = point_of(bound(client, later), system)
+        assert {"Key": "team", "Value": "platform"} in points(world, system)[made]["Tags"]
         assert until(lambda: client.find(volume) is None, PATIENCE)
         assert point not in points(world, system)
         with pytest.raises(ApiError):

@@ -181,6 +181,23 @@ def test_a_session_lasts_as_long_as_its_role_allows(
         caller(cloud, given, "efs").describe_file_systems()
 
 
+def test_a_role_of_another_account_is_judged_in_that_account(cloud: Cloud, ask: Ask, sts: Any, signer: Signer) -> None:
+    other = "210987654321"
+    opener = ask("sts").assume_role(RoleArn=f"arn:aws:iam::{other}:role/opener", RoleSessionName="opener")
+    iam = caller(cloud, opener["Credentials"], "iam")
+    document = federated(signer, sub="system:serviceaccount:team:worker").replace(ACCOUNT, other)
+    role = iam.create_role(RoleName="far", AssumeRolePolicyDocument=document)["Role"]["Arn"]
+    with refused("InvalidIdentityToken"):
+        assume(sts, role, signer.token(WHO, AWS))
+    provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[AWS])["OpenIDConnectProviderArn"]
+    given = assume(sts, role, signer.token(WHO, AWS))["Credentials"]
+    assert caller(cloud, given).get_caller_identity()["Account"] == other
+    with refused("AccessDeniedException"):
+        caller(cloud, given, "efs").describe_file_systems()
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
+    iam.delete_role(RoleName="far")
+
+
 def agent_trust(**said: Any) -> str:
     actions = ["sts:AssumeRole", "sts:TagSession"]
     return allow(**{"Resource": ..., "Action": actions, "Principal": {"Service": PODS}, **said})

@@ -1,0 +1,120 @@
+"""Keys for a service account: from an association before an annotation, new ones in time, and none for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from rehearsal.cloud.serve import Cloud
+from rehearsal.controlplane import pod_keys
+from rehearsal.controlplane.account import Account
+from rehearsal.controlplane.client import Client
+from rehearsal.controlplane.pod_keys import AGENT, PODS, STS, NoKeys, PodKeys
+
+from .conftest import Ask
+from .saying import ACCOUNT, allow, remove, subnets, trust
+from .signer import Signer
+
+SPACE, NAME = "system", "driver"
+
+
+@dataclass
+class Server:
+    """What an API server answers about one service account."""
+
+    signer: Signer
+    annotations: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def find(self, path: str) -> dict[str, Any]:
+        assert path == f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}"
+        return {"metadata": {"annotations": self.annotations}}
+
+    def ask(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert (method, path) == ("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}/token")
+        (audience,) = body["spec"]["audiences"]
+        self.asked.append(audience)
+        return {"status": {"token": self.signer.token(f"{SPACE}/{NAME}", audience)}}
+
+
+@pytest.fixture(scope="module")
+def server(cloud: Cloud, ask: Ask) -> Iterator[Server]:
+    """A cluster whose tokens are known, and two roles for its driver."""
+    iam, eks = ask("iam"), ask("eks")
+    vpc, places = subnets(ask("ec2"))
+    role = iam.create_role(RoleName="keys", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    made = eks.create_cluster(name="k", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    signer = Signer(made["identity"]["oidc"]["issuer"])
+    signer.publish(cloud)
+    provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
+    agent = {"Action": ["sts:AssumeRole", "sts:TagSession"], "Principal": {"Service": PODS}}
+    web = {"Action": "sts:AssumeRoleWithWebIdentity", "Principal": {"Federated": provider}}
+    for name, who in (("by-agent", agent), ("by-token", web)):
+        iam.create_role(RoleName=name, AssumeRolePolicyDocument=allow(Resource=..., **who))
+    yield Server(signer)
+    eks.delete_cluster(name="k")
+    for name in ("keys", "by-agent", "by-token"):
+        iam.delete_role(RoleName=name)
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
+    signer.publish(cloud, "DELETE")
+    remove(ask("ec2"), vpc, places)
+
+
+@pytest.fixture
+def keys(cloud: Cloud, server: Server) -> PodKeys:
+    server.annotations.clear()
+    server.asked.clear()
+    account = Account(cloud.url, "us-east-1", "AKIAIOSFODNN7EXAMPLE", "no secret", "k")
+    return PodKeys(cast("Client", server), account, SPACE, NAME)
+
+
+def who(keys: PodKeys) -> str:
+    return keys.service("sts").get_caller_identity()["Arn"].split("/")[1]
+
+
+def test_nothing_gives_no_keys(keys: PodKeys) -> None:
+    with pytest.raises(NoKeys, match="neither an association of Pod Identity nor an annotation"):
+        keys.service("sts")
+
+
+def test_an_annotation_gives_them_for_a_token(keys: PodKeys, server: Server) -> None:
+    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
+    assert who(keys) == "by-token"
+    assert server.asked == [STS]
+    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-agent"
+    assert who(keys) == "by-token"  # until they are fetched again
+    keys.forget()
+    with pytest.raises(NoKeys, match=r"AccessDenied.*AssumeRoleWithWebIdentity"):
+        who(keys)
+
+
+def test_an_association_comes_first_and_needs_the_agent(keys: PodKeys, server: Server, ask: Ask) -> None:
+    eks, pair = ask("eks"), {"namespace": SPACE, "serviceAccount": NAME}
+    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
+    arn = f"arn:aws:iam::{ACCOUNT}:role/by-agent"
+    made = eks.create_pod_identity_association(clusterName="k", roleArn=arn, **pair)["association"]
+    try:
+        with pytest.raises(NoKeys, match="eks-pod-identity-agent that hands it out is not installed"):
+            who(keys)
+        eks.create_addon(clusterName="k", addonName=AGENT)
+        assert who(keys) == "by-agent"
+        assert server.asked == [PODS]
+    finally:
+        eks.delete_pod_identity_association(clusterName="k", associationId=made["associationId"])
+
+
+def test_new_ones_are_fetched_before_the_old_ones_end(
+    keys: PodKeys, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
+    who(keys)
+    who(keys)
+    assert len(server.asked) == 1
+    now = pod_keys.time.time()
+    for later, fetched in ((3200, 1), (3400, 2)):
+        monkeypatch.setattr(pod_keys.time, "time", lambda later=later: now + later)
+        keys.service("sts")
+        assert len(server.asked) == fetched
