@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rehearsal.cloud.rows import efs as efs_rows
 from rehearsal.controlplane.client import ApiError, Client, until
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
@@ -209,6 +210,8 @@ def test_a_volume_that_a_person_wrote_is_deleted_too_if_it_says_so(world: World,
     room = {"capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Delete"}
     written = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "by-hand"}}
     client.create({**written, "spec": {**spec, **room, "csi": handle}})
+    # A claim that is seen before its volume is looked at again only after fifteen seconds
+    assert until(lambda: client.get(f"{VOLUMES}/by-hand")["status"]["phase"] == "Available", PATIENCE)
     about, wanted = {"name": "by-hand", "namespace": SPACE}, {"requests": {"storage": "1Gi"}}
     own = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about}
     client.create({**own, "spec": {**spec, "volumeName": "by-hand", "resources": wanted}})
@@ -244,6 +247,18 @@ def test_what_cannot_be_stays_pending_and_says_why(
     assert until(lambda: words in events(client, name).get("ProvisioningFailed", ""), PATIENCE), events(client, name)
     assert client.get(path)["status"]["phase"] == "Pending"
     client.delete(path)
+
+
+@pytest.mark.usefixtures("early")
+def test_a_full_file_system_says_so_and_goes_on_when_there_is_room(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(efs_rows, "ACCESS_POINTS", 0)
+        path = claim(client, "one-more", "delete")
+        said = "AccessPointLimitExceeded"
+        assert until(lambda: said in events(client, "one-more").get("ProvisioningFailed", ""), PATIENCE)
+    assert bound(client, path)
 
 
 @pytest.mark.usefixtures("early")
