@@ -4,6 +4,9 @@ from importlib.metadata import version
 
 from pulumi.provider.experimental import component_provider_host
 
+from components.adopted_cluster import AdoptedCluster
+from components.adopted_network import AdoptedNetwork
+from components.adopted_storage import AdoptedStorage
 from components.agent_sandbox import AgentSandbox
 from components.capacity import Capacity
 from components.cluster import Cluster
@@ -13,7 +16,18 @@ from components.network import Network
 from components.storage import Storage
 
 component_provider_host(
-    [AgentSandbox, Capacity, Cluster, ClusterAddons, Environment, Network, Storage],
+    [
+        AdoptedCluster,
+        AdoptedNetwork,
+        AdoptedStorage,
+        AgentSandbox,
+        Capacity,
+        Cluster,
+        ClusterAddons,
+        Environment,
+        Network,
+        Storage,
+    ],
     name="agent-environment",
     version=version("agent-environment"),
 )

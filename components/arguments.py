@@ -1,21 +1,18 @@
 """From settings to arguments: the one way from what a stack file says to what components are made from."""
 
 from components.environment import EnvironmentArgs
+from components.existing import Existing
 from components.network import NetworkLayout
 from components.ownership import Ownership
 from components.platform_arguments import capacity_demands, capacity_headroom, capacity_layout, cluster_layout
 from components.storage import StorageLayout
-from model.settings import Mistakes, Settings
-from model.settings.mistakes import Mistake, mistake_at
+from model.settings import Settings
 from model.settings.network import Network
 from model.settings.storage import Storage
 
 
 def environment_args(settings: Settings) -> EnvironmentArgs:
-    """The arguments of the environment that the settings describe; `Mistakes` for what no component can do."""
-    mistakes = _beyond_us(settings)
-    if mistakes:
-        raise Mistakes(mistakes)
+    """The arguments of the environment that the settings describe."""
     told: EnvironmentArgs = {
         "ownership": _ownership(settings),
         "network": _network(settings.network),
@@ -30,7 +27,27 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
     }
     if settings.cluster.permissions_boundary is not None:
         told["permissions_boundary"] = settings.cluster.permissions_boundary
+    if existing := _existing(settings):
+        told["existing"] = existing
     return told
+
+
+def _existing(settings: Settings) -> Existing:
+    """What stands already, as the stack file names it."""
+    existing: Existing = {}
+    if (network := settings.network.existing) is not None:
+        existing["network"] = {
+            "vpc_id": network.vpc_id,
+            "private_subnet_ids": list(network.private_subnet_ids),
+            "public_subnet_ids": list(network.public_subnet_ids),
+        }
+    if settings.cluster.existing is not None:
+        existing["cluster"] = True
+    if settings.storage.existing:
+        existing["file_systems"] = {"ids": list(settings.storage.existing)}
+        if settings.storage.mount_group is not None:
+            existing["file_systems"]["mount_group_id"] = settings.storage.mount_group
+    return existing
 
 
 def _ownership(settings: Settings) -> Ownership:
@@ -75,19 +92,3 @@ def _storage(storage: Storage) -> StorageLayout:
 
 def _days(transition: str) -> int:
     return 0 if transition == "never" else int(transition.removesuffix("d"))
-
-
-def _beyond_us(settings: Settings) -> list[Mistake]:
-    """What the settings can say and no component can do yet.
-
-    To make a second network beside the one that somebody wanted used would be worse than to refuse.
-    """
-    adopted = {
-        ("network", "existing"): settings.network.existing,
-        ("storage", "existing"): settings.storage.existing,
-    }
-    return [
-        mistake_at(place, "something that stands already", "nothing: it is made here", "leave it out")
-        for place, found in adopted.items()
-        if found
-    ]

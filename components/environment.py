@@ -4,11 +4,23 @@ from typing import NotRequired, TypedDict
 
 import pulumi
 
+from components.adopted_cluster import AdoptedCluster, AdoptedClusterArgs
+from components.adopted_network import AdoptedNetwork
+from components.adopted_storage import AdoptedStorage, AdoptedStorageArgs
 from components.agent_sandbox import AgentSandbox
 from components.capacity import Capacity, CapacityArgs, CapacityDemand, CapacityHeadroom, CapacityLayout
 from components.children import children_of, outputs_of
 from components.cluster import Cluster, ClusterArgs, ClusterLayout
 from components.cluster_addons import ClusterAddons, ClusterAddonsArgs
+from components.existing import (
+    Existing,
+    ExistingFileSystems,
+    ExistingNetwork,
+    files_of,
+    network_of,
+    read_all,
+    waiting_for,
+)
 from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
@@ -32,6 +44,9 @@ class EnvironmentArgs(TypedDict):
 
     storage: StorageLayout
     """Which file systems it has."""
+
+    existing: NotRequired[Existing]
+    """What stands already and is used as it is, whatever is said above of how it is to be; nothing unless told."""
 
     demands: NotRequired[list[CapacityDemand]]
     """What the classes of sandboxes ask of nodes; nothing unless told."""
@@ -96,7 +111,11 @@ class Environment(pulumi.ComponentResource):
 
         super().__init__("agent-environment:index:Environment", name, {}, opts)
         self._name, self._args, self._given, self._cluster_name = name, args, given, cluster
-        self._child = children_of(self, opts)
+        self._existing = _existing(given)
+        asked = pulumi.InvokeOptions(parent=self)
+        found = read_all(self._existing, cluster, args["cluster"]["version"], asked)
+        # All of what stands already is found to be right before anything is made beside any of it.
+        self._child = children_of(self, waiting_for(found, opts) if self._existing else opts)
 
         self.network = self._network()
         self.cluster = self._cluster()
@@ -124,26 +143,39 @@ class Environment(pulumi.ComponentResource):
         self.file_system_ids = self.storage.file_system_ids
         self.register_outputs(outputs_of(self))
 
-    def _network(self) -> Network:
+    def _network(self) -> Network | AdoptedNetwork:
+        name = f"{self._name}-network"
+        if "network" in self._existing:
+            return AdoptedNetwork(
+                name,
+                {
+                    "ownership": self._args["ownership"],
+                    "existing": self._existing["network"],
+                    "cluster_name": self._cluster_name,
+                },
+                self._child(),
+            )
         layout: NetworkArgs = {
             "ownership": self._args["ownership"],
             "layout": self._args["network"],
             "cluster_name": self._cluster_name,
         }
-        return Network(f"{self._name}-network", layout, self._child())
+        return Network(name, layout, self._child())
 
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> Cluster | AdoptedCluster:
         network = self.network
+        if self._existing.get("cluster"):
+            return self._adopted_cluster()
         told: ClusterArgs = {
             "ownership": self._args["ownership"],
             "name": self._cluster_name,
             "layout": self._args["cluster"],
             "vpc_id": network.vpc_id,
-            "subnet_ids": [subnet.id for subnet in network.private_subnets],
+            "subnet_ids": list(network.private_subnets_by_zone),
             "nodes_security_group_id": network.nodes_security_group_id,
             "logs_key_arn": network.logs_key_arn,
         }
-        if self._args["network"].get("endpoints"):
+        if isinstance(network, Network) and self._args["network"].get("endpoints"):
             told["endpoints_security_group_id"] = network.endpoints_security_group_id
         if self._given.has("deletion_protection"):
             told["deletion_protection"] = self._given.flag("deletion_protection", default=False)
@@ -152,19 +184,44 @@ class Environment(pulumi.ComponentResource):
         # All of the network: pods pull images and controllers call AWS over its routes, to their last moment.
         return Cluster(f"{self._name}-cluster", told, self._child(pulumi.ResourceOptions(depends_on=[network])))
 
-    def _storage(self) -> Storage:
+    def _adopted_cluster(self) -> AdoptedCluster:
+        told: AdoptedClusterArgs = {
+            "ownership": self._args["ownership"],
+            "name": self._cluster_name,
+            "version": self._args["cluster"]["version"],
+            "vpc_id": self.network.vpc_id,
+            "subnet_ids": list(self.network.private_subnets_by_zone),
+            "nodes_security_group_id": self.network.nodes_security_group_id,
+        }
+        if self._given.has("permissions_boundary"):
+            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        after = pulumi.ResourceOptions(depends_on=[self.network])
+        return AdoptedCluster(f"{self._name}-cluster", told, self._child(after))
+
+    def _storage(self) -> Storage | AdoptedStorage:
         clients: pulumi.Output[list[pulumi.Input[str]]] = self.cluster.efs_client_role_arns.apply(lambda arns: [*arns])
+        name = f"{self._name}-storage"
+        if "file_systems" in self._existing:
+            adopted: AdoptedStorageArgs = {
+                "ownership": self._args["ownership"],
+                "existing": self._existing["file_systems"],
+                "vpc_id": self.network.vpc_id,
+                "subnet_ids": list(self.network.private_subnets_by_zone),
+                "nodes_security_group_id": self.network.nodes_security_group_id,
+                "client_role_arns": clients,
+            }
+            return AdoptedStorage(name, adopted, self._child())
         files: StorageArgs = {
             "ownership": self._args["ownership"],
             "layout": self._args["storage"],
             "vpc_id": self.network.vpc_id,
-            "subnet_ids": [subnet.id for subnet in self.network.private_subnets],
+            "subnet_ids": list(self.network.private_subnets_by_zone),
             "nodes_security_group_id": self.network.nodes_security_group_id,
             "client_role_arns": clients,
         }
         if self._given.has("keep_data"):
             files["keep_data"] = self._given.flag("keep_data", default=False)
-        return Storage(f"{self._name}-storage", files, self._child())
+        return Storage(name, files, self._child())
 
     def _capacity(self, after: pulumi.ResourceOptions) -> Capacity:
         told: CapacityArgs = {
@@ -197,3 +254,18 @@ class Environment(pulumi.ComponentResource):
         if self._given.has("permissions_boundary"):
             told["permissions_boundary"] = self._given.text("permissions_boundary")
         return ClusterAddons(f"{self._name}-addons", told, self._child(after))
+
+
+def _existing(given: Plain) -> Existing:
+    """What was named as standing already, with its shape checked."""
+    if not given.has("existing"):
+        return {}
+    named = given.part("existing", Existing)
+    existing: Existing = {}
+    if named.has("network"):
+        existing["network"] = network_of(named.part("network", ExistingNetwork))
+    if named.flag("cluster", default=False):
+        existing["cluster"] = True
+    if named.has("file_systems"):
+        existing["file_systems"] = files_of(named.part("file_systems", ExistingFileSystems))
+    return existing

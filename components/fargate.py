@@ -32,9 +32,10 @@ class Ground:
     cluster_name: str
     subnets: Sequence[pulumi.Input[str]]
     place: pulumi.Output[Whereabouts]
-    logs_key: pulumi.Input[str]
+    logs_key: pulumi.Input[str] | None  # none where the cluster's owner says where its pods' logs go
     log_days: int
     api: pulumi.ProviderResource
+    controllers: Sequence[str] = tuple(CONTROLLERS)
 
 
 def pod_trust(place: Whereabouts, cluster: str) -> Document:
@@ -65,27 +66,31 @@ def log_output(region: str, group: str) -> str:
 
 def fargate(ground: Ground, labels: Labels, roles: Roles, child: Child) -> dict[str, eks.FargateProfile]:
     """Make the role, the logs and the controllers' profiles."""
-    name = labels.base
-    group = cloudwatch.LogGroup(
-        f"{name}-fargate",
-        name=fit(f"/agent-environment/{labels.environment}/{name}/fargate", KINDS["log-group"].limit),
-        retention_in_days=ground.log_days,
-        kms_key_id=ground.logs_key,
-        tags=labels.tags("fargate"),
-        opts=child(),
-    )
     role = roles.role(
         "fargate",
         "Starts pods on Fargate and writes their logs",
         documents.written(ground.place.apply(lambda at: pod_trust(at, ground.cluster_name))),
     )
-    allowed: list[pulumi.Resource] = [
-        *roles.as_aws_says(role, "fargate", ground.place, ["AmazonEKSFargatePodExecutionRolePolicy"]),
+    allowed = roles.as_aws_says(role, "fargate", ground.place, ["AmazonEKSFargatePodExecutionRolePolicy"])
+    if ground.logs_key is not None:
+        allowed += _logs(ground, labels, roles, role, child)
+    return _profiles(ground, labels, role, allowed, child)
+
+
+def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: Child) -> list[pulumi.Resource]:
+    group = cloudwatch.LogGroup(
+        f"{labels.base}-fargate",
+        name=fit(f"/agent-environment/{labels.environment}/{labels.base}/fargate", KINDS["log-group"].limit),
+        retention_in_days=ground.log_days,
+        kms_key_id=ground.logs_key,
+        tags=labels.tags("fargate"),
+        opts=child(),
+    )
+    return [
         roles.may(role, "fargate-logs", documents.written(group.arn.apply(documents.log_writing))),
         # A pod reads where its logs go when it starts, so this is there before anything that makes one.
         _log_router(ground, group, labels, child),
     ]
-    return _profiles(ground, labels, role, allowed, child)
 
 
 def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, child: Child) -> core.ConfigMap:
@@ -109,14 +114,14 @@ def _profiles(
     ground: Ground, labels: Labels, role: iam.Role, first: Sequence[pulumi.Resource], child: Child
 ) -> dict[str, eks.FargateProfile]:
     made: dict[str, eks.FargateProfile] = {}
-    for word, selector in CONTROLLERS.items():
+    for word in ground.controllers:
         # EKS makes, and deletes, one profile at a time.
         before: list[pulumi.Resource] = [*first, *list(made.values())[-1:]]
         made[word] = eks.FargateProfile(
             f"{labels.base}-{word}",
             cluster_name=ground.cluster,
             pod_execution_role_arn=role.arn,
-            selectors=[selector],  # pyright: ignore[reportArgumentType] - a row of our table
+            selectors=[CONTROLLERS[word]],  # pyright: ignore[reportArgumentType] - a row of our table
             subnet_ids=list(ground.subnets),
             tags=labels.tags(word),
             opts=child(pulumi.ResourceOptions(depends_on=before)),

@@ -45,16 +45,8 @@ class FlowLogs:
     key: kms.Key
 
 
-def record_flows(
-    vpc: ec2.Vpc,
-    record: Record,
-    labels: Labels,
-    place: pulumi.Output[Whereabouts],
-    child: Child,
-    *,
-    cluster: str | None,
-) -> FlowLogs:
-    """Record the flows of the VPC, with a key that serves the log groups of the environment and of its cluster."""
+def logs_key(labels: Labels, place: pulumi.Output[Whereabouts], child: Child, *, cluster: str | None) -> kms.Key:
+    """The key of every log group of the environment, and of its cluster's control plane."""
     name = labels.base
     ours = (f"/agent-environment/{labels.environment}/*", *([f"/aws/eks/{cluster}/*"] if cluster else []))
     key = kms.Key(
@@ -70,6 +62,21 @@ def record_flows(
     kms.Alias(
         f"{name}-logs", name=labels.name("kms-alias", "logs", prefix="alias/"), target_key_id=key.key_id, opts=child()
     )
+    return key
+
+
+def record_flows(
+    vpc: ec2.Vpc,
+    record: Record,
+    labels: Labels,
+    place: pulumi.Output[Whereabouts],
+    child: Child,
+    *,
+    cluster: str | None,
+) -> FlowLogs:
+    """Record the flows of the VPC, with a key that serves the log groups of the environment and of its cluster."""
+    name = labels.base
+    key = logs_key(labels, place, child, cluster=cluster)
     group = cloudwatch.LogGroup(
         f"{name}-flows",
         name=fit(f"/agent-environment/{labels.environment}/{name}/flows", KINDS["log-group"].limit),

@@ -12,6 +12,7 @@ from pulumi_aws import ec2, get_availability_zones_output
 from components.children import Child, children_of, outputs_of
 from components.endpoints import Doors, endpoint_services, open_endpoints
 from components.flow_logs import flow_record, record_flows
+from components.nodes_group import nodes_group
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from components.whereabouts import whereabouts
@@ -135,7 +136,7 @@ class Network(pulumi.ComponentResource):
         self.private_subnets = self._subnets(vpc, "private", addresses.private, zones, pinned=pinned)
         gateways = self._nat_gateways(gateway, public, 0 if nat == "none" else 1 if nat == "single" else count)
         tables = self._private_routes(vpc, gateways)
-        nodes = self._nodes_group(vpc)
+        nodes = nodes_group(labels, self._child, vpc.id, cluster)
         doors = Doors(vpc, self.private_subnets, tables, nodes, services)
         door_group = open_endpoints(doors, self._labels, place, self._child)
         flows = record_flows(vpc, record, self._labels, place, self._child, cluster=cluster)
@@ -144,6 +145,7 @@ class Network(pulumi.ComponentResource):
         self.cidr = vpc.cidr_block
         self.zone_names = pulumi.Output.all(*[subnet.availability_zone for subnet in self.private_subnets])
         self.public_subnet_ids = pulumi.Output.all(*[subnet.id for subnet in public])
+        self.private_subnets_by_zone = [subnet.id for subnet in self.private_subnets]
         self.private_subnet_ids = pulumi.Output.all(*[subnet.id for subnet in self.private_subnets])
         self.private_route_table_ids = pulumi.Output.all(*[table.id for table in tables])
         self.nodes_security_group_id = nodes.id
@@ -283,19 +285,6 @@ class Network(pulumi.ComponentResource):
                 )
             tables.append(table)
         return tables
-
-    def _nodes_group(self, vpc: ec2.Vpc) -> ec2.SecurityGroup:
-        # The tag kubernetes.io/cluster/… is not for this group: EKS puts it on the cluster's own, and load balancer
-        # controllers refuse an interface that somebody gives two groups with it.
-        found: dict[str, pulumi.Input[str]] = {"karpenter.sh/discovery": self._cluster} if self._cluster else {}
-        return ec2.SecurityGroup(
-            f"{self._name}-nodes",
-            name=self._labels.name("security-group", "nodes"),
-            description="Nodes of the environment",
-            vpc_id=vpc.id,
-            tags=self._labels.tags("nodes", **found),
-            opts=self._child(),
-        )
 
 
 def _zones(layout: Plain) -> tuple[list[pulumi.Input[str]] | None, int]:

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 import pulumi
-from pulumi_aws import ec2, efs, kms
-from pulumi_aws import vpc as rules
+from pulumi_aws import efs, kms
 
 from components import documents
 from components.children import Child, children_of, outputs_of
+from components.mounting import Mounts, let_nodes_in, mount_group, mount_targets
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from components.whereabouts import Whereabouts, whereabouts
 from model.settings.whole import is_production
 
-NFS = 2049
 THROUGHPUT = ("bursting", "elastic", "provisioned")
 IDLE_DAYS = frozenset({1, 7, 14, 30, 60, 90, 180, 270, 365})
 LONGEST_POLICY = 20_000
@@ -115,7 +114,8 @@ class Storage(pulumi.ComponentResource):
         self._held = pulumi.ResourceOptions(protect=True, retain_on_delete=True) if kept else None
 
         key_arn = pulumi.Output.from_input(args["layout"].get("key_arn") or self._key(kept=kept).arn)
-        group = self._mount_group(args["vpc_id"], args["nodes_security_group_id"])
+        group = mount_group(labels, self._child, args["vpc_id"])
+        let_nodes_in(labels, self._child, group.id, args["nodes_security_group_id"])
         clients: pulumi.Output[Any] = pulumi.Output.from_input(args.get("client_role_arns") or [])
         systems: list[efs.FileSystem] = []
         for shard in range(shards):
@@ -129,7 +129,7 @@ class Storage(pulumi.ComponentResource):
                 opts=self._child(self._held),
             )
             self._guard(shard, system, clients, backups=backups)
-            self._mount_targets(shard, system, subnets, group)
+            mount_targets(Mounts(shard, system.id, subnets, group.id), labels, self._child)
             systems.append(system)
 
         self.file_system_ids = pulumi.Output.all(*[system.id for system in systems])
@@ -158,47 +158,13 @@ class Storage(pulumi.ComponentResource):
         )
         return key
 
-    def _mount_group(self, vpc: pulumi.Input[str], nodes: pulumi.Input[str]) -> ec2.SecurityGroup:
-        """The mount targets' group: NFS from the nodes and nothing else in, nothing out, for a server only answers."""
-        group = ec2.SecurityGroup(
-            f"{self._name}-mount",
-            name=self._labels.name("security-group", "mount"),
-            description="Mount targets of the file systems",
-            vpc_id=vpc,
-            tags=self._labels.tags("mount"),
-            opts=self._child(),
-        )
-        rules.SecurityGroupIngressRule(
-            f"{self._name}-from-nodes",
-            security_group_id=group.id,
-            referenced_security_group_id=nodes,
-            ip_protocol="tcp",
-            from_port=NFS,
-            to_port=NFS,
-            description="NFS for nodes",
-            tags=self._labels.tags("from-nodes"),
-            opts=self._child(),
-        )
-        rules.SecurityGroupEgressRule(
-            f"{self._name}-nodes-out",
-            security_group_id=nodes,
-            referenced_security_group_id=group.id,
-            ip_protocol="tcp",
-            from_port=NFS,
-            to_port=NFS,
-            description="NFS to the file systems",
-            tags=self._labels.tags("nodes-out"),
-            opts=self._child(),
-        )
-        return group
-
     def _guard(
         self, shard: int, system: efs.FileSystem, clients: pulumi.Output[Sequence[str]], *, backups: bool
     ) -> None:
         efs.FileSystemPolicy(
             f"{self._name}-{shard}",
             file_system_id=system.id,
-            policy=pulumi.Output.all(self._place, system.arn, clients).apply(_policy),
+            policy=pulumi.Output.all(self._place, system.arn, clients).apply(file_system_policy),
             opts=self._child(self._held),
         )
         efs.BackupPolicy(
@@ -208,20 +174,9 @@ class Storage(pulumi.ComponentResource):
             opts=self._child(),
         )
 
-    def _mount_targets(
-        self, shard: int, system: efs.FileSystem, subnets: Sequence[pulumi.Input[str]], group: ec2.SecurityGroup
-    ) -> None:
-        for zone, subnet in enumerate(subnets):
-            efs.MountTarget(
-                f"{self._name}-{shard}-{zone}",
-                file_system_id=system.id,
-                subnet_id=subnet,
-                security_groups=[group.id],
-                opts=self._child(),
-            )
 
-
-def _policy(known: Sequence[Any]) -> str:
+def file_system_policy(known: Sequence[Any]) -> str:
+    """Who is let in, of a place, a file system and its clients."""
     place: Whereabouts
     place, arn, clients = known
     policy = documents.text(documents.file_system(place, arn, clients))

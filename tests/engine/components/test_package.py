@@ -38,6 +38,9 @@ def test_the_engine_reads_the_schema(opened: Stage) -> None:
     schema: dict[str, Any] = json.loads(read.stdout)
     assert schema["name"] == "agent-environment"
     assert {name.removeprefix("agent-environment:index:") for name in schema["resources"]} == {
+        "AdoptedCluster",
+        "AdoptedNetwork",
+        "AdoptedStorage",
         "AgentSandbox",
         "Capacity",
         "Cluster",

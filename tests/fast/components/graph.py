@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,8 +100,11 @@ class Cloud(mocks.MockMonitor):
     wait for each other for ever.
     """
 
-    def __init__(self, zones: list[str], partition: str, caller: str, *, preview: bool) -> None:
+    def __init__(
+        self, zones: list[str], partition: str, caller: str, standing: Mapping[str, Any], *, preview: bool
+    ) -> None:
         super().__init__(_Nothing())
+        self.standing = standing
         self.zones, self.partition, self.caller, self.preview = zones, partition, caller, preview
         self.graph = Graph()
         self.clusters: dict[str, dict[str, Any]] = {}
@@ -125,7 +128,15 @@ class Cloud(mocks.MockMonitor):
             },
         }
         self.graph.asked.append((request.tok, request.provider))
+        if request.tok in self.standing:
+            return self._stands(request.tok, asked)
         return self._answered(answers[request.tok])
+
+    def _stands(self, token: str, asked: dict[str, Any]) -> Any:
+        """What was made before: by its id or name, or where a function has but one answer, that."""
+        answers = self.standing[token]
+        named = next((asked[word] for word in ("id", "name", "fileSystemId") if word in asked), None)
+        return self._answered(answers if named is None else answers[named])
 
     @staticmethod
     def _answered(values: dict[str, Any]) -> Any:
@@ -217,8 +228,14 @@ def registered(
     zones: list[str] | None = None,
     partition: str = "aws",
     caller: str = CALLER,
+    standing: Mapping[str, Any] | None = None,
+    seen: list[Graph] | None = None,
 ) -> Graph:
-    """What `build` registers when that role runs it; its outputs are resolved into `result` where it returns any."""
+    """What `build` registers when that role runs it; its outputs are resolved into `result` where it returns any.
+
+    `standing` is what there was before: the answers of functions, by their tokens and by what is asked for. `seen`
+    gets the graph at once, to be looked at when the program failed.
+    """
     loop = asyncio.new_event_loop()
     # One call at a time, so that the same program registers in the same order.
     loop.set_default_executor(ThreadPoolExecutor(1))
@@ -226,7 +243,9 @@ def registered(
     loop.set_exception_handler(lambda *_: None)
     asyncio.set_event_loop(loop)
     try:
-        monitor = Cloud(zones or ZONES, partition, caller, preview=preview)
+        monitor = Cloud(zones or ZONES, partition, caller, standing or {}, preview=preview)
+        if seen is not None:
+            seen.append(monitor.graph)
         mocks.set_mocks(
             _Nothing(),
             project="agent-environment",

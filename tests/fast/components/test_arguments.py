@@ -11,7 +11,7 @@ import yaml
 from components.arguments import environment_args
 from components.environment import Environment
 from components.platform_arguments import capacity_layout, cluster_layout
-from model.settings import Mistakes, read
+from model.settings import read
 from tests.fast.components.graph import CALLER, registered
 from tests.fast.model.stack_samples import settings
 
@@ -106,21 +106,21 @@ def test_every_example_builds(name: str) -> None:
     assert len(made.of("Addon")) == 7
 
 
-@pytest.mark.parametrize(
-    ("sections", "path"),
-    [
-        (
-            {
-                "network": {
-                    "existing": {"vpcId": "vpc-0a1b2c3d", "privateSubnetIds": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]}
-                }
-            },
-            "agent-environment:network.existing",
-        ),
-        ({"storage": {"existing": ["fs-0a1b2c3d"]}}, "agent-environment:storage.existing"),
-    ],
-)
-def test_what_no_component_can_adopt_yet_is_refused_and_not_made_anew(sections: dict[str, Any], path: str) -> None:
-    with pytest.raises(Mistakes) as refused:
-        arguments(**sections)
-    assert [mistake.path for mistake in refused.value.mistakes] == [path]
+def test_what_stands_already_is_named_and_nothing_else_is() -> None:
+    existing = {"vpcId": "vpc-0a1b2c3d", "privateSubnetIds": SUBNETS}
+    assert "existing" not in arguments()
+    told = arguments(
+        network={"existing": existing},
+        cluster={"existing": "shared"},
+        storage={"existing": ["fs-0a1b2c3d"], "mountGroup": "sg-0a1b2c3d"},
+    )
+    assert told["cluster_name"] == "shared"
+    assert told["existing"] == {
+        "network": {
+            "vpc_id": "vpc-0a1b2c3d",
+            "private_subnet_ids": SUBNETS,
+            "public_subnet_ids": [],
+        },
+        "cluster": True,
+        "file_systems": {"ids": ["fs-0a1b2c3d"], "mount_group_id": "sg-0a1b2c3d"},
+    }

@@ -11,6 +11,10 @@ import pytest
 
 from tests.fast.components.graph import Graph, Made, registered
 from tests.fast.components.shapes import network, storage
+from tests.fast.components.standing import standing
+from tests.fast.components.test_adopted import cluster as adopted_cluster
+from tests.fast.components.test_adopted import network as adopted_network
+from tests.fast.components.test_adopted import storage as adopted_storage
 
 SCHEMA = "aws-schema.json"
 
@@ -31,8 +35,11 @@ def everything() -> Graph:
         network(nat="per-zone", endpoints=["sts", "ecr.api"], cluster_name="dev-agents")
         storage("elastic", archive_after_days=90)
         storage("provisioned", throughput="provisioned", provisioned_mibps=10)
+        adopted_network()
+        adopted_cluster()
+        adopted_storage()
 
-    return registered(build)
+    return registered(build, standing=standing())
 
 
 def unknown(value: object, wanted: Any, schema: dict[str, Any], path: str) -> list[str]:

@@ -9,14 +9,25 @@ from typing import Any
 import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
+from components.adopted_cluster import AdoptedCluster
+from components.adopted_network import AdoptedNetwork
+from components.adopted_storage import AdoptedStorage
+from components.agent_sandbox import AgentSandbox
+from components.capacity import Capacity
+from components.cluster import Cluster
+from components.cluster_addons import ClusterAddons
 from components.environment import Environment
 from components.network import Network
 from components.storage import Storage
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
+from tests.fast.components.standing import CLUSTER, EXISTING, standing
 from tests.fast.components.test_environment import environment
 
-COMPONENTS = [Environment, Network, Storage]
+COMPONENTS = [
+    *(AdoptedCluster, AdoptedNetwork, AdoptedStorage),
+    *(AgentSandbox, Capacity, Cluster, ClusterAddons, Environment, Network, Storage),
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +44,9 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
-    made = {one.type for one in registered(environment).made if one.type.startswith("agent-environment:")}
+    adopting = registered(lambda: environment(existing=EXISTING, cluster_name=CLUSTER), standing=standing())
+    both = [*registered(environment).made, *adopting.made]
+    made = {one.type for one in both if one.type.startswith("agent-environment:")}
     assert set(schema["resources"]) == made
     assert all(schema["resources"][token]["isComponent"] for token in made)
 

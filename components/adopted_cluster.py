@@ -1,0 +1,152 @@
+"""A cluster that stands already: used as it is, with what an environment adds to it and takes away again.
+
+In the order it comes to life: doors between its interfaces and the environment's nodes, profiles for the controllers,
+and the role that mounts file systems. The cluster, who gets in, its own add-ons and its issuer are its owner's; whoever
+runs this has to be let in already.
+"""
+
+import json
+from typing import Any, NotRequired, TypedDict
+
+import pulumi
+import pulumi_kubernetes
+
+from components.addons import EFS_NODE
+from components.children import Child, children_of, outputs_of
+from components.cluster_doors import Doors
+from components.existing import StandingCluster, read_cluster, waiting_for
+from components.fargate import Ground, fargate
+from components.identities import Issuer, Roles
+from components.ownership import Labels, Ownership
+from components.plain import ArgumentError, Plain
+from components.whereabouts import Whereabouts, whereabouts
+
+API = "client.authentication.k8s.io/v1beta1"
+# CoreDNS is the owner's, wherever it runs.
+CONTROLLERS = ("karpenter", "agent-sandbox")
+
+
+class AdoptedClusterArgs(TypedDict):
+    """What is used of a cluster, and by whom."""
+
+    ownership: Ownership
+    """Whose the environment is."""
+
+    name: str
+    """The cluster's name."""
+
+    version: str
+    """The Kubernetes version that it has to run, such as `1.35`."""
+
+    vpc_id: pulumi.Input[str]
+    """The VPC that it has to be in."""
+
+    subnet_ids: list[pulumi.Input[str]]
+    """A private subnet a zone, for pods on Fargate."""
+
+    nodes_security_group_id: pulumi.Input[str]
+    """The group of the environment's nodes."""
+
+    permissions_boundary: NotRequired[str]
+    """The permissions boundary of every role that is made."""
+
+
+class AdoptedCluster(pulumi.ComponentResource):
+    """An EKS cluster that stands already, with doors to an environment's nodes and places for its controllers."""
+
+    name: pulumi.Output[str]
+    """Its name, once it is known to be right."""
+
+    arn: pulumi.Output[str]
+    """Its ARN."""
+
+    endpoint: pulumi.Output[str]
+    """The address of its API."""
+
+    kubeconfig: pulumi.Output[str]
+    """How to reach it: without a credential, for one is fetched with `aws eks get-token`."""
+
+    security_group_id: pulumi.Output[str]
+    """The group of its interfaces and of pods on Fargate."""
+
+    issuer_url: pulumi.Output[str]
+    """Who signs the tokens of its service accounts."""
+
+    issuer_arn: pulumi.Output[str]
+    """The same, as an identity provider of IAM, which has to be there."""
+
+    efs_client_role_arns: pulumi.Output[list[str]]
+    """The roles that mount file systems: that of the storage driver on nodes, and no other."""
+
+    def __init__(self, name: str, args: AdoptedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Use it; nothing is added to a cluster that is not right."""
+        given = Plain.of("cluster", args, AdoptedClusterArgs)
+        labels = Labels.of(given, "cluster", name)
+        cluster, version = given.text("name"), given.text("version")
+        subnets = given.inputs("subnet_ids")
+        if len(subnets) < 2:
+            raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
+        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
+
+        super().__init__("agent-environment:index:AdoptedCluster", name, {}, opts)
+        asked, place = pulumi.InvokeOptions(parent=self), whereabouts(self)
+        found: pulumi.Output[StandingCluster] = pulumi.Output.from_input(args["vpc_id"]).apply(
+            lambda vpc: read_cluster(cluster, version, vpc, asked)
+        )
+        child: Child = children_of(self, waiting_for(found, opts))
+        roles = Roles(labels, child, boundary)
+
+        self.name = found.apply(lambda _: cluster)
+        self.arn = found.apply(lambda known: known.arn)
+        self.endpoint = found.apply(lambda known: known.endpoint)
+        self.kubeconfig = pulumi.Output.all(found, place).apply(lambda known: _kubeconfig(cluster, *known))
+        self.security_group_id = found.apply(lambda known: known.security_group_id)
+        self.issuer_url = found.apply(lambda known: known.issuer)
+        self.issuer_arn = pulumi.Output.all(found, place).apply(lambda known: _issuer_arn(*known))
+        self.provider = pulumi_kubernetes.Provider(
+            f"{name}-api",
+            kubeconfig=self.kubeconfig,
+            # Other credentials or another address are still the same cluster, and what is in it stays.
+            cluster_identifier=self.arn,
+            enable_server_side_apply=True,
+            opts=child(),
+        )
+        Doors(args["nodes_security_group_id"], self.security_group_id, None, labels, child).open()
+        ground = Ground(self.name, cluster, subnets, place, None, 0, self.provider, CONTROLLERS)
+        fargate(ground, labels, roles, child)
+        files = roles.for_agent("efs-node", "Mounts file systems for pods on nodes", place, cluster, EFS_NODE)
+        self.efs_client_role_arns = pulumi.Output.all(files.arn)
+        self.register_outputs(outputs_of(self))
+
+    @property
+    def issuer(self) -> Issuer:
+        """Who signs its tokens, for roles that trust them."""
+        return Issuer(self.issuer_arn, self.issuer_url)
+
+
+def _issuer_arn(found: StandingCluster, place: Whereabouts) -> str:
+    return f"arn:{place.partition}:iam::{place.account}:oidc-provider/{found.issuer.removeprefix('https://')}"
+
+
+def _kubeconfig(name: str, found: StandingCluster, place: Whereabouts) -> str:
+    command: dict[str, Any] = {
+        "apiVersion": API,
+        "command": "aws",
+        "args": ["--region", place.region, "eks", "get-token", "--cluster-name", name, "--output", "json"],
+    }
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": "kubernetes",
+                    "cluster": {"server": found.endpoint, "certificate-authority-data": found.authority},
+                }
+            ],
+            "contexts": [{"name": "aws", "context": {"cluster": "kubernetes", "user": "aws"}}],
+            "current-context": "aws",
+            "users": [{"name": "aws", "user": {"exec": command}}],
+        },
+        separators=(",", ":"),
+    )

@@ -1,0 +1,87 @@
+"""A network that stands already: used as it is, with what an environment adds to it and takes away again.
+
+That is the group of its nodes, and the key of its log groups. The VPC, its subnets, routes, endpoints and flow logs are
+its owner's.
+"""
+
+from typing import TypedDict
+
+import pulumi
+
+from components.children import Child, children_of, outputs_of
+from components.existing import ExistingNetwork, network_of, read_network, waiting_for
+from components.flow_logs import logs_key
+from components.nodes_group import nodes_group
+from components.ownership import Labels, Ownership
+from components.plain import Plain
+from components.whereabouts import whereabouts
+
+
+class AdoptedNetworkArgs(TypedDict):
+    """What is used of a network, and by whom."""
+
+    ownership: Ownership
+    """Whose the environment is."""
+
+    existing: ExistingNetwork
+    """The VPC and its subnets."""
+
+    cluster_name: str
+    """The cluster that lives or will live here: the subnets have to carry its name in their tags."""
+
+
+class AdoptedNetwork(pulumi.ComponentResource):
+    """A VPC that stands already, with the group of an environment's nodes."""
+
+    vpc_id: pulumi.Output[str]
+    """The VPC."""
+
+    cidr: pulumi.Output[str]
+    """Its range."""
+
+    zone_names: pulumi.Output[list[str]]
+    """The zones of its private subnets, by number."""
+
+    public_subnet_ids: pulumi.Output[list[str]]
+    """The subnets for load balancers."""
+
+    private_subnet_ids: pulumi.Output[list[str]]
+    """A subnet a zone for nodes, pods and mount targets."""
+
+    nodes_security_group_id: pulumi.Output[str]
+    """The group that nodes are in. It lets nothing through but what other components add."""
+
+    nat_addresses: pulumi.Output[list[str]]
+    """None: which addresses the VPC is seen under is its owner's to say."""
+
+    flow_log_group: pulumi.Output[str]
+    """Empty: its owner records its flows."""
+
+    logs_key_arn: pulumi.Output[str]
+    """The key for log groups under `/agent-environment/<environment>/`, and for that of the cluster's control plane."""
+
+    def __init__(self, name: str, args: AdoptedNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Use it; nothing is added to a network that is not right."""
+        given = Plain.of("network", args, AdoptedNetworkArgs)
+        labels = Labels.of(given, "network", name)
+        cluster = given.text("cluster_name")
+        named = network_of(given.part("existing", ExistingNetwork))
+
+        super().__init__("agent-environment:index:AdoptedNetwork", name, {}, opts)
+        found = read_network(named, cluster, pulumi.InvokeOptions(parent=self))
+        child: Child = children_of(self, waiting_for(found, opts))
+        group = nodes_group(labels, child, named["vpc_id"], cluster)
+        key = logs_key(labels, whereabouts(self), child, cluster=cluster)
+
+        # How many there are is known before anything is asked.
+        self.private_subnets_by_zone = [found.apply(lambda _, id_=id_: id_) for id_ in named["private_subnet_ids"]]
+        self.vpc_id = found.apply(lambda _: named["vpc_id"])
+        self.cidr = found.apply(lambda known: known.cidr)
+        self.zone_names = found.apply(lambda known: list(known.zones))
+        self.public_subnet_ids = found.apply(lambda _: list(named.get("public_subnet_ids") or []))
+        self.private_subnet_ids = pulumi.Output.all(*self.private_subnets_by_zone)
+        self.nodes_security_group_id = group.id
+        self.nat_addresses = pulumi.Output.from_input([])
+        self.flow_log_group = pulumi.Output.from_input("")
+        self.logs_key_arn = key.arn
+        self.register_outputs(outputs_of(self))

@@ -1,0 +1,211 @@
+"""What stands already: how it is named, how it is read through the provider, and that it is right before it is used.
+
+Each reading is an output that has what was found, or fails with everything that is wrong with it. Whatever waits for
+it is not made either.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NotRequired, TypedDict
+
+import pulumi
+from pulumi_aws import ec2, efs, eks
+
+from components.plain import ArgumentError, Plain
+from model.adoption import Shortcoming
+from model.adoption.cluster import FoundCluster, cluster_shortcomings
+from model.adoption.files import FoundFileSystem, file_system_shortcomings
+from model.adoption.network import FoundSubnet, FoundVpc, network_shortcomings
+from model.node_pools import DISCOVERY_TAG
+
+
+class ExistingNetwork(TypedDict):
+    """A VPC that stands already."""
+
+    vpc_id: str
+    """The VPC."""
+
+    private_subnet_ids: list[str]
+    """Its private subnets, one a zone, in an order that must not change afterwards."""
+
+    public_subnet_ids: NotRequired[list[str]]
+    """Its public subnets, for load balancers."""
+
+
+class ExistingFileSystems(TypedDict):
+    """File systems that stand already."""
+
+    ids: list[str]
+    """The file systems, by shard."""
+
+    mount_group_id: NotRequired[str]
+    """The security group of the mount targets that they have; without one they have none, and some are made."""
+
+
+class Existing(TypedDict):
+    """What of an environment stands already. What is not named is made."""
+
+    network: NotRequired[ExistingNetwork]
+    """The VPC it is in."""
+
+    cluster: NotRequired[bool]
+    """Whether the cluster of its name stands; false unless told."""
+
+    file_systems: NotRequired[ExistingFileSystems]
+    """The file systems that homes live on."""
+
+
+class ExistingError(pulumi.RunError):
+    """What stands already is not as it has to be: all of it at once, each with its way out."""
+
+    def __init__(self, wrong: Sequence[Shortcoming]) -> None:
+        lines = "\n".join(f"  {one}" for one in wrong)
+        super().__init__(f"what stands already cannot be used as it is:\n{lines}")
+
+
+@dataclass(frozen=True)
+class StandingNetwork:
+    """What an environment uses of a VPC."""
+
+    cidr: str
+    zones: Sequence[str]
+
+
+@dataclass(frozen=True)
+class StandingCluster:
+    """What an environment uses of a cluster."""
+
+    arn: str
+    endpoint: str
+    authority: str
+    security_group_id: str
+    issuer: str
+
+
+@dataclass(frozen=True)
+class StandingFiles:
+    """What an environment uses of its file systems."""
+
+    arns: Sequence[str]
+    dns_names: Sequence[str]
+    key_arns: Sequence[str]
+
+
+def network_of(given: Plain) -> ExistingNetwork:
+    """The VPC as it was named, with two private subnets at least."""
+    private = given.texts("private_subnet_ids")
+    if len(private) < 2:
+        raise ArgumentError(f"{given.path}.private_subnet_ids", f"{len(private)}", "subnets in two zones at least")
+    return {
+        "vpc_id": given.text("vpc_id"),
+        "private_subnet_ids": private,
+        "public_subnet_ids": given.texts("public_subnet_ids"),
+    }
+
+
+def files_of(given: Plain) -> ExistingFileSystems:
+    """The file systems as they were named, at least one."""
+    named: ExistingFileSystems = {"ids": given.texts("ids")}
+    if not named["ids"]:
+        raise ArgumentError(f"{given.path}.ids", "an empty list", "ids of file systems")
+    if given.has("mount_group_id"):
+        named["mount_group_id"] = given.text("mount_group_id")
+    return named
+
+
+def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> pulumi.Output[StandingNetwork]:
+    """The VPC, once it is known to be right for a cluster of that name."""
+    private, public = named["private_subnet_ids"], named.get("public_subnet_ids") or []
+    tagged: Any = [{"name": f"tag:{DISCOVERY_TAG}", "values": [cluster]}]
+
+    def judge(found: Sequence[Any]) -> StandingNetwork:
+        vpc, discovered, *rest = found
+        subnets = [_subnet(one) for one in rest]
+        known = FoundVpc(vpc.id, vpc.state, vpc.enable_dns_support, vpc.enable_dns_hostnames)
+        ours = subnets[: len(private)]
+        _refuse(network_shortcomings(known, ours, subnets[len(private) :], discovered.ids, cluster))
+        return StandingNetwork(vpc.cidr_block, [one.zone for one in ours])
+
+    return pulumi.Output.all(
+        ec2.get_vpc_output(id=named["vpc_id"], opts=asked),
+        ec2.get_subnets_output(filters=tagged, opts=asked),
+        *[ec2.get_subnet_output(id=id_, opts=asked) for id_ in [*private, *public]],
+    ).apply(judge)
+
+
+def read_cluster(
+    name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions
+) -> pulumi.Output[StandingCluster]:
+    """The cluster, once it is known to be right."""
+
+    def judge(found: Any) -> StandingCluster:
+        vpc = found.vpc_config
+        issuer = next((oidc.issuer for one in found.identities for oidc in one.oidcs), "")
+        known = FoundCluster(
+            name,
+            found.status,
+            found.version,
+            next((one.authentication_mode for one in found.access_configs), ""),
+            vpc.vpc_id,
+            bool(vpc.endpoint_private_access),
+            issuer,
+        )
+        _refuse(cluster_shortcomings(known, version, vpc_id))
+        authority = found.certificate_authorities[0].data
+        return StandingCluster(found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer)
+
+    return eks.get_cluster_output(name=name, opts=asked).apply(judge)
+
+
+def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> pulumi.Output[StandingFiles]:
+    """The file systems, once they are known to be right. Who is let in and where is asked by preflight only."""
+
+    def judge(found: Sequence[Any]) -> StandingFiles:
+        systems = [
+            FoundFileSystem(one.file_system_id, one.encrypted, one.availability_zone_name or "", one.performance_mode)
+            for one in found
+        ]
+        _refuse([wrong for one in systems for wrong in file_system_shortcomings(one)])
+        return StandingFiles(
+            [one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found]
+        )
+
+    return pulumi.Output.all(
+        *[efs.get_file_system_output(file_system_id=id_, opts=asked) for id_ in named["ids"]]
+    ).apply(judge)
+
+
+def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> pulumi.Output[Any]:
+    """Everything that stands already, as something to wait for, which fails with what is wrong."""
+    network, files = existing.get("network"), existing.get("file_systems")
+    read: list[pulumi.Output[Any]] = []
+    if network is not None:
+        read.append(read_network(network, cluster, asked))
+    if existing.get("cluster"):
+        read.append(read_cluster(cluster, version, network["vpc_id"] if network else None, asked))
+    if files is not None:
+        read.append(read_files(files, asked))
+    return pulumi.Output.all(*read)
+
+
+def waiting_for(found: pulumi.Output[Any], opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
+    """Options with which nothing is made before something that stands already was found to be right."""
+    nothing: list[pulumi.Resource] = []
+    waiting = pulumi.ResourceOptions(depends_on=found.apply(lambda _: nothing))
+    return pulumi.ResourceOptions.merge(opts or pulumi.ResourceOptions(), waiting)
+
+
+def _subnet(found: Any) -> FoundSubnet:
+    return FoundSubnet(
+        found.id,
+        found.vpc_id,
+        found.availability_zone,
+        int(found.available_ip_address_count),
+        found.map_public_ip_on_launch,
+        found.tags or {},
+    )
+
+
+def _refuse(wrong: Sequence[Shortcoming]) -> None:
+    if wrong:
+        raise ExistingError(wrong)

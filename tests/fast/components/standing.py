@@ -1,0 +1,75 @@
+"""What stands before a program runs: a VPC, a cluster and file systems that are right, to be spoiled."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+CLUSTER = "dev-agents"
+VPC, PRIVATE, PUBLIC = "vpc-0a1b2c3d", ("subnet-000000aa", "subnet-000000bb"), ("subnet-000000cc",)
+FILES = ("fs-000000aa", "fs-000000bb")
+ISSUER = "https://oidc.eks.eu-west-1.amazonaws.com/id/STANDS"
+GROUP = "sg-cluster"
+
+
+def standing() -> dict[str, Any]:
+    """The answers of the provider's functions, by token and by what is asked for."""
+    tags = {"karpenter.sh/discovery": CLUSTER, "kubernetes.io/role/internal-elb": "1"}
+    subnets = {
+        id_: {
+            "id": id_,
+            "vpcId": VPC,
+            "availabilityZone": f"eu-west-1{zone}",
+            "availableIpAddressCount": 250,
+            "mapPublicIpOnLaunch": False,
+            "tags": tags,
+        }
+        for id_, zone in zip(PRIVATE, "ab", strict=True)
+    }
+    public = {**subnets[PRIVATE[0]], "id": PUBLIC[0], "tags": {"kubernetes.io/role/elb": "1"}}
+    vpc = {
+        "id": VPC,
+        "state": "available",
+        "enableDnsSupport": True,
+        "enableDnsHostnames": True,
+        "cidrBlock": "10.9.0.0/16",
+    }
+    cluster = {
+        "name": CLUSTER,
+        "arn": f"arn:aws:eks:eu-west-1:123456789012:cluster/{CLUSTER}",
+        "status": "ACTIVE",
+        "version": "1.35",
+        "endpoint": "https://stands.example",
+        "accessConfigs": [{"authenticationMode": "API_AND_CONFIG_MAP"}],
+        "certificateAuthorities": [{"data": "Q0E="}],
+        "identities": [{"oidcs": [{"issuer": ISSUER}]}],
+        "vpcConfig": {"vpcId": VPC, "clusterSecurityGroupId": GROUP, "endpointPrivateAccess": True},
+    }
+    files = {
+        id_: {
+            "fileSystemId": id_,
+            "arn": f"arn:aws:elasticfilesystem:eu-west-1:123456789012:file-system/{id_}",
+            "dnsName": f"{id_}.example",
+            "encrypted": True,
+            "availabilityZoneName": "",
+            "performanceMode": "generalPurpose",
+            "kmsKeyId": "arn:aws:kms:eu-west-1:123456789012:key/theirs",
+        }
+        for id_ in FILES
+    }
+    return copy.deepcopy(
+        {
+            "aws:ec2/getVpc:getVpc": {VPC: vpc},
+            "aws:ec2/getSubnets:getSubnets": {"ids": list(PRIVATE)},
+            "aws:ec2/getSubnet:getSubnet": {**subnets, PUBLIC[0]: public},
+            "aws:eks/getCluster:getCluster": {CLUSTER: cluster},
+            "aws:efs/getFileSystem:getFileSystem": files,
+        }
+    )
+
+
+EXISTING: dict[str, Any] = {
+    "network": {"vpc_id": VPC, "private_subnet_ids": list(PRIVATE), "public_subnet_ids": list(PUBLIC)},
+    "cluster": True,
+    "file_systems": {"ids": list(FILES)},
+}

@@ -1,0 +1,252 @@
+"""What stands already: used as it is, added to and never made, and refused before anything is made when it is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+
+from components.adopted_cluster import AdoptedCluster
+from components.adopted_network import AdoptedNetwork
+from components.adopted_storage import AdoptedStorage
+from components.environment import Environment
+from components.existing import ExistingError
+from components.plain import ArgumentError
+from tests.fast.components.graph import Graph, registered
+from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.components.standing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
+from tests.fast.components.test_environment import environment
+
+NODES = "sg-nodes"
+
+
+def network(**more: Any) -> AdoptedNetwork:
+    args: Any = {"ownership": OWNERSHIP, "existing": EXISTING["network"], "cluster_name": CLUSTER, **more}
+    return AdoptedNetwork("net", args)
+
+
+def cluster(**more: Any) -> AdoptedCluster:
+    args: Any = {
+        "ownership": OWNERSHIP,
+        "name": CLUSTER,
+        "version": "1.35",
+        "vpc_id": VPC,
+        "subnet_ids": list(PRIVATE),
+        "nodes_security_group_id": NODES,
+        **more,
+    }
+    return AdoptedCluster("eks", args)
+
+
+def storage(**more: Any) -> AdoptedStorage:
+    args: Any = {
+        "ownership": OWNERSHIP,
+        "existing": EXISTING["file_systems"],
+        "vpc_id": VPC,
+        "subnet_ids": list(PRIVATE),
+        "nodes_security_group_id": NODES,
+        "client_role_arns": ["arn:aws:iam::123456789012:role/nodes"],
+        **more,
+    }
+    return AdoptedStorage("files", args)
+
+
+def built(build: Callable[[], Any], found: dict[str, Any] | None = None) -> Graph:
+    return registered(build, standing=found or standing())
+
+
+def test_a_network_is_used_and_only_the_nodes_group_and_the_key_of_logs_are_made() -> None:
+    def build() -> pulumi.Output[Any]:
+        made = network()
+        return pulumi.Output.all(
+            made.vpc_id, made.cidr, made.zone_names, made.private_subnet_ids, made.public_subnet_ids
+        )
+
+    made = built(build)
+    assert sorted(one.type.rpartition(":")[2] for one in made.cloud()) == ["Alias", "Key", "SecurityGroup"]
+    group = made.one("SecurityGroup").inputs
+    assert (group["vpcId"], group["tags"]["karpenter.sh/discovery"]) == (VPC, CLUSTER)
+    assert not {"ingress", "egress"} & set(group)
+    assert made.result == [VPC, "10.9.0.0/16", ["eu-west-1a", "eu-west-1b"], list(PRIVATE), list(PUBLIC)]
+
+
+def test_the_key_of_logs_is_for_those_of_the_environment_and_of_its_cluster() -> None:
+    policy = json.dumps(built(network).one("Key").policy())
+    assert "/agent-environment/dev/*" in policy
+    assert f"/aws/eks/{CLUSTER}/*" in policy
+
+
+def spoiled(token: str, id_: str, **changes: Any) -> dict[str, Any]:
+    found = standing()
+    found[token][id_].update(changes)
+    return found
+
+
+SUBNET = "aws:ec2/getSubnet:getSubnet"
+EKS = "aws:eks/getCluster:getCluster"
+EFS = "aws:efs/getFileSystem:getFileSystem"
+
+
+@pytest.mark.parametrize(
+    ("build", "found", "said"),
+    [
+        (network, spoiled("aws:ec2/getVpc:getVpc", VPC, enableDnsHostnames=False), "--enable-dns-hostnames"),
+        (network, spoiled(SUBNET, PRIVATE[0], tags={}), f"{PRIVATE[0]} has no tag karpenter.sh/discovery"),
+        (network, spoiled(SUBNET, PRIVATE[1], vpcId="vpc-2"), f"{PRIVATE[1]} is in vpc-2 and not in {VPC}"),
+        (network, spoiled(SUBNET, PRIVATE[1], availabilityZone="eu-west-1a"), "name one private subnet a zone"),
+        (network, spoiled(SUBNET, PRIVATE[1], availableIpAddressCount=5), "has 5 free addresses"),
+        (network, spoiled(SUBNET, PRIVATE[1], mapPublicIpOnLaunch=True), "gives every interface a public address"),
+        (network, spoiled(SUBNET, PUBLIC[0], tags={}), f"{PUBLIC[0]} has no tag kubernetes.io/role/elb"),
+        (network, {**standing(), "aws:ec2/getSubnets:getSubnets": {"ids": [*PRIVATE, "subnet-x"]}}, "subnet-x has"),
+        (cluster, spoiled(EKS, CLUSTER, version="1.34"), 'set cluster.version to "1.34"'),
+        (cluster, spoiled(EKS, CLUSTER, status="DELETING"), "is DELETING"),
+        (
+            cluster,
+            spoiled(EKS, CLUSTER, accessConfigs=[{"authenticationMode": "CONFIG_MAP"}]),
+            "authenticationMode=API_AND_CONFIG_MAP",
+        ),
+        (storage, spoiled(EFS, FILES[1], encrypted=False), f"{FILES[1]} is not encrypted"),
+        (storage, spoiled(EFS, FILES[0], availabilityZoneName="eu-west-1a"), "in eu-west-1a alone"),
+    ],
+)
+def test_what_is_wrong_is_told_and_nothing_is_made(build: Callable[[], Any], found: dict[str, Any], said: str) -> None:
+    seen: list[Graph] = []
+    with pytest.raises(ExistingError, match="cannot be used as it is") as refused:
+        registered(build, standing=found, seen=seen)
+    assert said in str(refused.value)
+    assert seen[0].cloud() == []
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    found = standing()
+    for id_ in PRIVATE:
+        found[SUBNET][id_]["tags"] = {}
+    with pytest.raises(ExistingError) as refused:
+        registered(network, standing=found)
+    assert len(str(refused.value).splitlines()) == 1 + 4
+
+
+def test_arguments_that_cannot_be_are_refused_by_name() -> None:
+    one = {"vpc_id": VPC, "private_subnet_ids": [PRIVATE[0]]}
+    with pytest.raises(ArgumentError, match=r"network\.existing\.private_subnet_ids: found 1"):
+        registered(lambda: network(existing=one))
+    with pytest.raises(ArgumentError, match=r"storage\.existing\.ids: found an empty list"):
+        registered(lambda: storage(existing={"ids": []}))
+
+
+def test_a_cluster_is_used_and_gets_doors_profiles_and_a_role_and_nothing_else() -> None:
+    def build() -> pulumi.Output[Any]:
+        made = cluster()
+        return pulumi.Output.all(made.issuer_arn, made.issuer_url, made.security_group_id, made.kubeconfig)
+
+    made = built(build)
+    assert {one.type.rpartition(":")[2] for one in made.cloud()} == {
+        "FargateProfile",
+        "Role",
+        "RolePolicyAttachment",
+        "SecurityGroupEgressRule",
+        "SecurityGroupIngressRule",
+    }
+    assert made.of("eks:index:Cluster") == []
+    assert {one.inputs["selectors"][0]["namespace"] for one in made.of("FargateProfile")} == {
+        "karpenter",
+        "agent-sandbox-system",
+    }
+    *told, kubeconfig = made.result
+    issuer = f"arn:aws:iam::123456789012:oidc-provider/{ISSUER.removeprefix('https://')}"
+    assert told == [issuer, ISSUER, GROUP]
+    config = json.loads(kubeconfig)
+    assert config["clusters"][0]["cluster"] == {
+        "server": "https://stands.example",
+        "certificate-authority-data": "Q0E=",
+    }
+    assert config["users"][0]["user"]["exec"]["args"][-4:] == ["--cluster-name", CLUSTER, "--output", "json"]
+
+
+def test_nodes_and_the_cluster_meet_as_in_one_that_is_made() -> None:
+    from tests.fast.components.shapes import cluster as made_cluster
+
+    def doors(made: Graph) -> set[tuple[Any, ...]]:
+        rules = [*made.of("SecurityGroupIngressRule"), *made.of("SecurityGroupEgressRule")]
+        return {
+            (one.type, *(one.inputs.get(key) for key in ("securityGroupId", "referencedSecurityGroupId", "fromPort")))
+            for one in rules
+        }
+
+    assert doors(built(cluster)) == doors(registered(made_cluster))
+
+
+def test_file_systems_get_their_policy_which_stays_and_mount_targets_which_go() -> None:
+    made = built(storage)
+    assert made.of("FileSystem") == made.of("Key") == made.of("BackupPolicy") == []
+    policies = made.of("FileSystemPolicy")
+    assert [(one.inputs["fileSystemId"], one.retain) for one in policies] == [(id_, True) for id_ in FILES]
+    assert all(
+        "role/nodes" in one.inputs["policy"] and one.inputs["fileSystemId"] in one.inputs["policy"] for one in policies
+    )
+    targets = made.of("MountTarget")
+    assert sorted((one.inputs["fileSystemId"], one.inputs["subnetId"]) for one in targets) == sorted(
+        (id_, subnet) for id_ in FILES for subnet in PRIVATE
+    )
+    assert not any(one.retain for one in targets)
+
+
+def test_mount_targets_that_stand_are_left_and_nodes_are_let_in_to_their_group() -> None:
+    made = built(lambda: storage(existing={"ids": list(FILES), "mount_group_id": "sg-files"}))
+    assert made.of("MountTarget") == made.of("SecurityGroup") == []
+    inside, outside = made.one("SecurityGroupIngressRule").inputs, made.one("SecurityGroupEgressRule").inputs
+    assert (inside["securityGroupId"], inside["referencedSecurityGroupId"], inside["fromPort"]) == (
+        "sg-files",
+        NODES,
+        2049,
+    )
+    assert (outside["securityGroupId"], outside["referencedSecurityGroupId"]) == (NODES, "sg-files")
+
+
+def adopting(**more: Any) -> Environment:
+    """An environment in which everything that may stand already does, less what is given."""
+    return environment(existing={**EXISTING, **more}, cluster_name=CLUSTER)
+
+
+def test_an_environment_makes_what_is_not_named_and_nothing_that_is() -> None:
+    made = built(adopting)
+    types = {one.type.rpartition(":")[2] for one in made.cloud()}
+    assert (
+        not {"Vpc", "Subnet", "NatGateway", "FlowLog", "FileSystem", "OpenIdConnectProvider", "AccessPolicyAssociation"}
+        & types
+    )
+    assert made.of("eks:index:Cluster") == []
+    assert {"FileSystemPolicy", "Queue", "Addon"} <= types
+    assert len(made.of("NodePool")) > 1
+    assert {one.inputs["addonName"] for one in made.of("Addon")} == {
+        "aws-efs-csi-driver",
+        "kube-state-metrics",
+        "metrics-server",
+    }
+    # The policy lets in the role that mounts, which is made beside the cluster.
+    assert all("agents-cluster-efs-node" in one.inputs["policy"] for one in made.of("FileSystemPolicy"))
+
+
+def test_file_systems_may_be_adopted_into_a_network_that_is_made() -> None:
+    made = built(lambda: environment(existing={"file_systems": EXISTING["file_systems"]}))
+    assert len(made.of("Vpc")) == 1
+    assert len(made.of("MountTarget")) == 3 * len(FILES)
+    assert made.of("FileSystem") == []
+
+
+def test_one_thing_that_is_wrong_keeps_all_of_an_environment_from_being_made() -> None:
+    seen: list[Graph] = []
+    found = spoiled(EFS, FILES[1], encrypted=False)
+    with pytest.raises(ExistingError, match=f"{FILES[1]} is not encrypted"):
+        registered(adopting, standing=found, seen=seen)
+    assert [one.type for one in seen[0].made if not one.type.startswith("agent-environment:")] == []
+
+
+def test_whose_words_are_wrong_is_told_before_anything_is_asked() -> None:
+    with pytest.raises(ArgumentError, match=r"environment\.existing\.netwrk: .*did you mean 'network'"):
+        registered(lambda: adopting(netwrk={}))
+    with pytest.raises(ArgumentError, match=r"environment\.existing\.cluster: found 'dev'"):
+        registered(lambda: adopting(cluster="dev"))
