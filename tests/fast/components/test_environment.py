@@ -13,8 +13,8 @@ import pulumi
 import pytest
 
 from components.environment import Environment
-from components.platform_arguments import capacity_layout
 from components.plain import ArgumentError
+from components.platform_arguments import capacity_layout
 from model.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, network, storage
