@@ -23,6 +23,7 @@ _TRACES = frozenset(
 )
 # Controllers get an account of their own the first time that they have something to do
 _CONTROLLERS_ACCOUNTS = ("serviceaccounts", "kube-system")
+_PUBLISHED = ("configmaps", "kube-root-ca.crt")  # into every namespace, sooner or later
 _PATIENCE_SECONDS = 20.0
 
 
@@ -38,7 +39,7 @@ def census(client: Client) -> Census:
             raise
         for item in listed.get("items") or ():
             about: Mapping[str, Any] = item["metadata"]
-            if (resource, about.get("namespace")) != _CONTROLLERS_ACCOUNTS:
+            if (resource, about.get("namespace")) != _CONTROLLERS_ACCOUNTS and (resource, about["name"]) != _PUBLISHED:
                 name = "/".join(part for part in (about.get("namespace"), about["name"]) if part)
                 found.setdefault(resource, set()).add(name)
     return {kind: frozenset(names) for kind, names in found.items()}

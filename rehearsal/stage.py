@@ -203,6 +203,8 @@ def _open(run: runs.Run, toolbox: tools.Toolbox, port: int, cluster: Serving | N
     for name in ("home", "shims"):
         (run.folder / name).mkdir()
     _borrow_plugins(run.folder / "home")
+    # The engine keeps a second log of everything, encrypted, unless it finds no folder to keep it in
+    (run.folder / "home" / "logs").touch()
     (run.folder / "passphrase").write_text(secrets.token_urlsafe(24), encoding="utf-8")
     pulumi = toolbox.path("pulumi")
     executor = toolbox.path("language-python-exec")

@@ -61,6 +61,8 @@ def _engine(folder: Path) -> dict[str, str]:
         # A plugin that is neither installed nor stood in for is an error at once, not a download
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_DIY_BACKEND_DISABLE_CHECKPOINT_BACKUPS": "true",
+        # State is written once at the end of an operation, not twice a resource: a rehearsal that dies is cleared away
+        "PULUMI_SKIP_CHECKPOINTS": "true",
         "PULUMI_ERROR_ON_DEPENDENCY_CYCLES": "true",
     }
 

@@ -1,9 +1,10 @@
 """Karpenter's stand-in: nodes for every NodePool, as long as its controller is up.
 
-It looks at NodePools and EC2NodeClasses as the cluster has them, and at the subnets that a class selects. Without a
-Ready karpenter Deployment nothing is launched and nothing is taken away, as on AWS: whoever destroys the controller
-before its pools is left with nodes. Simplified: a pool has a node in each zone from the start and no more, instead of
-what the waiting pods ask for; nothing is consolidated or interrupted; no EC2 instances are made.
+It looks at NodePools and EC2NodeClasses as the cluster has them, and at the subnets that a class selects. Each node
+has a NodeClaim, which holds its pool. Without a Ready karpenter Deployment nothing is launched and nothing is taken
+away, as on AWS: whoever destroys the controller before its pools is left with nodes. Simplified: a pool has a node in
+each zone from the start and no more, instead of what the waiting pods ask for; nothing is consolidated or interrupted;
+no EC2 instances are made.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rehearsal.controlplane import ec2, launches
+from rehearsal.controlplane import ec2, launches, node_claims
 from rehearsal.controlplane.account import Account
 from rehearsal.controlplane.client import ApiError, Client
 from rehearsal.controlplane.nodes import NodeShape
@@ -28,7 +29,7 @@ _CLASSES = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
 _CONTROLLERS = "/apis/apps/v1/deployments"
 _SELECTOR = "app.kubernetes.io/name=karpenter"
 _CORES = 8
-_EVERY_SECONDS = 0.5
+_EVERY_SECONDS = 1.0
 _MEMORY_SECONDS = 10.0
 
 
@@ -56,22 +57,37 @@ class Launcher:
             return
         if not self._controller_is_up():
             return
+        self._end_released()
         classes = {row["metadata"]["name"]: row for row in self._there(_CLASSES)}
         zones = {name: self._zones(row) for name, row in classes.items()}
-        wanted: dict[str, NodeShape] = {}
+        wanted: dict[str, tuple[Object, NodeShape]] = {}
         for pool in pools:
             reference = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
             offered = zones.get(reference, [])
-            wanted |= {shape.name: shape for shape in launches.launch(pool, self._known_types(), offered, cpu=_CORES)}
+            launched = launches.launch(pool, self._known_types(), offered, cpu=_CORES)
+            wanted |= {shape.name: (pool, shape) for shape in launched}
             self._tell(f"{_POOLS}/{pool['metadata']['name']}", pool, ready=bool(offered), why="NodeClassNotReady")
         for name, row in classes.items():
             self._tell(f"{_CLASSES}/{name}", row, ready=bool(zones[name]), why="SubnetsNotFound")
-        for name in [name for name, shape in self._launched.items() if wanted.get(name) != shape]:
-            self._take_away(name)
-        for name, shape in wanted.items():
+        for name, shape in self._launched.items():
+            if name not in wanted or wanted[name][1] != shape:
+                self._client.delete(f"{node_claims.PATH}/{name}")
+        self._end_released()
+        for name, (pool, shape) in wanted.items():
             if name not in self._launched:
-                self._client.create(shape.node())
+                self._client.create(node_claims.node_claim(pool, shape))
                 self._launched[name] = shape
+                self._client.create(shape.node())
+
+    def _end_released(self) -> None:
+        """Take away the nodes whose claims are on their way out, whoever deleted those, and let the claims go."""
+        listed = self._client.find(node_claims.PATH)
+        for claim in listed["items"] if listed else []:
+            if "deletionTimestamp" in claim["metadata"]:
+                name = claim["metadata"]["name"]
+                self._take_away(name)
+                self._client.merge(f"{node_claims.PATH}/{name}", {"metadata": {"finalizers": None}})
+                self._launched.pop(name, None)
 
     def _there(self, path: str) -> list[Object]:
         """What is there and not on its way out; nothing, too, where the kind itself is not there."""
@@ -104,7 +120,6 @@ class Launcher:
             about = pod["metadata"]
             self._client.delete(f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}", gracePeriodSeconds=0)
         self._client.delete(f"/api/v1/nodes/{name}")
-        del self._launched[name]
 
     def _tell(self, path: str, thing: Object, *, ready: bool, why: str) -> None:
         """The condition that everybody waits for, written when it changes."""

@@ -94,6 +94,10 @@ def nodes(client: Client) -> list[Object]:
     return client.get("/api/v1/nodes", labelSelector="karpenter.sh/nodepool=sandboxes")["items"]
 
 
+def claims(client: Client) -> list[Object]:
+    return client.get("/apis/karpenter.sh/v1/nodeclaims")["items"]
+
+
 def test_a_pools_nodes_come_with_its_controller_and_go_with_the_pool(client: Client) -> None:
     client.create(pod(SPACE, "waits", nodeSelector={"tier": "gvisor"}, tolerations=[TAINT]))
     assert until(lambda: client.apply(node_class("stage")) and client.apply(node_pool()), PATIENCE)
@@ -140,7 +144,19 @@ def test_whoever_ends_the_controller_before_its_pools_is_left_with_nodes(client:
     client.delete(POOL)
     assert until(lambda: client.find(POOL) is None, PATIENCE)
     client.delete(CLASS)
-    time.sleep(1.5)  # three looks at the pools, were there anybody to look
+    time.sleep(3)  # three looks at the pools, were there anybody to look
     assert len(nodes(client)) == 2
+    assert until(lambda: ["deletionTimestamp" in row["metadata"] for row in claims(client)] == [True, True], PATIENCE)
     client.apply(controller(1))
-    assert until(lambda: nodes(client) == [], PATIENCE)
+    assert until(lambda: nodes(client) == [] == claims(client), PATIENCE)
+
+
+def test_a_pool_deleted_in_the_foreground_is_gone_only_when_its_nodes_are(client: Client) -> None:
+    client.apply(controller(1))
+    client.apply(node_class("stage"))
+    client.apply(node_pool())
+    assert until(lambda: len(nodes(client)) == len(claims(client)) == 2, PATIENCE)
+    assert {row["spec"]["nodeClassRef"]["name"] for row in claims(client)} == {"sandboxes"}
+    client.delete(POOL, propagationPolicy="Foreground")
+    assert until(lambda: client.find(POOL) is None, PATIENCE)
+    assert nodes(client) == [] == claims(client)
