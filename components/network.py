@@ -15,7 +15,7 @@ from components.flow_logs import flow_record, record_flows
 from components.nodes_group import nodes_group
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
-from components.whereabouts import whereabouts
+from components.whereabouts import chosen_zones, whereabouts
 from model.addresses import NoRoomError, plan
 
 NAT = ("none", "single", "per-zone")
@@ -103,7 +103,7 @@ class Network(pulumi.ComponentResource):
         layout = given.part("layout", NetworkLayout)
         labels = Labels.of(given, "network", name)
         cluster = given.text("cluster_name") if given.has("cluster_name") else None
-        fixed, count = _zones(layout)
+        fixed, count = chosen_zones(layout)
         nat = layout.choice("nat", NAT)
         services = endpoint_services(layout, "endpoints")
         record = flow_record(layout)
@@ -285,14 +285,3 @@ class Network(pulumi.ComponentResource):
                 )
             tables.append(table)
         return tables
-
-
-def _zones(layout: Plain) -> tuple[list[pulumi.Input[str]] | None, int]:
-    """The zones by name where they were given so, and their number."""
-    names = layout.texts("zone_names")
-    count = layout.whole("zones", 1, 6, default=len(names) or 2)
-    if names and count != len(names):
-        raise ArgumentError(
-            f"{layout.path}.zones", f"{count} beside {len(names)} zone_names", f"{len(names)}, or one of the two only"
-        )
-    return (list(names) if names else None), count

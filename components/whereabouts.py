@@ -1,9 +1,11 @@
-"""Where a component's resources are: partition, region and account, asked of the component's own provider."""
+"""Where a component's resources are: partition, region and account, of its own provider, and the zones it was told."""
 
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws import get_caller_identity_output, get_partition_output, get_region_output
+
+from components.plain import ArgumentError, Plain
 
 
 @dataclass(frozen=True)
@@ -36,3 +38,14 @@ def whereabouts(component: pulumi.ComponentResource) -> pulumi.Output[Whereabout
 
 def _account(asked: pulumi.InvokeOptions) -> pulumi.Output[str]:
     return get_caller_identity_output(opts=asked).account_id
+
+
+def chosen_zones(layout: Plain) -> tuple[list[pulumi.Input[str]] | None, int]:
+    """The zones by name where a layout gives them so, and their number."""
+    names = layout.texts("zone_names")
+    count = layout.whole("zones", 1, 6, default=len(names) or 2)
+    if names and count != len(names):
+        raise ArgumentError(
+            f"{layout.path}.zones", f"{count} beside {len(names)} zone_names", f"{len(names)}, or one of the two only"
+        )
+    return (list(names) if names else None), count

@@ -1,19 +1,24 @@
 """`make test`: every check and every group of tests, and a table of what ran and what did not.
 
-The checks need one core and the fast tests little, so both go at the same time; the engine's tests follow. Nothing is
-skipped in silence: each test that did not run is listed with its reason, and with CI set it fails the gate.
+The live tests wait more than they work, so they go beside everything else; the checks, which need one core, go beside
+the fast tests. Nothing is skipped in silence: each test that did not run is listed with its reason, and with CI set it
+fails the gate. The type checker, which reads three thousand files to say the same again, is not asked twice about the
+same sources: the table says so then, and with CI set it is asked whatever happened before.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import hashlib
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +26,7 @@ from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
+SPEAKING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Check:
 
     name: str
     command: tuple[str, ...]
+    remembered: bool = False  # it reads nothing but sources, settings and locked packages
 
 
 @dataclass(frozen=True)
@@ -57,36 +64,66 @@ CHECKS = (
     Check("lint", ("ruff", "check", "--quiet", ".")),
     Check("imports", ("lint-imports", "--no-logo")),
     Check("generated", ("python", "-m", "agentenv.generate", "--check")),
-    Check("types", ("pyright",)),
+    Check("types", ("pyright",), remembered=True),
 )
-GROUPS = (Group("fast", 2), Group("engine", 2), Group("live", 1))
+# Each lane's groups follow one another; the lanes go side by side.
+LANES = ((Group("fast", 2), Group("engine", 2)), (Group("live", 1),))
+# Every worker and plugin would else compile our sources anew, on a machine that is told not to keep what it compiles.
+SURROUNDINGS = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def main() -> int:
     """Run it all, or what was asked for."""
     parser = argparse.ArgumentParser(prog="make test", description=__doc__)
     parser.add_argument("--lint", action="store_true", help="the checks only")
-    parser.add_argument("--group", choices=[group.name for group in GROUPS], help="one group of tests only")
+    parser.add_argument("--group", choices=[row.name for lane in LANES for row in lane], help="one group only")
     wanted = parser.parse_args()
-    checks = () if wanted.group else CHECKS
-    groups = () if wanted.lint else tuple(row for row in GROUPS if wanted.group in {None, row.name})
+    checks: list[Callable[[], Result]] = [functools.partial(run_check, check) for check in CHECKS]
+    lanes: list[list[Callable[[], Result]]] = [
+        [functools.partial(run_group, row) for row in lane if wanted.group in {None, row.name}] for lane in LANES
+    ]
     began = time.monotonic()
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        running = [beside.submit(run_check, check) for check in checks]
-        results = [announced(run_group(group)) for group in groups]
-        results = [*(announced(future.result()) for future in running), *results]
+    results = side_by_side([[] if wanted.group else checks, *([] if wanted.lint else lanes)])
     return conclude(results, time.monotonic() - began)
+
+
+def side_by_side(lanes: Sequence[Sequence[Callable[[], Result]]]) -> list[Result]:
+    """All lanes at once, what is in each one after the other; the results in the order in which they stand here."""
+    with ThreadPoolExecutor(max_workers=len(lanes)) as pool:
+        running = [pool.submit(lambda lane=lane: [announced(part()) for part in lane]) for lane in lanes]
+        return [result for future in running for result in future.result()]
 
 
 def run_check(check: Check) -> Result:
     """One check, its output kept for when it fails."""
     began = time.monotonic()
+    stamp, sources = ROOT / ".venv" / f".{check.name}-passed", ""
+    if check.remembered and not os.environ.get("CI"):
+        sources = fingerprint()
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == sources:
+            return Result(check.name, True, time.monotonic() - began, "unchanged since it passed", "")
     program, *rest = check.command
     ended = subprocess.run(
-        [str(BIN / program), *rest], cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    )
+        [str(BIN / program), *rest], cwd=ROOT, env=SURROUNDINGS, capture_output=True, text=True, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
     output = (ended.stdout + ended.stderr).strip()
+    if ended.returncode == 0 and sources and fingerprint() == sources and stamp.parent.is_dir():
+        stamp.write_text(sources, encoding="utf-8")
     return Result(check.name, ended.returncode == 0, time.monotonic() - began, "", output)
+
+
+def fingerprint() -> str:
+    """Tells two states of the sources, the settings, the installed packages or the Python apart."""
+    found = hashlib.sha256(sys.version.encode())
+    if (synced := ROOT / ".venv" / ".synced").exists():
+        found.update(str(synced.stat().st_mtime_ns).encode())
+    rooms = [folder for folder in sorted(ROOT.iterdir()) if folder.is_dir() and not folder.name.startswith(".")]
+    sources = [path for room in rooms for ending in ("py", "pyi") for path in sorted(room.rglob(f"*.{ending}"))]
+    for path in (ROOT / "pyproject.toml", ROOT / "uv.lock", *sources):
+        if path.is_file():
+            found.update(f"{path.relative_to(ROOT)}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def run_group(group: Group) -> Result:
@@ -97,10 +134,12 @@ def run_group(group: Group) -> Result:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", str(folder), "-q", f"--junitxml={report}", "-n", str(group.workers)]
+        command = [sys.executable, "-m", "pytest", str(folder), "-q", f"--junitxml={report}"]
+        # A file stays in one worker, so that what its tests share is made once.
+        command += ["-n", str(group.workers), "--dist", "loadfile"]
         ended = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            stdin=subprocess.DEVNULL,
+            command, cwd=ROOT, env=SURROUNDINGS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         counts, not_run = read_report(report)
     ok = ended.returncode == 0 and counts["passed"] > 0 and not (not_run and os.environ.get("CI"))
@@ -127,10 +166,12 @@ def read_report(report: Path) -> tuple[Counter[str], list[str]]:
 
 def announced(result: Result) -> Result:
     """Say at once how a part ended, with its output where it failed."""
-    if not result.ok:
-        sys.stdout.write(f"\n--- {result.name}\n{result.output}\n")
-    sys.stdout.write(f"{'ok  ' if result.ok else 'FAIL'} {result.name:<14} {result.seconds:6.1f} s  {result.said}\n")
-    sys.stdout.flush()
+    with SPEAKING:
+        if not result.ok:
+            sys.stdout.write(f"\n--- {result.name}\n{result.output}\n")
+        line = f"{'ok  ' if result.ok else 'FAIL'} {result.name:<14} {result.seconds:6.1f} s  {result.said}"
+        sys.stdout.write(f"{line.rstrip()}\n")
+        sys.stdout.flush()
     return result
 
 

@@ -6,6 +6,7 @@ botocore's serializer in the protocol that moto does speak, and the answer is re
 
 from __future__ import annotations
 
+import functools
 import io
 import threading
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
 from moto.backends import get_backend
+from moto.core import responses, utils
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import EnvironBuilder
@@ -35,11 +37,27 @@ class Unanswered(Exception):
     """Moto does not implement the operation."""
 
 
+# What a class's methods are moto asks at each call, though the answer stays the same.
+setattr(responses, "method_names_from_class", functools.cache(utils.method_names_from_class))  # noqa: B010 - imported there
+
+
 class Dispatcher(DomainDispatcherApplication):
-    """Moto's own, but for services that moto does not have: those it would announce on standard output."""
+    """Moto's own, but for services that moto does not have: those it would announce on standard output.
+
+    It also remembers who answers for a host: moto lists its folders to find out, twice a request.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(create_backend_app)
+        self._answering: dict[str | None, Any] = {}
 
     def get_backend_for_host(self, host: str | None) -> Any:
         """The module that answers for a host's name."""
+        if host not in self._answering:
+            self._answering[host] = self._found(host)
+        return self._answering[host]
+
+    def _found(self, host: str | None) -> Any:
         known = any(pattern.match(f"http://{host}") for _, pattern in self.backend_url_patterns)
         if host and "amazonaws.com" in host and not known:
             raise Unanswered(f"moto has no service at {host}")
@@ -57,7 +75,7 @@ class MotoSide:
     lock = threading.RLock()
 
     def __init__(self) -> None:
-        self._dispatcher = Dispatcher(create_backend_app)
+        self._dispatcher = Dispatcher()
 
     def prepare(self, service: str) -> None:
         """Load what a service's first call would otherwise wait for."""

@@ -14,7 +14,11 @@ SETTINGS = {
 }
 os.environ.update({name: value for name, value in SETTINGS.items() if name not in os.environ})
 
-from moto.core.base_backend import BackendDict  # noqa: E402 -- after the settings, on purpose
+from rehearsal.plugin.service_models import read_once  # noqa: E402 -- after the settings, on purpose
+
+read_once()  # before moto, which makes sessions while it is imported
+
+from moto.core.base_backend import BackendDict  # noqa: E402
 from moto.core.model_instances import reset_model_data  # noqa: E402
 
 from rehearsal.cloud.calls import model_of  # noqa: E402

@@ -1,8 +1,11 @@
-"""The gate itself: it fails on a failure, on a group without a test, and in CI on anything that did not run."""
+"""The gate itself: it fails on a failure, on a group without a test, and in CI on anything that did not run or was not
+asked."""
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -50,3 +53,41 @@ def test_a_check_is_judged_by_its_exit_code() -> None:
     bad = gate.run_check(gate.Check("bad", (program, "-c", "raise SystemExit('it said no')")))
     assert (good.ok, bad.ok) == (True, False)
     assert "it said no" in bad.output
+
+
+def test_the_same_sources_are_checked_once_unless_ci_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (".venv", "model"):
+        (tmp_path / name).mkdir()
+    source, runs = tmp_path / "model" / "one.py", tmp_path / "runs"
+    source.write_text("ONE = 1\n", encoding="utf-8")
+    monkeypatch.setattr(gate, "ROOT", tmp_path)
+    monkeypatch.delenv("CI", raising=False)
+
+    def asked(code: str = "") -> tuple[bool, str, int]:
+        told = f"open({str(runs)!r}, 'a').write('x'); {code}"
+        ended = gate.run_check(gate.Check("kinds", (Path(sys.executable).name, "-c", told), remembered=True))
+        return ended.ok, ended.said, runs.stat().st_size
+
+    assert asked("raise SystemExit(1)") == (False, "", 1)
+    assert asked() == (True, "", 2)  # a failure is not remembered
+    assert asked() == (True, "unchanged since it passed", 2)
+    monkeypatch.setenv("CI", "true")
+    assert asked() == (True, "", 3)
+    monkeypatch.delenv("CI")
+    source.write_text("ONE = 2\n", encoding="utf-8")
+    # What changed while it was checked is checked again.
+    assert asked(f"open({str(source)!r}, 'a').write('TWO = 2')") == (True, "", 4)
+    assert asked() == (True, "", 5)
+    source.rename(source.with_name("two.py"))
+    assert asked() == (True, "", 6)
+
+
+def test_lanes_go_side_by_side_and_results_stand_in_their_order() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def part(name: str) -> gate.Result:
+        both.wait()
+        return gate.Result(name, True, 0.0, "", "")
+
+    lanes = [[functools.partial(part, name) for name in lane] for lane in (("one", "two"), ("three", "four"))]
+    assert [result.name for result in gate.side_by_side(lanes)] == ["one", "two", "three", "four"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from moto.kms import models, utils
+
 from rehearsal.cloud import policy_text
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.desk import Row
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
 MANAGES = ("kms:*", "*", "kms:PutKeyPolicy", "kms:Put*")
 PENDING = "PendingDeletion"
 ROTATION_DAYS = 365
+ASYMMETRIC = ("RSA_", "ECC_")
+
+
+def _key_pair(key_spec: str) -> Any:
+    """The pair of an asymmetric key. Moto makes one for every key, which takes longer than all else it does for it."""
+    return utils.generate_private_key(key_spec) if key_spec.startswith(ASYMMETRIC) else None
+
+
+setattr(models, "generate_private_key", _key_pair)  # noqa: B010 - a name that moto has imported
 
 
 def _policy(desk: Desk, text: str) -> None:
@@ -123,8 +134,19 @@ def rotation(desk: Desk) -> dict[str, Any]:
     }
 
 
+def public_half(desk: Desk) -> Answer:
+    """Only an asymmetric key has one."""
+    key = _key(desk, desk.asked["KeyId"])
+    if key is not None and not key.key_spec.startswith(ASYMMETRIC):
+        raise Refused(
+            "UnsupportedOperationException", f"{key.arn} key spec is {key.key_spec}, which is symmetric.", 400
+        )
+    return usable(desk)
+
+
 ROWS = (
     Row("kms", "CreateKey", create),
+    Row("kms", "GetPublicKey", public_half),
     Row("kms", "PutKeyPolicy", put_policy),
     Row("kms", "CreateAlias", create_alias),
     Row("kms", "UpdateAlias", usable),

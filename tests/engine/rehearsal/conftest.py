@@ -56,17 +56,31 @@ def executor() -> Path:
 @pytest.fixture
 def engine(tmp_path: Path, pulumi: Path, executor: Path) -> Engine:
     """An engine that finds our language host only, even where the official one is installed."""
-    folders = {name: tmp_path / name for name in ("shims", "home", "state", "program")}
-    for folder in folders.values():
-        folder.mkdir()
+    return alone(tmp_path, pulumi, executor)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, pulumi: Path, executor: Path) -> Engine:
+    """Such an engine with a stack of the project `trial`, for tests that do no more than look at a program."""
+    made = alone(tmp_path_factory.mktemp("shared"), pulumi, executor)
+    (made.folder / "Pulumi.yaml").write_text("name: trial\nruntime: python\n", encoding="utf-8")
+    begun = made.run("stack", "init", "dev")
+    assert begun.returncode == 0, begun.stdout
+    return made
+
+
+def alone(folder: Path, pulumi: Path, executor: Path) -> Engine:
+    """An engine with a backend, a home and a language host of its own, under a folder."""
+    folders = {name: folder / name for name in ("shims", "home", "state", "program", "cli")}
+    for one in folders.values():
+        one.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", PLAIN_PATH)
         patch.setenv("PULUMI_HOME", str(folders["home"]))
         plugins.shims(folders["shims"], Path(sys.executable), executor=executor)
     # An official host beside the CLI would win over one on PATH, so the CLI stands alone here.
-    alone = tmp_path / "cli" / "pulumi"
-    alone.parent.mkdir()
-    os.link(pulumi, alone) if pulumi.stat().st_dev == tmp_path.stat().st_dev else alone.symlink_to(pulumi)
+    cli = folders["cli"] / "pulumi"
+    os.link(pulumi, cli) if pulumi.stat().st_dev == folder.stat().st_dev else cli.symlink_to(pulumi)
     environment = {
         "PATH": f"{folders['shims']}:{PLAIN_PATH}",
         "HOME": str(folders["home"]),
@@ -75,4 +89,4 @@ def engine(tmp_path: Path, pulumi: Path, executor: Path) -> Engine:
         "PULUMI_CONFIG_PASSPHRASE": "correct horse",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
-    return Engine(alone, folders["program"], environment)
+    return Engine(cli, folders["program"], environment)

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import json
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
-
-import boto3
-import pytest
-
-from tests.engine.rehearsal.conftest import Engine
+from rehearsal.course import client
+from rehearsal.engine import Engine, Outcome
+from rehearsal.stage import Stage
+from tests.engine.rehearsal.conftest import Engine as Installed
 
 PROJECT = "name: stand-in\nruntime: python\nmain: .\n"
 PROGRAM = """
@@ -56,91 +44,55 @@ pulumi.export("group", group.name)
 """
 
 
-@dataclass(frozen=True)
-class Stage:
-    """An engine, a cloud, and what stands on it."""
-
-    engine: Engine
-    url: str
-
-    def ask(self, what: str) -> Any:
-        with contextlib.closing(http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)) as line:
-            line.request("GET", f"/_cloud/{what}")
-            return json.load(line.getresponse())
-
-    def run(self, *arguments: str) -> str:
-        done = self.engine.run(*arguments)
-        assert done.returncode == 0, done.stdout
-        return done.stdout
-
-    def preview(self) -> dict[str, int]:
-        """What a preview would do, by operation."""
-        out = self.run("preview", "--json")
-        return json.loads(out[out.index("{\n") :])["changeSummary"]
-
-    def output(self, name: str) -> str:
-        return self.run("stack", "output", name).strip().splitlines()[-1]
-
-    def client(self, service: str) -> Any:
-        keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
-        return boto3.client(service, region_name="us-east-1", endpoint_url=self.url, **keys)
+def life(engine: Installed, opened: Stage) -> Engine:
+    """The program with the stand-in, even where the official plugin is installed, on the worker's own cloud."""
+    (engine.folder / "Pulumi.yaml").write_text(PROJECT, encoding="utf-8")
+    (engine.folder / "__main__.py").write_text(PROGRAM, encoding="utf-8")
+    logs = engine.folder.parent / "logs"
+    logs.mkdir()
+    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+    place = {"AWS_ENDPOINT_URL": opened.cloud, "AWS_REGION": "us-east-1", **keys}
+    made = Engine(engine.pulumi, engine.folder, "test", {**engine.environment, **place}, logs)
+    made.init()
+    made.call("config", "set", "--secret", "about", "nobody may read this")
+    return made
 
 
-@pytest.fixture
-def stage(engine: Engine, tmp_path: Path) -> Iterator[Stage]:
-    ready = tmp_path / "cloud.json"
-    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-m", "rehearsal.cloud", "--port", "0", "--ready-file", str(ready)]
-    with subprocess.Popen(command, env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as cloud:
-        try:
-            while not ready.exists():
-                assert cloud.poll() is None, "the simulated cloud did not start"
-                time.sleep(0.05)
-            url = json.loads(ready.read_text(encoding="utf-8"))["url"]
-            keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-            place = {"AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", **keys}
-            yield Stage(replace(engine, environment={**engine.environment, **place}), url)
-        finally:
-            cloud.terminate()
-            cloud.wait(timeout=30)
+def named(outcome: Outcome) -> set[tuple[str, str]]:
+    """(operation, name) of what did not stay as it was."""
+    return {(operation, urn.rsplit("::", 1)[-1]) for operation, urn, _ in outcome.touched()}
 
 
-def test_a_stack_comes_up_settles_and_goes_away(stage: Stage) -> None:
-    (stage.engine.folder / "Pulumi.yaml").write_text(PROJECT, encoding="utf-8")
-    (stage.engine.folder / "__main__.py").write_text(PROGRAM, encoding="utf-8")
-    before = stage.ask("census")
-    stage.run("stack", "init", "test")
-    stage.run("config", "set", "--secret", "about", "nobody may read this")
+def test_a_stack_comes_up_settles_and_goes_away(engine: Installed, opened: Stage) -> None:
+    before = set(opened.left())
+    stack = life(engine, opened)
+    assert "Traceback" not in stack.up().output
+    assert "nobody may read this" not in stack.call("stack", "export")
+    first = stack.outputs()
 
-    up = stage.run("up", "--yes", "--skip-preview")
-    assert "Traceback" not in up
-    assert "nobody may read this" not in stage.run("stack", "export")
-    assert set(stage.preview()) == {"same"}
+    # That nothing else is touched says that a second update alone would have had nothing to do.
+    stack.call("config", "set-all", "--plaintext", "owner=them", "--plaintext", "days=30")
+    assert named(stack.up()) == {("update", "net"), ("update", "logs")}
+    outputs = stack.outputs()
+    assert outputs == first
+    ec2, logs = client("ec2", stack.environment), client("logs", stack.environment)
+    [group] = logs.describe_log_groups(logGroupNamePrefix=outputs["group"])["logGroups"]
+    assert group["retentionInDays"] == 30
 
-    vpc, group = stage.output("vpc"), stage.output("group")
-    stage.client("ec2").modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": False})
-    stage.client("logs").delete_log_group(logGroupName=group)
-    stage.run("refresh", "--yes", "--skip-preview")
-    found = stage.preview()
-    # The log group is made again; what has its ARN is replaced once that is known to be another.
-    assert found["create"] == 1
-    assert found["update"] == 1
-    stage.run("up", "--yes", "--skip-preview")
-    assert set(stage.preview()) == {"same"}
+    ec2.modify_vpc_attribute(VpcId=outputs["vpc"], EnableDnsHostnames={"Value": False})
+    logs.delete_log_group(logGroupName=outputs["group"])
+    assert named(stack.refresh()) >= {("update", "net"), ("delete", "logs")}
+    # The log group is made again, by another name; what has its ARN is replaced.
+    steps = {"create-replacement", "delete-replaced"}  # of a replacement
+    mended = {(operation, name) for operation, name in named(stack.up()) if operation not in steps}
+    assert mended == {("update", "net"), ("create", "logs"), ("replace", "flows")}
 
-    stage.run("config", "set", "owner", "them")
-    stage.run("config", "set", "days", "30")
-    assert stage.preview()["update"] == 2
-    stage.run("up", "--yes", "--skip-preview")
-    assert stage.client("logs").describe_log_groups()["logGroups"][0]["retentionInDays"] == 30
+    stack.call("config", "set", "days", "31")
+    refused = stack.preview(check=False)
+    assert refused.code != 0
+    assert "retentionInDays" in refused.output
+    assert "use one of" in refused.output
 
-    stage.run("config", "set", "days", "31")
-    refused = stage.engine.run("preview")
-    assert refused.returncode != 0
-    assert "retentionInDays" in refused.stdout
-    assert "use one of" in refused.stdout
-    stage.run("config", "set", "days", "30")
-
-    stage.run("destroy", "--yes", "--skip-preview")
-    left = {kind: ids for kind, ids in stage.ask("census").items() if kind != "kms.keys_pending"}
-    assert left == before
+    stack.destroy()
+    assert stack.state() == []
+    assert set(opened.left()) == before

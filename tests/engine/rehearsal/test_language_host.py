@@ -85,9 +85,9 @@ def test_a_program_is_told_all_it_has_to_know(program: Callable[[str], Engine]) 
         ("os.kill(os.getpid(), 9)", "program exited with non-zero exit code: -1"),
     ],
 )
-def test_a_failing_program_is_reported(program: Callable[[str], Engine], statement: str, shown: str) -> None:
-    engine = program(f"import os, sys\nimport pulumi\n{statement}\n")
-    preview = engine.run("preview")
+def test_a_failing_program_is_reported(shared: Engine, statement: str, shown: str) -> None:
+    write(shared.folder / "__main__.py", f"import os, sys\nimport pulumi\n{statement}\n")
+    preview = shared.run("preview")
     assert preview.returncode != 0
     assert shown in preview.stdout
     if "unhandled exception" in shown:
@@ -228,10 +228,11 @@ def test_components_have_a_schema(engine: Engine) -> None:
     assert list(box["properties"]) == ["volume"]
 
 
-def test_a_missing_virtual_environment_is_told_in_words(program: Callable[[str], Engine]) -> None:
-    engine = program("")
-    write(engine.folder / "Pulumi.yaml", "name: trial\nruntime: {name: python, options: {virtualenv: not-here}}\n")
-    preview = engine.run("preview")
+def test_a_missing_virtual_environment_is_told_in_words(shared: Engine) -> None:
+    write(shared.folder / "__main__.py", "")
+    write(shared.folder / "Pulumi.yaml", "name: trial\nruntime: {name: python, options: {virtualenv: not-here}}\n")
+    preview = shared.run("preview")
+    write(shared.folder / "Pulumi.yaml", "name: trial\nruntime: python\n")
     assert preview.returncode != 0
     assert "not-here does not exist. Create it" in preview.stdout
     assert "Traceback" not in preview.stdout

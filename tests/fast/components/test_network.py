@@ -15,8 +15,15 @@ from tests.fast.components.shapes import network
 GATEWAYS = {"none": 0, "single": 1}
 
 
+GRAPHS: dict[str, Graph] = {}
+
+
 def graph(**layout: Any) -> Graph:
-    return registered(lambda: network(**layout))
+    """The graph of a layout, which several tests look at and none changes."""
+    key = repr(sorted(layout.items()))
+    if key not in GRAPHS:
+        GRAPHS[key] = registered(lambda: network(**layout))
+    return GRAPHS[key]
 
 
 def reached_by(made: Graph, table: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ import pytest
 
 from rehearsal.controlplane import fargate
 from rehearsal.controlplane.client import until
+from tests.live.conftest import CLUSTER, World
 
-from .conftest import CLUSTER, World
 from .things import PATIENCE, becomes_ready, condition, namespace, pod
 
 SPACE = "serverless"

@@ -12,8 +12,8 @@ import yaml
 from rehearsal.controlplane.client import Client, until
 from rehearsal.tools import ensure
 from rehearsal.tools.progress import Silent
+from tests.live.conftest import World
 
-from .conftest import World
 from .things import PATIENCE, becomes_ready, condition, namespace, pod
 
 Object = dict[str, Any]

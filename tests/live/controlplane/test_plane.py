@@ -13,8 +13,8 @@ import pytest
 from rehearsal import processes, runs
 from rehearsal.controlplane.client import ApiError, Credentials, until
 from rehearsal.tools.toolbox import Toolbox
+from tests.live.conftest import World
 
-from .conftest import World
 from .things import PATIENCE, becomes_ready, condition, namespace, pod
 
 

@@ -16,8 +16,8 @@ import yaml
 from rehearsal import processes
 from rehearsal.controlplane.client import Client, until
 from rehearsal.tools.toolbox import Toolbox
+from tests.live.conftest import World
 
-from .conftest import World
 from .things import PATIENCE, becomes_ready, condition, namespace
 
 Object = dict[str, Any]

@@ -11,8 +11,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as Keys
 
 from rehearsal.controlplane.client import ApiError, Client, Credentials, until
+from tests.live.conftest import CLUSTER, REGION, World
 
-from .conftest import CLUSTER, REGION, World
 from .things import PATIENCE, namespace
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from rehearsal import processes
-from rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
+from rehearsal.controlplane.plane import ControlPlane
 from rehearsal.kubernetes.cluster import Cluster
-from rehearsal.tools import ensure, telling
+from tests.live.conftest import World
 from tests.live.kubernetes.driving import Driver
 
 
 @pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Real programs; built at the first use on a machine, which takes minutes."""
-    toolbox = ensure(PROGRAMS, telling())
-    run = f"test-{uuid.uuid4().hex[:8]}"
-    try:
-        with control_plane(toolbox, tmp_path_factory.mktemp("plane"), {**os.environ, processes.MARK: run}) as opened:
-            yield opened
-    finally:
-        processes.end(run)
+def plane(world: World) -> ControlPlane:
+    return world.plane
 
 
 @pytest.fixture

@@ -100,6 +100,10 @@ def test_keys_can_always_be_managed_by_someone(ask: Ask, census: Census) -> None
             kms.put_key_policy(KeyId=key, PolicyName="default", Policy=text)
         with refused("MalformedPolicyDocumentException"):
             kms.create_key(Policy=text)
+    with refused("UnsupportedOperationException"):
+        kms.get_public_key(KeyId=key)
+    signing = kms.create_key(KeySpec="ECC_NIST_P256", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["KeyId"]
+    assert kms.get_public_key(KeyId=signing)["PublicKey"]
     kms.create_alias(AliasName="alias/a", TargetKeyId=key)
     for name, code in (
         ("alias/a", "AlreadyExistsException"),

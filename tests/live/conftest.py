@@ -1,4 +1,4 @@
-"""One control plane for all tests of this folder, over a simulated account with a cluster."""
+"""One control plane for all live tests, over a simulated account with a cluster."""
 
 from __future__ import annotations
 

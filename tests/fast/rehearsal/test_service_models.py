@@ -1,0 +1,38 @@
+"""botocore's files are read once a process, and nobody sees what another did to its copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore import loaders
+from botocore.session import Session
+
+from rehearsal.plugin import service_models
+
+
+def test_a_file_is_read_once_and_everyone_has_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    plainly = Session().get_service_data("budgets")
+    monkeypatch.setattr(loaders.Loader, "FILE_LOADER_CLASS", loaders.JSONFileLoader)
+    monkeypatch.setattr(service_models._OnceReader, "_known", {})
+    service_models.read_once()
+    parsed: list[str] = []
+    parse = service_models.json.loads
+
+    def counted(text: bytes) -> Any:
+        parsed.append("once")
+        return parse(text)
+
+    monkeypatch.setattr(service_models.json, "loads", counted)
+    one = Session().get_service_data("budgets")
+    assert one == plainly
+    assert parsed
+    del one["operations"], parsed[:]
+    assert Session().get_service_data("budgets") == plainly
+    assert parsed == []
+
+
+def test_what_has_no_file_is_no_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaders.Loader, "FILE_LOADER_CLASS", service_models._OnceReader)
+    with pytest.raises(loaders.UnknownServiceError):
+        Session().get_service_data("teapots")
