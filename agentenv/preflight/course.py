@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agentenv.preflight import builds, permissions, places, quotas, room, standing
+from agentenv.preflight import access, builds, permissions, places, quotas, room, standing
 from agentenv.preflight.asking import Account, Unanswered
 from agentenv.preflight.question import Check, Question, checked, unchecked
 from model.settings import Settings
@@ -29,7 +29,7 @@ def questions(settings: Settings) -> list[Question]:
     """All of them; which there are follows from the settings alone."""
     return [
         question
-        for module in (places, builds, quotas, room, standing, permissions)
+        for module in (places, builds, quotas, room, standing, access, permissions)
         for question in module.questions(settings)
     ]
 

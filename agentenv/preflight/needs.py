@@ -127,8 +127,9 @@ def fargate_cores(settings: Settings) -> int:
 
 
 def fargate_profiles(settings: Settings) -> int:
-    """The profiles: one for each controller, and one for each class on Fargate."""
-    return CONTROLLER_PROFILES + sum(one.compute == "fargate" for one in settings.sandbox_classes)
+    """The profiles: one for each controller, and one for each class on Fargate. An existing cluster has its CoreDNS."""
+    controllers = CONTROLLER_PROFILES - (settings.cluster.existing is not None)
+    return controllers + sum(one.compute == "fargate" for one in settings.sandbox_classes)
 
 
 def access_points(settings: Settings) -> int:

@@ -78,7 +78,11 @@ def questions(settings: Settings) -> list[Question]:
         made.append(_plain("quota: interface endpoints in a VPC", len(settings.network.endpoints), ENDPOINTS))
     if settings.cluster.existing is None:
         made.append(_counted("quota: EKS clusters in the region", 1, CLUSTERS, _clusters(settings.cluster_name)))
-    made.append(_plain("quota: Fargate profiles of a cluster", needs.fargate_profiles(settings), PROFILES))
+    profiles = needs.fargate_profiles(settings)
+    if settings.cluster.existing is None:
+        made.append(_plain("quota: Fargate profiles of a cluster", profiles, PROFILES))
+    else:
+        made.append(_counted("quota: Fargate profiles of a cluster", profiles, PROFILES, _profiles(settings)))
     if not settings.storage.existing:
         count, used = settings.storage.file_systems, _file_systems(settings.environment)
         made.append(_counted("quota: EFS file systems", count, FILE_SYSTEMS, used))
@@ -181,6 +185,14 @@ def _clusters(name: str) -> Callable[[Account], Used]:
     def used(account: Account) -> Used:
         names = account.all("eks", "list_clusters", "clusters")
         return len(names), names.count(name)
+
+    return used
+
+
+def _profiles(settings: Settings) -> Callable[[Account], Used]:
+    def used(account: Account) -> Used:
+        names = account.all("eks", "list_fargate_profiles", "fargateProfileNames", clusterName=settings.cluster_name)
+        return len(names), sum(name.startswith("agents-cluster-") for name in names)
 
     return used
 
