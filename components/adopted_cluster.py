@@ -14,7 +14,7 @@ import pulumi_kubernetes
 from components.addons import EFS_NODE
 from components.children import Child, children_of, outputs_of
 from components.cluster_doors import Doors
-from components.existing import StandingCluster, read_cluster, waiting_for
+from components.existing import StandingCluster, read_cluster
 from components.fargate import Ground, fargate
 from components.identities import Issuer, Roles
 from components.ownership import Labels, Ownership
@@ -38,8 +38,8 @@ class AdoptedClusterArgs(TypedDict):
     version: str
     """The Kubernetes version that it has to run, such as `1.35`."""
 
-    vpc_id: pulumi.Input[str]
-    """The VPC that it has to be in."""
+    vpc_id: NotRequired[str]
+    """The VPC that it has to be in, where that is known."""
 
     subnet_ids: list[pulumi.Input[str]]
     """A private subnet a zone, for pods on Fargate."""
@@ -55,7 +55,7 @@ class AdoptedCluster(pulumi.ComponentResource):
     """An EKS cluster that stands already, with doors to an environment's nodes and places for its controllers."""
 
     name: pulumi.Output[str]
-    """Its name, once it is known to be right."""
+    """Its name."""
 
     arn: pulumi.Output[str]
     """Its ARN."""
@@ -86,23 +86,23 @@ class AdoptedCluster(pulumi.ComponentResource):
         subnets = given.inputs("subnet_ids")
         if len(subnets) < 2:
             raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
+        vpc = given.text("vpc_id") if given.has("vpc_id") else None
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:AdoptedCluster", name, {}, opts)
-        asked, place = pulumi.InvokeOptions(parent=self), whereabouts(self)
-        found: pulumi.Output[StandingCluster] = pulumi.Output.from_input(args["vpc_id"]).apply(
-            lambda vpc: read_cluster(cluster, version, vpc, asked)
-        )
-        child: Child = children_of(self, waiting_for(found, opts))
+        found = read_cluster(cluster, version, vpc, pulumi.InvokeOptions(parent=self))
+        place = whereabouts(self)
+        child: Child = children_of(self, opts)
         roles = Roles(labels, child, boundary)
 
-        self.name = found.apply(lambda _: cluster)
-        self.arn = found.apply(lambda known: known.arn)
-        self.endpoint = found.apply(lambda known: known.endpoint)
-        self.kubeconfig = pulumi.Output.all(found, place).apply(lambda known: _kubeconfig(cluster, *known))
-        self.security_group_id = found.apply(lambda known: known.security_group_id)
-        self.issuer_url = found.apply(lambda known: known.issuer)
-        self.issuer_arn = pulumi.Output.all(found, place).apply(lambda known: _issuer_arn(*known))
+        known = pulumi.Output.from_input
+        self.name = known(cluster)
+        self.arn = known(found.arn)
+        self.endpoint = known(found.endpoint)
+        self.kubeconfig = place.apply(lambda at: _kubeconfig(cluster, found, at))
+        self.security_group_id = known(found.security_group_id)
+        self.issuer_url = known(found.issuer)
+        self.issuer_arn = place.apply(lambda at: _issuer_arn(found, at))
         self.provider = pulumi_kubernetes.Provider(
             f"{name}-api",
             kubeconfig=self.kubeconfig,

@@ -9,7 +9,7 @@ from typing import TypedDict
 import pulumi
 
 from components.children import Child, children_of, outputs_of
-from components.existing import ExistingNetwork, network_of, read_network, waiting_for
+from components.existing import ExistingNetwork, network_of, read_network
 from components.flow_logs import logs_key
 from components.nodes_group import nodes_group
 from components.ownership import Labels, Ownership
@@ -69,19 +69,19 @@ class AdoptedNetwork(pulumi.ComponentResource):
 
         super().__init__("agent-environment:index:AdoptedNetwork", name, {}, opts)
         found = read_network(named, cluster, pulumi.InvokeOptions(parent=self))
-        child: Child = children_of(self, waiting_for(found, opts))
+        child: Child = children_of(self, opts)
         group = nodes_group(labels, child, named["vpc_id"], cluster)
         key = logs_key(labels, whereabouts(self), child, cluster=cluster)
 
-        # How many there are is known before anything is asked.
-        self.private_subnets_by_zone = [found.apply(lambda _, id_=id_: id_) for id_ in named["private_subnet_ids"]]
-        self.vpc_id = found.apply(lambda _: named["vpc_id"])
-        self.cidr = found.apply(lambda known: known.cidr)
-        self.zone_names = found.apply(lambda known: list(known.zones))
-        self.public_subnet_ids = found.apply(lambda _: list(named.get("public_subnet_ids") or []))
-        self.private_subnet_ids = pulumi.Output.all(*self.private_subnets_by_zone)
+        known = pulumi.Output.from_input
+        self.private_subnets_by_zone = [known(id_) for id_ in named["private_subnet_ids"]]
+        self.vpc_id = known(named["vpc_id"])
+        self.cidr = known(found.cidr)
+        self.zone_names = known(list(found.zones))
+        self.public_subnet_ids = known(list(named.get("public_subnet_ids") or []))
+        self.private_subnet_ids = known(list(named["private_subnet_ids"]))
         self.nodes_security_group_id = group.id
-        self.nat_addresses = pulumi.Output.from_input([])
-        self.flow_log_group = pulumi.Output.from_input("")
+        self.nat_addresses = known([])
+        self.flow_log_group = known("")
         self.logs_key_arn = key.arn
         self.register_outputs(outputs_of(self))

@@ -10,7 +10,7 @@ import pulumi
 from pulumi_aws import efs
 
 from components.children import Child, children_of, outputs_of
-from components.existing import ExistingFileSystems, files_of, read_files, waiting_for
+from components.existing import ExistingFileSystems, files_of, read_files
 from components.mounting import Mounts, let_nodes_in, mount_group, mount_targets
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
@@ -69,7 +69,7 @@ class AdoptedStorage(pulumi.ComponentResource):
 
         super().__init__("agent-environment:index:AdoptedStorage", name, {}, opts)
         found = read_files(named, pulumi.InvokeOptions(parent=self))
-        child: Child = children_of(self, waiting_for(found, opts))
+        child: Child = children_of(self, opts)
         place = whereabouts(self)
         clients: pulumi.Output[Any] = pulumi.Output.from_input(args.get("client_role_arns") or [])
         mounted = named.get("mount_group_id")
@@ -79,17 +79,16 @@ class AdoptedStorage(pulumi.ComponentResource):
             efs.FileSystemPolicy(
                 f"{name}-{shard}",
                 file_system_id=id_,
-                policy=pulumi.Output.all(
-                    place, found.apply(lambda known, shard=shard: known.arns[shard]), clients
-                ).apply(file_system_policy),
+                policy=pulumi.Output.all(place, found.arns[shard], clients).apply(file_system_policy),
                 opts=child(pulumi.ResourceOptions(retain_on_delete=True)),
             )
             if not mounted:
                 mount_targets(Mounts(shard, id_, subnets, group), labels, child)
 
-        self.file_system_ids = found.apply(lambda _: list(named["ids"]))
-        self.file_system_arns = found.apply(lambda known: list(known.arns))
-        self.dns_names = found.apply(lambda known: list(known.dns_names))
-        self.security_group_id = pulumi.Output.from_input(group)
-        self.key_arn = found.apply(lambda known: known.key_arns[0])
+        known = pulumi.Output.from_input
+        self.file_system_ids = known(list(named["ids"]))
+        self.file_system_arns = known(list(found.arns))
+        self.dns_names = known(list(found.dns_names))
+        self.security_group_id = known(group)
+        self.key_arn = known(found.key_arns[0])
         self.register_outputs(outputs_of(self))

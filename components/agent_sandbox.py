@@ -5,7 +5,7 @@ is described here, so that its flags, limits and security are ours. In order: de
 configuration, the controller. Whatever is of its kinds waits for this by `depends_on`, and goes before it.
 """
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import pulumi
 from pulumi_kubernetes.apps import v1 as apps
@@ -39,11 +39,8 @@ from model.releases import releases
 RELEASE = "agent-sandbox"
 
 
-class AgentSandboxArgs(TypedDict):
-    """What the controller is made from."""
-
-    ownership: Ownership
-    """Whose it is."""
+class SandboxControllerLayout(TypedDict):
+    """Where the controller comes from, and how it runs."""
 
     manifests: NotRequired[str]
     """Where the release's files are: an address, or a folder; the pinned release unless told."""
@@ -67,6 +64,16 @@ class AgentSandboxArgs(TypedDict):
     """Domains of labels that a claim may set beside ours."""
 
 
+class AgentSandboxArgs(TypedDict):
+    """What the controller is made from."""
+
+    ownership: Ownership
+    """Whose it is."""
+
+    layout: NotRequired[SandboxControllerLayout]
+    """Where it comes from, and how it runs; as released unless told."""
+
+
 class AgentSandbox(pulumi.ComponentResource):
     """The controller with its custom resource definitions, rights, configuration and disruption budget."""
 
@@ -81,16 +88,15 @@ class AgentSandbox(pulumi.ComponentResource):
         given = Plain.of("agent_sandbox", args, AgentSandboxArgs)
         labels = Labels.of(given, "agent-sandbox", name)
         release = releases().manifests[RELEASE]
-        source = given.text("manifests", default=release.address).rstrip("/")
+        layout = _part(given, "layout", SandboxControllerLayout)
+        source = layout.text("manifests", default=release.address).rstrip("/")
         running = Running(
-            image=given.text("image", default=releases().images[NAME]),
-            replicas=given.whole("replicas", 1, 5, default=2),
-            cpu=given.text("cpu", default="250m"),
-            memory=given.text("memory", default="768Mi"),
-            flags=flags_of(
-                given.part("flags", ControllerFlags) if given.has("flags") else Plain("agent_sandbox.flags", {})
-            ),
-            domains=domains_of(given, "label_domains"),
+            image=layout.text("image", default=releases().images[NAME]),
+            replicas=layout.whole("replicas", 1, 5, default=2),
+            cpu=layout.text("cpu", default="250m"),
+            memory=layout.text("memory", default="768Mi"),
+            flags=flags_of(_part(layout, "flags", ControllerFlags)),
+            domains=domains_of(layout, "label_domains"),
         )
 
         super().__init__("agent-environment:index:AgentSandbox", name, {}, opts)
@@ -158,3 +164,7 @@ class AgentSandbox(pulumi.ComponentResource):
                 )
             ),
         )
+
+
+def _part(given: Plain, key: str, shape: type[Any]) -> Plain:
+    return given.part(key, shape) if given.has(key) else Plain(f"{given.path}.{key}", {})

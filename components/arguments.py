@@ -4,7 +4,14 @@ from components.environment import EnvironmentArgs
 from components.existing import Existing
 from components.network import NetworkLayout
 from components.ownership import Ownership
-from components.platform_arguments import capacity_demands, capacity_headroom, capacity_layout, cluster_layout
+from components.platform_arguments import (
+    capacity_demands,
+    capacity_headroom,
+    capacity_layout,
+    capacity_mirrors,
+    cluster_layout,
+    sandbox_controller,
+)
 from components.storage import StorageLayout
 from model.settings import Settings
 from model.settings.network import Network
@@ -21,6 +28,8 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
         "storage": _storage(settings.storage),
         "demands": capacity_demands(settings),
         "headroom": capacity_headroom(settings),
+        "mirrors": capacity_mirrors(settings),
+        "sandbox_controller": sandbox_controller(settings),
         "cluster_name": settings.cluster_name,
         "keep_data": settings.protect,
         "deletion_protection": settings.cluster.deletion_protection,

@@ -12,100 +12,29 @@ import pulumi
 from pulumi_aws import kms
 
 from components import documents
+from components.capacity_layout import (
+    CapacityDemand,
+    CapacityHeadroom,
+    CapacityLayout,
+    CapacityMirrors,
+    demands_of,
+    holders_of,
+    layout_of,
+    mirrors_of,
+)
 from components.children import Child, children_of
-from components.headroom import Holders, hold_room
+from components.gpu_plugin import NAME as PLUGIN
+from components.gpu_plugin import plug_in
+from components.headroom import hold_room
 from components.identities import Issuer, Roles
 from components.interruptions import interruption_queue
 from components.karpenter import Surroundings, install, node_role
 from components.node_objects import Supplies, make_nodes, make_runtime_classes
 from components.ownership import Labels, Ownership
-from components.plain import ArgumentError, Plain
+from components.plain import Plain
 from components.whereabouts import whereabouts
-from model.node_pools import Demand, NodeLayout, node_pools
+from model.node_pools import node_pools
 from model.releases import releases
-
-MONTH = 30 * 24 * 3600
-
-
-class CapacityLayout(TypedDict):
-    """How nodes are to be. Amounts are written as Kubernetes writes them, times in seconds."""
-
-    families: list[str]
-    """Instance families for sandboxes, those preferred first; Graviton ones are tried before the others."""
-
-    nested_families: list[str]
-    """Families for sandboxes that have a kernel of their own by nested virtualization."""
-
-    gpu_families: list[str]
-    """Families with graphics processors."""
-
-    system_families: list[str]
-    """Families for what is neither a sandbox nor on Fargate."""
-
-    cpu_limit: str
-    """The most cores that the nodes of one pool may have together."""
-
-    memory_limit: str
-    """The most memory that the nodes of one pool may have together."""
-
-    system_cpu_limit: str
-    """The same for the system's pool."""
-
-    system_memory_limit: str
-    """The same for the system's pool."""
-
-    gpu_limit: int
-    """The most graphics processors at once."""
-
-    pods_per_node: int
-    """The most pods on a node."""
-
-    root_volume: str
-    """The size of a node's root volume."""
-
-    image: NotRequired[str]
-    """The node image by its release, such as `al2023@v20261103`; the pinned one unless told."""
-
-    consolidate_after: int
-    """How long a node is empty before it goes."""
-
-    expire_after: int
-    """The longest that a node lives."""
-
-    termination_grace: int
-    """How long a node that has to go waits for what runs on it."""
-
-    disruption_budget: str
-    """How many nodes may be disrupted at once, as a share such as `10%` or a number."""
-
-
-class CapacityDemand(TypedDict):
-    """What one class of sandboxes asks of nodes."""
-
-    tier: str
-    """`verified`, `standard` or `untrusted`."""
-
-    kernel: NotRequired[str]
-    """Where an untrusted sandbox has its kernel from: `kata` (unless told) or `nitro`."""
-
-    capacity: str
-    """How its nodes are bought: `spot`, `on-demand` or `both`."""
-
-    gpu: NotRequired[bool]
-    """Whether it has graphics processors."""
-
-
-class CapacityHeadroom(TypedDict):
-    """Room kept free on each kind of node that sandboxes run on."""
-
-    pods: int
-    """How many pods hold room."""
-
-    cpu: str
-    """Cores that each holds."""
-
-    memory: str
-    """Memory that each holds."""
 
 
 class CapacityArgs(TypedDict):
@@ -137,7 +66,10 @@ class CapacityArgs(TypedDict):
 
     isolated: NotRequired[bool]
     """Whether there is no way out of the VPC but its endpoints, so that prices are taken from the controller's own
-    list; false unless told."""
+    list, and nodes get a profile of ours, for there is no endpoint to make one over; false unless told."""
+
+    mirrors: NotRequired[CapacityMirrors]
+    """Where copies are of what is taken from the internet; there unless told."""
 
     replicas: NotRequired[int]
     """How many controllers there are, of which one works: 2 unless told."""
@@ -166,9 +98,10 @@ class Capacity(pulumi.ComponentResource):
         given = Plain.of("capacity", args, CapacityArgs)
         labels = Labels.of(given, "capacity", name)
         cluster = given.text("cluster_name")
-        layout = _layout(given.part("layout", CapacityLayout))
-        pools = node_pools(layout, _demands(given))
-        holders = _holders(given)
+        layout = layout_of(given.part("layout", CapacityLayout))
+        pools = node_pools(layout, demands_of(given))
+        mirrors = mirrors_of(given)
+        holders = holders_of(given, mirrors)
         replicas = given.whole("replicas", 1, 3, default=2)
         isolated = given.flag("isolated", default=False)
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
@@ -179,14 +112,17 @@ class Capacity(pulumi.ComponentResource):
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         around = Surroundings(
-            cluster, args["cluster_endpoint"], issuer, self._place, isolated=isolated, replicas=replicas
+            cluster, args["cluster_endpoint"], issuer, self._place, mirrors, isolated=isolated, replicas=replicas
         )
 
         key = self._volume_key()
         nodes = node_role(around, roles)
         queue, filled = interruption_queue(labels, self._child)
         controller = install(around, nodes, queue, roles)
-        supplies = Supplies(cluster, nodes.role.name, key.arn, [controller, *filled, *nodes.ready])
+        there = [controller, *filled, *nodes.ready]
+        there += plug_in(pools, mirrors.image(releases().images[PLUGIN]), there, labels, self._child)
+        runtimes = mirrors.runtimes(releases().runtimes)
+        supplies = Supplies(cluster, nodes.identity, key.arn, runtimes, there)
         made = make_nodes(layout, pools, supplies, labels, self._child)
         make_runtime_classes(pools, labels, self._child)
         hold_room(pools, made, holders, labels, self._child)
@@ -215,47 +151,3 @@ class Capacity(pulumi.ComponentResource):
             opts=self._child(),
         )
         return key
-
-
-def _layout(given: Plain) -> NodeLayout:
-    families = ("families", "nested_families", "gpu_families", "system_families")
-    for key in families:
-        if not given.texts(key):
-            raise ArgumentError(f"{given.path}.{key}", "an empty list", "instance families such as m8g")
-    return NodeLayout(
-        **{key: tuple(given.texts(key)) for key in families},
-        cpu_limit=given.text("cpu_limit"),
-        memory_limit=given.text("memory_limit"),
-        system_cpu_limit=given.text("system_cpu_limit"),
-        system_memory_limit=given.text("system_memory_limit"),
-        gpu_limit=given.whole("gpu_limit", 0, 1000),
-        pods_per_node=given.whole("pods_per_node", 8, 250),
-        root_volume=given.text("root_volume"),
-        image=given.text("image", default=releases().node_image),
-        consolidate_after=given.whole("consolidate_after", 0, MONTH),
-        expire_after=given.whole("expire_after", 3600, 12 * MONTH),
-        termination_grace=given.whole("termination_grace", 0, MONTH),
-        disruption_budget=given.text("disruption_budget"),
-    )
-
-
-def _demands(given: Plain) -> list[Demand]:
-    found: list[Demand] = []
-    for number, item in enumerate(given.values["demands"]):
-        one = Plain.of(f"{given.path}.demands[{number}]", item, CapacityDemand)
-        found.append(
-            Demand(
-                one.choice("tier", ("verified", "standard", "untrusted")),
-                one.choice("kernel", ("kata", "nitro"), default="kata"),
-                one.choice("capacity", ("spot", "on-demand", "both")),
-                one.flag("gpu", default=False),
-            )
-        )
-    return found
-
-
-def _holders(given: Plain) -> Holders:
-    if not given.has("headroom"):
-        return Holders(0, "0", "0")
-    asked = given.part("headroom", CapacityHeadroom)
-    return Holders(asked.whole("pods", 0, 1000), asked.text("cpu"), asked.text("memory"))

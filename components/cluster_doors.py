@@ -32,6 +32,8 @@ TO_CLUSTER = (
     Door("dns-tcp", "CoreDNS on Fargate for nodes", "tcp", (53, 53)),
     Door("metrics", "Metrics of the controllers on Fargate", "tcp", (8080, 8080)),
     Door("dns-metrics", "Metrics of CoreDNS", "tcp", (9153, 9153)),
+    # A pod on Fargate has a kubelet of its own, which the metrics server asks as it asks those of nodes.
+    Door("kubelet", "Kubelets of pods on Fargate", "tcp", (10250, 10250)),
 )
 TO_NODES = (
     Door("kubelet", "Kubelets and the metrics API for the control plane", "tcp", (10250, 10251)),

@@ -7,8 +7,9 @@ import pulumi
 from components.adopted_cluster import AdoptedCluster, AdoptedClusterArgs
 from components.adopted_network import AdoptedNetwork
 from components.adopted_storage import AdoptedStorage, AdoptedStorageArgs
-from components.agent_sandbox import AgentSandbox
-from components.capacity import Capacity, CapacityArgs, CapacityDemand, CapacityHeadroom, CapacityLayout
+from components.agent_sandbox import AgentSandbox, SandboxControllerLayout
+from components.capacity import Capacity, CapacityArgs
+from components.capacity_layout import CapacityDemand, CapacityHeadroom, CapacityLayout, CapacityMirrors
 from components.children import children_of, outputs_of
 from components.cluster import Cluster, ClusterArgs, ClusterLayout
 from components.cluster_addons import ClusterAddons, ClusterAddonsArgs
@@ -19,7 +20,6 @@ from components.existing import (
     files_of,
     network_of,
     read_all,
-    waiting_for,
 )
 from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
@@ -53,6 +53,12 @@ class EnvironmentArgs(TypedDict):
 
     headroom: NotRequired[CapacityHeadroom]
     """Room kept free on nodes; none unless told."""
+
+    mirrors: NotRequired[CapacityMirrors]
+    """Where copies are of what nodes and controllers take from the internet; there unless told."""
+
+    sandbox_controller: NotRequired[SandboxControllerLayout]
+    """Where the controller of sandboxes comes from, and how it runs; as released unless told."""
 
     cluster_name: NotRequired[str]
     """The name of its cluster; made of the environment's and this component's unless told."""
@@ -112,10 +118,9 @@ class Environment(pulumi.ComponentResource):
         super().__init__("agent-environment:index:Environment", name, {}, opts)
         self._name, self._args, self._given, self._cluster_name = name, args, given, cluster
         self._existing = _existing(given)
-        asked = pulumi.InvokeOptions(parent=self)
-        found = read_all(self._existing, cluster, args["cluster"]["version"], asked)
         # All of what stands already is found to be right before anything is made beside any of it.
-        self._child = children_of(self, waiting_for(found, opts) if self._existing else opts)
+        read_all(self._existing, cluster, args["cluster"]["version"], pulumi.InvokeOptions(parent=self))
+        self._child = children_of(self, opts)
 
         self.network = self._network()
         self.cluster = self._cluster()
@@ -126,7 +131,7 @@ class Environment(pulumi.ComponentResource):
         self.addons = self._addons(pulumi.ResourceOptions(depends_on=[self.capacity], providers=speaking))
         self.sandboxes = AgentSandbox(
             f"{name}-sandboxes",
-            {"ownership": args["ownership"]},
+            {"ownership": args["ownership"], "layout": args.get("sandbox_controller") or {}},
             self._child(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking)),
         )
 
@@ -189,10 +194,11 @@ class Environment(pulumi.ComponentResource):
             "ownership": self._args["ownership"],
             "name": self._cluster_name,
             "version": self._args["cluster"]["version"],
-            "vpc_id": self.network.vpc_id,
             "subnet_ids": list(self.network.private_subnets_by_zone),
             "nodes_security_group_id": self.network.nodes_security_group_id,
         }
+        if "network" in self._existing:
+            told["vpc_id"] = self._existing["network"]["vpc_id"]
         if self._given.has("permissions_boundary"):
             told["permissions_boundary"] = self._given.text("permissions_boundary")
         after = pulumi.ResourceOptions(depends_on=[self.network])
@@ -234,6 +240,8 @@ class Environment(pulumi.ComponentResource):
             "demands": self._args.get("demands") or [],
             "isolated": self._args["network"].get("nat") == "none",
         }
+        if "mirrors" in self._args:
+            told["mirrors"] = self._args["mirrors"]
         if "headroom" in self._args:
             told["headroom"] = self._args["headroom"]
         if self._given.has("permissions_boundary"):

@@ -1,12 +1,12 @@
 """What stands already: how it is named, how it is read through the provider, and that it is right before it is used.
 
-Each reading is an output that has what was found, or fails with everything that is wrong with it. Whatever waits for
-it is not made either.
+It is read while the program runs, and not once something else is known: so whatever is wrong ends the program before
+anything is registered beside it, and number and names of what follows do not hang on an answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 import pulumi
 from pulumi_aws import ec2, efs, eks
@@ -17,6 +17,8 @@ from model.adoption.cluster import FoundCluster, cluster_shortcomings
 from model.adoption.files import FoundFileSystem, file_system_shortcomings
 from model.adoption.network import FoundSubnet, FoundVpc, network_shortcomings
 from model.node_pools import DISCOVERY_TAG
+
+T = TypeVar("T")
 
 
 class ExistingNetwork(TypedDict):
@@ -113,89 +115,73 @@ def files_of(given: Plain) -> ExistingFileSystems:
     return named
 
 
-def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> pulumi.Output[StandingNetwork]:
-    """The VPC, once it is known to be right for a cluster of that name."""
-    private, public = named["private_subnet_ids"], named.get("public_subnet_ids") or []
+def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> StandingNetwork:
+    """The VPC, if it is right for a cluster of that name; all that is wrong with it otherwise."""
+    vpc = _answer(named["vpc_id"], lambda: ec2.get_vpc(id=named["vpc_id"], opts=asked))
     tagged: Any = [{"name": f"tag:{DISCOVERY_TAG}", "values": [cluster]}]
-
-    def judge(found: Sequence[Any]) -> StandingNetwork:
-        vpc, discovered, *rest = found
-        subnets = [_subnet(one) for one in rest]
-        known = FoundVpc(vpc.id, vpc.state, vpc.enable_dns_support, vpc.enable_dns_hostnames)
-        ours = subnets[: len(private)]
-        _refuse(network_shortcomings(known, ours, subnets[len(private) :], discovered.ids, cluster))
-        return StandingNetwork(vpc.cidr_block, [one.zone for one in ours])
-
-    return pulumi.Output.all(
-        ec2.get_vpc_output(id=named["vpc_id"], opts=asked),
-        ec2.get_subnets_output(filters=tagged, opts=asked),
-        *[ec2.get_subnet_output(id=id_, opts=asked) for id_ in [*private, *public]],
-    ).apply(judge)
+    discovered = _answer("its subnets", lambda: ec2.get_subnets(filters=tagged, opts=asked))
+    private = [_subnet(id_, asked) for id_ in named["private_subnet_ids"]]
+    public = [_subnet(id_, asked) for id_ in named.get("public_subnet_ids") or []]
+    known = FoundVpc(vpc.id, vpc.state, vpc.enable_dns_support, vpc.enable_dns_hostnames)
+    _refuse(network_shortcomings(known, private, public, discovered.ids, cluster))
+    return StandingNetwork(vpc.cidr_block, [one.zone for one in private])
 
 
-def read_cluster(
-    name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions
-) -> pulumi.Output[StandingCluster]:
-    """The cluster, once it is known to be right."""
-
-    def judge(found: Any) -> StandingCluster:
-        vpc = found.vpc_config
-        issuer = next((oidc.issuer for one in found.identities for oidc in one.oidcs), "")
-        known = FoundCluster(
-            name,
-            found.status,
-            found.version,
-            next((one.authentication_mode for one in found.access_configs), ""),
-            vpc.vpc_id,
-            bool(vpc.endpoint_private_access),
-            issuer,
-        )
-        _refuse(cluster_shortcomings(known, version, vpc_id))
-        authority = found.certificate_authorities[0].data
-        return StandingCluster(found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer)
-
-    return eks.get_cluster_output(name=name, opts=asked).apply(judge)
+def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions) -> StandingCluster:
+    """The cluster, if it is right; all that is wrong with it otherwise."""
+    found = _answer(f"cluster {name}", lambda: eks.get_cluster(name=name, opts=asked))
+    vpc = found.vpc_config
+    issuer = next((oidc.issuer for one in found.identities for oidc in one.oidcs), "")
+    known = FoundCluster(
+        name,
+        found.status,
+        found.version,
+        next((one.authentication_mode for one in found.access_configs), ""),
+        vpc.vpc_id,
+        bool(vpc.endpoint_private_access),
+        issuer,
+    )
+    _refuse(cluster_shortcomings(known, version, vpc_id))
+    authority = found.certificate_authorities[0].data
+    return StandingCluster(found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer)
 
 
-def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> pulumi.Output[StandingFiles]:
-    """The file systems, once they are known to be right. Who is let in and where is asked by preflight only."""
+def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> StandingFiles:
+    """The file systems, if they are right; all that is wrong with them otherwise.
 
-    def judge(found: Sequence[Any]) -> StandingFiles:
-        systems = [
-            FoundFileSystem(one.file_system_id, one.encrypted, one.availability_zone_name or "", one.performance_mode)
-            for one in found
-        ]
-        _refuse([wrong for one in systems for wrong in file_system_shortcomings(one)])
-        return StandingFiles(
-            [one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found]
-        )
-
-    return pulumi.Output.all(
-        *[efs.get_file_system_output(file_system_id=id_, opts=asked) for id_ in named["ids"]]
-    ).apply(judge)
+    Who is let in and where they are mounted no function of the provider tells: preflight asks AWS for it.
+    """
+    found = [_answer(id_, lambda id_=id_: efs.get_file_system(file_system_id=id_, opts=asked)) for id_ in named["ids"]]
+    systems = [
+        FoundFileSystem(one.file_system_id, one.encrypted, one.availability_zone_name or "", one.performance_mode)
+        for one in found
+    ]
+    _refuse([wrong for one in systems for wrong in file_system_shortcomings(one)])
+    return StandingFiles([one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found])
 
 
-def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> pulumi.Output[Any]:
-    """Everything that stands already, as something to wait for, which fails with what is wrong."""
+def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> None:
+    """Find all of it right, or end the program."""
     network, files = existing.get("network"), existing.get("file_systems")
-    read: list[pulumi.Output[Any]] = []
     if network is not None:
-        read.append(read_network(network, cluster, asked))
+        read_network(network, cluster, asked)
     if existing.get("cluster"):
-        read.append(read_cluster(cluster, version, network["vpc_id"] if network else None, asked))
+        read_cluster(cluster, version, network["vpc_id"] if network else None, asked)
     if files is not None:
-        read.append(read_files(files, asked))
-    return pulumi.Output.all(*read)
+        read_files(files, asked)
 
 
-def waiting_for(found: pulumi.Output[Any], opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
-    """Options with which nothing is made before something that stands already was found to be right."""
-    nothing: list[pulumi.Resource] = []
-    waiting = pulumi.ResourceOptions(depends_on=found.apply(lambda _: nothing))
-    return pulumi.ResourceOptions.merge(opts or pulumi.ResourceOptions(), waiting)
+def _answer(thing: str, ask: Callable[[], T]) -> T:
+    """What the provider says of a thing, or that it could not tell, in the provider's words."""
+    try:
+        return ask()
+    except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
+        told = str(silence).rpartition("returned an error: ")[2].rstrip(".")
+        raise ExistingError([Shortcoming(thing, f"cannot be read: {told}", "name one that is there")]) from None
 
 
-def _subnet(found: Any) -> FoundSubnet:
+def _subnet(id_: str, asked: pulumi.InvokeOptions) -> FoundSubnet:
+    found = _answer(id_, lambda: ec2.get_subnet(id=id_, opts=asked))
     return FoundSubnet(
         found.id,
         found.vpc_id,

@@ -32,7 +32,7 @@ class Ground:
     cluster_name: str
     subnets: Sequence[pulumi.Input[str]]
     place: pulumi.Output[Whereabouts]
-    logs_key: pulumi.Input[str] | None  # none where the cluster's owner says where its pods' logs go
+    logs_key: pulumi.Input[str] | None  # none in a cluster that stays, whose owner says where its pods' logs go
     log_days: int
     api: pulumi.ProviderResource
     controllers: Sequence[str] = tuple(CONTROLLERS)
@@ -74,7 +74,25 @@ def fargate(ground: Ground, labels: Labels, roles: Roles, child: Child) -> dict[
     allowed = roles.as_aws_says(role, "fargate", ground.place, ["AmazonEKSFargatePodExecutionRolePolicy"])
     if ground.logs_key is not None:
         allowed += _logs(ground, labels, roles, role, child)
+    else:
+        allowed.append(_entry(ground, labels, role, child))
     return _profiles(ground, labels, role, allowed, child)
+
+
+def _entry(ground: Ground, labels: Labels, role: iam.Role, child: Child) -> eks.AccessEntry:
+    """Let what the role starts into the cluster.
+
+    EKS does so itself for a profile, with an entry that goes with the cluster at the latest. In a cluster that stays it
+    has to be ours, so that it goes with the role.
+    """
+    return eks.AccessEntry(
+        f"{labels.base}-fargate",
+        cluster_name=ground.cluster,
+        principal_arn=role.arn,
+        type="FARGATE_LINUX",
+        tags=labels.tags("fargate"),
+        opts=child(),
+    )
 
 
 def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: Child) -> list[pulumi.Resource]:

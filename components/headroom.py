@@ -2,6 +2,9 @@
 
 What Karpenter offers for this is not finished; pods of low priority work everywhere. When a sandbox takes a holder's
 place, the holder waits for another node, which is launched before somebody waits for it.
+
+A node with a holder is not empty, and only empty nodes of sandboxes are given up: so a holder keeps its node until that
+expires, even where a smaller node had room for it. That is what kept room costs, and it is never more than the holders.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +20,6 @@ from components.let_through import let_through, work
 from components.namespaces import restricted
 from components.ownership import Labels
 from model.node_pools import NodePool
-from model.releases import releases
 from model.tiers import Wall, placement
 
 NAMESPACE = "headroom"
@@ -31,6 +33,7 @@ class Holders:
     pods: int
     cpu: str
     memory: str
+    image: str
 
 
 def holder(name: str, wall: Wall, capacity: str, holders: Holders) -> dict[str, Any]:
@@ -60,7 +63,7 @@ def holder(name: str, wall: Wall, capacity: str, holders: Holders) -> dict[str, 
                 "containers": [
                     {
                         "name": "holder",
-                        "image": releases().images["pause"],
+                        "image": holders.image,
                         "resources": {"requests": amounts, "limits": amounts},
                         "securityContext": {
                             "allowPrivilegeEscalation": False,
@@ -75,7 +78,11 @@ def holder(name: str, wall: Wall, capacity: str, holders: Holders) -> dict[str, 
 
 
 def hold_room(
-    pools: Sequence[NodePool], made: Mapping[str, pulumi.Resource], holders: Holders, labels: Labels, child: Child
+    pools: Sequence[NodePool],
+    made: Mapping[str, pulumi.Resource],
+    holders: Holders,
+    labels: Labels,
+    child: Child,
 ) -> None:
     """Make the holders of every kind of node that sandboxes run on, but of those with graphics processors."""
     kinds = {

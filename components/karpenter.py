@@ -1,6 +1,6 @@
 """Karpenter itself: its definitions, and then its controller, on Fargate so that it never depends on its own nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -12,6 +12,7 @@ from components.identities import Bearer, Issuer, Roles
 from components.karpenter_documents import controller
 from components.namespaces import restricted
 from components.whereabouts import Whereabouts
+from model.mirrors import Mirrors
 from model.releases import releases
 
 NAMESPACE = "karpenter"
@@ -33,6 +34,7 @@ class Surroundings:
     endpoint: pulumi.Input[str]
     issuer: Issuer
     place: pulumi.Output[Whereabouts]
+    mirrors: Mirrors
     isolated: bool
     replicas: int
 
@@ -42,6 +44,8 @@ class Nodes:
     """What a node is to AWS and to the cluster."""
 
     role: iam.Role
+    # How classes of nodes name it: the role, or a profile with it.
+    identity: Mapping[str, pulumi.Input[str]]
     ready: Sequence[pulumi.Resource]
 
 
@@ -60,7 +64,18 @@ def node_role(around: Surroundings, roles: Roles) -> Nodes:
         tags=roles.labels.tags("node"),
         opts=roles.child(),
     )
-    return Nodes(role, [*roles.as_aws_says(role, "node", around.place, NODE_POLICIES), entry])
+    ready = [*roles.as_aws_says(role, "node", around.place, NODE_POLICIES), entry]
+    if not around.isolated:
+        return Nodes(role, {"role": role.name}, ready)
+    # Karpenter makes a profile of a role by asking IAM, which has no endpoint in a VPC.
+    profile = iam.InstanceProfile(
+        f"{roles.labels.base}-node",
+        name=roles.labels.name("iam-instance-profile", "node"),
+        role=role.name,
+        tags=roles.labels.tags("node"),
+        opts=roles.child(),
+    )
+    return Nodes(role, {"instanceProfile": profile.name}, [*ready, profile])
 
 
 def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) -> helm.Release:
@@ -84,7 +99,8 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
         )
     ]
     space = restricted(f"{name}-karpenter", NAMESPACE, child)
-    charts = releases().charts
+    # The chart says which version of the image, and by which digest.
+    charts, public = releases().charts, releases().images["karpenter-controller"]
     definitions = helm.Release(
         f"{name}-definitions",
         name="karpenter-crd",
@@ -119,11 +135,12 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
                 "annotations": {"eks.amazonaws.com/role-arn": role.arn},
             },
             "controller": {
+                **({"image": {"repository": around.mirrors.image(public)}} if around.mirrors.registry else {}),
                 # With what Fargate adds it is just the size that is paid for: half a core and one gigabyte.
                 "resources": {
                     "requests": {"cpu": "500m", "memory": "768Mi"},
                     "limits": {"cpu": "500m", "memory": "768Mi"},
-                }
+                },
             },
         },
         opts=child(pulumi.ResourceOptions(depends_on=[definitions, *may, *nodes.ready])),

@@ -20,9 +20,11 @@ def controller(place: Whereabouts, cluster: str, node_role: str, queue: str) -> 
     return {
         "node-lifecycle": node_lifecycle(place, cluster),
         "iam-integration": iam_integration(place, cluster, node_role),
-        "eks-integration": _only(place, "eks:DescribeCluster", cluster),
+        "eks-integration": documents.document(
+            _allow("ThisCluster", ["eks:DescribeCluster"], [place.arn("eks", f"cluster/{cluster}")])
+        ),
         "interruption": interruption(queue),
-        "zonal-shift": _only(place, "arc-zonal-shift:GetManagedResource", cluster),
+        "zonal-shift": zonal_shift(place, cluster),
         "resource-discovery": resource_discovery(place),
     }
 
@@ -130,6 +132,14 @@ def interruption(queue: str) -> Document:
     return documents.document(_allow("Hear", ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"], [queue]))
 
 
+def zonal_shift(place: Whereabouts, cluster: str) -> Document:
+    """Hear which zones this cluster has been moved out of; what is managed is named in a condition, not as resource."""
+    managed = {"arc-zonal-shift:ResourceIdentifier": place.arn("eks", f"cluster/{cluster}")}
+    return documents.document(
+        _allow("ThisCluster", ["arc-zonal-shift:GetManagedResource"], ["*"], {"StringEquals": managed})
+    )
+
+
 def resource_discovery(place: Whereabouts) -> Document:
     """Look at what there is to launch, in this region only; none of these can be narrowed further."""
     here = {"StringEquals": {"aws:RequestedRegion": place.region}}
@@ -183,10 +193,6 @@ def queue_policy(queue: str, rules: list[str]) -> Document:
             "Condition": {"Bool": {"aws:SecureTransport": "false"}},
         },
     )
-
-
-def _only(place: Whereabouts, action: str, cluster: str) -> Document:
-    return documents.document(_allow("ThisCluster", [action], [place.arn("eks", f"cluster/{cluster}")]))
 
 
 def _marks(of: str, cluster: str, place: Whereabouts) -> dict[str, str]:

@@ -5,7 +5,7 @@ or the grace of their termination has passed. A class waits for its pools, and t
 instance is left that nobody knows of and that would hold on to the network.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -17,10 +17,11 @@ from components.ownership import Labels
 from model import tiers
 from model.node_pools import NodeLayout, NodePool, node_classes
 from model.node_start import user_data
-from model.releases import releases
+from model.releases import Source
 
-# Beyond this a destroy gives up with the controller still there, and can be run again.
-PATIENCE = "60m"
+# What ending a machine takes after it has been drained: beyond it a destroy gives up with the controller still there,
+# and can be run again.
+MARGIN = 30 * 60
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,18 @@ class Supplies:
     """What nodes are launched with."""
 
     cluster: str
-    role: pulumi.Input[str]
+    # What nodes are to AWS: a role from which Karpenter makes profiles, or where it cannot reach IAM, a profile.
+    identity: Mapping[str, pulumi.Input[str]]
     key: pulumi.Input[str]
+    # What builds the walls of nodes.
+    runtimes: Mapping[str, Source]
     # What has to be there for as long as there are nodes: who launches and ends them, and what they need to join.
     ready: Sequence[pulumi.Resource]
+
+
+def patience(layout: NodeLayout) -> str:
+    """How long a deletion of nodes is waited for: as long as they may take to drain, and then to end."""
+    return f"{(layout.termination_grace + MARGIN) // 60}m"
 
 
 def make_nodes(
@@ -47,14 +56,14 @@ def make_nodes(
             spec=kind.spec(
                 layout,
                 cluster=supplies.cluster,
-                role=supplies.role,
+                identity={**supplies.identity},
                 key=supplies.key,
-                user_data=user_data(kind.wall, releases().runtimes, gpu=kind.gpu) if kind.wall else None,
+                user_data=user_data(kind.wall, supplies.runtimes) if kind.wall else None,
                 tags={**labels.everywhere, "sandbox-nodes": kind.name},
             ),
             opts=child(
                 pulumi.ResourceOptions(
-                    depends_on=list(supplies.ready), custom_timeouts=pulumi.CustomTimeouts(delete=PATIENCE)
+                    depends_on=list(supplies.ready), custom_timeouts=pulumi.CustomTimeouts(delete=patience(layout))
                 )
             ),
         )
@@ -73,7 +82,7 @@ def make_nodes(
             opts=child(
                 pulumi.ResourceOptions(
                     depends_on=[kinds[pool.node_class.name]],
-                    custom_timeouts=pulumi.CustomTimeouts(delete=PATIENCE),
+                    custom_timeouts=pulumi.CustomTimeouts(delete=patience(layout)),
                 )
             ),
         )

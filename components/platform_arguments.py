@@ -1,15 +1,21 @@
 """From settings to the arguments of the cluster and of what runs on it."""
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any, cast
 
 from components.access import ClusterAccess
-from components.capacity import CapacityDemand, CapacityHeadroom, CapacityLayout
+from components.agent_sandbox import SandboxControllerLayout
+from components.capacity_layout import CapacityDemand, CapacityHeadroom, CapacityLayout, CapacityMirrors
 from components.cluster import ClusterLayout
+from components.sandbox_controller import ControllerFlags
 from model.builds import chosen_builds
+from model.mirrors import Mirrors
 from model.node_settings import demands, node_layout
+from model.releases import releases
 from model.settings import Settings
 from model.settings.cluster import Cluster
+from model.settings.sandbox_controller import ControllerFlags as Flags
 
 
 def cluster_layout(cluster: Cluster) -> ClusterLayout:
@@ -45,6 +51,46 @@ def capacity_demands(settings: Settings) -> list[CapacityDemand]:
     return [
         {"tier": one.tier, "kernel": one.kernel, "capacity": one.capacity, "gpu": one.gpu} for one in demands(settings)
     ]
+
+
+def capacity_mirrors(settings: Settings) -> CapacityMirrors:
+    """Where copies are of what the internet has."""
+    places = {"registry": settings.network.mirrors.registry, "files": settings.network.mirrors.files}
+    return cast("CapacityMirrors", {key: place for key, place in places.items() if place is not None})
+
+
+def sandbox_controller(settings: Settings) -> SandboxControllerLayout:
+    """The controller that turns claims into sandboxes."""
+    told = settings.cluster.sandbox_controller
+    mirrors = Mirrors(settings.network.mirrors.registry)
+    layout: SandboxControllerLayout = {
+        "image": told.image or mirrors.image(releases().images["agent-sandbox-controller"]),
+        "replicas": told.replicas,
+        "cpu": str(told.cpu),
+        "memory": str(told.memory),
+        "label_domains": list(told.label_domains),
+        "flags": _flags(told.flags),
+    }
+    if told.manifests is not None:
+        layout["manifests"] = told.manifests
+    return layout
+
+
+def _flags(flags: Flags) -> ControllerFlags:
+    said: dict[str, Any] = {
+        "claim_workers": flags.claim_workers,
+        "sandbox_workers": flags.sandbox_workers,
+        "refill_rate": flags.refill_rate,
+        "replenish_seconds": _seconds(flags.replenish_delay),
+        "readiness_seconds": _seconds(flags.readiness_grace),
+        "api_connections": flags.api_connections,
+        "tracing": flags.tracing,
+    }
+    return cast("ControllerFlags", {key: value for key, value in said.items() if value is not None})
+
+
+def _seconds(wait: timedelta | None) -> int | None:
+    return None if wait is None else int(wait.total_seconds())
 
 
 def capacity_headroom(settings: Settings) -> CapacityHeadroom:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.tiers import ARCHITECTURE_LABEL, CAPACITY_LABEL, GPU_TAINT, Wall, labels, taints, wall_of
+from model.tiers import ARCHITECTURE_LABEL, CAPACITY_LABEL, GPU_LABEL, GPU_TAINT, Wall, labels, taints, wall_of
 
 Plain = dict[str, Any]
 
@@ -18,6 +18,7 @@ GRAVITON = re.compile(r"[a-z]{1,3}[0-9]{1,2}g[a-z]*")
 SYSTEM = "system"
 POOL_LABEL = "sandbox.users.io/pool"
 DISCOVERY_TAG = "karpenter.sh/discovery"
+METAL = "-metal"
 _AWS = "karpenter.k8s.aws"
 # DaemonSets and the system's own share take about one core and two gigabytes: a smaller node holds little else.
 _SMALLEST: list[Plain] = [
@@ -56,6 +57,7 @@ class NodeLayout:
     expire_after: int
     termination_grace: int
     disruption_budget: str
+    drift_budget: str
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,19 @@ class NodeClass:
     name: str
     wall: Wall | None
     gpu: bool = False
+    # Whether its instances are whole machines: these run guests without being told to, and refuse to be told.
+    metal: bool = False
 
-    def spec(self, layout: NodeLayout, *, cluster: str, role: Any, key: Any, user_data: str | None, tags: Any) -> Plain:
-        """The specification of its EC2NodeClass; role, key and tags may be known later."""
-        nested = self.wall is not None and self.wall.word == "kata" and not _all_metal(layout.nested_families)
+    @property
+    def nested(self) -> bool:
+        """Whether its instances are told to let their guests have guests."""
+        return self.wall is not None and self.wall.word == "kata" and not self.metal
+
+    def spec(
+        self, layout: NodeLayout, *, cluster: str, identity: Plain, key: Any, user_data: str | None, tags: Any
+    ) -> Plain:
+        """The specification of its EC2NodeClass; identity (`role` or `instanceProfile`), key and tags may be known
+        later."""
         nitro = self.wall is not None and self.wall.word == "nitro"
         discovered = [{"tags": {DISCOVERY_TAG: cluster}}]
         return {
@@ -81,7 +92,7 @@ class NodeClass:
                 if nitro
                 else {"amiSelectorTerms": [{"alias": layout.image}]}
             ),
-            "role": role,
+            **identity,
             "subnetSelectorTerms": discovered,
             "securityGroupSelectorTerms": discovered,
             "associatePublicIPAddress": False,
@@ -108,7 +119,7 @@ class NodeClass:
             # Types without local disks pass it over.
             "instanceStorePolicy": "RAID0",
             "kubelet": {"maxPods": layout.pods_per_node},
-            **({"cpuOptions": {"nestedVirtualization": "enabled"}} if nested else {}),
+            **({"cpuOptions": {"nestedVirtualization": "enabled"}} if self.nested else {}),
             **({"userData": user_data} if user_data else {}),
             "tags": tags,
         }
@@ -133,7 +144,8 @@ class NodePool:
     def labels(self) -> dict[str, str]:
         """What its nodes are marked with."""
         wall = self.node_class.wall
-        return {POOL_LABEL: self.name, **(labels(wall) if wall else {})}
+        found = {POOL_LABEL: self.name, **(labels(wall) if wall else {})}
+        return {**found, GPU_LABEL: "true"} if self.node_class.gpu else found
 
     def taints(self) -> list[Plain]:
         """What keeps others off; nothing keeps anybody off the system's."""
@@ -160,10 +172,16 @@ class NodePool:
                 # A sandbox cannot move: only a node that holds none is ever given up to save money.
                 "consolidationPolicy": "WhenEmptyOrUnderutilized" if self.system else "WhenEmpty",
                 "consolidateAfter": duration(layout.consolidate_after),
-                "budgets": [{"nodes": layout.disruption_budget}],
+                "budgets": self._budgets(layout),
             },
             "limits": self._limits(layout),
         }
+
+    def _budgets(self, layout: NodeLayout) -> list[Plain]:
+        everything: Plain = {"nodes": layout.disruption_budget}
+        # A node that is no longer as declared is replaced like one that has expired: after the grace of its termination
+        # whatever runs on it is ended, asked not to be disturbed or not. So sandboxes have a say of their own in it.
+        return [everything] if self.system else [everything, {"nodes": layout.drift_budget, "reasons": ["Drifted"]}]
 
     def _requirements(self) -> list[Plain]:
         return [
@@ -172,7 +190,20 @@ class NodePool:
             {"key": CAPACITY_LABEL, "operator": "In", "values": [self.capacity]},
             {"key": f"{_AWS}/instance-family", "operator": "In", "values": _names(self.families)},
             *_SMALLEST,
+            *self._machines(),
         ]
+
+    def _machines(self) -> list[Plain]:
+        """What else an instance of the families has to be: a family has both, machines and shares of them."""
+        found: list[Plain] = []
+        if self.node_class.metal:
+            # A whole machine has no hypervisor, which Karpenter writes as a label without a value.
+            found.append({"key": f"{_AWS}/instance-hypervisor", "operator": "NotIn", "values": ["nitro", "xen"]})
+        elif self.node_class.nested:
+            found.append({"key": f"{_AWS}/instance-hypervisor", "operator": "In", "values": ["nitro"]})
+        if self.node_class.gpu:
+            found.append({"key": f"{_AWS}/instance-gpu-manufacturer", "operator": "In", "values": ["nvidia"]})
+        return found
 
     def _limits(self, layout: NodeLayout) -> Plain:
         if self.system:
@@ -188,13 +219,12 @@ def node_pools(layout: NodeLayout, demands: Iterable[Demand]) -> list[NodePool]:
         wall = wall_of(demand.tier, demand.kernel)
         for capacity in ("spot", "on-demand") if demand.capacity == "both" else (demand.capacity,):
             wanted.add((demand.tier, wall.word, capacity, demand.gpu))
-    made = _pools(SYSTEM, NodeClass(SYSTEM, None), "on-demand", layout.system_families)
+    made = _pools((SYSTEM,), None, "on-demand", layout.system_families)
     for tier, word, capacity, gpu in sorted(wanted):
-        wall = wall_of(tier, word)
         # Only one tier has two walls.
-        name = "-".join(part for part in (tier, word * (tier == "untrusted"), "gpu" * gpu, capacity) if part)
+        words = (tier, word * (tier == "untrusted"), "gpu" * gpu)
         families = layout.gpu_families if gpu else layout.nested_families if word == "kata" else layout.families
-        made += _pools(name, NodeClass(name, wall, gpu), capacity, families)
+        made += _pools(words, wall_of(tier, word), capacity, families, gpu=gpu)
     return made
 
 
@@ -209,38 +239,32 @@ def duration(seconds: int) -> str:
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
-def _pools(name: str, node_class: NodeClass, capacity: str, families: Sequence[str]) -> list[NodePool]:
-    """A pool a kind of processor.
+def processor(family: str) -> str:
+    """The processors of a family, as Kubernetes calls them."""
+    return "arm64" if GRAVITON.fullmatch(family.removesuffix(METAL)) else "amd64"
 
-    Karpenter tries the pool of greater weight first: so Graviton comes before the others, and Spot before what costs
-    more. Limits hold for each.
+
+def _pools(
+    words: Sequence[str], wall: Wall | None, capacity: str, families: Sequence[str], *, gpu: bool = False
+) -> list[NodePool]:
+    """A pool a kind of processor, and others for whole machines, which are not of the same class.
+
+    Each is named by its processor even where it is the only one: a family that is added later renames no pool, which
+    would drain its nodes. Karpenter tries the pool of greater weight first: so Graviton comes before the others, Spot
+    before what costs more, and a whole machine last. Limits hold for each.
     """
-    by_processor = {
-        processor: tuple(family for family in families if _processor(family) == processor)
-        for processor in ("arm64", "amd64")
-    }
-    found = {processor: some for processor, some in by_processor.items() if some}
-    bought = 50 if capacity == "spot" else 10
-    return [
-        NodePool(
-            name if len(found) == 1 else f"{name}-{processor}",
-            node_class,
-            capacity,
-            processor,
-            some,
-            bought + (10 if processor == "arm64" else 0),
-        )
-        for processor, some in found.items()
-    ]
-
-
-def _processor(family: str) -> str:
-    return "arm64" if GRAVITON.fullmatch(family) else "amd64"
+    made: list[NodePool] = []
+    for metal in (False, True):
+        bought = "" if wall is None else capacity
+        name = "-".join(part for part in (*words, "metal" * metal, bought) if part)
+        node_class = NodeClass(name, wall, gpu, metal)
+        first = (1 if metal else 10) if capacity == "on-demand" else (3 if metal else 50)
+        for kind, more in (("arm64", 1 if metal else 10), ("amd64", 0)):
+            some = tuple(one for one in families if processor(one) == kind and one.endswith(METAL) == metal)
+            if some:
+                made.append(NodePool(f"{name}-{kind}", node_class, capacity, kind, some, first + more))
+    return made
 
 
 def _names(families: Sequence[str]) -> list[str]:
-    return [family.removesuffix("-metal") for family in families]
-
-
-def _all_metal(families: Sequence[str]) -> bool:
-    return all(family.endswith("metal") for family in families)
+    return [family.removesuffix(METAL) for family in families]

@@ -27,6 +27,7 @@ def node_layout(capacity: Capacity) -> NodeLayout:
         expire_after=int(capacity.expire_after.total_seconds()),
         termination_grace=int(capacity.termination_grace.total_seconds()),
         disruption_budget=capacity.disruption_budget,
+        drift_budget=capacity.drift_budget,
     )
 
 

@@ -15,25 +15,38 @@ _BOUNDARY = "//"
 # containerd 2 reads this plugin's table; the name that it had before would be passed over without a word.
 _RUNTIMES = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes"
 
+# What joins the cluster starts after this script and is kept from it by taking its unit's place. The image has the unit
+# itself where `systemctl mask` would put its link, and the command refuses then.
 _OPENING = """\
 #!/bin/bash
 set -euo pipefail
-# A node without its wall must not take pods: it never joins, and Karpenter replaces it.
-trap 'systemctl mask nodeadm-run.service kubelet.service' ERR
+# A node without its wall must not take pods: it never joins, goes out, and Karpenter launches another.
+close() {
+  [ "$1" -ne 0 ] || return 0
+  set +e
+  ln -sf /dev/null /etc/systemd/system/nodeadm-run.service
+  systemctl daemon-reload
+  systemctl poweroff --no-block
+}
+trap 'close "$?"' EXIT
 machine="$(uname -m)"
-case "$machine" in x86_64) package=amd64 ;; aarch64) package=arm64 ;; esac
+case "$machine" in
+  x86_64) package=amd64 ;;
+  aarch64) package=arm64 ;;
+  *) exit 1 ;;
+esac
 cd "$(mktemp -d)"
 fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 5 --retry-all-errors -O "$1"; }
 """
 
 
-def user_data(wall: Wall, sources: Mapping[str, Source], *, gpu: bool = False) -> str | None:
+def user_data(wall: Wall, sources: Mapping[str, Source]) -> str | None:
     """The user data of a node behind whose wall sandboxes run; None where the image has all it needs.
 
     Karpenter adds a part of its own, and the parts are merged.
     """
     if wall.word == "gvisor":
-        script, table = _gvisor(sources["gvisor"], gpu=gpu)
+        script, table = _gvisor(sources["gvisor"])
     elif wall.word == "kata":
         script, table = _kata(sources["kata"])
     else:
@@ -49,10 +62,9 @@ def user_data(wall: Wall, sources: Mapping[str, Source], *, gpu: bool = False) -
     return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n{body}--{_BOUNDARY}--\n'
 
 
-def _gvisor(source: Source, *, gpu: bool) -> tuple[list[str], list[str]]:
+def _gvisor(source: Source) -> tuple[list[str], list[str]]:
     address = source.address.format(machine="$machine", package="$package")
     files = ("runsc", "containerd-shim-runsc-v1")
-    settings = ['platform = "systrap"', *(['nvproxy = "true"'] if gpu else [])]
     script = [
         *(f'fetch "{address}/{file}{ending}"' for file in files for ending in ("", source.checksum)),
         *(f"sha512sum --check {file}{source.checksum}" for file in files),
@@ -60,7 +72,9 @@ def _gvisor(source: Source, *, gpu: bool) -> tuple[list[str], list[str]]:
         "mkdir -p /etc/containerd",
         "cat > /etc/containerd/runsc.toml <<'END'",
         "[runsc_config]",
-        *settings,
+        'platform = "systrap"',
+        # Without it a sandbox's share of its node is counted where the kubelet does not look.
+        'systemd-cgroup = "true"',
         "END",
     ]
     table = [
@@ -77,12 +91,13 @@ def _kata(source: Source) -> tuple[list[str], list[str]]:
     address = source.address.format(machine="$machine", package="$package")
     archive = address.rsplit("/", 1)[1]
     script = [
+        # Nothing is unpacked whose digest is not known: on any other processor this ends here.
+        'case "$package" in',
+        *(f"  {package}) digest={digest} ;;" for package, digest in sorted(source.sha256.items()) if digest),
+        "  *) exit 1 ;;",
+        "esac",
         f'fetch "{address}"',
-        *(
-            f'if [ "$package" = {package} ]; then echo "{digest}  {archive}" | sha256sum --check; fi'
-            for package, digest in sorted(source.sha256.items())
-            if digest
-        ),
+        f'echo "$digest  {archive}" | sha256sum --check',
         "command -v zstd >/dev/null || dnf install -y zstd",
         f'tar --zstd -xf "{archive}" -C /',
         "ln -sf /opt/kata/bin/containerd-shim-kata-v2 /usr/local/bin/containerd-shim-kata-v2",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,8 +56,20 @@ def releases() -> Releases:
             for name, row in read["manifests"].items()
         },
         images=read["images"],
-        runtimes=_sources(read["runtimes"]),
+        runtimes=verified(_sources(read["runtimes"])),
     )
+
+
+def verified(runtimes: dict[str, Source]) -> dict[str, Source]:
+    """The runtimes, each with a way to know it for what it is: nobody's wall is built from what was not checked."""
+    for name, source in runtimes.items():
+        digests = source.sha256.values()
+        if not source.checksum and not (digests and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)):
+            raise ValueError(
+                f"runtimes.{name} in releases.toml has no checksum, and nothing is installed unchecked: give its"
+                " sha256 by package, or as checksum the ending of the files that have it"
+            )
+    return runtimes
 
 
 def _sources(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Source]:

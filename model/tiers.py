@@ -9,6 +9,7 @@ from typing import Any
 TIER_LABEL = "sandbox.users.io/tier"
 WALL_LABEL = "sandbox.users.io/wall"
 GPU_TAINT = "nvidia.com/gpu"
+GPU_LABEL = "sandbox.users.io/gpu"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
 
 from model.fargate import size_up
-from model.node_pools import NodeLayout, NodePool, node_pools
+from model.node_pools import METAL, NodeLayout, NodePool, node_pools, processor
 from model.node_settings import demands, node_layout
 from model.pools import most_sandboxes
 from model.quantities import Quantity
@@ -101,9 +100,9 @@ def _kinds(settings: Settings, layout: NodeLayout) -> dict[tuple[str, tuple[str,
         word = wall_of(one.tier, one.kernel).word
         nested = layout.nested_families if word == "kata" else layout.families
         families = layout.gpu_families if one.gpu else nested
-        processors = len({bool(re.fullmatch(r"[a-z]{1,3}[0-9]{1,2}g[a-z]*", family)) for family in families})
+        pools = len({(processor(family), family.endswith(METAL)) for family in families})
         for capacity in ("spot", "on-demand") if one.capacity == "both" else (one.capacity,):
-            kinds.setdefault((capacity, families, processors * _whole(layout.cpu_limit)), []).append(one)
+            kinds.setdefault((capacity, families, pools * _whole(layout.cpu_limit)), []).append(one)
     return kinds
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from model.refusals import adoption, classes, fargate, money, network, pools, references, storage
+from model.refusals import adoption, classes, fargate, isolation, money, network, pools, references, storage
 from model.refusals.row import Finding, Row
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ __all__ = ["ROWS", "Finding", "Row", "judge"]
 
 ROWS: tuple[Row, ...] = (
     *network.ROWS,
+    *isolation.ROWS,
     *storage.ROWS,
     *adoption.ROWS,
     *classes.ROWS,

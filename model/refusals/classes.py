@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from model.node_pools import processor
 from model.refusals.row import Finding, Row
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ NITRO_SINCE = (1, 36)
 RUNTIME_CLASSES = {"verified": None, "standard": "gvisor", "untrusted": "kata"}
 NITRO_RUNTIME_CLASS = "isolated-sandbox"
 NESTED = re.compile(r"(c8i|m8i|r8i)(-flex)?|[a-z0-9-]+metal")
-GRAVITON = re.compile(r"[a-z]{1,3}[0-9]{1,2}g[a-z]*")
+_GPU_WAY_OUT = "set tier: verified for callers that were vetted, or gpu: 0"
+GPU_HINTS = {
+    "standard": f"gVisor gets at them only when NVIDIA's own runtime starts it, which containerd does not do on these"
+    f" nodes; {_GPU_WAY_OUT}",
+    "untrusted": f"instances with nested virtualization have none to hand on; {_GPU_WAY_OUT}",
+}
 SECRET_NAME = re.compile(r"(?i)(secret|passw(or)?d|token|api_?key|private_?key|credential)")
 SECRET_VALUE = re.compile(r"A[KS]IA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY|xox[abp]-")
 
@@ -92,14 +98,16 @@ def _verified_open(settings: Settings) -> Iterator[Finding]:
 
 def _gpu(settings: Settings) -> Iterator[Finding]:
     for place, one in on_nodes(settings):
-        if one.gpu and one.tier == "untrusted":
-            yield Finding((*place, "gpu"), f"{one.gpu} in tier untrusted", also=((*place, "tier"), (*place, "compute")))
+        if one.gpu and one.tier != "verified":
+            hint = GPU_HINTS[one.tier]
+            also = ((*place, "tier"), (*place, "compute"))
+            yield Finding((*place, "gpu"), f"{one.gpu} in tier {one.tier}", hint, also)
 
 
 def _gpu_limit(settings: Settings) -> Iterator[Finding]:
     limit = settings.capacity.gpu.limit
     for place, one in on_nodes(settings):
-        if one.gpu > limit and one.tier != "untrusted":
+        if one.gpu > limit and one.tier == "verified":
             also = (("capacity", "gpu"), (*place, "compute"), (*place, "tier"))
             yield Finding((*place, "gpu"), f"{one.gpu} with capacity.gpu.limit {limit}", also=also)
 
@@ -113,7 +121,7 @@ def _architecture(settings: Settings) -> Iterator[Finding]:
             key, families = "nestedFamilies", settings.capacity.nested_families
         else:
             key, families = "families", settings.capacity.families
-        found = {"arm64" if GRAVITON.fullmatch(family) else "amd64" for family in families}
+        found = {processor(family) for family in families}
         if one.architecture not in {"any", *found}:
             also = (("capacity",), (*place, "tier"), (*place, "kernel"), (*place, "gpu"), (*place, "compute"))
             yield Finding((*place, "architecture"), f"{one.architecture}, and capacity.{key} has none", also=also)
@@ -211,10 +219,10 @@ ROWS = (
         _verified_open,
     ),
     Row(
-        "gpu-untrusted",
-        "instances with nested virtualization have no graphics processors to hand on",
-        "gpu in tiers verified and standard",
-        "set tier: standard, or gpu: 0",
+        "gpu-behind-a-wall",
+        "a sandbox that shares no kernel with its node does not get at the node's graphics processors here",
+        "gpu in tier verified",
+        "set tier: verified for callers that were vetted, or gpu: 0",
         _gpu,
     ),
     Row(

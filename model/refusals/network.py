@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 from model import addresses
 from model.pools import most_sandboxes
 from model.refusals.row import Finding, Row
-from model.settings.capabilities import INTERNET
-from model.settings.network import PLATFORM_ENDPOINTS
 
 if TYPE_CHECKING:
-    from model.settings.classes import SandboxClass
     from model.settings.mistakes import Place
     from model.settings.whole import Settings
 
@@ -111,33 +108,6 @@ def _zones_twice(settings: Settings) -> Iterator[Finding]:
                 yield Finding(("network", "zones", index), f"{zone} twice")
 
 
-def _reaches_internet(one: SandboxClass) -> str:
-    for grant in one.capabilities:
-        if grant.word in INTERNET:
-            return grant.word
-        if grant.cidr is not None and grant.cidr.is_global:
-            return str(grant.cidr)
-    return ""
-
-
-def _no_way_out(settings: Settings) -> Iterator[Finding]:
-    if settings.network.nat == "none" and settings.network.existing is None:
-        for index, one in enumerate(settings.sandbox_classes):
-            if reached := _reaches_internet(one):
-                place = ("sandboxClasses", index, "capabilities")
-                yield Finding(place, f"{reached} with nat none", also=(("network", "nat"),))
-
-
-def _endpoints_missing(settings: Settings) -> Iterator[Finding]:
-    network = settings.network
-    missing = [name for name in PLATFORM_ENDPOINTS if name not in network.endpoints]
-    if network.nat == "none" and network.existing is None and missing:
-        place = ("network", "endpoints")
-        yield Finding(
-            place, f"nat none without {', '.join(missing)}", f"add {', '.join(missing)}", (("network", "nat"),)
-        )
-
-
 def _open_to_the_world(settings: Settings) -> Iterator[Finding]:
     if settings.production:
         for index, public in enumerate(settings.cluster.public_access_cidrs):
@@ -231,20 +201,6 @@ ROWS = (
     ),
     Row(
         "zone-twice", "two subnets of one zone survive nothing more than one", "each zone once", "drop it", _zones_twice
-    ),
-    Row(
-        "internet-without-nat",
-        "without NAT no packet of a sandbox reaches the internet, whatever its policy allows",
-        "capabilities inside the VPC",
-        "set network.nat to single, or drop the capability",
-        _no_way_out,
-    ),
-    Row(
-        "nat-none-without-endpoints",
-        "without NAT, nodes reach AWS by endpoints only and never join otherwise",
-        f"nat none with {', '.join(PLATFORM_ENDPOINTS)}",
-        "add the endpoints, or set network.nat to single",
-        _endpoints_missing,
     ),
     Row(
         "public-endpoint-open",

@@ -16,6 +16,12 @@ Family = Annotated[
 ]
 
 
+Budget = Annotated[
+    str,
+    Field(title='a share or a number such as "10%" or "2"', pattern=r"^(100|[1-9]?[0-9])%$|^[0-9]{1,4}$"),
+]
+
+
 class Limits(Section):
     """The most that all nodes of one pool may have together."""
 
@@ -55,7 +61,11 @@ class Capacity(Section):
     ] = ("m8g", "m7g", "c8g", "c7g", "m7i", "m7a")
     nested_families: Annotated[
         tuple[Family, ...],
-        Field(min_length=1, description="Families for sandboxes with a kernel of their own by nested virtualization."),
+        Field(
+            min_length=1,
+            description="Families for sandboxes with a kernel of their own: by nested virtualization, or"
+            " on whole machines, which are named by `-metal` at the end of a family.",
+        ),
     ] = ("c8i", "m8i", "r8i")
     limits: Annotated[Limits, Field(description="The most the nodes of one pool may have together.")] = Limits()
     headroom: Annotated[Headroom, Field(description="Room kept free.")] = Headroom()
@@ -81,10 +91,13 @@ class Capacity(Section):
         Duration, Field(description="How long a node that must go waits for claimed sandboxes.")
     ] = timedelta(hours=4)
     disruption_budget: Annotated[
-        str,
-        Field(
-            title='a share or a number such as "10%" or "2"',
-            pattern=r"^(100|[1-9]?[0-9])%$|^[0-9]{1,4}$",
-            description="How many nodes may be disrupted at once, as a share or a number.",
-        ),
+        Budget, Field(description="How many nodes may be disrupted at once, as a share or a number.")
     ] = "10%"
+    drift_budget: Annotated[
+        Budget,
+        Field(
+            description="How many of the nodes that hold sandboxes may be replaced at once because they are no longer"
+            " as declared. Such a replacement ends claimed sandboxes once `terminationGrace` is over. With `0` a node"
+            " is replaced when it is empty or at the end of its life."
+        ),
+    ] = "0"

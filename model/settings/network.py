@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from model.settings.places import ZONE
 from model.settings.section import LogDays, Port, Section
-from model.settings.values import Cidr, Label, wrong
+from model.settings.values import Cidr, Label, Url, wrong
 
 InterfaceEndpoint = Literal[
     "autoscaling",
@@ -34,7 +34,19 @@ InterfaceEndpoint = Literal[
 ]
 
 # What nodes and controllers call; without NAT there is no other way to reach it.
-PLATFORM_ENDPOINTS = ("ec2", "ecr.api", "ecr.dkr", "eks", "elasticfilesystem", "logs", "sqs", "ssm", "sts")
+PLATFORM_ENDPOINTS = (
+    "ec2",
+    "ecr.api",
+    "ecr.dkr",
+    "eks",
+    # Where the agent on a node gets the identities of its pods.
+    "eks-auth",
+    "elasticfilesystem",
+    "logs",
+    "sqs",
+    "ssm",
+    "sts",
+)
 
 
 def _zones(value: object) -> object:
@@ -90,6 +102,27 @@ class EgressProxy(Section):
     port: Annotated[Port, Field(description="The port it listens on.")] = 3128
 
 
+class Mirrors(Section):
+    """Where copies are of what the internet has: without a way out, nothing else is reached."""
+
+    registry: Annotated[
+        str | None,
+        Field(
+            title="a registry of ECR, with or without a prefix",
+            pattern=r"^[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?(/[a-z0-9._-]{1,128}){0,4}$",
+            description="The registry with the platform's images, each by its name without its own registry's, such as"
+            " `…/mirror/karpenter/controller`.",
+        ),
+    ] = None
+    files: Annotated[
+        Url | None,
+        Field(
+            description="The address of a bucket with the runtimes that nodes install, each below its name and version,"
+            " such as `…/gvisor/20261012/x86_64/runsc`. Nodes read it over the S3 endpoint, and without a signature."
+        ),
+    ] = None
+
+
 class Network(Section):
     """The VPC, its zones, and its ways out."""
 
@@ -123,6 +156,9 @@ class Network(Section):
     egress_proxy: Annotated[
         EgressProxy | None, Field(description="The proxy that enforces capabilities of kind `domain`.")
     ] = None
+    mirrors: Annotated[Mirrors, Field(description="Copies to take things from instead of from the internet.")] = (
+        Mirrors()
+    )
     existing: Annotated[ExistingNetwork | None, Field(description="A VPC to use instead of making one.")] = None
 
     @property

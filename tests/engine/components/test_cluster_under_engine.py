@@ -59,5 +59,5 @@ def test_the_component_makes_nothing_beside_the_cluster_and_its_role(planned: Ou
 
 def test_nodes_are_planned_before_there_is_a_cluster(planned: Outcome) -> None:
     pool = inputs(planned, "kubernetes:karpenter.sh/v1:NodePool")
-    assert (pool["metadata"]["name"], pool["spec"]["limits"]["cpu"]) == ("system", "16")
+    assert (pool["metadata"]["name"], pool["spec"]["limits"]["cpu"]) == ("system-arm64", "16")
     assert inputs(planned, "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass")["spec"]["role"] == "dev-nodes-node"

@@ -13,7 +13,7 @@ from typing import Any
 import pulumi
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime import mocks, resource, rpc
-from pulumi.runtime.proto import resource_pb2, source_pb2
+from pulumi.runtime.proto import provider_pb2, resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
@@ -136,6 +136,8 @@ class Cloud(mocks.MockMonitor):
         """What was made before: by its id or name, or where a function has but one answer, that."""
         answers = self.standing[token]
         named = next((asked[word] for word in ("id", "name", "fileSystemId") if word in asked), None)
+        if named is not None and named not in answers:
+            return resource_pb2.ResourceInvokeResponse(failures=[provider_pb2.CheckFailure(reason="it is not there")])
         return self._answered(answers if named is None else answers[named])
 
     @staticmethod

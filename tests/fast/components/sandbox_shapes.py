@@ -16,5 +16,5 @@ def agent_sandbox(name: str = "sandboxes", opts: pulumi.ResourceOptions | None =
     """The controller as the release has it, less what is given."""
     from components.agent_sandbox import AgentSandbox
 
-    args: Any = {"ownership": OWNERSHIP, **given}
+    args: Any = {"ownership": OWNERSHIP, "layout": given}
     return AgentSandbox(name, args, opts)

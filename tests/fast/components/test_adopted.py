@@ -120,6 +120,18 @@ def test_what_is_wrong_is_told_and_nothing_is_made(build: Callable[[], Any], fou
     assert seen[0].cloud() == []
 
 
+@pytest.mark.parametrize(
+    ("build", "token", "id_"),
+    [(network, SUBNET, PRIVATE[1]), (cluster, EKS, CLUSTER), (storage, EFS, FILES[1])],
+)
+def test_what_is_not_there_is_told_in_the_providers_words(build: Callable[[], Any], token: str, id_: str) -> None:
+    found, seen = standing(), list[Graph]()
+    del found[token][id_]
+    with pytest.raises(ExistingError, match=f"{id_} cannot be read: .*; name one that is there"):
+        registered(build, standing=found, seen=seen)
+    assert seen[0].cloud() == []
+
+
 def test_everything_that_is_wrong_is_told_at_once() -> None:
     found = standing()
     for id_ in PRIVATE:
@@ -144,6 +156,7 @@ def test_a_cluster_is_used_and_gets_doors_profiles_and_a_role_and_nothing_else()
 
     made = built(build)
     assert {one.type.rpartition(":")[2] for one in made.cloud()} == {
+        "AccessEntry",
         "FargateProfile",
         "Role",
         "RolePolicyAttachment",
@@ -155,6 +168,8 @@ def test_a_cluster_is_used_and_gets_doors_profiles_and_a_role_and_nothing_else()
         "karpenter",
         "agent-sandbox-system",
     }
+    # EKS would make it for the profiles, and leave it behind in a cluster that stays.
+    assert made.one("AccessEntry").inputs["type"] == "FARGATE_LINUX"
     *told, kubeconfig = made.result
     issuer = f"arn:aws:iam::123456789012:oidc-provider/{ISSUER.removeprefix('https://')}"
     assert told == [issuer, ISSUER, GROUP]

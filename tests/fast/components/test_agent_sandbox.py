@@ -168,11 +168,14 @@ def test_the_controllers_account_gets_the_roles_of_its_release_and_nobody_else_d
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"replicas": 0}, r"agent_sandbox\.replicas: found 0"),
-        ({"flags": {"workers": 1}}, r"agent_sandbox\.flags\.workers: found a name that is not known"),
-        ({"flags": {"claim_workers": 0}}, r"agent_sandbox\.flags\.claim_workers: found 0"),
-        ({"label_domains": ["x/y"]}, r"agent_sandbox\.label_domains: found 'x/y'"),
-        ({"label_domains": ["app.kubernetes.io"]}, r"agent_sandbox\.label_domains: found 'app\.kubernetes\.io'"),
+        ({"replicas": 0}, r"agent_sandbox\.layout\.replicas: found 0"),
+        ({"flags": {"workers": 1}}, r"agent_sandbox\.layout\.flags\.workers: found a name that is not known"),
+        ({"flags": {"claim_workers": 0}}, r"agent_sandbox\.layout\.flags\.claim_workers: found 0"),
+        ({"label_domains": ["x/y"]}, r"agent_sandbox\.layout\.label_domains: found 'x/y'"),
+        (
+            {"label_domains": ["app.kubernetes.io"]},
+            r"agent_sandbox\.layout\.label_domains: found 'app\.kubernetes\.io'",
+        ),
     ],
 )
 def test_a_wrong_argument_is_named_before_anything_is_made(given: dict[str, Any], message: str) -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from components.arguments import environment_args
 from components.environment import Environment
-from components.platform_arguments import capacity_layout, cluster_layout
+from components.platform_arguments import capacity_layout, cluster_layout, sandbox_controller
 from model.settings import read
 from tests.fast.components.graph import CALLER, registered
 from tests.fast.model.stack_samples import settings
@@ -50,6 +50,7 @@ def test_what_the_settings_say_is_what_the_components_are_told() -> None:
     # The same functions that the cluster and its nodes are tried with by themselves
     assert told.pop("cluster") == cluster_layout(settings({"cluster": {"name": "mine"}}).cluster)
     assert told.pop("capacity") == capacity_layout(settings({}))
+    assert told.pop("sandbox_controller") == sandbox_controller(settings({}))
     assert told == {
         "ownership": {"environment": "dev", "owner": "us", "cost_center": "42", "tags": {"team": "x"}},
         "network": {
@@ -72,6 +73,7 @@ def test_what_the_settings_say_is_what_the_components_are_told() -> None:
         },
         "demands": [],
         "headroom": {"pods": 0, "cpu": "500m", "memory": "1Gi"},
+        "mirrors": {},
         "cluster_name": "mine",
         "keep_data": False,
         "deletion_protection": False,

@@ -137,6 +137,11 @@ def test_other_clusters_and_queues_are_none_of_its_business() -> None:
     assert not allowed("sqs:ReceiveMessage", f"arn:aws:sqs:{REGION}:{ACCOUNT}:other", {})
     assert allowed("ec2:DescribeSubnets", "*", {"aws:RequestedRegion": REGION})
     assert not allowed("ec2:DescribeSubnets", "*", {"aws:RequestedRegion": "us-west-2"})
+    # The service knows no resources of its own: what is managed is told in the request.
+    managed = "arc-zonal-shift:ResourceIdentifier"
+    ours, other = (f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{name}" for name in ("agents", "other"))
+    assert allowed("arc-zonal-shift:GetManagedResource", "*", {managed: ours})
+    assert not allowed("arc-zonal-shift:GetManagedResource", "*", {managed: other})
 
 
 def test_nothing_is_allowed_wholesale_and_all_of_it_fits_into_a_role() -> None:
@@ -145,7 +150,12 @@ def test_nothing_is_allowed_wholesale_and_all_of_it_fits_into_a_role() -> None:
         for statement in policy["Statement"]:
             assert not [action for action in statement["Action"] if "*" in action]
             if statement["Resource"] == ["*"]:
-                assert all(":Describe" in action or action == "pricing:GetProducts" for action in statement["Action"])
+                # Of these the price list alone is bound to nothing, neither a region nor a cluster.
+                assert all(
+                    ":Describe" in action or action in {"pricing:GetProducts", "arc-zonal-shift:GetManagedResource"}
+                    for action in statement["Action"]
+                )
+                assert "Condition" in statement or statement["Action"] == ["pricing:GetProducts"]
     # What a role's own policies may have together.
     assert sum(len(documents.text(policy)) for policy in POLICIES.values()) < 10_240
 
@@ -257,8 +267,12 @@ def node_class(pool: Made) -> str:
 def test_a_pool_is_gone_only_when_its_nodes_are_and_patience_has_an_end(whole: Graph) -> None:
     for pool in of_kind(whole, "NodePool"):
         assert pool.inputs["metadata"]["annotations"] == {"pulumi.com/deletionPropagationPolicy": "foreground"}
-        assert pool.patience["delete"] == "60m"
-    assert all(kind.patience["delete"] == "60m" for kind in of_kind(whole, "EC2NodeClass"))
+        # Four hours are what its nodes may take to drain.
+        assert pool.inputs["spec"]["template"]["spec"]["terminationGracePeriod"] == "4h"
+        assert pool.patience["delete"] == "270m"
+    assert all(kind.patience["delete"] == "270m" for kind in of_kind(whole, "EC2NodeClass"))
+    hurried = graph(layout={"termination_grace": 600})
+    assert {one.patience["delete"] for one in of_kind(hurried, "NodePool")} == {"40m"}
 
 
 def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
@@ -273,6 +287,70 @@ def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
         one.inputs["metadata"]["name"] for one in of_kind(whole, "EC2NodeClass") if "userData" in one.inputs["spec"]
     }
     assert started == {"standard-spot", "standard-on-demand", "untrusted-kata-on-demand"}
+
+
+def test_where_iam_cannot_be_reached_nodes_have_a_profile_that_goes_after_their_classes(whole: Graph) -> None:
+    assert whole.of("InstanceProfile") == []
+    made = graph(isolated=True)
+    profile = made.one("InstanceProfile", "nodes-node")
+    assert profile.inputs["role"] == "dev-nodes-node"
+    classes = of_kind(made, "EC2NodeClass")
+    assert classes
+    for kind in classes:
+        assert kind.inputs["spec"]["instanceProfile"] == profile.inputs["name"]
+        assert "role" not in kind.inputs["spec"]
+        assert made.comes_before(profile, kind)
+    assert made.one("Release", "controller").inputs["values"]["settings"]["isolatedVPC"] is True
+
+
+def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
+    registry, files = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/mirror", "https://copies.s3.eu-west-1.amazonaws.com"
+    mirrors = {"registry": registry, "files": files}
+    made = graph(
+        mirrors=mirrors,
+        headroom=HEADROOM,
+        demands=[*BOTH[:2], {"tier": "verified", "capacity": "spot", "gpu": True}],
+    )
+    images = [
+        container["image"]
+        for kind in ("Deployment", "DaemonSet")
+        for one in made.of(kind)
+        for container in one.inputs["spec"]["template"]["spec"]["containers"]
+    ]
+    images.append(made.one("Release", "controller").inputs["values"]["controller"]["image"]["repository"])
+    assert len(images) == 5
+    assert all(image.startswith(f"{registry}/") for image in images)
+    scripts = [one.inputs["spec"].get("userData", "") for one in of_kind(made, "EC2NodeClass")]
+    fetched = {
+        line.split()[1].strip('"') for text in scripts for line in text.splitlines() if line.startswith("fetch ")
+    }
+    assert len(fetched) == 5
+    assert all(address.startswith(f"{files}/") for address in fetched)
+    assert f"{files}/kata/{releases().runtimes['kata'].version}/kata-static-3.32.0-$package.tar.zst" in fetched
+
+
+def test_nodes_with_graphics_processors_say_so_by_a_plugin_that_is_there_before_them(whole: Graph) -> None:
+    assert whole.of("DaemonSet") == []
+    made = graph(demands=[{"tier": "verified", "capacity": "on-demand", "gpu": True}])
+    plugin = made.one("DaemonSet")
+    spec = plugin.inputs["spec"]["template"]["spec"]
+    (pool,) = [one for one in of_kind(made, "NodePool") if "gpu" in one.inputs["metadata"]["name"]]
+    template = pool.inputs["spec"]["template"]
+    assert spec["nodeSelector"].items() <= template["metadata"]["labels"].items()
+    assert {row["key"] for row in template["spec"]["taints"]} == {row["key"] for row in spec["tolerations"]}
+    assert {row["operator"] for row in spec["tolerations"]} == {"Exists"}
+    assert spec["volumes"] == [
+        {"name": "sockets", "hostPath": {"path": "/var/lib/kubelet/device-plugins", "type": "Directory"}}
+    ]
+    assert spec["containers"][0]["image"] == releases().images["nvidia-device-plugin"]
+    space = made.one("Namespace", "nodes-gpu")
+    # No lesser standard lets a pod have a directory of its node.
+    assert space.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    closed = made.one("NetworkPolicy", "gpu-own-work")
+    assert closed.inputs["metadata"]["namespace"] == plugin.inputs["metadata"]["namespace"]
+    assert closed.inputs["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    for kind in of_kind(made, "EC2NodeClass"):
+        assert made.comes_before(plugin, kind)
 
 
 def test_the_volumes_key_is_used_through_ec2_only(whole: Graph) -> None:
@@ -312,7 +390,7 @@ def test_room_is_held_on_each_kind_of_node_by_pods_that_give_way(whole: Graph) -
 
 
 def test_holders_are_what_the_restricted_standard_allows() -> None:
-    spec = holder("standard-spot", wall_of("standard"), "spot", Holders(2, "1", "2Gi"))["template"]["spec"]
+    spec = holder("standard-spot", wall_of("standard"), "spot", Holders(2, "1", "2Gi", "pause"))["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     (container,) = spec["containers"]
@@ -348,6 +426,10 @@ def test_namespaces_of_the_platform_take_only_restricted_pods(whole: Graph) -> N
     [
         ({"demands": [{"tier": "open", "capacity": "spot"}]}, r"capacity\.demands\[0\]\.tier: found 'open'"),
         ({"demands": [{"tier": "standard"}]}, r"capacity\.demands\[0\]\.capacity: found nothing"),
+        (
+            {"demands": [{"tier": "standard", "capacity": "spot", "gpu": True}]},
+            r"capacity\.demands\[0\]\.gpu: found true in tier standard; allowed: graphics processors in tier verified",
+        ),
         ({"layout": {"families": []}}, r"capacity\.layout\.families: found an empty list"),
         ({"layout": {"pods_per_node": 500}}, r"capacity\.layout\.pods_per_node: found 500; allowed"),
         ({"layout": {"termination_grace": None}}, r"capacity\.layout\.termination_grace: found nothing"),

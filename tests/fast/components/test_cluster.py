@@ -333,6 +333,8 @@ def test_nodes_reach_the_api_names_and_metrics_of_fargate_and_no_more(plain: Gra
         ("tcp", 53, 53),
         ("tcp", 8080, 8080),
         ("tcp", 9153, 9153),
+        # The metrics server is on a node, and asks the kubelets of pods on Fargate too.
+        ("tcp", 10250, 10250),
     }
     kubelets = [
         one.inputs
@@ -371,7 +373,7 @@ def test_everything_that_can_carry_tags_does(plain: Graph) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"version": "1.33"}, r"cluster\.layout\.version: found '1\.33'; allowed: 1\.34, 1\.35, 1\.36, 1\.37"),
+        ({"version": "1.33"}, r"cluster\.layout\.version: found '1\.33'; allowed: 1\.34, 1\.35, 1\.36"),
         ({"more": {"subnet_ids": ["a"]}}, r"cluster\.subnet_ids: found 1; allowed: subnets in two zones"),
         ({"public_access_cidrs": ["0.0.0.0/0"]}, r"cluster\.layout\.public_access_cidrs: found '0\.0\.0\.0/0'"),
         ({"log_days": 8}, r"cluster\.layout\.log_days: found 8; allowed: 1, 3, 5"),

@@ -40,7 +40,7 @@ def whole() -> Graph:
 def test_they_come_after_a_place_for_them_and_go_before_it(whole: Graph) -> None:
     mine = [one for one in whole.of("Addon") if one.name.startswith("addons-")]
     assert {one.inputs["addonName"] for one in mine} == {"aws-efs-csi-driver", "metrics-server", "kube-state-metrics"}
-    system = whole.one("NodePool", "nodes-system")
+    system = whole.one("NodePool", "nodes-system-arm64")
     for one in mine:
         assert whole.comes_before(system, one)
         assert one.inputs["addonVersion"] == releases().addons["1.35"][one.inputs["addonName"]]

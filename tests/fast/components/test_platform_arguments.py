@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from components.platform_arguments import capacity_demands, capacity_headroom, capacity_layout, cluster_layout
+from components.platform_arguments import (
+    capacity_demands,
+    capacity_headroom,
+    capacity_layout,
+    capacity_mirrors,
+    cluster_layout,
+    sandbox_controller,
+)
 from tests.fast.components.graph import ACCOUNT, CALLER, Graph, registered
 from tests.fast.components.node_shapes import capacity
+from tests.fast.components.sandbox_shapes import agent_sandbox
 from tests.fast.components.shapes import cluster
 from tests.fast.model.stack_samples import sandbox, settings
 
@@ -30,6 +38,7 @@ CHOSEN: dict[str, Any] = {
         "ami": "al2023@v20260101",
         "expireAfter": "7d",
         "disruptionBudget": "2",
+        "driftBudget": "5%",
     },
     "sandboxClasses": [sandbox("people", capacity="spot"), sandbox("kernels", tier="untrusted", kernel="nitro")],
 }
@@ -64,7 +73,7 @@ def test_the_cluster_is_what_the_settings_say(made: Graph) -> None:
 def test_nodes_are_what_the_settings_say(made: Graph) -> None:
     pools = {one.name: one.inputs["spec"] for one in made.of("NodePool")}
     assert set(pools) == {
-        "nodes-system",
+        "nodes-system-arm64",
         "nodes-standard-spot-arm64",
         "nodes-standard-spot-amd64",
         "nodes-untrusted-nitro-on-demand-arm64",
@@ -73,7 +82,7 @@ def test_nodes_are_what_the_settings_say(made: Graph) -> None:
     people = pools["nodes-standard-spot-arm64"]
     assert people["limits"] == {"cpu": "12", "memory": "48Gi"}
     assert people["template"]["spec"]["expireAfter"] == "168h"
-    assert people["disruption"]["budgets"] == [{"nodes": "2"}]
+    assert people["disruption"]["budgets"] == [{"nodes": "2"}, {"nodes": "5%", "reasons": ["Drifted"]}]
     assert made.one("EC2NodeClass", "standard-spot").inputs["spec"]["amiSelectorTerms"] == [
         {"alias": "al2023@v20260101"}
     ]
@@ -81,6 +90,55 @@ def test_nodes_are_what_the_settings_say(made: Graph) -> None:
     assert holding["replicas"] == 2
     (container,) = holding["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": "250m", "memory": "512Mi"}
+
+
+def test_the_controller_is_what_the_settings_say() -> None:
+    image = f"registry.example.com/controller@sha256:{'cd' * 32}"
+    said = {
+        "manifests": "../manifests",
+        "image": image,
+        "replicas": 3,
+        "cpu": "1",
+        "memory": "2Gi",
+        "labelDomains": ["team.example.com"],
+        "flags": {
+            "claimWorkers": 20,
+            "sandboxWorkers": 30,
+            "refillRate": 0,
+            "replenishDelay": "2m",
+            "readinessGrace": "10m",
+            "apiConnections": 4,
+            "tracing": True,
+        },
+    }
+    layout: dict[str, Any] = dict(sandbox_controller(settings({"cluster": {"sandboxController": said}})))
+    made = registered(lambda: agent_sandbox(**layout))
+    spec = made.one("Deployment").inputs["spec"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert (spec["replicas"], container["image"]) == (3, image)
+    assert container["resources"]["limits"] == {"cpu": "1", "memory": "2Gi"}
+    assert {
+        "--sandbox-claim-concurrent-workers=20",
+        "--sandbox-concurrent-workers=30",
+        "--sandbox-warm-pool-max-refill-rate=0",
+        "--sandbox-warm-pool-replenish-delay=120s",
+        "--sandbox-warm-pool-readiness-grace-period=600s",
+        "--api-connections=4",
+        "--enable-tracing=true",
+    } <= set(container["args"])
+    assert made.one("ConfigMap").inputs["data"] == {"allowed-label-domains": "sandbox.users.io,team.example.com"}
+    for one in ("definitions", "roles"):
+        assert all(file.startswith("../manifests/") for file in made.one("ConfigGroup", one).inputs["files"])
+
+
+def test_a_controller_that_nothing_is_said_of_is_as_released_and_a_copy_where_there_are_copies() -> None:
+    layout: dict[str, Any] = dict(sandbox_controller(settings({})))
+    told, as_released = (registered(lambda given=given: agent_sandbox(**given)) for given in (layout, {}))
+    assert {one.key: one.inputs for one in told.made} == {one.key: one.inputs for one in as_released.made}
+    registry = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
+    copied = settings({"network": {"mirrors": {"registry": registry}}})
+    assert sandbox_controller(copied).get("image", "").startswith(f"{registry}/agent-sandbox/")
+    assert capacity_mirrors(copied) == {"registry": registry}
 
 
 def test_settings_that_say_nothing_are_taken_too() -> None:
@@ -93,5 +151,5 @@ def test_settings_that_say_nothing_are_taken_too() -> None:
 
     made = registered(build)
     assert made.one("AccessEntry", "creator")
-    assert {one.name for one in made.of("NodePool")} == {"nodes-system"}
+    assert {one.name for one in made.of("NodePool")} == {"nodes-system-arm64"}
     assert made.of("Deployment") == []

@@ -11,6 +11,10 @@ IMAGE = f"registry.example.com/sandbox@sha256:{'ab' * 32}"
 PREFIX = "agent-environment:"
 
 
+# A class that shares its node's kernel, and is for callers that were vetted.
+VETTED: dict[str, Any] = {"tier": "verified", "claimableBy": {"roles": ["operator"]}}
+
+
 def sandbox(name: str = "standard", **changes: Any) -> dict[str, Any]:
     """A sound class with some settings changed."""
     return {"name": name, "image": IMAGE, **changes}

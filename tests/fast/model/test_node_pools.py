@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as some
 
 from model.names import KINDS
 from model.node_pools import Demand, NodeLayout, NodePool, duration, node_classes, node_pools
 from model.node_settings import demands, node_layout
-from model.node_start import user_data
 from model.refusals.classes import runtime_class as refused_name
-from model.releases import Source, releases
+from model.releases import releases
 from model.tiers import WALLS, labels, placement, runtime_class, wall_of
 from tests.fast.model.stack_samples import fargate, sandbox, settings
 
@@ -37,7 +34,12 @@ def one(name: str, *wanted: Demand) -> NodePool:
 
 def class_spec(pool: NodePool, layout: NodeLayout = LAYOUT, user: str | None = None) -> dict[str, Any]:
     return pool.node_class.spec(
-        layout, cluster="agents", role="nodes", key="arn:aws:kms:key/1", user_data=user, tags={"owner": "platform"}
+        layout,
+        cluster="agents",
+        identity={"role": "nodes"},
+        key="arn:aws:kms:key/1",
+        user_data=user,
+        tags={"owner": "platform"},
     )
 
 
@@ -114,7 +116,7 @@ def test_graviton_comes_first_and_spot_before_on_demand() -> None:
 
 def test_the_system_pool_is_on_demand_untainted_and_always_there() -> None:
     pools = node_pools(LAYOUT, [])
-    assert [pool.name for pool in pools] == ["system"]
+    assert [pool.name for pool in pools] == ["system-arm64"]
     spec = pools[0].spec(LAYOUT)
     assert operator(spec, "karpenter.sh/capacity-type")["values"] == ["on-demand"]
     assert "taints" not in spec["template"]["spec"]
@@ -127,7 +129,10 @@ def test_nodes_end_and_end_in_bounded_time_but_never_to_save_money_under_a_sandb
         spec = pool.spec(LAYOUT)
         assert spec["template"]["spec"]["expireAfter"] == "336h"
         assert spec["template"]["spec"]["terminationGracePeriod"] == "4h"
-        assert spec["disruption"]["budgets"] == [{"nodes": "10%"}]
+        everything, *others = spec["disruption"]["budgets"]
+        assert everything == {"nodes": "10%"}
+        # Karpenter ends even what asks not to be disturbed when a node is replaced for being other than declared.
+        assert others == ([] if pool.system else [{"nodes": "0", "reasons": ["Drifted"]}])
         assert spec["disruption"]["consolidateAfter"] == "5m"
         if not pool.system:
             assert spec["disruption"]["consolidationPolicy"] == "WhenEmpty"
@@ -138,7 +143,7 @@ def test_nodes_end_and_end_in_bounded_time_but_never_to_save_money_under_a_sandb
 @given(some.lists(DEMANDS, max_size=6))
 def test_no_node_can_be_asked_for_credentials_by_a_pod_nor_keeps_data_in_the_clear(wanted: list[Demand]) -> None:
     for node_class in node_classes(node_pools(LAYOUT, wanted)):
-        spec = node_class.spec(LAYOUT, cluster="agents", role="nodes", key="k", user_data=None, tags={})
+        spec = node_class.spec(LAYOUT, cluster="agents", identity={"role": "nodes"}, key="k", user_data=None, tags={})
         assert spec["metadataOptions"]["httpTokens"] == "required"
         assert spec["metadataOptions"]["httpPutResponseHopLimit"] == 1
         (disk,) = spec["blockDeviceMappings"]
@@ -151,74 +156,82 @@ def test_no_node_can_be_asked_for_credentials_by_a_pod_nor_keeps_data_in_the_cle
 
 
 def test_images_are_pinned_and_that_with_the_nitro_runtime_is_ones_own() -> None:
-    assert class_spec(one("system"))["amiSelectorTerms"] == [{"alias": releases().node_image}]
+    assert class_spec(one("system-arm64"))["amiSelectorTerms"] == [{"alias": releases().node_image}]
     nitro = class_spec(one("untrusted-nitro-on-demand-arm64", Demand("untrusted", "nitro", "on-demand")))
     assert nitro["amiFamily"] == "AL2023"
     assert nitro["amiSelectorTerms"] == [{"owner": "self", "tags": {"sandbox.users.io/wall": "nitro"}}]
 
 
 def test_nested_virtualization_is_on_where_a_guest_has_its_own_kernel_and_nowhere_else() -> None:
-    kata = one("untrusted-kata-on-demand", Demand("untrusted", "kata", "on-demand"))
+    kata = one("untrusted-kata-on-demand-amd64", Demand("untrusted", "kata", "on-demand"))
     assert class_spec(kata)["cpuOptions"] == {"nestedVirtualization": "enabled"}
     assert operator(kata.spec(LAYOUT), "karpenter.k8s.aws/instance-family")["values"] == ["c8i", "m8i", "r8i"]
     assert "cpuOptions" not in class_spec(one("standard-spot-arm64", Demand("standard", "kata", "spot")))
-    metal = replace(LAYOUT, nested_families=("c7i-metal",))
-    pool = next(pool for pool in node_pools(metal, [Demand("untrusted", "kata", "on-demand")]) if not pool.system)
-    assert "cpuOptions" not in class_spec(pool, metal)
-    assert operator(pool.spec(metal), "karpenter.k8s.aws/instance-family")["values"] == ["c7i"]
+
+
+def bought(pool: NodePool, layout: NodeLayout, instance: dict[str, str]) -> bool:
+    """Whether Karpenter may buy such an instance for the pool, as far as families and hypervisors decide."""
+    rows = {row["key"].rsplit("/", 1)[-1]: row for row in pool.spec(layout)["template"]["spec"]["requirements"]}
+    for word, value in instance.items():
+        row = rows.get(word)
+        if row is not None and (value in row["values"]) != (row["operator"] == "In"):
+            return False
+    return True
+
+
+SHARE = {"instance-family": "m7i", "instance-hypervisor": "nitro"}
+# Karpenter gives a whole machine the label without a value.
+MACHINE = {"instance-family": "m7i", "instance-hypervisor": ""}
+NESTED = {"instance-family": "c8i", "instance-hypervisor": "nitro"}
+NESTED_MACHINE = {"instance-family": "c8i", "instance-hypervisor": ""}
+
+
+@pytest.mark.parametrize("families", [("m7i-metal",), ("c8i", "m7i-metal"), ("m7i-metal", "m7g-metal", "c8i")])
+def test_whole_machines_and_shares_of_them_are_never_of_one_pool_nor_of_one_class(families: tuple[str, ...]) -> None:
+    layout = replace(LAYOUT, nested_families=families)
+    pools = [
+        pool for pool in node_pools(layout, [Demand("untrusted", "kata", "on-demand")]) if pool.name != "system-arm64"
+    ]
+    metal = next(pool for pool in pools if pool.name == "untrusted-kata-metal-on-demand-amd64")
+    assert "cpuOptions" not in class_spec(metal, layout)
+    assert bought(metal, layout, MACHINE)
+    # Without nested virtualization, which its class does not turn on, it would have no /dev/kvm.
+    assert not bought(metal, layout, SHARE)
+    shares = [pool for pool in pools if pool.name == "untrusted-kata-on-demand-amd64"]
+    assert len(shares) == ("c8i" in families)
+    for pool in shares:
+        assert pool.node_class != metal.node_class
+        assert class_spec(pool, layout)["cpuOptions"] == {"nestedVirtualization": "enabled"}
+        assert bought(pool, layout, NESTED)
+        assert not bought(pool, layout, NESTED_MACHINE)
+        assert pool.weight > metal.weight
+    arm = [pool for pool in pools if pool.architecture == "arm64"]
+    assert [pool.name for pool in arm] == ["untrusted-kata-metal-on-demand-arm64"] * ("m7g-metal" in families)
+
+
+def test_a_family_that_is_added_later_renames_no_pool() -> None:
+    """A pool of another name is another pool: the first would be drained."""
+    wanted = [Demand("standard", "kata", "spot")]
+    few = replace(LAYOUT, families=("m7i",), system_families=("t4g",))
+    more = replace(LAYOUT, families=("m7i", "m8g", "m7i-metal"), system_families=("t4g", "m7i"))
+    before = {pool.name: pool.node_class.name for pool in node_pools(few, wanted)}
+    after = {pool.name: pool.node_class.name for pool in node_pools(more, wanted)}
+    assert before == {"system-arm64": "system", "standard-spot-amd64": "standard-spot"}
+    assert before.items() < after.items()
 
 
 def test_a_class_that_asks_for_it_gets_a_pool_with_graphics_processors_of_its_own() -> None:
-    layout = replace(LAYOUT, gpu_limit=4)
-    (pool,) = [pool for pool in node_pools(layout, [Demand("standard", "kata", "spot", gpu=True)]) if not pool.system]
+    layout = replace(LAYOUT, gpu_limit=4, gpu_families=("g6", "g4ad"))
+    (pool,) = [pool for pool in node_pools(layout, [Demand("verified", "kata", "spot", gpu=True)]) if not pool.system]
     spec = pool.spec(layout)
-    assert (pool.name, spec["limits"]["nvidia.com/gpu"]) == ("standard-gpu-spot", "4")
+    assert (pool.name, spec["limits"]["nvidia.com/gpu"]) == ("verified-gpu-spot-amd64", "4")
     assert {row["key"] for row in spec["template"]["spec"]["taints"]} == {"sandbox.users.io/tier", "nvidia.com/gpu"}
-    assert not takes(pool, placement(wall_of("standard"), "spot"))
-
-
-def parts(text: str) -> dict[str, str]:
-    """The parts of a MIME document, by kind."""
-    from email import message_from_string
-
-    document = message_from_string(text)
-    assert document.is_multipart()
-    return {part.get_content_type(): str(part.get_payload()) for part in document.walk() if not part.is_multipart()}
-
-
-@pytest.mark.parametrize(("word", "handler"), [("gvisor", "runsc"), ("kata", "kata")])
-@pytest.mark.parametrize("gpu", [False, True])
-def test_a_node_tells_containerd_of_its_walls_handler_under_the_name_that_containerd_reads(
-    word: str, handler: str, gpu: bool
-) -> None:
-    wall = next(wall for wall in WALLS if wall.word == word)
-    told = parts(user_data(wall, releases().runtimes, gpu=gpu) or "")
-    config = yaml.safe_load(told["application/node.eks.aws"])
-    assert (config["kind"], config["apiVersion"]) == ("NodeConfig", "node.eks.aws/v1alpha1")
-    table = tomllib.loads(config["spec"]["containerd"]["config"])
-    assert set(table["plugins"]) == {"io.containerd.cri.v1.runtime"}
-    runtimes = table["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
-    assert set(runtimes) == {handler} == {wall.handler}
-    script = told["text/x-shellscript"]
-    assert script.startswith("#!/bin/bash")
-    assert releases().runtimes[word].version in script
-    assert ("nvproxy" in script) is (gpu and word == "gvisor")
-    # Karpenter's own part comes on top, and EC2 takes 16 KiB.
-    assert len(user_data(wall, releases().runtimes, gpu=gpu) or "") < 8192
-
-
-def test_what_a_node_fetches_is_checked_where_a_checksum_is_known() -> None:
-    gvisor = user_data(wall_of("standard"), releases().runtimes) or ""
-    assert gvisor.count("sha512sum --check") == 2
-    pinned = {"kata": Source("https://e.example/kata-{package}.tar.zst", "1", sha256={"amd64": "ab" * 32, "arm64": ""})}
-    kata = user_data(wall_of("untrusted"), pinned) or ""
-    assert f'[ "$package" = amd64 ]; then echo "{"ab" * 32}  kata-$package.tar.zst" | sha256sum --check' in kata
-    assert kata.count("sha256sum") == 1
-
-
-@pytest.mark.parametrize("word", ["runc", "nitro"])
-def test_a_wall_that_comes_with_the_image_needs_no_start(word: str) -> None:
-    assert user_data(next(wall for wall in WALLS if wall.word == word), releases().runtimes) is None
+    assert not takes(pool, placement(wall_of("verified"), "spot"))
+    # What the device plugin looks for, and the only maker whose processors it knows.
+    assert spec["template"]["metadata"]["labels"]["sandbox.users.io/gpu"] == "true"
+    assert operator(spec, "karpenter.k8s.aws/instance-gpu-manufacturer")["values"] == ["nvidia"]
+    plain = one("standard-spot-arm64", Demand("standard", "kata", "spot"))
+    assert "sandbox.users.io/gpu" not in plain.labels()
 
 
 def test_runtime_classes_bring_their_pods_to_their_own_nodes_and_count_what_they_take() -> None:

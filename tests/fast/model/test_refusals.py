@@ -10,7 +10,7 @@ import pytest
 from model.refusals import ROWS
 from model.refusals.references import LONGEST_CLASS
 from model.settings.network import PLATFORM_ENDPOINTS
-from tests.fast.model.stack_samples import IMAGE, fargate, mistakes, sandbox
+from tests.fast.model.stack_samples import IMAGE, VETTED, fargate, mistakes, sandbox
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,13 @@ ROLE = "arn:aws:iam::111122223333:role/platform"
 NETWORK = {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
 CLASS = "sandboxClasses[0]"
 HOURS = {"start": "08:00", "end": "18:00", "size": 1}
-NO_NAT = {"nat": "none", "endpoints": list(PLATFORM_ENDPOINTS)}
+ECR = "111122223333.dkr.ecr.us-east-1.amazonaws.com"
+IN_ECR = f"{ECR}/sandbox@sha256:{'ab' * 32}"
+NO_NAT = {
+    "nat": "none",
+    "endpoints": list(PLATFORM_ENDPOINTS),
+    "mirrors": {"registry": f"{ECR}/mirror", "files": "https://copies.s3.us-east-1.amazonaws.com"},
+}
 
 SAMPLES = [
     Sample(
@@ -101,20 +107,53 @@ SAMPLES = [
     Sample(
         "internet-without-nat",
         f"{CLASS}.capabilities",
-        {"network": NO_NAT, **one(capabilities=["dns", "web"])},
-        {"network": NO_NAT, **one(capabilities=["dns"])},
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=["dns", "web"])},
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=["dns"])},
     ),
     Sample(
         "internet-without-nat",
         f"{CLASS}.capabilities",
-        {"network": NO_NAT, **one(capabilities=[{"cidr": "8.8.8.0/24"}])},
-        {"network": NO_NAT, **one(capabilities=[{"cidr": "10.0.0.0/24"}])},
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=[{"cidr": "8.8.8.0/24"}])},
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=[{"cidr": "10.0.0.0/24"}])},
     ),
     Sample(
         "nat-none-without-endpoints",
         "network.endpoints",
-        {"network": {"nat": "none", "endpoints": ["sts"]}},
-        {"network": {"nat": "none", "endpoints": [*PLATFORM_ENDPOINTS, "xray"]}},
+        {"network": {**NO_NAT, "endpoints": ["sts"]}},
+        {"network": {**NO_NAT, "endpoints": [*PLATFORM_ENDPOINTS, "xray"]}},
+    ),
+    Sample(
+        "nat-none-without-registry",
+        "network.mirrors.registry",
+        {"network": {"nat": "none", "endpoints": list(PLATFORM_ENDPOINTS)}},
+        {"network": NO_NAT},
+    ),
+    Sample(
+        "nat-none-runtime-elsewhere",
+        f"{CLASS}.tier",
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one(image=IN_ECR)},
+        {"network": NO_NAT, **one(image=IN_ECR)},
+    ),
+    Sample(
+        "nat-none-runtime-elsewhere",
+        f"{CLASS}.tier",
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one(image=IN_ECR, tier="untrusted")},
+        {
+            "network": {**NO_NAT, "mirrors": {"registry": ECR}},
+            **one(image=IN_ECR, **VETTED),
+        },
+    ),
+    Sample(
+        "nat-none-image-elsewhere",
+        f"{CLASS}.image",
+        {"network": NO_NAT, **one()},
+        {"network": NO_NAT, **one(image=IN_ECR)},
+    ),
+    Sample(
+        "nat-none-image-elsewhere",
+        f"{CLASS}.releases[0].image",
+        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("us-east-1", "us-west-2")}])},
+        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR}])},
     ),
     Sample(
         "public-endpoint-open",
@@ -295,16 +334,22 @@ SAMPLES = [
         one(tier="verified", claimableBy={"roles": [], "tokens": [{"name": "team", "value": "build"}]}),
     ),
     Sample(
-        "gpu-untrusted",
+        "gpu-behind-a-wall",
         f"{CLASS}.gpu",
         {"capacity": {"gpu": {"limit": 4}}, **one(tier="untrusted", gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one(**VETTED, gpu=1)},
+    ),
+    Sample(
+        "gpu-behind-a-wall",
+        f"{CLASS}.gpu",
         {"capacity": {"gpu": {"limit": 4}}, **one(gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one(gpu=0)},
     ),
     Sample(
         "gpu-over-limit",
         f"{CLASS}.gpu",
-        {"capacity": {"gpu": {"limit": 1}}, **one(gpu=2)},
-        {"capacity": {"gpu": {"limit": 2}}, **one(gpu=2)},
+        {"capacity": {"gpu": {"limit": 1}}, **one(**VETTED, gpu=2)},
+        {"capacity": {"gpu": {"limit": 2}}, **one(**VETTED, gpu=2)},
     ),
     Sample(
         "architecture-without-family",

@@ -252,7 +252,8 @@ def test_a_broken_item_does_not_move_the_others() -> None:
 
 
 def test_nothing_is_judged_by_a_default_that_hides_a_mistyped_key() -> None:
-    found = mistakes({"network": {"nat": "none", "endpoint": []}})
+    copies = {"registry": "111122223333.dkr.ecr.us-east-1.amazonaws.com"}
+    found = mistakes({"network": {"nat": "none", "endpoint": [], "mirrors": copies}})
     assert [mistake.path for mistake in found] == ["agent-environment:network.endpoint"]
     found = mistakes({"sandboxClases": [], "workspaces": [{"name": "a", "class": "b", "user": "u-1"}]})
     assert [mistake.path for mistake in found] == ["agent-environment:sandboxClases"]

@@ -8,7 +8,7 @@ import pytest
 
 from agentenv.preflight import needs
 from agentenv.preflight.course import questions
-from tests.fast.model.stack_samples import fargate, sandbox, settings
+from tests.fast.model.stack_samples import VETTED, fargate, sandbox, settings
 
 
 def cores(**sections: Any) -> dict[tuple[str, str], int]:
@@ -60,7 +60,8 @@ def test_no_more_is_needed_than_pools_may_have() -> None:
 
 def test_graphics_processors_bring_cores_of_their_own_kind() -> None:
     found = cores(
-        capacity={"gpu": {"limit": 4}}, sandboxClasses=[sandbox(gpu=1, maxSandboxes=2, resources={"cpu": "1"})]
+        capacity={"gpu": {"limit": 4}},
+        sandboxClasses=[sandbox(**VETTED, gpu=1, maxSandboxes=2, resources={"cpu": "1"})],
     )
     assert found["G and VT", "on-demand"] == 10
 

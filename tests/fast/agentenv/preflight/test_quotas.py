@@ -10,7 +10,7 @@ from agentenv.preflight import quotas
 from agentenv.preflight.asking import Unanswered
 from agentenv.preflight.question import Check, Question, checked
 from tests.fast.agentenv.preflight.conftest import Written
-from tests.fast.model.stack_samples import sandbox, settings
+from tests.fast.model.stack_samples import VETTED, sandbox, settings
 
 
 def asked(written: Written, name: str, **sections: Any) -> Check:
@@ -111,7 +111,12 @@ def test_what_was_asked_once_is_not_asked_again_and_silence_stays(written: Writt
 
 def test_every_group_of_cores_has_its_quota() -> None:
     questions: list[Question] = quotas.questions(
-        settings({"capacity": {"gpu": {"limit": 2}}, "sandboxClasses": [sandbox(gpu=1), sandbox("b", capacity="spot")]})
+        settings(
+            {
+                "capacity": {"gpu": {"limit": 2}},
+                "sandboxClasses": [sandbox(**VETTED, gpu=1), sandbox("b", capacity="spot")],
+            }
+        )
     )
     assert sum("cores, " in question.name for question in questions) == 3
     assert len({quota.code for quota in quotas.CORES.values()}) == len(quotas.CORES)

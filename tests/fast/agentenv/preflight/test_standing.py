@@ -9,78 +9,20 @@ from typing import Any
 import pytest
 
 from agentenv.preflight import room, standing
+from agentenv.preflight.asking import Account
 from agentenv.preflight.question import Check, checked
 from model.settings import Settings
-from tests.fast.agentenv.preflight.conftest import Written
+from tests.fast.agentenv.preflight.conftest import REGION, Written
 from tests.fast.model.stack_samples import sandbox, settings
+from tests.standing import Ground, tags
 
-BLOCKS = itertools.count(1)
-CLUSTER = "agent-environment-dev"
-PRIVATE = {"karpenter.sh/discovery": CLUSTER, "kubernetes.io/role/internal-elb": "1"}
-PUBLIC = {"kubernetes.io/role/elb": "1"}
-
-
-def tags(words: dict[str, str]) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in words.items()]
-
-
-class Ground:
-    """A VPC that is right, in a range of its own, to be spoiled."""
-
-    def __init__(self, written: Written, cluster: str = CLUSTER) -> None:
-        self.written = written
-        self.ec2, self.efs = written.client("ec2"), written.client("efs")
-        self.range = f"10.{next(BLOCKS)}"
-        self.cluster = cluster
-        self.vpc = self.ec2.create_vpc(CidrBlock=f"{self.range}.0.0/16")["Vpc"]["VpcId"]
-        self.ec2.modify_vpc_attribute(VpcId=self.vpc, EnableDnsHostnames={"Value": True})
-        gateway = self.ec2.create_internet_gateway()["InternetGateway"]["InternetGatewayId"]
-        self.ec2.attach_internet_gateway(InternetGatewayId=gateway, VpcId=self.vpc)
-        self.public = [self.subnet("a", PUBLIC)]
-        self.table(self.public[0], GatewayId=gateway)
-        address = self.ec2.allocate_address(Domain="vpc")["AllocationId"]
-        nat = self.ec2.create_nat_gateway(SubnetId=self.public[0], AllocationId=address)["NatGateway"]["NatGatewayId"]
-        own = {**PRIVATE, "karpenter.sh/discovery": cluster}
-        self.private = [self.subnet(zone, own) for zone in "ab"]
-        for one in self.private:
-            self.table(one, NatGatewayId=nat)
-
-    def subnet(self, zone: str, words: dict[str, str]) -> str:
-        """Another subnet."""
-        made = self.ec2.create_subnet(
-            VpcId=self.vpc, CidrBlock=f"{self.range}.{next(BLOCKS)}.0/24", AvailabilityZone=f"us-east-1{zone}"
-        )
-        id_ = made["Subnet"]["SubnetId"]
-        if words:
-            self.ec2.create_tags(Resources=[id_], Tags=tags(words))
-        return id_
-
-    def table(self, subnet: str, **target: str) -> str:
-        """A table of a subnet's own, with a way out."""
-        made = self.ec2.create_route_table(VpcId=self.vpc)["RouteTable"]["RouteTableId"]
-        self.ec2.create_route(RouteTableId=made, DestinationCidrBlock="0.0.0.0/0", **target)
-        self.ec2.associate_route_table(RouteTableId=made, SubnetId=subnet)
-        return made
-
-    def files(self, **more: Any) -> str:
-        """A file system."""
-        made = self.efs.create_file_system(CreationToken=str(next(BLOCKS)), Encrypted=True, **more)
-        return str(made["FileSystemId"])
-
-    def group(self) -> str:
-        """A security group."""
-        named = {"GroupName": f"g{next(BLOCKS)}", "Description": "mount targets", "VpcId": self.vpc}
-        return str(self.ec2.create_security_group(**named)["GroupId"])
-
-    def existing(self, **more: Any) -> dict[str, Any]:
-        """What a stack file says of it."""
-        return {"vpcId": self.vpc, "privateSubnetIds": self.private, "publicSubnetIds": self.public, **more}
+NUMBERS = itertools.count(1)
 
 
 @pytest.fixture
 def ground(simulated: Written) -> Ground:
     # A cluster's name of its own: subnets of one test are no strangers to another.
-    return Ground(simulated, f"agents-{next(BLOCKS)}")
+    return Ground(simulated.client, f"agents-{next(NUMBERS)}")
 
 
 def told(ground: Ground, **more: Any) -> Settings:
@@ -90,7 +32,7 @@ def told(ground: Ground, **more: Any) -> Settings:
 
 def asked(ground: Ground, name: str, found: Settings) -> Check:
     (question,) = [one for one in (*standing.questions(found), *room.questions(found)) if one.name.startswith(name)]
-    return checked([question], ground.written.account())[0]
+    return checked([question], Account(REGION, ground))[0]  # pyright: ignore[reportArgumentType] - all of a session that is used
 
 
 def network(ground: Ground, **more: Any) -> Check:
@@ -125,8 +67,7 @@ def test_tags_that_are_missing_are_told_with_the_command_that_sets_them(ground: 
 
 
 def test_subnets_of_one_zone_and_those_that_nobody_named(ground: Ground) -> None:
-    own = {**PRIVATE, "karpenter.sh/discovery": ground.cluster}
-    third, stranger = ground.subnet("a", own), ground.subnet("c", own)
+    third, stranger = ground.subnet("a", ground.own), ground.subnet("c", ground.own)
     ground.private.append(third)
     why = network(ground).why
     assert f"{third} is in us-east-1a, where {ground.private[0]} is already" in why
@@ -134,8 +75,8 @@ def test_subnets_of_one_zone_and_those_that_nobody_named(ground: Ground) -> None
 
 
 def test_a_subnet_that_is_public_or_leads_nowhere(ground: Ground) -> None:
-    open_, shut = ground.public[0], ground.subnet("c", {**PRIVATE, "karpenter.sh/discovery": ground.cluster})
-    ground.ec2.create_tags(Resources=[open_], Tags=tags({**PRIVATE, "karpenter.sh/discovery": ground.cluster}))
+    open_, shut = ground.public[0], ground.subnet("c", ground.own)
+    ground.ec2.create_tags(Resources=[open_], Tags=tags(ground.own))
     ground.ec2.modify_subnet_attribute(SubnetId=open_, MapPublicIpOnLaunch={"Value": True})
     mixed = {"existing": ground.existing(privateSubnetIds=[open_, shut, ground.private[1]], publicSubnetIds=[])}
     lines = network(ground, network=mixed).why.splitlines()
@@ -174,10 +115,8 @@ def test_a_file_system_that_is_not_there(ground: Ground) -> None:
 
 
 def test_a_file_system_that_cannot_hold_homes(ground: Ground) -> None:
-    made = ground.efs.create_file_system(
-        CreationToken="bad", Encrypted=False, PerformanceMode="maxIO", AvailabilityZoneName="us-east-1a"
-    )
-    why = files(ground, made["FileSystemId"]).why
+    bad = ground.files(Encrypted=False, PerformanceMode="maxIO", AvailabilityZoneName="us-east-1a")
+    why = files(ground, bad).why
     assert "is not encrypted" in why
     assert "keeps its files in us-east-1a alone" in why
     assert "performance mode maxIO" in why
@@ -234,26 +173,8 @@ def test_a_policy_that_lets_too_many_in(ground: Ground, statements: list[Any], s
 
 @pytest.fixture
 def cluster(ground: Ground) -> str:
-    """A cluster that is right, to be spoiled, with add-ons that are."""
-    name, eks, iam = f"shared-{next(BLOCKS)}", ground.written.client("eks"), ground.written.client("iam")
-    trust = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
-    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]["Arn"]
-    for one in ground.private:
-        ground.ec2.create_tags(Resources=[one], Tags=tags({"karpenter.sh/discovery": name}))
-    made = eks.create_cluster(
-        name=name,
-        version="1.35",
-        roleArn=role,
-        accessConfig={"authenticationMode": "API"},
-        resourcesVpcConfig={"subnetIds": ground.private, "endpointPrivateAccess": True},
-    )["cluster"]
-    iam.create_open_id_connect_provider(Url=made["identity"]["oidc"]["issuer"], ClientIDList=["sts.amazonaws.com"])
-    strict = json.dumps({"enableNetworkPolicy": "true", "env": {"NETWORK_POLICY_ENFORCING_MODE": "strict"}})
-    eks.create_addon(clusterName=name, addonName="vpc-cni", configurationValues=strict)
-    for addon in ("kube-proxy", "coredns", "eks-pod-identity-agent"):
-        eks.create_addon(clusterName=name, addonName=addon)
-    return name
+    """A cluster that is right, to be spoiled."""
+    return ground.raise_cluster()
 
 
 def adopted(ground: Ground, cluster: str, question: str = "existing cluster", **more: Any) -> Check:
@@ -267,11 +188,11 @@ def test_a_cluster_that_is_right(ground: Ground, cluster: str) -> None:
 
 
 def test_a_cluster_of_another_version_in_another_vpc_that_iam_does_not_know(ground: Ground, cluster: str) -> None:
-    iam = ground.written.client("iam")
-    issuer = ground.written.client("eks").describe_cluster(name=cluster)["cluster"]["identity"]["oidc"]["issuer"]
+    iam = ground.iam
+    issuer = ground.eks.describe_cluster(name=cluster)["cluster"]["identity"]["oidc"]["issuer"]
     arn = f"arn:aws:iam::123456789012:oidc-provider/{issuer.removeprefix('https://')}"
     iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=arn)
-    elsewhere = Ground(ground.written)
+    elsewhere = Ground(ground.client, "elsewhere")
     lines = adopted(elsewhere, cluster, version="1.36").why.splitlines()
     assert 'set cluster.version to "1.35"' in lines[0]
     assert f"set network.existing.vpcId to {ground.vpc}" in lines[1]
@@ -285,7 +206,7 @@ def test_a_cluster_that_is_not_there(ground: Ground) -> None:
 
 
 def test_add_ons_that_are_missing_lax_or_already_there(ground: Ground, cluster: str) -> None:
-    eks = ground.written.client("eks")
+    eks = ground.eks
     eks.delete_addon(clusterName=cluster, addonName="eks-pod-identity-agent")
     eks.update_addon(clusterName=cluster, addonName="vpc-cni", configurationValues='{"enableNetworkPolicy":"true"}')
     eks.create_addon(clusterName=cluster, addonName="metrics-server")
