@@ -22,6 +22,9 @@ from model.releases import Source
 # What ending a machine takes after it has been drained: beyond it a destroy gives up with the controller still there,
 # and can be run again.
 MARGIN = 30 * 60
+# Karpenter says at once of a class what it cannot find, such as its image, its role or its subnets: an update says it
+# too, instead of ending with pools that never launch anything.
+WORKING = {"pulumi.com/waitFor": "condition=Ready"}
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def make_nodes(
             f"{labels.base}-{kind.name}",
             api_version="karpenter.k8s.aws/v1",
             kind="EC2NodeClass",
-            metadata={"name": kind.name},
+            metadata={"name": kind.name, "annotations": dict(WORKING)},
             spec=kind.spec(
                 layout,
                 cluster=supplies.cluster,
@@ -76,7 +79,7 @@ def make_nodes(
             kind="NodePool",
             metadata={
                 "name": pool.name,
-                "annotations": {"pulumi.com/deletionPropagationPolicy": "foreground"},
+                "annotations": {"pulumi.com/deletionPropagationPolicy": "foreground", **WORKING},
             },
             spec=pool.spec(layout),
             opts=child(

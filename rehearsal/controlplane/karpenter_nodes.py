@@ -52,13 +52,13 @@ class Launcher:
                 _LOG.warning("Karpenter's nodes: %s", error)
 
     def _look(self) -> None:
-        pools = self._there(_POOLS)
-        if not pools and not self._launched:
+        pools, known = self._there(_POOLS), self._there(_CLASSES)
+        if not pools and not known and not self._launched:
             return
         if not self._controller_is_up():
             return
         self._end_released()
-        classes = {row["metadata"]["name"]: row for row in self._there(_CLASSES)}
+        classes = {row["metadata"]["name"]: row for row in known}
         zones = {name: self._zones(row) for name, row in classes.items()}
         wanted: dict[str, tuple[Object, NodeShape]] = {}
         for pool in pools:
@@ -66,9 +66,6 @@ class Launcher:
             offered = zones.get(reference, [])
             launched = launches.launch(pool, self._known_types(), offered, cpu=_CORES)
             wanted |= {shape.name: (pool, shape) for shape in launched}
-            self._tell(f"{_POOLS}/{pool['metadata']['name']}", pool, ready=bool(offered), why="NodeClassNotReady")
-        for name, row in classes.items():
-            self._tell(f"{_CLASSES}/{name}", row, ready=bool(zones[name]), why="SubnetsNotFound")
         for name, shape in self._launched.items():
             if name not in wanted or wanted[name][1] != shape:
                 self._client.delete(f"{node_claims.PATH}/{name}")
@@ -78,6 +75,11 @@ class Launcher:
                 self._client.create(node_claims.node_claim(pool, shape))
                 self._launched[name] = shape
                 self._client.create(shape.node())
+        for name, row in classes.items():
+            self._tell(f"{_CLASSES}/{name}", row, ready=bool(zones[name]), why="SubnetsNotFound")
+        for pool in pools:
+            ready = bool(zones.get(pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]))
+            self._tell(f"{_POOLS}/{pool['metadata']['name']}", pool, ready=ready, why="NodeClassNotReady")
 
     def _end_released(self) -> None:
         """Take away the nodes whose claims are on their way out, whoever deleted those, and let the claims go."""

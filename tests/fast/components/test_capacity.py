@@ -266,7 +266,10 @@ def node_class(pool: Made) -> str:
 
 def test_a_pool_is_gone_only_when_its_nodes_are_and_patience_has_an_end(whole: Graph) -> None:
     for pool in of_kind(whole, "NodePool"):
-        assert pool.inputs["metadata"]["annotations"] == {"pulumi.com/deletionPropagationPolicy": "foreground"}
+        assert pool.inputs["metadata"]["annotations"] == {
+            "pulumi.com/deletionPropagationPolicy": "foreground",
+            "pulumi.com/waitFor": "condition=Ready",
+        }
         # Four hours are what its nodes may take to drain.
         assert pool.inputs["spec"]["template"]["spec"]["terminationGracePeriod"] == "4h"
         assert pool.patience["delete"] == "270m"

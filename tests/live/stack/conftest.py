@@ -1,0 +1,18 @@
+"""One stage with a control plane, for tests that bring a whole environment up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal.cluster_side import Serving
+from rehearsal.stage import Stage, stage
+from rehearsal.tools.progress import telling
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The engine's tools, the simulated cloud, and a control plane that its clusters are."""
+    with stage(telling(), under=tmp_path_factory.mktemp("runs"), cluster=Serving()) as one:
+        yield one

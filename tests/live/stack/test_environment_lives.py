@@ -1,0 +1,134 @@
+"""An environment that lives: made, stopped in the middle, grown in place, cut back on purpose, gone without a trace."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal.controlplane.client import Client
+from rehearsal.engine import Engine, Outcome
+from rehearsal.stage import Stage
+from tests.live.stack.stopping import stopped
+
+ROOT = Path(__file__).resolve().parents[3]
+CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'0' * 64}", "pool": {"size": 1}}
+SMALL: dict[str, Any] = {
+    "aws:region": "us-east-1",
+    "agent-environment:network": {"cidr": "10.60.0.0/16", "zones": 2, "nat": "single", "endpoints": ["sts"]},
+    "agent-environment:cluster": {"version": "1.35"},
+    "agent-environment:capacity": {"disruptionBudget": "10%"},
+    "agent-environment:storage": {"fileSystems": 1},
+    "agent-environment:sandboxClasses": [CLASS],
+}
+LARGE: dict[str, Any] = {
+    **SMALL,
+    "agent-environment:network": {"cidr": "10.60.0.0/16", "zones": 3, "nat": "per-zone", "endpoints": ["sts", "logs"]},
+    "agent-environment:cluster": {"version": "1.36"},
+    "agent-environment:capacity": {"disruptionBudget": "20%", "rootVolume": "60Gi"},
+    "agent-environment:storage": {"fileSystems": 2, "archiveAfter": "90d"},
+}
+UNKNOWN_BUILD = "v1.99.0-eksbuild.1"
+
+
+def configured(engine: Engine, config: dict[str, Any]) -> None:
+    """Change the stack file as a person does; the engine keeps its salt in it."""
+    file = engine.project / "config" / f"Pulumi.{engine.stack}.yaml"
+    kept = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    file.write_text(yaml.safe_dump({**kept, "config": config}, sort_keys=False), encoding="utf-8")
+
+
+def touched(*outcomes: Outcome) -> dict[str, dict[str, list[str]]]:
+    """The resources that operations touched, by what was done to them and by name, with what made it so."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for outcome in outcomes:
+        for done, urn, changed in outcome.touched():
+            found.setdefault(done, {})[urn.rsplit("::", 1)[-1]] = changed
+    return found
+
+
+def test_an_environment_through_its_life(served: Stage) -> None:
+    assert served.cluster
+    api = served.cluster.plane.client
+    before = set(served.left())
+    engine = served.program(ROOT / "stacks", "dev", SMALL, {"name": "agent-environment"})
+    try:
+        an_up_that_was_cancelled_goes_on_where_it_stopped(engine)
+        outputs_are_what_others_need(engine.outputs(), api)
+        assert zones_of_nodes(api) == {"us-east-1a", "us-east-1b"}
+        configured(engine, with_build(LARGE, UNKNOWN_BUILD))
+        failed = engine.up(check=False)
+        what_aws_says_of_it_is_told(failed)
+        configured(engine, LARGE)
+        growing_moves_nothing_that_runs(failed, engine.up())
+        assert len(engine.outputs()["fileSystemIds"]) == 2
+        configured(engine, SMALL | {"agent-environment:cluster": LARGE["agent-environment:cluster"]})
+        cutting_back_takes_the_last_and_leaves_the_first(engine.up())
+        assert set(served.left()) > before
+        a_destroy_that_was_killed_goes_on_where_it_stopped(engine)
+    finally:
+        engine.destroy()
+    assert engine.state() == []
+    assert set(served.left()) == before
+
+
+def an_up_that_was_cancelled_goes_on_where_it_stopped(engine: Engine) -> None:
+    cancelled = stopped(engine, "up", "aws:eks/fargateProfile:FargateProfile", signal.SIGINT)
+    assert cancelled.code != 0
+    there = {resource["urn"] for resource in engine.state()}
+    assert any("::eks:index:Cluster::" in urn.replace("$", "::") for urn in there)
+    assert not any("NodePool" in urn for urn in there)
+    made = touched(engine.up())
+    # What it had made stays as it is; a component is registered anew, which touches nothing.
+    assert set(made) == {"create"}, {key: made[key] for key in made if key != "create"}
+
+
+def outputs_are_what_others_need(outputs: dict[str, Any], api: Client) -> None:
+    assert outputs["clusterName"] == "agent-environment-dev"
+    assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
+    pools = api.get("/apis/karpenter.sh/v1/nodepools")["items"]
+    assert sorted(outputs["nodePools"]) == sorted(pool["metadata"]["name"] for pool in pools)
+    assert any(name.startswith("standard-") for name in outputs["nodePools"])
+    assert "get-token" in str(outputs["kubeconfig"])
+    assert len(outputs["privateSubnetIds"]) == len(outputs["publicSubnetIds"]) == 2
+    assert len(outputs["natAddresses"]) == len(outputs["fileSystemIds"]) == 1
+
+
+def with_build(config: dict[str, Any], build: str) -> dict[str, Any]:
+    cluster = {**config["agent-environment:cluster"], "addonVersions": {"coredns": build}}
+    return {**config, "agent-environment:cluster": cluster}
+
+
+def what_aws_says_of_it_is_told(failed: Outcome) -> None:
+    assert failed.code != 0
+    words = "\n".join(failed.diagnostics)
+    assert "InvalidParameterException" in words
+    assert UNKNOWN_BUILD in words or "Addon version" in words
+
+
+def zones_of_nodes(api: Client) -> set[str]:
+    nodes = api.get("/api/v1/nodes", labelSelector="karpenter.sh/nodepool")["items"]
+    return {node["metadata"]["labels"]["topology.kubernetes.io/zone"] for node in nodes}
+
+
+def growing_moves_nothing_that_runs(*grown: Outcome) -> None:
+    made = touched(*grown)
+    assert set(made) == {"create", "update"}, {key: made[key] for key in made if key not in {"create", "update"}}
+    assert made["update"]["agents-cluster"] == ["version"]
+    print(sorted(made["update"]), flush=True)
+
+
+def cutting_back_takes_the_last_and_leaves_the_first(cut: Outcome) -> None:
+    gone = set(touched(cut)["delete"])
+    assert {"agents-storage-1", "agents-network-private-2", "agents-network-nat-1"} <= gone
+    assert not {"agents-storage-0", "agents-network-private-0", "agents-network-nat-0", "agents-network-vpc"} & gone
+
+
+def a_destroy_that_was_killed_goes_on_where_it_stopped(engine: Engine) -> None:
+    number = len(engine.state())
+    killed = stopped(engine, "destroy", "kubernetes:karpenter.sh/v1:NodePool", signal.SIGKILL)
+    assert killed.code == -signal.SIGKILL
+    engine.call("cancel", "--yes", "--stack", engine.stack)
+    assert 0 < len(engine.state()) < number
