@@ -322,7 +322,8 @@ def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str,
     def subnets_of_interfaces() -> list[str]:
         endpoint = ec2.describe_vpc_endpoints(VpcEndpointIds=[made])["VpcEndpoints"][0]
         found = ec2.describe_network_interfaces(NetworkInterfaceIds=endpoint["NetworkInterfaceIds"])
-        assert len(ec2.describe_network_interfaces()["NetworkInterfaces"]) == len(found["NetworkInterfaces"])
+        all_here = ec2.describe_network_interfaces(Filters=[{"Name": "vpc-id", "Values": [vpc]}])
+        assert len(all_here["NetworkInterfaces"]) == len(found["NetworkInterfaces"])
         return [eni["SubnetId"] for eni in found["NetworkInterfaces"]]
 
     with refused("DuplicateSubnetsInSameZone"):
