@@ -337,3 +337,13 @@ def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str,
     ec2.modify_vpc_endpoint(VpcEndpointId=made, AddSubnetIds=[same_zone, two], RemoveSubnetIds=[one])
     assert sorted(subnets_of_interfaces()) == sorted([same_zone, two])
     ec2.delete_vpc_endpoints(VpcEndpointIds=[made])
+
+
+def test_a_new_default_group_lets_its_own_members_in(ec2: Any) -> None:
+    vpc = ec2.create_vpc(CidrBlock="10.77.0.0/16")["Vpc"]["VpcId"]
+    where = [{"Name": "vpc-id", "Values": [vpc]}]
+    [group] = ec2.describe_security_groups(Filters=where)["SecurityGroups"]
+    [rule] = group["IpPermissions"]
+    assert rule["IpProtocol"] == "-1"
+    assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [group["GroupId"]]
+    ec2.delete_vpc(VpcId=vpc)
