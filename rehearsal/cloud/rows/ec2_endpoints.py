@@ -48,8 +48,9 @@ def create(desk: Desk) -> Answer:
         _gateway(desk, service)
     if kind == "Interface":
         _interface(desk, vpc, service)
-    # Where the kind is left out moto keeps none, and cannot delete the endpoint later.
-    answer = desk.forward(None if "VpcEndpointType" in asked else {**asked, "VpcEndpointType": kind})
+    # Where the kind is left out moto keeps none, and cannot delete the endpoint later; names are of interfaces only.
+    names = {"PrivateDnsEnabled": False} if kind == "Gateway" else {}
+    answer = desk.forward({**asked, "VpcEndpointType": kind, **names})
     if answer.ok and kind == "Interface":
         _dress(desk)
     return answer

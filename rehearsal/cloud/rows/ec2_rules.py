@@ -100,7 +100,18 @@ def authorize(desk: Desk) -> Answer | dict[str, Any]:
         if one.get("Description") is not None:
             rule.ip_range["Description"] = one["Description"]
     told = desk.ask("ec2", "DescribeSecurityGroupRules", SecurityGroupRuleIds=[rule.id for rule in made])
-    return {"Return": True, "SecurityGroupRules": told["SecurityGroupRules"]}
+    return {"Return": True, "SecurityGroupRules": _owned(desk, told["SecurityGroupRules"])}
+
+
+def _owned(desk: Desk, told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rules with whose group they are of, which moto leaves out."""
+    return [{**rule, "GroupOwnerId": desk.account} for rule in told]
+
+
+def rules(desk: Desk) -> dict[str, Any]:
+    """Rules one by one."""
+    said = desk.result()
+    return {**said, "SecurityGroupRules": _owned(desk, said.get("SecurityGroupRules", []))}
 
 
 def _group(desk: Desk) -> Any:
@@ -263,4 +274,5 @@ ROWS = (
     Row("ec2", "UpdateSecurityGroupRuleDescriptionsIngress", describe("ingress_rules")),
     Row("ec2", "UpdateSecurityGroupRuleDescriptionsEgress", describe("egress_rules")),
     Row("ec2", "DescribeSecurityGroups", groups),
+    Row("ec2", "DescribeSecurityGroupRules", rules),
 )

@@ -29,6 +29,17 @@ def _with_network(desk: Desk) -> Answer:
     return desk.forward({**asked, "CidrBlock": canonical(cidr)})
 
 
+def create_vpc(desk: Desk) -> dict[str, Any]:
+    """A VPC, whose default group lets its own members in: whoever wants it closed has something to take away."""
+    cidr = desk.asked.get("CidrBlock")
+    made = desk.result({**desk.asked, "CidrBlock": canonical(cidr)} if cidr else None)
+    backend = desk.backend("ec2")
+    group = backend.get_security_group_from_name("default", vpc_id=made["Vpc"]["VpcId"]).id
+    within = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+    desk.ask("ec2", "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[within])
+    return made
+
+
 def change_vpc(desk: Desk) -> Answer:
     """Names for hosts need a resolver that knows them."""
     wanted = desk.asked.get("EnableDnsHostnames", {}).get("Value")
@@ -193,7 +204,7 @@ def terminate(desk: Desk) -> Answer:
 
 
 ROWS = (
-    Row("ec2", "CreateVpc", _with_network),
+    Row("ec2", "CreateVpc", create_vpc),
     Row("ec2", "ModifyVpcAttribute", change_vpc),
     Row("ec2", "DeleteVpc", delete_vpc),
     Row("ec2", "CreateSubnet", create_subnet),

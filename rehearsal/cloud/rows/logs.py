@@ -43,7 +43,8 @@ def with_key(desk: Desk) -> Answer:
 
 
 def _group(desk: Desk) -> Any:
-    name = desk.asked.get("logGroupName") or desk.asked.get("resourceIdentifier", "").partition(":log-group:")[2]
+    arn = desk.asked.get("resourceIdentifier") or desk.asked.get("resourceArn", "")
+    name = desk.asked.get("logGroupName") or arn.partition(":log-group:")[2]
     found = desk.backend("logs").groups.get(name)
     if found is None:
         raise Refused("ResourceNotFoundException", "The specified log group does not exist.", 400)
@@ -64,7 +65,15 @@ def leave_plain(desk: Desk) -> dict[str, Any]:
     return {}
 
 
+def tags(desk: Desk) -> Answer:
+    """Of a group that is there."""
+    if ":log-group:" in desk.asked["resourceArn"]:
+        _group(desk)
+    return desk.forward()
+
+
 ROWS = (
+    Row("logs", "ListTagsForResource", tags),
     Row("logs", "PutRetentionPolicy", retain),
     Row("logs", "CreateLogGroup", with_key),
     Row("logs", "AssociateKmsKey", encrypt),

@@ -145,7 +145,11 @@ def test_log_groups_keep_as_long_as_logs_can(ask: Ask) -> None:
     for said in ({"logGroupClass": "GOLD"}, {"kmsKeyId": "arn:aws:kms:us-east-1:123456789012:key/none"}):
         with refused("InvalidParameterException"):
             logs.create_log_group(logGroupName="c", **said)
+    arn = "arn:aws:logs:us-east-1:123456789012:log-group:/a/b"
+    assert logs.list_tags_for_resource(resourceArn=arn)["tags"] == {}
     logs.delete_log_group(logGroupName="/a/b")
+    with refused("ResourceNotFoundException"):
+        logs.list_tags_for_resource(resourceArn=arn)
     with refused("ResourceNotFoundException"):
         logs.delete_log_group(logGroupName="/a/b")
 

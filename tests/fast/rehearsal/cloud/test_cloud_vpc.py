@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from .conftest import Ask
-from .saying import allow, refused, remove, subnets
+from .saying import ACCOUNT, allow, refused, remove, subnets
 
 NFS = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049}
 pytestmark = pytest.mark.usefixtures("unchanged")
@@ -262,6 +262,7 @@ def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str
         ec2.authorize_security_group_egress(GroupId=group, IpPermissions=[permission(Description="“quoted”")])
     ec2.update_security_group_rule_descriptions_ingress(GroupId=group, IpPermissions=[permission(Description="second")])
     assert told() == ["second"] * 3
+    assert {one["GroupOwnerId"] for one in made["SecurityGroupRules"]} == {ACCOUNT}
     of_other = made["SecurityGroupRules"][1]["SecurityGroupRuleId"]
     changed = [{"SecurityGroupRuleId": of_other, "Description": "third"}]
     ec2.update_security_group_rule_descriptions_ingress(GroupId=group, SecurityGroupRuleDescriptions=changed)
@@ -273,6 +274,7 @@ def test_a_rules_words_are_told_and_never_part_of_it(ec2: Any, ground: tuple[str
         GroupId=group, SecurityGroupRules=[{"SecurityGroupRuleId": of_other, "SecurityGroupRule": anew}]
     )
     found = ec2.describe_security_group_rules(SecurityGroupRuleIds=[of_other])["SecurityGroupRules"][0]
+    assert found["GroupOwnerId"] == ACCOUNT
     assert (found["ReferencedGroupInfo"]["GroupId"], found["Description"]) == (group, "fourth")
     rest = permission()
     rest["UserIdGroupPairs"] = [{"GroupId": group}]
@@ -287,7 +289,9 @@ def test_a_gateways_routes_follow_its_tables(ec2: Any, ground: tuple[str, list[s
     tables = [ec2.create_route_table(VpcId=vpc)["RouteTable"]["RouteTableId"] for _ in range(3)]
     one, two, three = tables
     s3 = {"VpcId": vpc, "ServiceName": "com.amazonaws.us-east-1.s3"}
-    gateway = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one, two])["VpcEndpoint"]["VpcEndpointId"]
+    made = ec2.create_vpc_endpoint(**s3, RouteTableIds=[one, two])["VpcEndpoint"]
+    assert made["PrivateDnsEnabled"] is False
+    gateway = made["VpcEndpointId"]
 
     def routed() -> list[str]:
         found = ec2.describe_route_tables(RouteTableIds=tables)["RouteTables"]
@@ -322,7 +326,8 @@ def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str,
     def subnets_of_interfaces() -> list[str]:
         endpoint = ec2.describe_vpc_endpoints(VpcEndpointIds=[made])["VpcEndpoints"][0]
         found = ec2.describe_network_interfaces(NetworkInterfaceIds=endpoint["NetworkInterfaceIds"])
-        assert len(ec2.describe_network_interfaces()["NetworkInterfaces"]) == len(found["NetworkInterfaces"])
+        all_here = ec2.describe_network_interfaces(Filters=[{"Name": "vpc-id", "Values": [vpc]}])
+        assert len(all_here["NetworkInterfaces"]) == len(found["NetworkInterfaces"])
         return [eni["SubnetId"] for eni in found["NetworkInterfaces"]]
 
     with refused("DuplicateSubnetsInSameZone"):
@@ -332,3 +337,13 @@ def test_an_endpoints_interfaces_follow_its_subnets(ec2: Any, ground: tuple[str,
     ec2.modify_vpc_endpoint(VpcEndpointId=made, AddSubnetIds=[same_zone, two], RemoveSubnetIds=[one])
     assert sorted(subnets_of_interfaces()) == sorted([same_zone, two])
     ec2.delete_vpc_endpoints(VpcEndpointIds=[made])
+
+
+def test_a_new_default_group_lets_its_own_members_in(ec2: Any) -> None:
+    vpc = ec2.create_vpc(CidrBlock="10.77.0.0/16")["Vpc"]["VpcId"]
+    where = [{"Name": "vpc-id", "Values": [vpc]}]
+    [group] = ec2.describe_security_groups(Filters=where)["SecurityGroups"]
+    [rule] = group["IpPermissions"]
+    assert rule["IpProtocol"] == "-1"
+    assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [group["GroupId"]]
+    ec2.delete_vpc(VpcId=vpc)
