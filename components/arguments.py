@@ -10,6 +10,7 @@ from components.platform_arguments import (
     capacity_layout,
     capacity_mirrors,
     cluster_layout,
+    fargate_classes,
     sandbox_controller,
 )
 from components.storage import StorageLayout
@@ -34,6 +35,8 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
         "keep_data": settings.protect,
         "deletion_protection": settings.cluster.deletion_protection,
     }
+    if classes := fargate_classes(settings):
+        told["fargate_classes"] = classes
     if settings.cluster.permissions_boundary is not None:
         told["permissions_boundary"] = settings.cluster.permissions_boundary
     if existing := _existing(settings):

@@ -18,42 +18,18 @@ from components.access import Access, ClusterAccess, Entries
 from components.addons import CNI, EFS_NODE, Builds, Installer
 from components.children import Child, children_of
 from components.cluster_doors import Doors
+from components.cluster_layout import ClusterLayout, public_ranges
 from components.documents import Document
 from components.fargate import Ground, fargate
 from components.flow_logs import RETENTION_DAYS
 from components.identities import AUDIENCE, Bearer, Issuer, Roles
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
+from components.pod_groups import FargateClass, PodGroups, classes_of
 from components.whereabouts import whereabouts
 from model.settings.whole import is_production
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
-WORLD = ("0.0.0.0/0", "::/0")
-
-
-class ClusterLayout(TypedDict):
-    """What the cluster is to be."""
-
-    version: str
-    """The Kubernetes version, such as `1.35`."""
-
-    access: NotRequired[ClusterAccess]
-    """Who may use it."""
-
-    public_access_cidrs: NotRequired[list[str]]
-    """Who may reach the API from outside the VPC; nobody unless told."""
-
-    service_cidr: NotRequired[str]
-    """The range of Kubernetes services: `172.20.0.0/16` unless told. It cannot be changed."""
-
-    log_days: NotRequired[int]
-    """How many days its logs are kept: 30 unless told, one of the numbers CloudWatch offers."""
-
-    support_policy: NotRequired[str]
-    """`standard` (upgraded when its version leaves support; unless told) or `extended` (costs six times as much)."""
-
-    addon_versions: NotRequired[dict[str, str]]
-    """Builds of add-ons by their names, where they are to differ from those that are pinned."""
 
 
 class ClusterArgs(TypedDict):
@@ -83,6 +59,9 @@ class ClusterArgs(TypedDict):
     logs_key_arn: pulumi.Input[str]
     """The key for its log groups."""
 
+    fargate_classes: NotRequired[list[FargateClass]]
+    """The classes of sandboxes that run on Fargate, and what their security groups hold; none unless told."""
+
     deletion_protection: NotRequired[bool]
     """Whether EKS and Pulumi refuse to delete it; true in `prod` unless told."""
 
@@ -108,6 +87,9 @@ class Cluster(pulumi.ComponentResource):
     security_group_id: pulumi.Output[str]
     """The group of its interfaces and of pods on Fargate."""
 
+    class_security_group_ids: pulumi.Output[dict[str, list[str]]]
+    """The security groups of each class on Fargate, which its pods are put into."""
+
     issuer_url: pulumi.Output[str]
     """Who signs the tokens of its service accounts."""
 
@@ -125,7 +107,7 @@ class Cluster(pulumi.ComponentResource):
         cluster_name, version = given.text("name"), layout.text("version")
         builds = Builds.of(layout, version)
         access = Access.of(layout.part("access", ClusterAccess) if layout.has("access") else Plain("access", {}))
-        ranges = _public_ranges(layout)
+        ranges = public_ranges(layout)
         subnets = given.inputs("subnet_ids")
         if len(subnets) < 2:
             raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
@@ -133,6 +115,7 @@ class Cluster(pulumi.ComponentResource):
         support = layout.choice("support_policy", ("standard", "extended"), default="standard")
         services = layout.text("service_cidr", default="172.20.0.0/16")
         kept = given.flag("deletion_protection", default=is_production(labels.environment))
+        classes = classes_of(given, "fargate_classes")
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:Cluster", name, {}, opts)
@@ -207,6 +190,10 @@ class Cluster(pulumi.ComponentResource):
         self.issuer_arn = issuer.arn
         endpoints = args.get("endpoints_security_group_id")
         doors = Doors(args["nodes_security_group_id"], self.security_group_id, endpoints, labels, self._child).open()
+        groups = PodGroups(args["vpc_id"], self.security_group_id, labels, self._child).make(classes)
+        self.class_security_group_ids = pulumi.Output.all(
+            **{of: pulumi.Output.all(*[group.id for group in some]) for of, some in groups.items()}
+        )
         ground = Ground(self.name, cluster_name, subnets, self._place, args["logs_key_arn"], days, self.provider)
         profiles = fargate(ground, labels, self._roles, self._child)
         self._install(Installer(self.name, builds, labels, self._child), profiles["coredns"], doors)
@@ -279,13 +266,3 @@ def tamed(boundary: str | None) -> pulumi.ResourceTransform:
         return None
 
     return change
-
-
-def _public_ranges(layout: Plain) -> list[str]:
-    ranges = layout.texts("public_access_cidrs")
-    for found in ranges:
-        if found in WORLD:
-            raise ArgumentError(
-                f"{layout.path}.public_access_cidrs", f"'{found}'", "ranges of your own, or none for a private API"
-            )
-    return ranges

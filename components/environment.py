@@ -24,6 +24,7 @@ from components.existing import (
 from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
+from components.pod_groups import FargateClass
 from components.storage import Storage, StorageArgs, StorageLayout
 
 
@@ -50,6 +51,9 @@ class EnvironmentArgs(TypedDict):
 
     demands: NotRequired[list[CapacityDemand]]
     """What the classes of sandboxes ask of nodes; nothing unless told."""
+
+    fargate_classes: NotRequired[list[FargateClass]]
+    """The classes of sandboxes on Fargate, and what their security groups hold; none unless told."""
 
     headroom: NotRequired[CapacityHeadroom]
     """Room kept free on nodes; none unless told."""
@@ -186,6 +190,8 @@ class Environment(pulumi.ComponentResource):
             told["deletion_protection"] = self._given.flag("deletion_protection", default=False)
         if self._given.has("permissions_boundary"):
             told["permissions_boundary"] = self._given.text("permissions_boundary")
+        if "fargate_classes" in self._args:
+            told["fargate_classes"] = self._args["fargate_classes"]
         # All of the network: pods pull images and controllers call AWS over its routes, to their last moment.
         return Cluster(f"{self._name}-cluster", told, self._child(pulumi.ResourceOptions(depends_on=[network])))
 

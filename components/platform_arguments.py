@@ -8,8 +8,11 @@ from components.access import ClusterAccess
 from components.agent_sandbox import SandboxControllerLayout
 from components.capacity_layout import CapacityDemand, CapacityHeadroom, CapacityLayout, CapacityMirrors
 from components.cluster import ClusterLayout
+from components.pod_groups import FargateClass, PodGroupRule
 from components.sandbox_controller import ControllerFlags
 from model.builds import chosen_builds
+from model.capabilities.class_groups import class_groups
+from model.capabilities.group_rules import GroupRule
 from model.mirrors import Mirrors
 from model.node_settings import demands, node_layout
 from model.releases import releases
@@ -35,6 +38,35 @@ def cluster_layout(cluster: Cluster) -> ClusterLayout:
         "support_policy": cluster.support_policy,
         "addon_versions": chosen_builds(cluster.addon_versions),
     }
+
+
+def fargate_classes(settings: Settings) -> list[FargateClass]:
+    """The classes on Fargate, with the rules that their capabilities are compiled to."""
+    return [
+        {
+            "name": one.name,
+            "groups": [
+                {
+                    "egress": [_rule(rule) for rule in group.egress],
+                    "ingress": [_rule(rule) for rule in group.ingress],
+                }
+                for group in one.groups
+            ],
+        }
+        for one in class_groups(settings)
+    ]
+
+
+def _rule(rule: GroupRule) -> PodGroupRule:
+    told: PodGroupRule = {"protocol": rule.protocol, "why": rule.why}
+    said = rule.plain()
+    if "from_port" in said:
+        told["from_port"], told["to_port"] = said["from_port"], said["to_port"]
+    if rule.group is not None:
+        told["towards"] = rule.group
+    if rule.cidr is not None:
+        told["cidr"] = rule.cidr
+    return told
 
 
 def capacity_layout(settings: Settings) -> CapacityLayout:

@@ -61,6 +61,10 @@ ROLES = (
     *("PutRolePolicy", "GetRolePolicy", "DeleteRolePolicy", "ListRolePolicies"),
     *("AttachRolePolicy", "DetachRolePolicy", "ListAttachedRolePolicies", "ListInstanceProfilesForRole", "PassRole"),
 )
+PROFILE = (
+    *("CreateInstanceProfile", "DeleteInstanceProfile", "GetInstanceProfile", "TagInstanceProfile"),
+    *("UntagInstanceProfile", "AddRoleToInstanceProfile", "RemoveRoleFromInstanceProfile"),
+)
 ISSUER = (
     *("CreateOpenIDConnectProvider", "DeleteOpenIDConnectProvider", "GetOpenIDConnectProvider"),
     *("TagOpenIDConnectProvider", "UntagOpenIDConnectProvider"),
@@ -113,6 +117,9 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
         yield Actions("iam", ("CreateServiceLinkedRole",), f"arn:{partition}:iam::{account}:role/aws-service-role/*")
     yield Actions("eks", IN_CLUSTER, arn("eks", f"cluster/{settings.cluster_name}"))
     yield Actions("iam", ROLES, f"arn:{partition}:iam::{account}:role/{ours}-agents")
+    if settings.network.nat == "none" and settings.network.existing is None:
+        # Elsewhere Karpenter makes it, by its own role.
+        yield Actions("iam", PROFILE, f"arn:{partition}:iam::{account}:instance-profile/{ours}-agents")
     yield Actions("kms", KEYS, arn("kms", "key/*"))
     if not settings.storage.existing:
         yield Actions("elasticfilesystem", FILES, arn("elasticfilesystem", "file-system/*"))

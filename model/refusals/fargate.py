@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from model.capabilities.class_groups import refused_groups
 from model.fargate import MOST_DISK, SIZES, size_up
 from model.refusals.row import Finding, Row
 
@@ -91,6 +92,12 @@ def _pod_identity(settings: Settings) -> Iterator[Finding]:
             yield _finding(place, "identity.kind", "pod-identity")
 
 
+def _grants(settings: Settings) -> Iterator[Finding]:
+    for index, refusal in refused_groups(settings):
+        place = ("sandboxClasses", index)
+        yield Finding((*place, "capabilities"), refusal.found, refusal.hint, ((*place, "compute"), ("network",)))
+
+
 _LARGEST = SIZES[-1]
 
 ROWS = (
@@ -143,6 +150,13 @@ ROWS = (
         f"at most {_LARGEST.cpu} cores, {_LARGEST.memory} GiB less 256 MiB in step with the cores, and 175Gi of disk",
         "ask for less, or set compute: karpenter",
         _size,
+    ),
+    Row(
+        "fargate-grants",
+        "on Fargate the capabilities are compiled to security groups, which hold so many rules and no exceptions",
+        "60 rules in each direction in each of 5 groups, towards ranges and other classes on Fargate",
+        "grant fewer or larger ranges, or set compute: karpenter",
+        _grants,
     ),
     Row(
         "fargate-burst",

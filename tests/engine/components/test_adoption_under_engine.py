@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
+from agentenv.preflight import access, room, standing
+from agentenv.preflight.asking import Account
+from agentenv.preflight.question import Check, checked
 from rehearsal.cluster_side import Serving
 from rehearsal.course import client
 from rehearsal.engine import Engine
 from rehearsal.stage import Stage, stage
 from rehearsal.tools.progress import telling
+from tests.fast.model.stack_samples import config, settings
 from tests.standing import Ground
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,7 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="module")
 def ground(served: Stage) -> Ground:
     """A VPC, a cluster that its deployer gets into, and a file system."""
-    made = Ground(lambda service: client(service, served.environment), NAME)
+    made = Ground(lambda service, **_: client(service, served.environment), NAME)
     made.raise_cluster()
     deployer = Serving.deployer
     made.eks.create_access_entry(clusterName=NAME, principalArn=deployer, type="STANDARD")
@@ -42,19 +46,30 @@ def ground(served: Stage) -> Ground:
     return made
 
 
-def environment(served: Stage, ground: Ground, files: str) -> Engine:
-    config: dict[str, Any] = {
-        "aws:region": "us-east-1",
-        "agent-environment:network": {"existing": ground.existing()},
-        "agent-environment:cluster": {"existing": NAME, "version": "1.35"},
-        "agent-environment:storage": {"existing": [files]},
+def sections(ground: Ground, files: str) -> dict[str, Any]:
+    return {
+        "network": {"existing": ground.existing()},
+        "cluster": {"existing": NAME, "version": "1.35"},
+        "storage": {"existing": [files]},
     }
-    return served.program(ROOT / "stacks", "dev", config, {"name": "agent-environment"})
+
+
+def environment(served: Stage, ground: Ground, files: str) -> Engine:
+    return served.program(ROOT / "stacks", "dev", config(sections(ground, files)), {"name": "agent-environment"})
+
+
+def found_wrong(ground: Ground, files: str) -> list[Check]:
+    """What preflight has to say against what stands, and against whoever asks."""
+    told = settings(sections(ground, files))
+    account = Account("us-east-1", ground)  # pyright: ignore[reportArgumentType] - all of a session that is used
+    asked = [*standing.questions(told), *access.questions(told), *room.questions(told)]
+    return [check for check in checked(asked, account) if check.ok is not True]
 
 
 def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: Ground) -> None:
     files = ground.files()
     before = set(served.left())
+    assert found_wrong(ground, files) == []
     engine = environment(served, ground, files)
     try:
         engine.up()
@@ -65,6 +80,7 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
         assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
         assert len(ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]) == 2
         assert set(served.left()) > before
+        assert found_wrong(ground, files) == []
     finally:
         engine.destroy()
     assert engine.state() == []
@@ -86,5 +102,8 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
     assert "what stands already cannot be used as it is" in said
     assert f"{open_} is not encrypted, and that cannot be changed" in said
     assert "Traceback" not in said
+    assert [check.why for check in found_wrong(ground, open_)] == [
+        f"{open_} is not encrypted, and that cannot be changed; copy its files into an encrypted one and name that"
+    ]
     engine.destroy()
     assert set(served.left()) == before

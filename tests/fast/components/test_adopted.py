@@ -15,6 +15,7 @@ from components.adopted_storage import AdoptedStorage
 from components.environment import Environment
 from components.existing import ExistingError
 from components.plain import ArgumentError
+from model.adoption.files import policy_shortcomings
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
 from tests.fast.components.standing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
@@ -202,6 +203,7 @@ def test_file_systems_get_their_policy_which_stays_and_mount_targets_which_go() 
     assert all(
         "role/nodes" in one.inputs["policy"] and one.inputs["fileSystemId"] in one.inputs["policy"] for one in policies
     )
+    assert [policy_shortcomings(id_, one.policy()) for id_, one in zip(FILES, policies, strict=True)] == [[], []]
     targets = made.of("MountTarget")
     assert sorted((one.inputs["fileSystemId"], one.inputs["subnetId"]) for one in targets) == sorted(
         (id_, subnet) for id_ in FILES for subnet in PRIVATE

@@ -431,6 +431,16 @@ SAMPLES = [
         on_fargate(resources={"ephemeral": "175Gi"}),
     ),
     Sample(
+        "fargate-grants",
+        f"{CLASS}.capabilities",
+        on_fargate(
+            capabilities=[
+                {"cidr": f"198.51.{third}.0/24", "ports": list(range(1, 12, 2))} for third in range(0, 128, 2)
+            ]
+        ),
+        on_fargate(capabilities=[{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5]} for third in range(0, 128, 2)]),
+    ),
+    Sample(
         "fargate-burst",
         f"{CLASS}.resources.burst.memory",
         on_fargate(resources={"memory": "1Gi", "burst": {"memory": "2Gi"}}),

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from agentenv.preflight import permissions
-from agentenv.preflight.actions import Actions, actions_of
+from agentenv.preflight.actions import PROFILE, Actions, actions_of
 from agentenv.preflight.question import Check, checked
+from model.settings.network import PLATFORM_ENDPOINTS
 from tests.fast.agentenv.preflight.conftest import Written
 from tests.fast.model.stack_samples import settings
 
@@ -130,6 +131,23 @@ def test_no_operation_is_named_twice_and_each_is_one_that_aws_has() -> None:
         known |= {"iam": {"PassRole"}}.get(service, set())
         words = {word for row in rows if row.service == service for word in row.words}
         assert words <= known, (service, words - known)
+
+
+def test_a_profile_is_asked_for_only_where_the_stack_makes_it() -> None:
+    isolated = {
+        "nat": "none",
+        "endpoints": list(PLATFORM_ENDPOINTS),
+        "mirrors": {"registry": "111122223333.dkr.ecr.us-east-1.amazonaws.com"},
+    }
+    usual, more = (
+        {name for row in actions_of(told, ACCOUNT, "aws") for name in row.names}
+        for told in (settings(), settings({"network": isolated}))
+    )
+    assert more - usual == {f"iam:{word}" for word in PROFILE}
+    from botocore.session import Session
+
+    known: set[str] = {*Session().get_service_model("iam").operation_names}  # pyright: ignore[reportGeneralTypeIssues] - a cached property of botocore's own kind
+    assert set(PROFILE) <= known
 
 
 def test_what_the_official_provider_calls_is_asked_for() -> None:

@@ -1,0 +1,105 @@
+"""The API server judges the node pools and classes that are made, by Karpenter's own definitions."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from model.mirrors import Mirrors
+from model.node_pools import Demand, NodeLayout, node_classes, node_pools
+from model.node_settings import node_layout
+from model.node_start import user_data
+from model.releases import releases
+from model.settings.capacity import Capacity
+from rehearsal.controlplane.client import ApiError, Client, until
+from rehearsal.tools import ensure
+from rehearsal.tools.progress import Silent
+from tests.live.conftest import World
+
+from .things import PATIENCE
+
+Object = dict[str, Any]
+LAYOUT: NodeLayout = node_layout(Capacity())
+METAL = replace(LAYOUT, nested_families=("c8i", "m7i-metal", "m7g-metal"), system_families=("t4g", "m7i-metal"))
+DEMANDS = [
+    *(Demand(tier, kernel, "both") for tier in ("verified", "standard", "untrusted") for kernel in ("kata", "nitro")),
+    Demand("verified", "kata", "both", gpu=True),
+]
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> Client:
+    """With Karpenter's definitions, ready to take objects of them."""
+    client = world.plane.client
+    tools = ensure(["helm", "karpenter-crd-chart"], Silent())
+    command = [str(tools.path("helm")), "template", "crds", str(tools.path("karpenter-crd-chart"))]
+    definitions = yaml.safe_load_all(subprocess.run(command, capture_output=True, check=True).stdout)
+    for one in definitions:
+        if one:
+            client.apply(one)
+    # A kind is served a moment after its definition was taken.
+    kinds = ("karpenter.sh/v1/nodepools", "karpenter.k8s.aws/v1/ec2nodeclasses")
+    assert until(lambda: all(client.find(f"/apis/{kind}") is not None for kind in kinds), PATIENCE)
+    return client
+
+
+def judged(client: Client, one: Object) -> Object:
+    """The object as the server would keep it; it refuses fields that it does not know, and keeps nothing."""
+    query = {"dryRun": "All", "fieldValidation": "Strict"}
+    return client.ask("POST", client.path(one, named=False), one, query=query)
+
+
+def objects(layout: NodeLayout, identity: dict[str, str]) -> Iterator[Object]:
+    """What is made for every demand there is."""
+    pools = node_pools(layout, DEMANDS)
+    for kind in node_classes(pools):
+        spec = kind.spec(
+            layout,
+            cluster="stage",
+            identity=dict(identity),
+            key="arn:aws:kms:us-east-1:123456789012:key/1",
+            user_data=user_data(kind.wall, Mirrors().runtimes(releases().runtimes)) if kind.wall else None,
+            tags={"environment": "dev", "sandbox-nodes": kind.name},
+        )
+        yield thing("karpenter.k8s.aws/v1", "EC2NodeClass", kind.name, spec)
+    for pool in pools:
+        yield thing("karpenter.sh/v1", "NodePool", pool.name, pool.spec(layout))
+
+
+def thing(version: str, kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("layout", [LAYOUT, METAL], ids=["shares of machines", "whole machines"])
+@pytest.mark.parametrize("identity", [{"role": "nodes"}, {"instanceProfile": "nodes"}], ids=["role", "profile"])
+def test_the_server_takes_every_pool_and_class_as_they_are_made(
+    client: Client, layout: NodeLayout, identity: dict[str, str]
+) -> None:
+    made = list(objects(layout, identity))
+    assert {one["kind"] for one in made} == {"EC2NodeClass", "NodePool"}
+    for one in made:
+        kept = judged(client, one)["spec"]
+        assert {key: kept[key] for key in one["spec"] if key != "template"} == {
+            key: value for key, value in one["spec"].items() if key != "template"
+        }, one["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("EC2NodeClass", {"role": "nodes", "instanceProfile": "nodes"}),
+        ("EC2NodeClass", {"cpuOptions": {"nested": "enabled"}}),
+        ("NodePool", {"weight": 0}),
+        ("NodePool", {"disruption": {"consolidateAfter": "5m", "budgets": [{"nodes": "0", "reasons": ["Old"]}]}}),
+    ],
+)
+def test_it_refuses_what_karpenter_would_not_understand(client: Client, kind: str, change: Object) -> None:
+    """So that what it takes means something."""
+    one = next(one for one in objects(LAYOUT, {"role": "nodes"}) if one["kind"] == kind)
+    with pytest.raises(ApiError):
+        judged(client, {**one, "spec": {**one["spec"], **change}})
