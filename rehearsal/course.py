@@ -132,7 +132,7 @@ class Course:
         """Destroy everything; nothing may be left, in the state or in the cloud."""
         state = self.engine.state()
         if guarded := parting.protected(state):
-            self._unprotect(guarded, len(state))
+            self._unprotect(guarded, state)
         with self._step("destroy") as result:
             self.engine.destroy()
             in_state = [f"state {resource['urn']}" for resource in self.engine.state()]
@@ -144,14 +144,15 @@ class Course:
             stays = len(self.report.retained)
             result.append(f"nothing left but {stays} that outlive the stack on purpose" if stays else "nothing left")
 
-    def _unprotect(self, guarded: list[str], resources: int) -> None:
+    def _unprotect(self, guarded: list[str], state: list[dict[str, Any]]) -> None:
         """A stack that protects its data refuses to go, and goes once somebody says that it may."""
         with self._step("protected") as result:
             refused = self.engine.destroy_as_asked()
-            gone = resources - len(self.engine.state())
+            gone = len(state) - len(self.engine.state())
             if not refused.code or gone:
                 raise CourseError(f"a destroy of {len(guarded)} protected resources went on, and deleted {gone}")
             self.engine.unprotect()
+            parting.unlock(self._client, state)
             result.append(f"destroy refused for the sake of {len(guarded)}, then unprotected")
 
     @functools.cached_property

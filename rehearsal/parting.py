@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 Resource = dict[str, Any]
@@ -11,6 +11,13 @@ Resource = dict[str, Any]
 def protected(state: Iterable[Resource]) -> list[str]:
     """The URNs of what the engine refuses to delete until somebody says `pulumi state unprotect`."""
     return [resource["urn"] for resource in state if resource.get("protect")]
+
+
+def unlock(clients: Callable[[str], Any], state: Iterable[Resource]) -> None:
+    """Switch off what AWS itself refuses a deletion for, as a person has to."""
+    for resource in state:
+        if resource["type"] == "aws:eks/cluster:Cluster" and resource["outputs"].get("deletionProtection"):
+            clients("eks").update_cluster_config(name=resource["outputs"]["name"], deletionProtection=False)
 
 
 def retained(state: Iterable[Resource]) -> set[str]:

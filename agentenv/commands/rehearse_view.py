@@ -99,6 +99,10 @@ class View:
         self._console.print()
         self._console.print(f"{report.resources} resources up in {report.up_seconds:.1f} s")
         self._console.print(f"second up: {report.second_up_changes} changes")
+        for pool in report.pools:
+            self._console.print(f"pool {pool['class']}: {pool['ready']} of {pool['size']} sandboxes Ready")
+        if report.new_workspace_ms is not None:
+            self._console.print(f"a new workspace: {report.new_workspace_ms:.0f} ms")
         if report.drift:
             drift = report.drift
             self._console.print(
