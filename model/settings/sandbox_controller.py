@@ -28,13 +28,13 @@ LabelDomain = Annotated[str, AfterValidator(_domain), WithJsonSchema(text(DOMAIN
 Workers = Annotated[int, Field(ge=1, le=1000)]
 
 
-def _at_most_a_day(value: timedelta) -> timedelta:
-    if value > timedelta(days=1):
-        raise wrong("a duration of at most a day")
-    return value
+def _at_most(most: timedelta, words: str) -> AfterValidator:
+    def check(value: timedelta) -> timedelta:
+        if value > most:
+            raise wrong(f"a duration of at most {words}")
+        return value
 
-
-ShortWait = Annotated[Duration, AfterValidator(_at_most_a_day)]
+    return AfterValidator(check)
 
 
 class ControllerFlags(Section):
@@ -51,11 +51,11 @@ class ControllerFlags(Section):
         ),
     ] = None
     replenish_delay: Annotated[
-        ShortWait | None,
+        Annotated[Duration, _at_most(timedelta(hours=1), "an hour")] | None,
         Field(description="How long it waits before it fills a pool again, so that claims come first."),
     ] = None
     readiness_grace: Annotated[
-        ShortWait | None,
+        Annotated[Duration, _at_most(timedelta(days=1), "a day")] | None,
         Field(description="How long a warm sandbox may take to become ready before another takes its place."),
     ] = None
     api_connections: Annotated[

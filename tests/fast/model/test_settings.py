@@ -8,6 +8,7 @@ import sys
 from datetime import timedelta
 from decimal import Decimal
 from ipaddress import IPv4Network
+from typing import Any
 
 import pytest
 
@@ -257,6 +258,25 @@ def test_nothing_is_judged_by_a_default_that_hides_a_mistyped_key() -> None:
     assert [mistake.path for mistake in found] == ["agent-environment:network.endpoint"]
     found = mistakes({"sandboxClases": [], "workspaces": [{"name": "a", "class": "b", "user": "u-1"}]})
     assert [mistake.path for mistake in found] == ["agent-environment:sandboxClases"]
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "allowed"),
+    [
+        ({"flags": {"replenishDelay": "61m"}}, "flags.replenishDelay", "a duration of at most an hour"),
+        ({"flags": {"readinessGrace": "25h"}}, "flags.readinessGrace", "a duration of at most a day"),
+        ({"labelDomains": ["app.kubernetes.io"]}, "labelDomains[0]", "a domain of your own"),
+        ({"labelDomains": ["team"]}, "labelDomains[0]", "a domain of your own"),
+        ({"replicas": 0}, "replicas", "a whole number from 1 to 5"),
+        ({"manifests": "http://mirror.example.com/x"}, "manifests", "an https address, or a folder"),
+    ],
+)
+def test_what_the_controller_would_not_take_is_a_mistake_of_the_file(
+    said: dict[str, Any], path: str, allowed: str
+) -> None:
+    (mistake,) = mistakes({"cluster": {"sandboxController": said}})
+    assert mistake.path == f"agent-environment:cluster.sandboxController.{path}"
+    assert mistake.allowed.startswith(allowed)
 
 
 def test_money_is_what_was_written() -> None:

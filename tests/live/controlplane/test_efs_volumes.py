@@ -14,8 +14,8 @@ from rehearsal.controlplane.client import ApiError, Client, until
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
+from tests.live.conftest import CLUSTER, REGION, World
 
-from .conftest import CLUSTER, REGION, World
 from .things import PATIENCE, becomes_ready, namespace, pod
 
 Object = dict[str, Any]

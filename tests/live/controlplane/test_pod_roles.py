@@ -11,8 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from rehearsal.controlplane.client import Client
+from tests.live.conftest import CLUSTER, REGION, World
 
-from .conftest import CLUSTER, REGION, World
 from .things import becomes_ready, namespace, pod
 
 ACCOUNT = "123456789012"

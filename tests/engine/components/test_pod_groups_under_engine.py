@@ -1,0 +1,38 @@
+"""Security groups of classes on Fargate under the engine: AWS takes every rule, keeps it as it is, and lets it go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import boto3
+
+from rehearsal.stage import Stage
+
+
+def test_groups_come_up_settle_and_go(opened: Stage) -> None:
+    engine = opened.program(Path(__file__).parent / "walled", "dev", {"aws:region": "us-east-1"}, {"name": "walled"})
+    engine.up()
+    told = engine.outputs()
+    ec2 = boto3.client(
+        "ec2",
+        endpoint_url=opened.cloud,
+        region_name="us-east-1",
+        aws_access_key_id=opened.environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=opened.environment["AWS_SECRET_ACCESS_KEY"],
+    )
+    rules = ec2.describe_security_group_rules(MaxResults=1000)["SecurityGroupRules"]
+    # A group comes with a rule that opens everything outwards, which is not among those that were said.
+    opened_wide = [rule for rule in out_of(rules, *told["groups"]["open"]) if rule.get("CidrIpv4") == "0.0.0.0/0"]
+    assert opened_wide == []
+    (kubelet,) = out_of(rules, *told["groups"]["closed"])
+    assert (kubelet["ReferencedGroupInfo"]["GroupId"], kubelet["FromPort"]) == (told["cluster"], 443)
+    assert len(out_of(rules, *told["groups"]["open"])) > 60
+    assert engine.up().changed == 0
+    assert engine.refresh().changed == 0
+    engine.destroy()
+    assert [one for one in opened.left() if "security-group" in one] == []
+
+
+def out_of(rules: list[dict[str, Any]], *groups: str) -> list[dict[str, Any]]:
+    return [rule for rule in rules if rule["GroupId"] in groups and rule["IsEgress"]]

@@ -1,0 +1,31 @@
+"""Security groups of classes on Fargate, beside a group that stands for the cluster's."""
+
+import pulumi
+from pulumi_aws import ec2
+
+from components.ownership import Labels
+from components.platform_arguments import fargate_classes
+from components.pod_groups import PodGroups
+from model.settings import read
+
+IMAGE = f"registry.example.com/sandbox@sha256:{'ab' * 32}"
+ON_FARGATE = {"tier": "untrusted", "compute": "fargate", "image": IMAGE, "pool": {"size": 0}}
+
+settings = read(
+    {
+        "aws:region": "us-east-1",
+        "agent-environment:sandboxClasses": [
+            {**ON_FARGATE, "name": "open", "capabilities": ["dns", "web", {"class": "closed", "ports": [8080]}]},
+            {**ON_FARGATE, "name": "closed"},
+        ],
+    },
+    "dev",
+)
+labels = Labels("dev", "cluster", "eks", {"environment": "dev"})
+network = ec2.Vpc("net", cidr_block="10.40.0.0/16")
+cluster = ec2.SecurityGroup("cluster", vpc_id=network.id, description="Stands for the group that EKS makes")
+made = PodGroups(network.id, cluster.id, labels, lambda more=None: more or pulumi.ResourceOptions()).make(
+    fargate_classes(settings)
+)
+pulumi.export("groups", {name: [group.id for group in groups] for name, groups in made.items()})
+pulumi.export("cluster", cluster.id)
