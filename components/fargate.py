@@ -115,7 +115,12 @@ def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, chil
     speaking = pulumi.ResourceOptions(provider=ground.api)
     namespace = core.Namespace(
         f"{labels.base}-observability",
-        metadata={"name": "aws-observability", "labels": {"aws-observability": "enabled"}},
+        metadata={
+            "name": "aws-observability",
+            "labels": {"aws-observability": "enabled"},
+            # Nothing has to wait until it is gone: what comes after it is the end of the cluster.
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        },
         opts=child(speaking),
     )
     written = pulumi.Output.all(ground.place, group.name).apply(lambda known: log_output(known[0].region, known[1]))
