@@ -42,8 +42,8 @@ for row in rows:
     package, module, kind = row["type"].split(":")
     module = module.split("/")[0] if package == "aws" else module.replace("/", ".")
     try:
-        importlib.import_module(f"pulumi_{package}.{module}")
-    except ImportError:  # a custom resource, which has no class
+        getattr(importlib.import_module(f"pulumi_{package}.{module}"), kind)
+    except (ImportError, AttributeError):  # a custom resource, which has no class
         continue
 """
 
