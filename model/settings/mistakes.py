@@ -39,6 +39,10 @@ class Mistakes(Exception):
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
 
+# How a stack file has a secret, where it was written as text
+_SECURE = re.compile(r"""\bsecure["']?\s*:""")
+
+
 def mistake_at(place: Place, found: str, allowed: str, hint: str = "") -> Mistake:
     """A mistake at a place, with the path written as `pulumi config set --path` takes it."""
     return Mistake(path_of(place), found, allowed, hint, place)
@@ -80,6 +84,8 @@ def shown(value: object) -> str:  # noqa: PLR0911 - a line a type
 
 
 def _short(text: str) -> str:
+    if _SECURE.search(text):
+        return "a secret"
     clipped = text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
     return "'" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in clipped) + "'"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rehearsal import tools
 from tests import gate
 
 
@@ -91,3 +92,17 @@ def test_lanes_go_side_by_side_and_results_stand_in_their_order() -> None:
 
     lanes = [[functools.partial(part, name) for name in lane] for lane in (("one", "two"), ("three", "four"))]
     assert [result.name for result in gate.side_by_side(lanes)] == ["one", "two", "three", "four"]
+
+
+def test_a_tool_that_cannot_be_had_ends_the_gate_before_its_tests(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: object) -> None:
+        raise tools.ToolError("there is no Go compiler")
+
+    monkeypatch.setattr(tools, "ensure", refused)
+    monkeypatch.setattr(sys, "argv", ["gate", "--group", "engine"])
+    assert gate.main() == 1
+    said = capsys.readouterr().out
+    assert "there is no Go compiler" in said
+    assert "failed: tools" in said

@@ -287,3 +287,10 @@ def test_money_is_what_was_written() -> None:
 def test_the_model_is_imported_without_pydantic() -> None:
     program = "import model, model.addresses, model.names, sys; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", ['{"secure": "v1:cipher"}', "[{secure: v1:cipher}]"])
+def test_a_secret_written_as_text_is_not_shown(text: str) -> None:
+    found = mistakes_of({"aws:region": text, "agent-environment:protect": text, "agent-environment:network": [text]})
+    assert len(found) >= 3
+    assert not [mistake for mistake in found if "cipher" in str(mistake)]

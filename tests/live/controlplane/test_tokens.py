@@ -119,7 +119,8 @@ def test_a_session_of_a_role_has_its_policy_in_its_namespaces_only(world: World,
     try:
         client = speaks(world, token(keys))
         about = {"name": "written", "namespace": space}
-        client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about})
+        written = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about}
+        assert until(lambda: client.apply(written), PATIENCE)  # the server hears of its bindings by a watch
         assert client.get(f"/api/v1/namespaces/{space}/pods")["kind"] == "PodList"
         assert refused(client, "/api/v1/namespaces/other/pods") == 403
         assert refused(client, "/api/v1/nodes") == 403
