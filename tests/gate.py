@@ -1,10 +1,10 @@
 """`make test`: every check and every group of tests, and a table of what ran and what did not.
 
-What the engine and live tests run is built first, where it is not there yet. The live tests wait more than they work, so
-they go beside everything else, except with CI set, where nobody waits and quiet counts for more; the checks, which need
-one core, go beside the fast tests. Nothing is skipped in silence: each test that did not run is listed with its reason, and with CI set it
-fails the gate. The type checker, which reads three thousand files to say the same again, is not asked twice about the
-same sources: the table says so then, and with CI set it is asked whatever happened before.
+What the engine and live tests run is built first, where it is not there yet. The live tests wait more than they work,
+so they go beside everything else, except with CI set, where nobody waits and quiet counts for more; the checks, which
+need one core, go beside the fast tests. Nothing is skipped in silence: each test that did not run is listed with its
+reason, and with CI set it fails the gate. The type checker, which reads three thousand files to say the same again, is
+not asked twice about the same sources: the table says so then, and with CI set it is asked whatever happened before.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def main() -> int:
 
 
 def build_tools() -> Result:
-    """Everything that the engine and live tests run: a build beside them would keep them waiting past their patience."""
+    """Everything that the engine and live tests run: a build beside them would try their patience."""
     began = time.monotonic()
     try:
         box = tools.ensure([row.name for row in catalogue.RECIPES], telling(sys.stdout))
