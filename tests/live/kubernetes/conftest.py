@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,17 @@ from rehearsal.controlplane.plane import ControlPlane
 from rehearsal.kubernetes.cluster import Cluster
 from tests.live.conftest import World
 from tests.live.kubernetes.driving import Driver
+from tests.live.kubernetes.engines import Engine, engine_in
 
 
 @pytest.fixture(scope="session")
 def plane(world: World) -> ControlPlane:
     return world.plane
+
+
+@pytest.fixture
+def engine(tmp_path: Path, plane: ControlPlane) -> Engine:
+    return engine_in(tmp_path, plane)
 
 
 @pytest.fixture

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from rehearsal.controlplane.plane import ControlPlane
 from rehearsal.kubernetes.cluster import Cluster
-from rehearsal.tools import ensure, plugins, telling
 from tests.live.kubernetes.driving import Driver
-
-PLAIN_PATH = "/usr/bin:/bin"
+from tests.live.kubernetes.engines import Engine
 
 PROGRAM = '''
 import os
@@ -111,83 +100,12 @@ pulumi.CustomResource("kubernetes:apps/v1:Deployment", "late", {
 """
 
 
-@dataclass(frozen=True)
-class Engine:
-    """The engine in a folder of its own."""
-
-    pulumi: Path
-    folder: Path
-    environment: dict[str, str]
-
-    def run(self, *arguments: str, **more: str) -> str:
-        ended = self._ended(*arguments, **more)
-        assert ended.returncode == 0, ended.stdout
-        return ended.stdout
-
-    def fails(self, *arguments: str) -> str:
-        ended = self._ended(*arguments)
-        assert ended.returncode != 0, ended.stdout
-        return ended.stdout
-
-    def _ended(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(self.pulumi), *arguments, "--non-interactive"],
-            cwd=self.folder,
-            env={**self.environment, **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    def changes(self, *arguments: str, **more: str) -> dict[str, int]:
-        """What an `up`, `refresh` or `destroy` did, by kind of step, without what stayed the same."""
-        said = self.run(*arguments, "--yes", "--skip-preview", **more)
-        _, _, summary = said.rpartition("Resources:\n")
-        found = re.findall(r"^ +[-+~]*\s*(\d+) (created|updated|replaced|deleted)$", summary, re.MULTILINE)
-        assert found or "unchanged" in summary, said
-        return {word.removesuffix("d"): int(count) for count, word in found}
-
-
-@pytest.fixture
-def engine(tmp_path: Path, plane: ControlPlane) -> Engine:
-    """An engine that finds our stand-ins only."""
-    tools = ensure(["pulumi", "language-python-exec"], telling())
-    folders = {name: tmp_path / name for name in ("shims", "home", "state", "program", "cli")}
-    for folder in folders.values():
-        folder.mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", PLAIN_PATH)
-        patch.setenv("PULUMI_HOME", str(folders["home"]))
-        executor = tools.path("language-python-exec")
-        plugins.shims(folders["shims"], Path(sys.executable), executor=executor)
-    # An official language host beside the CLI would win over one on PATH, so the CLI stands alone here.
-    alone = folders["cli"] / "pulumi"
-    alone.symlink_to(tools.path("pulumi"))
-    program = folders["program"]
-    (program / "Pulumi.yaml").write_text("name: test\nruntime: python\n", encoding="utf-8")
-    (program / "__main__.py").write_text(PROGRAM, encoding="utf-8")
-    environment = {
-        "PATH": f"{folders['shims']}:{PLAIN_PATH}",
-        "HOME": str(folders["home"]),
-        "PULUMI_HOME": str(folders["home"]),
-        "PULUMI_BACKEND_URL": folders["state"].as_uri(),
-        "PULUMI_CONFIG_PASSPHRASE": "correct horse",
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-        "PLANE": plane.kubeconfig().read_text(encoding="utf-8"),
-        **{k: v for k, v in os.environ.items() if k.startswith("LC_")},
-    }
-    made = Engine(alone, program, environment)
-    made.run("stack", "init", "one")
-    return made
-
-
 def secrets_in(value: Any) -> list[str]:
     return [line for line in json.dumps(value).split('"') if "hunter2" in line]
 
 
 def test_a_program_comes_up_settles_drifts_and_goes(engine: Engine, driver: Driver, cluster: Cluster) -> None:
+    engine.plays(PROGRAM)
     previewed = engine.run("preview")
     assert "12 to create" in previewed
     assert "hunter2" not in previewed
@@ -217,7 +135,7 @@ def test_a_program_comes_up_settles_drifts_and_goes(engine: Engine, driver: Driv
 
 def test_what_did_not_become_ready_is_kept_and_mended(engine: Engine, driver: Driver) -> None:
     late = LATE.replace("PLACE", driver.namespace)
-    (engine.folder / "__main__.py").write_text(late, encoding="utf-8")
+    engine.plays(late)
     failed = engine.fails("up", "--yes", "--skip-preview")
     assert "was created, but Deployment" in failed
     assert "was not ready after 2 s" in failed

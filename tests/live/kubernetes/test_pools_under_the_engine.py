@@ -1,0 +1,104 @@
+"""Warm pools that cannot fill: a controller that is not up when they arrive, and a template that fits no node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from rehearsal.controlplane.client import Client, until
+from rehearsal.tools.toolbox import Toolbox
+from tests.live.conftest import World
+from tests.live.controlplane.test_sandboxes import DEPLOYMENT, EXTENSIONS, SYSTEM, manifests
+from tests.live.controlplane.things import PATIENCE
+from tests.live.kubernetes.driving import Driver
+from tests.live.kubernetes.engines import Engine
+
+PROGRAM = """
+import os
+import pulumi
+
+made = pulumi.ProviderResource("kubernetes", "cluster", {"kubeconfig": os.environ["PLANE"], "namespace": "PLACE"})
+version = "extensions.agents.x-k8s.io/v1beta1"
+options = dict(provider=made, custom_timeouts=pulumi.CustomTimeouts(create=os.environ["WAIT"], update="60s"))
+
+
+def resource(kind, annotations, spec, **more):
+    about = {"name": "few", "annotations": annotations}
+    inputs = {"apiVersion": version, "kind": kind, "metadata": about, "spec": spec}
+    chosen = pulumi.ResourceOptions(**options, **more)
+    return pulumi.CustomResource(f"kubernetes:{version}:{kind}", kind, inputs, chosen)
+
+
+pod = {"nodeSelector": {"tier": os.environ["TIER"]}, "containers": [{"name": "main", "image": "registry.example/one"}]}
+template = resource("SandboxTemplate", {}, {"podTemplate": {"spec": pod}})
+resource(
+    "SandboxWarmPool", {"pulumi.com/waitFor": "jsonpath={.status.readyReplicas}=2"},
+    {"replicas": 2, "sandboxTemplateRef": {"name": "few"}}, depends_on=[template],
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def admin(world: World, toolbox: Toolbox) -> Client:
+    """With the controller's definitions and its Deployment."""
+    client = world.plane.client
+    everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
+    first = {"CustomResourceDefinition": 0, "Namespace": 1}
+    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
+        client.apply(thing)
+        if thing["kind"] == "Namespace":
+            about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
+            client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about})
+    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    return client
+
+
+@pytest.fixture
+def controllers(admin: Client) -> Iterator[None]:
+    """Whatever a test does to the controller, the next finds it up."""
+    yield
+    scale(admin, 1)
+
+
+def scale(client: Client, replicas: int) -> None:
+    client.ask("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content="application/merge-patch+json")
+    assert until(lambda: (client.get(DEPLOYMENT)["status"].get("readyReplicas") or 0) == replicas, PATIENCE)
+    assert until(lambda: len(client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]) == replicas, PATIENCE)
+
+
+def pool(client: Client, space: str) -> dict[str, object]:
+    return client.get(f"/apis/{EXTENSIONS}/namespaces/{space}/sandboxwarmpools/few").get("status") or {}
+
+
+def test_a_pool_that_came_before_its_controller_fills_once_that_is_up(
+    admin: Client, controllers: None, engine: Engine, driver: Driver
+) -> None:
+    engine.plays(PROGRAM.replace("PLACE", driver.namespace))
+    scale(admin, 0)
+    said = engine.fails("up", "--yes", "--skip-preview", WAIT="3s", TIER="standard")
+    assert "few was created, but" in said
+    assert "Traceback" not in said
+    kept = [row["type"] for row in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]
+    assert f"kubernetes:{EXTENSIONS}:SandboxWarmPool" in kept
+    scale(admin, 1)
+    around = {"WAIT": "60s", "TIER": "standard"}
+    engine.run("up", "--yes", "--skip-preview", **around)
+    assert pool(admin, driver.namespace).get("readyReplicas") == 2
+    assert engine.changes("up", **around) == {}
+    assert engine.changes("destroy", **around) == {"delete": 4}
+    assert admin.get(f"/apis/{EXTENSIONS}/namespaces/{driver.namespace}/sandboxwarmpools")["items"] == []
+
+
+def test_a_pool_that_fits_no_node_says_so_and_goes_away_again(admin: Client, engine: Engine, driver: Driver) -> None:
+    engine.plays(PROGRAM.replace("PLACE", driver.namespace))
+    around = {"WAIT": "5s", "TIER": "nowhere"}
+    said = engine.fails("up", "--yes", "--skip-preview", **around)
+    assert "few was created, but" in said
+    pods = admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"]
+    assert [pod["status"]["phase"] for pod in pods] == ["Pending", "Pending"]
+    rows = [row for pod in pods for row in pod["status"]["conditions"] if row["type"] == "PodScheduled"]
+    assert [row.get("reason") for row in rows] == ["Unschedulable", "Unschedulable"]
+    assert engine.changes("destroy", **around) == {"delete": 4}
+    assert until(lambda: admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"] == [], PATIENCE)
