@@ -42,8 +42,11 @@ class Reader:
     def read(self, data: dict[str, Plain], name: str, value: object) -> None:
         """Put the value into the data as plain data; what could not be read is left out and reported."""
         place = (name,)
-        if isinstance(value, str) and name not in TEXTS:
-            value = self._parsed(value)
+        if isinstance(value, str):
+            parsed = self._parsed(value)
+            # An object where a text belongs comes as JSON too, and is told of as what was written
+            if name not in TEXTS or type(parsed) in {dict, list}:
+                value = parsed
         try:
             found = self._plain(value, place)
         except _TooMuchError:
