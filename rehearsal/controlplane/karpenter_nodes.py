@@ -72,24 +72,42 @@ class Launcher:
         self._end_released()
         for name, (pool, shape) in wanted.items():
             if name not in self._launched:
-                self._client.create(node_claims.node_claim(pool, shape))
-                self._launched[name] = shape
-                self._client.create(shape.node())
+                self._launch(pool, shape)
         for name, row in classes.items():
             self._tell(f"{_CLASSES}/{name}", row, ready=bool(zones[name]), why="SubnetsNotFound")
         for pool in pools:
             ready = bool(zones.get(pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]))
             self._tell(f"{_POOLS}/{pool['metadata']['name']}", pool, ready=ready, why="NodeClassNotReady")
 
+    def _launch(self, pool: Object, shape: NodeShape) -> None:
+        """A node for a pool that stands, before and after: one for a pool that went meanwhile would stay for ever."""
+        if not self._stands(pool):
+            return
+        self._client.create(node_claims.node_claim(pool, shape))
+        self._launched[shape.name] = shape
+        self._client.create(shape.node())
+        if not self._stands(pool):
+            self._client.delete(f"{node_claims.PATH}/{shape.name}")
+            self._release(shape.name)
+
+    def _stands(self, pool: Object) -> bool:
+        found = self._client.find(f"{_POOLS}/{pool['metadata']['name']}")
+        about: Object = found["metadata"] if found else {}
+        return about.get("uid") == pool["metadata"]["uid"] and "deletionTimestamp" not in about
+
+    def _release(self, name: str) -> None:
+        """Take a node away, and let its claim go, if that has not gone by itself."""
+        self._take_away(name)
+        if self._client.find(f"{node_claims.PATH}/{name}"):
+            self._client.merge(f"{node_claims.PATH}/{name}", {"metadata": {"finalizers": None}})
+        self._launched.pop(name, None)
+
     def _end_released(self) -> None:
         """Take away the nodes whose claims are on their way out, whoever deleted those, and let the claims go."""
         listed = self._client.find(node_claims.PATH)
         for claim in listed["items"] if listed else []:
             if "deletionTimestamp" in claim["metadata"]:
-                name = claim["metadata"]["name"]
-                self._take_away(name)
-                self._client.merge(f"{node_claims.PATH}/{name}", {"metadata": {"finalizers": None}})
-                self._launched.pop(name, None)
+                self._release(claim["metadata"]["name"])
 
     def _there(self, path: str) -> list[Object]:
         """What is there and not on its way out; nothing, too, where the kind itself is not there."""
