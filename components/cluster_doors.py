@@ -81,26 +81,26 @@ class Doors:
     def _both_ways(
         self, suffix: str, door: Door, source: pulumi.Input[str], target: pulumi.Input[str]
     ) -> list[pulumi.Resource]:
-        outwards = rules.SecurityGroupEgressRule(
-            f"{self.labels.base}-{suffix}",
-            security_group_id=source,
-            referenced_security_group_id=target,
-            ip_protocol=door.protocol,
-            from_port=door.ports[0] if door.ports else None,
-            to_port=door.ports[1] if door.ports else None,
-            description=door.description,
-            tags=self.labels.tags(suffix),
-            opts=self.child(),
-        )
+        outwards = self._rule(rules.SecurityGroupEgressRule, suffix, door, source, target)
         return [outwards, self._inwards(suffix, door, source, target)]
 
     def _inwards(
         self, suffix: str, door: Door, source: pulumi.Input[str], target: pulumi.Input[str]
     ) -> pulumi.Resource:
-        return rules.SecurityGroupIngressRule(
+        return self._rule(rules.SecurityGroupIngressRule, suffix, door, target, source)
+
+    def _rule(
+        self,
+        kind: type[rules.SecurityGroupEgressRule] | type[rules.SecurityGroupIngressRule],
+        suffix: str,
+        door: Door,
+        mine: pulumi.Input[str],
+        theirs: pulumi.Input[str],
+    ) -> pulumi.Resource:
+        return kind(
             f"{self.labels.base}-{suffix}",
-            security_group_id=target,
-            referenced_security_group_id=source,
+            security_group_id=mine,
+            referenced_security_group_id=theirs,
             ip_protocol=door.protocol,
             from_port=door.ports[0] if door.ports else None,
             to_port=door.ports[1] if door.ports else None,

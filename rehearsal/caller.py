@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::(?P<account>\d{12}):(?P<kind>role|user)(?P<path>/(?:.*/)?)(?P<name>[^/]+)")
@@ -19,8 +19,10 @@ def keys_of(deployer: str, others: Iterable[str], cloud: str, region: str) -> di
     """The variables with keys of a role or user; it exists from then on, and the others do too."""
     account = deployer.split(":")[4]
     # STS here gives a session of any role to anybody, which opens an account in which there is nobody yet
-    opener = _session(_client("sts", cloud, region), f"arn:aws:iam::{account}:role/{_SESSION}")
-    iam = _client("iam", cloud, region, opener)
+    place = {"AWS_ENDPOINT_URL": cloud, "AWS_REGION": region}
+    anybody = {**place, "AWS_ACCESS_KEY_ID": _SESSION, "AWS_SECRET_ACCESS_KEY": _SESSION}
+    opener = {**place, **_session(client("sts", anybody), f"arn:aws:iam::{account}:role/{_SESSION}")}
+    iam = client("iam", opener)
     for principal in sorted({deployer, *others}):
         found = _PRINCIPAL.fullmatch(principal)
         if found is None or found["account"] != account:
@@ -32,7 +34,7 @@ def keys_of(deployer: str, others: Iterable[str], cloud: str, region: str) -> di
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
         iam.create_role(RoleName=found["name"], Path=found["path"], AssumeRolePolicyDocument=document)
     if ":user/" not in deployer:
-        return _session(_client("sts", cloud, region, opener), deployer)
+        return _session(client("sts", opener), deployer)
     made = iam.create_access_key(UserName=deployer.rpartition("/")[2])["AccessKey"]
     return {"AWS_ACCESS_KEY_ID": made["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": made["SecretAccessKey"]}
 
@@ -46,15 +48,19 @@ def _session(sts: Any, role: str) -> dict[str, str]:
     }
 
 
-def _client(service: str, cloud: str, region: str, keys: dict[str, str] | None = None) -> Any:
+def client(service: str, around: Mapping[str, str]) -> Any:
+    """A client for the simulated cloud, deaf to the profiles, files and proxies of whoever runs the rehearsal."""
     import boto3
+    import botocore.session
     from botocore.config import Config
 
-    given = keys or {"AWS_ACCESS_KEY_ID": _SESSION, "AWS_SECRET_ACCESS_KEY": _SESSION}
-    return boto3.client(
+    nothing = dict.fromkeys(("profile", "config_file", "credentials_file"), (None, None, None, None))
+    return boto3.Session(botocore_session=botocore.session.Session(session_vars=nothing)).client(
         service,
-        endpoint_url=cloud,
-        region_name=region,
+        region_name=around["AWS_REGION"],
+        endpoint_url=around["AWS_ENDPOINT_URL"],
         config=Config(proxies={}),
-        **{name.lower(): value for name, value in given.items()},
+        aws_access_key_id=around["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=around["AWS_SECRET_ACCESS_KEY"],
+        aws_session_token=around.get("AWS_SESSION_TOKEN"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from rehearsal import parting, probe, tampering
+from rehearsal.caller import client
 from rehearsal.controlplane.client import ApiError
 from rehearsal.engine import Engine, Outcome
 from rehearsal.stage import Stage, StageError
@@ -183,22 +184,6 @@ class Course:
         seconds = time.monotonic() - began
         self.report.seconds[what] = round(seconds, 2)
         self.listener.ended(what, seconds, ", ".join(result))
-
-
-def client(service: str, around: Mapping[str, str]) -> Any:
-    """A client for the simulated cloud, deaf to the profiles and files of whoever runs the rehearsal."""
-    import boto3
-    import botocore.session
-
-    nothing = dict.fromkeys(("profile", "config_file", "credentials_file"), (None, None, None, None))
-    return boto3.Session(botocore_session=botocore.session.Session(session_vars=nothing)).client(
-        service,
-        region_name=around["AWS_REGION"],
-        endpoint_url=around["AWS_ENDPOINT_URL"],
-        aws_access_key_id=around["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=around["AWS_SECRET_ACCESS_KEY"],
-        aws_session_token=around.get("AWS_SESSION_TOKEN"),
-    )
 
 
 def _listed(outcome: Outcome) -> str:

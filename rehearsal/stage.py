@@ -12,7 +12,6 @@ import secrets
 import shutil
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ import yaml
 from rehearsal import processes, runs, tools, warden
 from rehearsal.cluster_side import TOOLS, ClusterSide, Serving, cluster_side
 from rehearsal.controlplane.plane import PlaneFailed
+from rehearsal.controlplane.ports import DIRECTLY
 from rehearsal.engine import Engine, Event
 from rehearsal.plugin import unsimulated
 from rehearsal.surroundings import REGION, cleaned, located, pretended, surroundings
@@ -103,9 +103,8 @@ class Stage:
 
     def ask(self, what: str) -> Any:
         """One of the simulated cloud's own answers: `census`, `kept`, `unknown`, `calls`."""
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback, whatever the proxy settings
         try:
-            with direct.open(f"{self.cloud}/_cloud/{what}", timeout=30) as answer:
+            with DIRECTLY.open(f"{self.cloud}/_cloud/{what}", timeout=30) as answer:
                 return json.load(answer)
         except OSError as failure:
             raise StageError(f"the simulated cloud does not answer: {failure}\n{self.last_words()}") from failure
@@ -116,8 +115,7 @@ class Stage:
 
     def last_words(self) -> str:
         """The end of the simulated cloud's log."""
-        log = self.run.logs / "cloud.log"
-        return "\n".join(log.read_text(errors="replace").strip().splitlines()[-10:]) if log.exists() else ""
+        return _last_words(_cloud_log(self.run))
 
     def left(self) -> list[str]:
         """What exists in the cloud, and in its cluster, that did not exist when the stage opened."""
@@ -227,7 +225,7 @@ def _borrow_plugins(home: Path) -> None:
 
 def _raise_cloud(run: runs.Run, port: int) -> str:
     ready = run.folder / "cloud.json"
-    log = run.logs / "cloud.log"
+    log = _cloud_log(run)
     server = processes.start(
         [sys.executable, "-m", "rehearsal.cloud", "--port", str(port), "--ready-file", str(ready)],
         environment={**cleaned(), processes.MARK: run.id},
@@ -237,7 +235,14 @@ def _raise_cloud(run: runs.Run, port: int) -> str:
     deadline = time.monotonic() + _CLOUD_SECONDS
     while not ready.exists():
         if server.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace").strip().splitlines()[-10:]
-            raise StageError("the simulated cloud did not come up; it said:\n" + "\n".join(said))
+            raise StageError(f"the simulated cloud did not come up; it said:\n{_last_words(log)}")
         time.sleep(0.05)
     return json.loads(ready.read_text(encoding="utf-8"))["url"]
+
+
+def _cloud_log(run: runs.Run) -> Path:
+    return run.logs / "cloud.log"
+
+
+def _last_words(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").strip().splitlines()[-10:]) if log.exists() else ""

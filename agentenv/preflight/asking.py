@@ -90,5 +90,15 @@ class Account:
             raise Unanswered(f"{asked}: {_line(str(failure))}") from None
 
 
+def cluster_called(account: Account, name: str) -> dict[str, Any] | None:
+    """The cluster of that name as EKS describes it; None where there is none."""
+    try:
+        return account.ask("eks", "describe_cluster", name=name)["cluster"]
+    except Unanswered as silence:
+        if silence.code != "ResourceNotFoundException":
+            raise
+        return None
+
+
 def _line(text: str) -> str:
     return " ".join(str(text).split()) or "no reason was given"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from agentenv.preflight.asking import Account, Unanswered
+from agentenv.preflight.asking import Account, cluster_called
 from agentenv.preflight.question import Answer, Question
 from model.addresses import PLATFORM_ADDRESSES, PODS_PER_PREFIX, WARM_PREFIXES
 from model.pools import most_sandboxes
@@ -42,10 +42,5 @@ def addresses(settings: Settings) -> int:
 
 
 def _there(account: Account, settings: Settings) -> bool:
-    try:
-        found = account.ask("eks", "describe_cluster", name=settings.cluster_name)["cluster"]
-    except Unanswered as silence:
-        if silence.code != "ResourceNotFoundException":
-            raise
-        return False
-    return (found.get("tags") or {}).get("environment") == settings.environment
+    found = cluster_called(account, settings.cluster_name)
+    return found is not None and (found.get("tags") or {}).get("environment") == settings.environment

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentenv.preflight.asking import Account, Unanswered
+from agentenv.preflight.asking import Account, Unanswered, cluster_called
 from agentenv.preflight.places import zones
 from agentenv.preflight.question import Answer, Question
 from model.adoption import Shortcoming
@@ -168,11 +168,8 @@ def _addons(account: Account, settings: Settings) -> list[Shortcoming]:
 
 
 def _free(account: Account, settings: Settings) -> Answer:
-    try:
-        found = account.ask("eks", "describe_cluster", name=settings.cluster_name)["cluster"]
-    except Unanswered as silence:
-        if silence.code != "ResourceNotFoundException":
-            raise
+    found = cluster_called(account, settings.cluster_name)
+    if found is None:
         return Answer("free", ok=True, why="")
     if (found.get("tags") or {}).get("environment") == settings.environment:
         return Answer("this environment's", ok=True, why="")

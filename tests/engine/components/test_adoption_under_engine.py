@@ -11,8 +11,8 @@ import pytest
 from agentenv.preflight import access, room, standing
 from agentenv.preflight.asking import Account
 from agentenv.preflight.question import Check, checked
+from rehearsal.caller import client
 from rehearsal.cluster_side import Serving
-from rehearsal.course import client
 from rehearsal.engine import Engine
 from rehearsal.stage import Stage, stage
 from rehearsal.tools.progress import telling

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rehearsal.course import client
+from rehearsal.caller import client
 from rehearsal.engine import Engine, Outcome
 from rehearsal.stage import Stage
 from tests.engine.rehearsal.conftest import Engine as Installed
