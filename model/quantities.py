@@ -33,3 +33,19 @@ class Quantity:
 
     def __str__(self) -> str:
         return self.text
+
+
+def cores(value: Decimal) -> str:
+    """Cores as Kubernetes writes them, rounded up to a thousandth: what it would write otherwise looks like drift."""
+    thousandths = -(-value * 1000 // 1)
+    return f"{thousandths // 1000:f}" if thousandths % 1000 == 0 else f"{thousandths:f}m"
+
+
+def size(value: Decimal) -> str:
+    """Bytes as Kubernetes writes them, rounded up to a kibibyte."""
+    amount, unit = -(-value // 1024), "Ki"
+    for larger in ("Mi", "Gi", "Ti", "Pi"):
+        if amount == 0 or amount % 1024:
+            break
+        amount, unit = amount // 1024, larger
+    return f"{amount:f}{unit}" if amount else "0"
