@@ -14,6 +14,7 @@ from components.cluster_addons import ClusterAddons
 from components.environment import Environment
 from components.network import Network
 from components.storage import Storage
+from components.workspace import Workspace
 
 component_provider_host(
     [
@@ -27,6 +28,7 @@ component_provider_host(
         Environment,
         Network,
         Storage,
+        Workspace,
     ],
     name="agent-environment",
     version=version("agent-environment"),
