@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from model.classes.gate import gate_container
 from model.fargate import GIB, OVERHEAD, size_up
 from model.quantities import Quantity, cores, size
 from model.tiers import GPU_TAINT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from model.classes.plan import ClassPlan
 
 CPU, MEMORY, DISK, GPU = "cpu", "memory", "ephemeral-storage", GPU_TAINT
@@ -53,9 +56,15 @@ def share(plan: ClassPlan) -> Share:
     return Share({**requests, **gpus}, {**most, **gpus})
 
 
+def largest(plan: ClassPlan) -> Share:
+    """The most that any container of the pod has: the gate, which runs before the sandbox, may need more than it."""
+    one, gate = share(plan), _gate(plan)
+    return Share(_larger(one.requests, gate.requests), _larger(one.limits, gate.limits))
+
+
 def whole_pod(plan: ClassPlan) -> Share:
-    """The share of a pod: its container's, and what its wall takes beside it. The gate's own is smaller and before."""
-    one, over = share(plan), overhead(plan)
+    """The share of a pod, as the scheduler and quotas count it: of the larger container, and of the wall beside it."""
+    one, over = largest(plan), overhead(plan)
     return Share(_added(one.requests, over), _added(one.limits, over))
 
 
@@ -74,6 +83,21 @@ def disk(plan: ClassPlan) -> Decimal:
 def written(amounts: Amounts) -> dict[str, str]:
     """Amounts as Kubernetes takes them."""
     return {name: size(value) if name in {MEMORY, DISK} else cores(value) for name, value in amounts.items()}
+
+
+def _gate(plan: ClassPlan) -> Share:
+    gate = gate_container(plan.asked, plan.here, plan.gate_image)
+    if gate is None:
+        return Share({}, {})
+    return Share(_read(gate["resources"]["requests"]), _read(gate["resources"]["limits"]))
+
+
+def _read(amounts: Mapping[str, str]) -> Amounts:
+    return {name: Quantity.parse(text).value for name, text in amounts.items()}
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    return {name: max(value, other.get(name, value)) for name, value in one.items()}
 
 
 def _added(amounts: Amounts, more: Amounts) -> Amounts:

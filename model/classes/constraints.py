@@ -8,6 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from model.classes.names import CONSTRAINTS, SANDBOX, namespace, storage_class
+from model.classes.releases import releases_of
+from model.classes.retirement import RELEASES_KEY
+from model.classes.releases import releases_of
 from model.classes.room import claimable_by, room_labels
 from model.classes.template import pod_labels
 
@@ -44,7 +47,13 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             "images": ",".join(images),
             "pools": plan.name,
             "podLabels": ",".join(f"{key}={value}" for key, value in sorted(pod_labels(plan).items())),
+            # Which pools are of today, for whoever takes those of yesterday away.
+            "releases": ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
+            # Tokens for others than AWS, for whom none is put into a sandbox yet.
+            "tokenAudiences": "",
             "modes": ",".join(plan.asked.modes),
             "claimableBy": claimable_by(plan),
+            # By these old releases are told from current ones.
+            RELEASES_KEY: ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
         },
     }

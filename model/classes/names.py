@@ -19,6 +19,8 @@ SANDBOXES = "agents.x-k8s.io/v1beta1"
 SANDBOX = "sandbox"
 CONSTRAINTS = "sandbox-class"
 HOME = "home"
+# Where the sandboxes of a task find what they have in common.
+SHARED_PATH = "/shared"
 SCHEDULES = "sandbox-schedules"
 
 RELEASE_LABEL = "sandbox.users.io/release"

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.amounts import GPU, Amounts, share, whole_pod, written
+from model.classes.amounts import GPU, Amounts, largest, share, whole_pod, written
 from model.classes.names import CLAIMABLE_BY, SANDBOX, namespace, owner_labels
 from model.pools import most_sandboxes, warm_members
 from model.quantities import Quantity, size
@@ -80,18 +80,18 @@ def quota(plan: ClassPlan) -> Plain:
 
 def limits(plan: ClassPlan) -> Plain:
     """How much one container, pod and volume may have, and what a container has that does not say."""
-    one, pod = share(plan), whole_pod(plan)
+    one, most, pod = share(plan), largest(plan), whole_pod(plan)
     rows: list[Plain] = [
         {
             "type": "Container",
-            "max": written(one.limits),
-            "default": written(one.limits),
-            "defaultRequest": written(one.requests),
+            "max": written(_everybodys(most.limits)),
+            "default": written(_everybodys(one.limits)),
+            "defaultRequest": written(_everybodys(one.requests)),
         },
-        {"type": "Pod", "max": written(pod.limits)},
+        {"type": "Pod", "max": written(_everybodys(pod.limits))},
     ]
-    if largest := _largest_volume(plan):
-        rows.append({"type": "PersistentVolumeClaim", "max": {"storage": size(largest)}})
+    if volume := _largest_volume(plan):
+        rows.append({"type": "PersistentVolumeClaim", "max": {"storage": size(volume)}})
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": _about(plan), "spec": {"limits": rows}}
 
 
@@ -124,6 +124,11 @@ def _volumes(plan: ClassPlan, there: int) -> dict[str, str]:
 def _largest_volume(plan: ClassPlan) -> Decimal:
     homes = [plan.asked.storage.size.value] if plan.slots else []
     return max([*homes, *(Quantity.parse(seat.size).value for seat in plan.seats)], default=Decimal(0))
+
+
+def _everybodys(amounts: Amounts) -> Amounts:
+    """Amounts less those that a container may do without: whoever has a maximum of something has to ask for it."""
+    return {name: value for name, value in amounts.items() if name != GPU}
 
 
 def _times(amounts: Amounts, count: int) -> Amounts:
