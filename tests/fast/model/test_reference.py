@@ -131,7 +131,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "no namespace": {**config(), "network": {"nat": "single"}},
     "cores as a number": config({"sandboxClasses": [sandbox(resources={"cpu": 0.5})]}),
     "money as text": config({"cost": {"perUserCap": "3.00"}}),
-    "every capability": config({"sandboxClasses": [sandbox(capabilities=[*WORDS, {"cidr": "2001:db8::/32"}])]}),
+    "every capability": config({"sandboxClasses": [sandbox(capabilities=[*WORDS, {"cidr": "203.0.113.0/24"}])]}),
     "fargate": config({"sandboxClasses": [fargate(pool={"size": 0})]}),
     "protect as a switch": config({"protect": True}),
     "protect as the engine has it": config({"protect": "auto"}),
