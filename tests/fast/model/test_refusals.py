@@ -43,7 +43,7 @@ def under(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
 
 
 ALL_BUT_ONE = [{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5, 7, 9]} for third in range(0, 118, 2)] + [
-    {"cidr": "203.0.113.0/24", "ports": [1, 3, 5]}
+    {"cidr": "203.0.113.0/24", "ports": [1, 3, 5, 7]}
 ]
 PROXY = {"network": {"egressProxy": {"namespace": "egress", "app": "squid"}}}
 POLICY = "arn:aws:iam::111122223333:policy/read"
