@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from model.classes.names import CONSTRAINTS, SANDBOX, namespace, storage_class
 from model.classes.releases import releases_of
 from model.classes.retirement import RELEASES_KEY
-from model.classes.releases import releases_of
 from model.classes.room import claimable_by, room_labels
 from model.classes.template import pod_labels
 
@@ -47,8 +46,6 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             "images": ",".join(images),
             "pools": plan.name,
             "podLabels": ",".join(f"{key}={value}" for key, value in sorted(pod_labels(plan).items())),
-            # Which pools are of today, for whoever takes those of yesterday away.
-            "releases": ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
             # Tokens for others than AWS, for whom none is put into a sandbox yet.
             "tokenAudiences": "",
             "modes": ",".join(plan.asked.modes),
