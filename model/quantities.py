@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from math import ceil
 
 QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 
@@ -37,15 +38,15 @@ class Quantity:
 
 def cores(value: Decimal) -> str:
     """Cores as Kubernetes writes them, rounded up to a thousandth: what it would write otherwise looks like drift."""
-    thousandths = -(-value * 1000 // 1)
-    return f"{thousandths // 1000:f}" if thousandths % 1000 == 0 else f"{thousandths:f}m"
+    thousandths = ceil(value * 1000)
+    return f"{thousandths}m" if thousandths % 1000 else f"{thousandths // 1000}"
 
 
 def size(value: Decimal) -> str:
     """Bytes as Kubernetes writes them, rounded up to a kibibyte."""
-    amount, unit = -(-value // 1024), "Ki"
+    amount, unit = ceil(value / 1024), "Ki"
     for larger in ("Mi", "Gi", "Ti", "Pi"):
         if amount == 0 or amount % 1024:
             break
         amount, unit = amount // 1024, larger
-    return f"{amount:f}{unit}" if amount else "0"
+    return f"{amount}{unit}" if amount else "0"

@@ -66,7 +66,8 @@ def _groups(one: SandboxClass, settings: Settings) -> tuple[Group, ...]:
     # A seat on Fargate mounts its volume through its own interface. That rule is made with the group of the mount
     # targets, on both sides; it is counted here, because it takes its place in the first group.
     seated = any(seat.class_ == one.name for seat in settings.workspaces)
-    platform = Platform(CLUSTER, storage=STORAGE if seated else None)
+    ports = (one.probe.port,) if one.probe is not None and one.probe.port is not None else ()
+    platform = Platform(CLUSTER, storage=STORAGE if seated else None, probe_ports=ports)
     groups = security_groups(surely(egress_of(one, here)), here, members, platform, ingress=ingress_of(one, settings))
     return tuple(replace(group, egress=tuple(_not_to_storage(group))) for group in groups)
 

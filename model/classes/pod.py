@@ -92,8 +92,31 @@ def _container(plan: ClassPlan, image: str) -> Plain:
         # A sandbox is made larger or smaller without ending what runs in it; on Fargate it has a machine of its size.
         **({} if plan.on_fargate else {"resizePolicy": _resize_policy()}),
         "securityContext": container_security(),
+        **_probes(plan),
         "volumeMounts": _mounts(plan),
         "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _probes(plan: ClassPlan) -> Plain:
+    """When it has started, and when it is ready.
+
+    There is no probe of its life: a sandbox that is too busy to answer is working, and what runs in it would be lost.
+    """
+    asked = plan.asked.probe
+    if asked is None:
+        return {}
+    if asked.command:
+        way: Plain = {"exec": {"command": list(asked.command)}}
+    elif asked.path is not None:
+        way = {"httpGet": {"path": asked.path, "port": asked.port}}
+    else:
+        way = {"tcpSocket": {"port": asked.port}}
+    seconds = int(asked.start_within.total_seconds())
+    return {
+        # A pool waits for it, and so may a claim: it is asked for often, and no longer once it has answered.
+        "startupProbe": {**way, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": seconds},
+        "readinessProbe": {**way, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
     }
 
 

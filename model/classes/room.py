@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
-SANDBOX_COUNT = "count/sandboxes.agents.x-k8s.io"
-CLAIM_COUNT = "count/sandboxclaims.extensions.agents.x-k8s.io"
 
 
 def namespace_document(plan: ClassPlan) -> Plain:
@@ -61,14 +59,15 @@ def account(plan: ClassPlan, role_arn: Any = None) -> Plain:
 
 
 def quota(plan: ClassPlan) -> Plain:
-    """How much of everything there may be in the namespace."""
+    """How much of everything there may be in the namespace.
+
+    Sandboxes are counted by their pods and volumes. Kubernetes would count the objects as well, but it refuses all of a
+    kind that it has not counted yet, and it is minutes before it counts one whose definition is new.
+    """
     there = most_there(plan)
     pod = whole_pod(plan)
     hard = {
         "pods": str(there),
-        SANDBOX_COUNT: str(there),
-        # One more than there can be sandboxes would wait for ever; refused, its caller is told why.
-        CLAIM_COUNT: str(there),
         **{f"requests.{name}": value for name, value in written(_times(pod.requests, there)).items()},
         **{f"limits.{name}": value for name, value in written(_times(pod.limits, there)).items() if name != GPU},
         **_volumes(plan, there),

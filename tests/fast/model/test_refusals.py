@@ -10,7 +10,7 @@ import pytest
 from model.refusals import ROWS
 from model.refusals.references import LONGEST_CLASS
 from model.settings.network import PLATFORM_ENDPOINTS
-from tests.fast.model.stack_samples import IMAGE, VETTED, fargate, mistakes, sandbox
+from tests.fast.model.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, mistakes, sandbox
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,97 @@ NO_NAT = {
     "mirrors": {"registry": f"{ECR}/mirror", "files": "https://copies.s3.us-east-1.amazonaws.com"},
 }
 
+TWO_FILE_SYSTEMS = {"storage": {"fileSystems": 2}}
+
 SAMPLES = [
+    Sample(
+        "release-twice",
+        f"{CLASS}.releases[0].image",
+        one(releases=[{"image": IMAGE}]),
+        one(releases=[{"image": OTHER_IMAGE}]),
+    ),
+    Sample(
+        "release-twice",
+        f"{CLASS}.releases[1].image",
+        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE}]),
+        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE.replace("cd", "ef")}]),
+    ),
+    Sample(
+        "storage-class-taken",
+        "sandboxClasses[1].name",
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a"), sandbox("a-1")]},
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a"), sandbox("a-2")]},
+    ),
+    Sample(
+        "storage-class-taken",
+        "sandboxClasses[0].name",
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a-1"), sandbox("a")]},
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a-1"), sandbox("a", storage={"kind": "none"})]},
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"mountPath": "/proc/self"}),
+        one(storage={"mountPath": "/process"}),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"kind": "shared", "mountPath": "/shared"}),
+        one(storage={"kind": "slot", "mountPath": "/shared"}),
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        one(storage={"kind": "scratch"}),
+        {"capacity": {"families": ["m8g", "m8gd"]}, **one(storage={"kind": "scratch"})},
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        {"capacity": {"families": ["m7i", "m8gd"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
+        {"capacity": {"families": ["m7i", "m6id"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        one(tier="untrusted", storage={"kind": "scratch"}),
+        {
+            "capacity": {"nestedFamilies": ["m8i", "i4i-metal"]},
+            **one(tier="untrusted", storage={"kind": "scratch"}),
+        },
+    ),
+    Sample(
+        "ephemeral-over-root-volume",
+        f"{CLASS}.resources.ephemeral",
+        one(resources={"ephemeral": "41Gi"}),
+        one(resources={"ephemeral": "40Gi"}),
+    ),
+    Sample(
+        "schedules-of-two-timezones",
+        f"{CLASS}.pool.schedules[1].timezone",
+        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"], "timezone": "Europe/Berlin"}]}),
+        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"]}]}),
+    ),
+    Sample("probe-of-two-ways", f"{CLASS}.probe", one(probe={}), one(probe={"port": 8080})),
+    Sample(
+        "probe-of-two-ways",
+        f"{CLASS}.probe",
+        one(probe={"port": 8080, "command": ["true"]}),
+        one(probe={"command": ["true"]}),
+    ),
+    Sample(
+        "probe-of-two-ways",
+        f"{CLASS}.probe.path",
+        one(probe={"command": ["true"], "path": "/ready"}),
+        one(probe={"port": 8080, "path": "/ready"}),
+    ),
+    Sample(
+        "fargate-size",
+        f"{CLASS}.resources.ephemeral",
+        on_fargate(resources={"ephemeral": "100Gi"}, storage={"kind": "scratch", "size": "76Gi"}),
+        on_fargate(resources={"ephemeral": "100Gi"}, storage={"kind": "scratch", "size": "75Gi"}),
+    ),
     Sample(
         "vpc-range-not-taken",
         "network.cidr",
@@ -162,7 +252,7 @@ SAMPLES = [
         "nat-none-image-elsewhere",
         f"{CLASS}.releases[0].image",
         {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("us-east-1", "us-west-2")}])},
-        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR}])},
+        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("abab", "cdcd")}])},
     ),
     Sample(
         "public-endpoint-open",
@@ -203,8 +293,8 @@ SAMPLES = [
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        {"storage": {"fileSystems": 1}, **one(pool={"size": 12_000})},
-        {"storage": {"fileSystems": 2}, **one(pool={"size": 12_000})},
+        {"storage": {"fileSystems": 1}, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 2}, **one(pool={"size": 6_000})},
     ),
     Sample(
         "access-points-over-limit",
@@ -552,8 +642,8 @@ SAMPLES = [
     Sample(
         "pool-over-quota",
         f"{CLASS}.maxSandboxes",
-        one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": IMAGE}]),
-        one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": IMAGE}]),
+        one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
+        one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
     ),
     Sample(
         "schedule-ends-before-it-starts",
@@ -616,8 +706,8 @@ SAMPLES = [
     Sample(
         "channel-twice",
         f"{CLASS}.releases[0].channel",
-        one(releases=[{"channel": "stable", "image": IMAGE}]),
-        one(releases=[{"channel": "next", "image": IMAGE}]),
+        one(releases=[{"channel": "stable", "image": OTHER_IMAGE}]),
+        one(releases=[{"channel": "next", "image": OTHER_IMAGE}]),
     ),
     Sample(
         "variable-twice",
