@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from model.guardrails.constraints import listed, said
-from model.guardrails.row import Policy, Rule, Watch, every, texts, unless
+from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
+from model.settings.values import OWNER_ID
 
 CLAIMS = Watch("extensions.agents.x-k8s.io", ("sandboxclaims",))
 USER = "sandbox.users.io/user"
-# Letters, digits, '-' and '_' only: an e-mail address and a host name have dots.
-OPAQUE = "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 # What the class says of its sandboxes; upstream refuses another value, and lets a claim add one that is missing.
 OF_CLASS = tuple(
     f"sandbox.users.io/{word}"
@@ -35,11 +34,11 @@ def policies() -> tuple[Policy, ...]:
                     "What nobody owns is accounted to nobody and given back by nobody; an address would stand in logs,"
                     " metrics and bills.",
                     every(
-                        f"variables.user.matches('{OPAQUE}')",
+                        f"variables.user.matches({text(OWNER_ID)})",
                         f"object.metadata.?labels[?'{USER}'].orValue(variables.user) == variables.user",
                     ),
-                    f"a claim names its owner in spec.additionalPodMetadata.labels['{USER}'], by an opaque id of"
-                    " letters, digits, '-' and '_', the same as in its own label if it has one",
+                    f"a claim names its owner in spec.additionalPodMetadata.labels['{USER}'], by an opaque id and"
+                    " no address, the same as in its own label if it has one",
                 ),
                 _rule(
                     "claim-shutdown",

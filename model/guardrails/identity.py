@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.guardrails.hands import API_SERVER, NODES, Hands, asked_by
-from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
+from model.guardrails.row import SUBRESOURCE, Policy, Rule, Watch, every, text, texts, unless
 
 _RBAC = "rbac.authorization.k8s.io"
 # All of a cluster's service accounts are in these groups, or everybody is.
@@ -58,7 +58,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     "token-by",
                     "With a sandbox's token somebody else has its role in AWS.",
                     unless(
-                        "request.subResource != 'token'",
+                        f"{SUBRESOURCE} != 'token'",
                         asked_by(hands.service, groups=[NODES]),
                     ),
                     "tokens of sandboxes are asked for by their nodes and the workspace service",

@@ -23,10 +23,12 @@ _API = "admissionregistration.k8s.io/v1"
 # Whoever reads the audit log finds what was refused, to whom and where, whatever the request itself was.
 _AUDITED = {
     "who": "request.userInfo.username",
-    "what": "request.operation + ' ' + request.resource.resource"
-    " + (request.subResource == '' ? '' : '/' + request.subResource)"
-    " + ' ' + request.namespace + '/' + request.name",
+    "what": "request.operation + ' ' + request.resource.resource + '/' + request.?subResource.orValue('') + ' of '"
+    " + request.?namespace.orValue('') + '/' + request.?name.orValue('')",
 }
+# What a request lacks is absent and not empty, and an expression that trips over it refuses the request. A collection
+# that is deleted has no name, for one.
+SUBRESOURCE = "request.?subResource.orValue('')"
 
 
 @dataclass(frozen=True)

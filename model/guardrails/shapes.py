@@ -30,10 +30,13 @@ class Place:
     watch: Watch
     spec: str
     metadata: str
-    same: str  # CEL: whether a change leaves the shape as it was
+    same: str  # CEL: whether a change leaves the specification as it was
+    same_metadata: str  # CEL: whether it leaves labels and annotations
     images: str  # CEL: whether its images are right
     images_message: str
+    labels: str  # CEL: whether its labels are right
     own_volumes: str  # CEL: which volumes it may have beside scratch space, as a condition on `volume`
+    other_priority: str = ""
 
 
 def policies(hands: Hands) -> tuple[Policy, ...]:
@@ -55,6 +58,12 @@ def _places(hands: Hands) -> tuple[Place, ...]:
     written: tuple[Operation, ...] = ("CREATE", "UPDATE")
     inside, about = "object.spec.podTemplate.spec", "object.spec.podTemplate.?metadata"
     same = f"oldObject != null && {inside} == oldObject.spec.podTemplate.spec"
+    same_metadata = "oldObject != null && object.spec.podTemplate.?metadata == oldObject.spec.podTemplate.?metadata"
+    named = _labels(CLASS, "class"), _labels(TIER_LABEL, "tier")
+    labelled = every(
+        *named,
+        f"{listed('podLabels')}.all(pair, variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
+    )
     known = f"variables.containers.all(one, one.image in {listed('images')})"
     # Its own home, by the name that the controller gives it; a swarm's, by the name of its task.
     home = "volume.?persistentVolumeClaim.?claimName.orValue('') == 'home-' + object.metadata.name"
@@ -67,6 +76,7 @@ def _places(hands: Hands) -> tuple[Place, ...]:
         "volume.?projected.?sources.orValue([]).size() > 0 && volume.projected.sources.all(source,"
         f" source.?serviceAccountToken.?audience.orValue('') in ({texts(AUDIENCES)} + {listed('tokenAudiences')}))"
     )
+    controllers = f"request.userInfo.username == {text(hands.sandbox_controller)}"
     listing = "every image is one of the class's, by its digest"
     return (
         Place(
@@ -76,8 +86,10 @@ def _places(hands: Hands) -> tuple[Place, ...]:
             inside,
             about,
             same,
+            same_metadata,
             known,
             listing,
+            labelled,
             shared,
         ),
         Place(
@@ -87,10 +99,12 @@ def _places(hands: Hands) -> tuple[Place, ...]:
             inside,
             about,
             same,
+            same_metadata,
             # The controller's are of a template that was looked at when it was written; a release that the class has
             # left behind still fills its pool until the new one is full.
-            unless(f"request.userInfo.username == {text(hands.sandbox_controller)}", known),
+            unless(controllers, known),
             listing,
+            every(*named, unless(controllers, labelled)),
             f"({home}) || ({shared})",
         ),
         Place(
@@ -100,10 +114,15 @@ def _places(hands: Hands) -> tuple[Place, ...]:
             "object.spec",
             "object.metadata",
             "",
+            "",
             # A workspace wakes with the image that it was made with, long after its class has gone on to another.
             "variables.containers.all(one, one.image.contains('@sha256:'))",
             "every image is named by its digest",
+            # The same holds for what its owner was called then, and who paid.
+            every(*named),
             f"({home}) || ({shared}) || ({token})",
+            f" || ({said('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
+            " 'system-node-critical')",
         ),
     )
 
@@ -121,7 +140,11 @@ def _variables(place: Place) -> dict[str, str]:
 
 
 def _excused(rule: Rule, place: Place) -> Rule:
-    return Rule(rule.id, rule.why, unless(place.same, rule.holds), rule.message) if place.same else rule
+    """The rule, but for changes that leave alone what it looks at."""
+    if not place.same:
+        return rule
+    same = place.same_metadata if rule.id in {"pod-labels", "pod-annotations"} else place.same
+    return Rule(rule.id, rule.why, unless(same, rule.holds), rule.message)
 
 
 def _rules(place: Place) -> tuple[Rule, ...]:
@@ -206,12 +229,8 @@ def _rules(place: Place) -> tuple[Rule, ...]:
         Rule(
             "pod-labels",
             "The network policy of a class selects by its label: a pod without it is a pod without the policy.",
-            every(
-                f"variables.labels[?{text(CLASS)}].orValue('') == {said('class')}",
-                f"{listed('podLabels')}.all(pair,"
-                " variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
-            ),
-            f"the pod has the label {CLASS} of its class, and the others that its class names",
+            place.labels,
+            f"the pod has the labels {CLASS} and {TIER_LABEL} of its class, and a template the class's others too",
         ),
         Rule(
             "pod-annotations",
@@ -236,7 +255,6 @@ def _rules(place: Place) -> tuple[Rule, ...]:
                 " one.?key.orValue('').startsWith('node.kubernetes.io/') ||"
                 f" (one.?key.orValue('') == {text(TIER_LABEL)} && one.?value.orValue('') == {said('tier')}) ||"
                 f" one.?key.orValue('') in [{text(GPU_TAINT)}, 'eks.amazonaws.com/compute-type'])",
-                "!has(variables.spec.affinity) || !has(variables.spec.affinity.nodeAffinity)",
             ),
             "the node selector names the class's tier, and nothing is tolerated but that tier's taints",
         ),
@@ -251,8 +269,9 @@ def _rules(place: Place) -> tuple[Rule, ...]:
         ),
         Rule(
             "pod-priority",
-            "A sandbox with more priority ends other people's.",
-            f"variables.spec.?priorityClassName.orValue('') == {said('priorityClassName')}",
+            "A sandbox with more priority ends other people's. On Fargate, where nothing else is on its node, AWS gives"
+            " every pod the same.",
+            f"variables.spec.?priorityClassName.orValue('') == {said('priorityClassName')}{place.other_priority}",
             "priorityClassName is that of all sandboxes",
         ),
         Rule(
@@ -269,6 +288,10 @@ def _rules(place: Place) -> tuple[Rule, ...]:
             "no ephemeral containers",
         ),
     )
+
+
+def _labels(key: str, said_by: str) -> str:
+    return f"variables.labels[?{text(key)}].orValue('') == {said(said_by)}"
 
 
 def _user() -> str:
