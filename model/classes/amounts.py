@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from model.classes.gate import gate_container
 from model.fargate import GIB, OVERHEAD, size_up
 from model.quantities import Quantity, cores, size
 from model.tiers import GPU_TAINT
@@ -86,10 +85,9 @@ def written(amounts: Amounts) -> dict[str, str]:
 
 
 def _gate(plan: ClassPlan) -> Share:
-    gate = gate_container(plan.asked, plan.here, plan.gate_image)
-    if gate is None:
+    if plan.gate is None:
         return Share({}, {})
-    return Share(_read(gate["resources"]["requests"]), _read(gate["resources"]["limits"]))
+    return Share(_read(plan.gate["resources"]["requests"]), _read(plan.gate["resources"]["limits"]))
 
 
 def _read(amounts: Mapping[str, str]) -> Amounts:

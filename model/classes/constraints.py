@@ -24,7 +24,7 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
     wall = plan.wall
     shards = range(plan.shards) if plan.slots else ()
     images = [image for _, image in plan.images]
-    images += [] if plan.on_fargate else [plan.gate_image]
+    images += [plan.gate_image] if plan.gate else []
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -7,10 +7,11 @@ it, and never has a part in a name or in the hash of a release.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from model.capabilities.of_settings import ingress_of, surroundings_of
-from model.classes.gate import gate_image
+from model.classes.gate import gate_container, gate_image
 from model.ids import class_id, seat_id
 from model.mirrors import Mirrors
 from model.releases import releases
@@ -75,6 +76,11 @@ class ClassPlan:
     def slots(self) -> bool:
         """Whether every sandbox is born with an access point of its own."""
         return self.asked.storage.kind in {"slot", "shared"} and not self.on_fargate
+
+    @cached_property
+    def gate(self) -> dict[str, Any] | None:
+        """The container that waits until the class's policy is felt; none where there is nothing to feel it by."""
+        return gate_container(self.asked, self.here, self.gate_image)
 
     @property
     def images(self) -> tuple[tuple[str, str], ...]:

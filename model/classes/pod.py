@@ -5,13 +5,13 @@ Nothing of it comes from whoever claims one; a claim adds labels and annotations
 
 from __future__ import annotations
 
+from copy import deepcopy
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from model.capabilities.network_policy import dns_settings
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.amounts import SCRATCH, share
-from model.classes.gate import gate_container
 from model.classes.names import HOME, SANDBOX
 from model.quantities import size
 from model.tiers import placement
@@ -29,7 +29,6 @@ LOCAL_DISK = "karpenter.k8s.aws/instance-local-nvme"
 
 def pod_spec(plan: ClassPlan, image: str) -> Plain:
     """The specification of a sandbox's pod; its volume claim comes to it by name."""
-    gate = gate_container(plan.asked, plan.here, plan.gate_image)
     return {
         "serviceAccountName": SANDBOX,
         "automountServiceAccountToken": False,
@@ -39,7 +38,7 @@ def pod_spec(plan: ClassPlan, image: str) -> Plain:
         **dns_settings(granted=any(grant.word == "dns" for grant in plan.asked.capabilities), here=plan.here),
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         **_place(plan),
-        **({"initContainers": [gate]} if gate else {}),
+        **({"initContainers": [deepcopy(plan.gate)]} if plan.gate else {}),
         "containers": [_container(plan, image)],
         "volumes": _scratch_volumes(plan),
     }
