@@ -154,7 +154,7 @@ def _before(made: Guarded) -> None:
     spec = {"containers": [container], "nodeName": NODE}
     made.bound = admin.apply(plain(made, "v1", "Pod", "bound", space=space, spec=spec))["metadata"]["uid"]
     # Nobody places the one, and nobody makes a volume for the other.
-    share = {"cpu": "100m", "memory": "64Mi"}
+    share = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "64Mi"}
     asks = {**container, "resources": {"requests": share, "limits": share}}
     spec = {"containers": [asks], "schedulerName": "nobody"}
     admin.apply(plain(made, "v1", "Pod", "waiting", space=space, spec=spec))
