@@ -32,6 +32,7 @@ POOLS = _kinds.create_namespaced_resource(*_EXTENSIONS, "SandboxWarmPool", "sand
 CLAIMS = _kinds.create_namespaced_resource(*_EXTENSIONS, "SandboxClaim", "sandboxclaims")
 SANDBOXES = _kinds.create_namespaced_resource("agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")
 VOLUME_CLAIMS = _kinds.create_namespaced_resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+QUOTAS = _kinds.create_namespaced_resource("", "v1", "ResourceQuota", "resourcequotas")
 CONFIGURATIONS = _kinds.create_namespaced_resource("", "v1", "ConfigMap", "configmaps")
 NAMESPACES = _kinds.create_global_resource("", "v1", "Namespace", "namespaces")
 VOLUMES = _kinds.create_global_resource("", "v1", "PersistentVolume", "persistentvolumes")
