@@ -18,7 +18,7 @@ from tests.fast.model.stack_samples import IMAGE, VETTED, sandbox
 Object = dict[str, Any]
 
 # Each is read and judged like a stack file, which takes its time.
-FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SYSTEMS = [f"fs-{number:017x}" for number in range(1, 10)]
 
 
