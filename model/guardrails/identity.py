@@ -26,7 +26,7 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
     return (
         Policy(
             name="bindings",
-            about="RoleBindings and ClusterRoleBindings, anywhere in the cluster.",
+            about="RoleBindings and ClusterRoleBindings.",
             watches=(Watch(_RBAC, ("rolebindings", "clusterrolebindings")),),
             in_classes=False,
             rules=(

@@ -120,7 +120,8 @@ def _writers(hands: Hands) -> Policy:
                         f"{_CREATED} && {same} && object.metadata.?ownerReferences =="
                         " oldObject.metadata.?ownerReferences && object.metadata.?labels =="
                         " oldObject.metadata.?labels",
-                        asked_by(hands.sandbox_controller, hands.service),
+                        # The collectors take a reference off where an owner goes and leaves what it owned.
+                        asked_by(hands.sandbox_controller, hands.service, *hands.collectors),
                     ),
                 ),
                 "Sandboxes are made and rewritten by the sandbox controller, the workspace service and deployers;"

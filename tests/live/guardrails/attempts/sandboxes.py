@@ -14,6 +14,7 @@ from tests.live.guardrails.attempts.attempt import (
     put,
 )
 from tests.live.guardrails.stage import (
+    COLLECTOR,
     CONTROLLER,
     DEPLOYER,
     INSIDER,
@@ -152,6 +153,12 @@ _writers.passes(
     merge(_sandbox, {"spec": {"operatingMode": "Suspended"}}),
 )
 _writers.passes("sandbox-by", "one that stands, ended by an operator", INSIDER, delete(_sandbox))
+_writers.passes(
+    "sandbox-by",
+    "no owner reference, by the collector of what a claim leaves behind",
+    COLLECTOR,
+    patch(_sandbox, {"op": "remove", "path": "/metadata/ownerReferences"}),
+)
 _writers.passes("sandbox-by", "by the service", SERVICE, create(sandbox))
 _writers.passes("sandbox-by", "by the controller", CONTROLLER, create(sandbox))
 _writers.passes("sandbox-by", "by a deployment, with server-side apply", DEPLOYER, apply(sandbox))
