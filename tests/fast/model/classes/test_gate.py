@@ -23,8 +23,6 @@ import pytest
 from model.capabilities.of_settings import surroundings_of
 from model.capabilities.surroundings import Surroundings
 from model.classes.gate import BOUND_SECONDS, SILENT_ROUNDS, gate_container, gate_image, gate_note, script
-from model.classes.plan import plans
-from model.classes.remarks import remarks
 from model.mirrors import Mirrors
 from model.settings import Settings
 from tests.fast.model.stack_samples import fargate, sandbox, settings
@@ -259,14 +257,3 @@ def test_the_image_is_pinned_by_digest_and_taken_from_the_mirror() -> None:
     mirrored = gate_image(Mirrors(registry="111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"))
     assert mirrored.startswith("111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror/")
     assert mirrored.partition("@")[2] == gate_image(Mirrors()).partition("@")[2]
-
-
-def test_what_nobody_would_expect_of_a_class_is_told_with_it() -> None:
-    def told(*capabilities: str) -> list[str]:
-        (plan,) = plans(settings({"sandboxClasses": [sandbox(capabilities=list(capabilities))]}))
-        return list(remarks(plan))
-
-    assert told("dns", "web") == []
-    (of_git,) = told("git")
-    assert of_git.startswith("class standard: git opens TCP 22 and 443 to the whole internet")
-    assert ["strict mode" in one for one in told("dns", "vpc", "api-server")] == [False, True]
