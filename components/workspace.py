@@ -120,7 +120,7 @@ class Workspace(pulumi.ComponentResource):
                 "creation_info": {"owner_uid": seat.uid, "owner_gid": seat.uid, "permissions": "0700"},
             },
             tags=labels.tags("", **seat.tags),
-            opts=self._child(pulumi.ResourceOptions(protect=kept, retain_on_delete=not destroyed)),
+            opts=self._child(pulumi.ResourceOptions(protect=kept or None, retain_on_delete=not destroyed)),
         )
 
     def _volume(self, seat: SeatPlan, handle: pulumi.Input[str]) -> core.PersistentVolume:
