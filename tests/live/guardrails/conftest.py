@@ -12,17 +12,18 @@ from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import plans
 from model.guardrails import policies
 from model.guardrails.priority import priority_class
+from model.settings import Settings
 from model.tiers import labels as node_labels
 from model.tiers import runtime_class, wall_of
 from rehearsal.controlplane.client import ApiError, Client, until
 from rehearsal.controlplane.nodes import NodeShape
 from rehearsal.tools.toolbox import Toolbox
-from tests.fast.model.stack_samples import sandbox, settings
+from tests.fast.model.stack_samples import fargate, sandbox, settings
 from tests.live.conftest import CLUSTER, World
 from tests.live.controlplane.test_sandboxes import manifests
 from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace
 
-from .stage import CLASS, EVERYBODY, INSIDER, LOOSE, NODE, SERVICE, Guarded, claim, plain
+from .stage import CLASS, EVERYBODY, FARGATE_CLASS, INSIDER, LOOSE, NODE, SERVICE, SHARED, Guarded, claim, plain
 
 Object = dict[str, Any]
 
@@ -41,13 +42,10 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     _controller(admin, toolbox)
     _users(admin)
     file_system = _driver(world)
-    made = Guarded(
-        world,
-        file_system,
-        _class(CLASS, file_system, pool={"size": 2}),
-        _class(LOOSE, file_system, pool={"size": 0}),
-        policies([file_system]),
-    )
+    known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
+    planned = {one.name: one for one in plans(_settings())}
+    classes = {name: class_objects(plan, known) for name, plan in planned.items()}
+    made = Guarded(world, file_system, planned, classes, policies([file_system]))
     _place(world)
     admin.apply(priority_class())
     _before(made)
@@ -63,10 +61,15 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
         _go(made, documents)
 
 
-def _class(name: str, file_system: str, **changes: Any) -> ClassObjects:
-    seats = [{"name": f"seat-{name}", "class": name, "user": "u-seat"}]
-    asked = settings({"sandboxClasses": [sandbox(name, **changes)], "workspaces": seats})
-    return class_objects(plans(asked)[0], Known([file_system], file_system))
+def _settings() -> Settings:
+    classes = [
+        sandbox(CLASS, pool={"size": 2}),
+        sandbox(LOOSE, pool={"size": 0}),
+        sandbox(SHARED, pool={"size": 0}, storage={"kind": "shared"}),
+        fargate(FARGATE_CLASS, pool={"size": 0}, storage={"kind": "none"}),
+    ]
+    seats = [{"name": f"seat-{name}", "class": name, "user": "u-seat"} for name in (CLASS, LOOSE)]
+    return settings({"sandboxClasses": classes, "workspaces": seats})
 
 
 def _controller(admin: Client, toolbox: Toolbox) -> None:
@@ -140,9 +143,12 @@ def _place(world: World) -> None:
 def _before(made: Guarded) -> None:
     """A class whose namespace lacks its walls, and what was in it before; guardrails would let neither be."""
     admin, space = made.admin, made.open_space
-    labels = made.loose.namespace["metadata"]["labels"]
-    labels |= {key: "privileged" for key, value in labels.items() if value == "restricted"}
-    namespace(admin, space, **labels)
+    for name in (LOOSE, SHARED, FARGATE_CLASS):
+        room = made.classes[name].namespace["metadata"]
+        room["labels"] |= {key: "privileged" for key, value in room["labels"].items() if value == "restricted"}
+        namespace(admin, room["name"], **room["labels"])
+        admin.apply(made.classes[name].account)
+        admin.apply(made.classes[name].constraints)
     marks = {"app": "leftover"}
     container = {"name": "main", "image": "registry.example/old"}
     inside = {"metadata": {"labels": marks}, "spec": {"containers": [container]}}
@@ -229,7 +235,7 @@ def _claim(made: Guarded) -> None:
 def _go(made: Guarded, documents: list[Object]) -> None:
     """Leave the server to other tests as it was; the namespaces go with the guardrails in force."""
     admin, eks, iam = made.admin, made.world.aws("eks"), made.world.aws("iam")
-    spaces = [f"/api/v1/namespaces/{space}" for space in (made.space, made.open_space)]
+    spaces = [f"/api/v1/namespaces/{one.namespace['metadata']['name']}" for one in made.classes.values()]
     for space in spaces:
         admin.delete(space)
     gone = until(lambda: all(admin.find(space) is None for space in spaces), PATIENCE)

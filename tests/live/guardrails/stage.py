@@ -6,15 +6,21 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from model.classes.names import EXTENSIONS, SANDBOXES, USER_LABEL
+from model import claims, swarms
+from model.classes.names import EXTENSIONS, SANDBOXES
 from model.classes.objects import ClassObjects
+from model.classes.plan import ClassPlan
+from model.classes.releases import releases_of
 from model.guardrails import EKS, Policy
+from model.swarms import Swarm
 from rehearsal.controlplane.client import Client, Credentials
 from tests.live.conftest import World
 
 Object = dict[str, Any]
 
-CLASS, LOOSE = "guarded", "loose"
+# One as it is in an environment, and three whose namespaces have no pod security, so that nothing but the guardrails
+# refuses: one alike, one whose tasks share a volume, and one on Fargate.
+CLASS, LOOSE, SHARED, FARGATE_CLASS = "guarded", "loose", "swarming", "batch"
 # Those below may do everything but change the guardrails, as far as RBAC goes: what is refused is refused by them.
 INSIDER = "insider"
 SERVICE, PROVISIONER, CONTROLLER = EKS.service, EKS.provisioner, EKS.sandbox_controller
@@ -50,8 +56,8 @@ class Guarded:
 
     world: World
     file_system: str
-    objects: ClassObjects  # of the class
-    loose: ClassObjects  # of one whose namespace has no pod security, so that nothing but the guardrails refuses
+    plans: dict[str, ClassPlan]
+    classes: dict[str, ClassObjects]
     policies: tuple[Policy, ...]
     sandbox: str = ""  # that somebody has
     idle: str = ""  # that nobody has
@@ -64,6 +70,16 @@ class Guarded:
     def admin(self) -> Client:
         """Whoever deploys."""
         return self.world.plane.client
+
+    @property
+    def objects(self) -> ClassObjects:
+        """The class."""
+        return self.classes[CLASS]
+
+    @property
+    def loose(self) -> ClassObjects:
+        """The one without pod security."""
+        return self.classes[LOOSE]
 
     @property
     def space(self) -> str:
@@ -95,22 +111,15 @@ class Guarded:
         return f"/apis/{group}/namespaces/{self.space}/{kind}/{name}"
 
 
-def claim(made: Guarded, name: str = "attempt", user: str = "u-1", **spec: Any) -> Object:
+def claim(made: Guarded, name: str = "attempt", user: str = "u-1") -> Object:
     """A claim as it should be."""
-    return {
-        "apiVersion": EXTENSIONS,
-        "kind": "SandboxClaim",
-        "metadata": {"name": name, "namespace": made.space, "labels": {USER_LABEL: user}},
-        "spec": {
-            "warmPoolRef": {"name": made.pool},
-            "additionalPodMetadata": {
-                "labels": {USER_LABEL: user, "sandbox.users.io/mode": "user"},
-                "annotations": {"karpenter.sh/do-not-disrupt": "true"},
-            },
-            "lifecycle": {"shutdownPolicy": "Delete"},
-            **spec,
-        },
-    }
+    return claims.claim(CLASS, made.pool, name, owner=user, workspace="w-1")
+
+
+def swarm(made: Guarded) -> Swarm:
+    """What a task's swarm is made of."""
+    plan = made.plans[SHARED]
+    return swarms.swarm(plan, releases_of(plan)[0], "t-1", 1, owner="u-1")
 
 
 def template(made: Guarded) -> Object:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from model.guardrails import EKS
 from rehearsal.controlplane.client import until
 from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
 
-from .conftest import Guarded, claim
+from .stage import SERVICE, Guarded, claim
 
 
 def test_the_guardrails_mean_what_they_say(guarded: Guarded) -> None:
@@ -21,7 +20,7 @@ def test_the_guardrails_mean_what_they_say(guarded: Guarded) -> None:
 
 
 def test_a_claimed_slot_sleeps_wakes_and_ends(guarded: Guarded) -> None:
-    service = guarded.speak_as(EKS.service)
+    service = guarded.speak_as(SERVICE)
     path = service.path(service.create(claim(guarded, "flow", user="u-flow")))
     assert becomes_ready(guarded.admin, path), guarded.admin.get(path)
     name = guarded.admin.get(path)["status"]["sandbox"]["name"]

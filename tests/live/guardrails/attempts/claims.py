@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, create, merge, patch, put
-from tests.live.guardrails.stage import CLASS, INSIDER, Guarded, Object, claim
+from tests.live.guardrails.stage import CLASS, INSIDER, SERVICE, Guarded, Object, claim, swarm
 
 ATTEMPTS: list[Attempt] = []
 _claims = Table("claims", ATTEMPTS)
@@ -119,3 +119,4 @@ _claims.passes(
     INSIDER,
     merge(lambda made: _standing(made) + "/status", {"status": {"conditions": []}}),
 )
+_claims.passes(_EVERY, "of a task's swarm", SERVICE, create(lambda made: swarm(made).claims[0]))

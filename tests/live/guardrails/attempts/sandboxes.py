@@ -23,6 +23,7 @@ from tests.live.guardrails.stage import (
     Guarded,
     pool,
     sandbox,
+    swarm,
     template,
 )
 
@@ -180,6 +181,8 @@ _writers.passes(
     CONTROLLER,
     merge(lambda made: _pool(made) + "/status", {"status": {"readyReplicas": 1}}),
 )
+
+_pools.passes("pool-name", "that of a task", SERVICE, create(lambda made: swarm(made).pool))
 
 _scale = Table("pool-scale", ATTEMPTS)
 

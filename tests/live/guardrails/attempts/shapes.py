@@ -6,6 +6,7 @@ Each is made by whoever may write that kind, so that nothing else is against it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 from model.guardrails import EKS, policies
@@ -22,12 +23,14 @@ from tests.live.guardrails.attempts.attempt import (
 from tests.live.guardrails.stage import (
     CONTROLLER,
     DEPLOYER,
+    FARGATE_CLASS,
     LOOSE,
     SERVICE,
     Guarded,
     Object,
     pod,
     sandbox,
+    swarm,
     template,
 )
 
@@ -394,4 +397,51 @@ _pods.refused(
     "that of a declared workspace with the class's id",
     CONTROLLER,
     create(lambda made: pod(made, f"seat-{LOOSE}")),
+)
+
+
+def _on_fargate(made: Guarded) -> Object:
+    """A pod of the class on Fargate, as EKS's webhook leaves it."""
+    objects = made.classes[FARGATE_CLASS]
+    inside = deepcopy(objects.templates[0]["spec"]["podTemplate"])
+    profile = {"eks.amazonaws.com/fargate-profile": "batch"}
+    found = pod(made)
+    found["metadata"] |= {
+        "namespace": objects.namespace["metadata"]["name"],
+        "labels": {**inside["metadata"]["labels"], **profile},
+    }
+    # The server knows which number that name has, and would fill it in.
+    inside["spec"] |= {"schedulerName": "fargate-scheduler", "priorityClassName": "system-node-critical"}
+    return {**found, "spec": inside["spec"]}
+
+
+_pods.passes(_EVERY, "one on Fargate", CONTROLLER, create(_on_fargate))
+_pods.refused(
+    "pod-priority",
+    "one on Fargate with more priority than Fargate gives",
+    CONTROLLER,
+    create(changed(_on_fargate, put("spec.priorityClassName", "system-cluster-critical"))),
+)
+_pods.refused(
+    "pod-runtime",
+    "one on Fargate with a runtime class",
+    CONTROLLER,
+    create(changed(_on_fargate, put("spec.runtimeClassName", "gvisor"))),
+)
+_pods.refused(
+    "pod-volumes",
+    "what another task shares",
+    CONTROLLER,
+    create(changed(pod, put("spec.volumes.-", {"name": "x", "persistentVolumeClaim": {"claimName": "shared-t-1"}}))),
+)
+_templates.passes(_EVERY, "that of a task", SERVICE, create(lambda made: swarm(made).template))
+_templates.refused(
+    "pod-volumes",
+    "that of a task with what another shares",
+    SERVICE,
+    create(
+        lambda made: changed(
+            lambda _: swarm(made).template, _in_template(put("metadata|labels|sandbox.users.io/task", "t-2"))
+        )(made)
+    ),
 )

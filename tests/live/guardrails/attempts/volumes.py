@@ -14,6 +14,7 @@ from tests.live.guardrails.stage import (
     SERVICE,
     Guarded,
     Object,
+    swarm,
     volume,
     volume_claim,
 )
@@ -183,6 +184,8 @@ _claims.passes(
     DEPLOYER,
     create(lambda made: volume_claim(made, storageClassName="", volumeName="seat-x")),
 )
+
+_claims.passes("volume-claim-class", "what a task shares", SERVICE, create(lambda made: swarm(made).volume))
 
 _writers = Table("volume-claim-writers", ATTEMPTS)
 _writers.refused("volume-claim-by", "one by somebody", INSIDER, create(volume_claim))
