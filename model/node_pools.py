@@ -16,7 +16,10 @@ Plain = dict[str, Any]
 
 GRAVITON = re.compile(r"[a-z]{1,3}[0-9]{1,2}g[a-z]*")
 # A `d` behind the generation says so, and some families have them without saying it.
-LOCAL_DISK = re.compile(r"[a-z]{1,3}[0-9]{1,2}[a-z]*d[a-z]*|(im?|is)[0-9][a-z]*|g5|gr?6[a-z]*|p[56][a-z]*|trn1n?")
+LOCAL_DISK = re.compile(
+    r"[a-z]{1,3}[0-9]{1,2}[a-z]*d[a-z]*"
+    r"|(i[3-9]|im[4-9]|is[4-9]|d[3-9]|f[12]|g[6-9]|gr6|p[56]|trn[12])[a-z]*(-b[0-9]+)?|g5"
+)
 SYSTEM = "system"
 POOL_LABEL = "sandbox.users.io/pool"
 DISCOVERY_TAG = "karpenter.sh/discovery"

@@ -32,11 +32,13 @@ def plan_of(one: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> C
     return plans(stack_samples.settings(given))[0]
 
 
-def objects_of(plan: ClassPlan, role: Any = None, groups: Any = ("sg-0123456789abcdef0",)) -> ClassObjects:
+def objects_of(plan: ClassPlan, role: Any = None, groups: Any = None) -> ClassObjects:
     """All objects of a class, in an environment whose ids are known."""
     systems = SYSTEMS[: plan.shards]
     roles = {} if role is None else {plan.name: role}
-    return class_objects(plan, Known(systems, ",".join(systems), roles, {plan.name: groups}))
+    return class_objects(
+        plan, Known(systems, ",".join(systems), roles, {plan.name: groups or ["sg-0123456789abcdef0"]})
+    )
 
 
 def made(one: Mapping[str, Any], file_systems: int = 1, **sections: Any) -> ClassObjects:

@@ -19,7 +19,11 @@ from tests.fast.model.classes.restricted import violations
 from tests.fast.model.stack_samples import IMAGE, OTHER_IMAGE, fargate, sandbox, settings
 
 Object = dict[str, Any]
-WHO = {"owner": "u-4711", "workspace": "w-1"}
+
+
+def written(**changes: Any) -> Object:
+    """A claim with something more said."""
+    return claim("standard", "standard-abc", "c-1", owner="u-4711", workspace="w-1", **changes)
 
 
 @FEW
@@ -116,7 +120,7 @@ def test_no_swarm_of_a_class_without_a_shared_volume_or_of_no_task(kind: str, ta
 
 def test_a_claim_says_whose_it_is_and_how_it_ends() -> None:
     at = datetime(2026, 11, 18, 12, 0, tzinfo=timezone(timedelta(hours=1)))
-    document = claim("standard", "standard-abc", "c-1", **WHO, mode="agent", task="t-7", shutdown=at)
+    document = written(mode="agent", task="t-7", shutdown=at)
     assert document["metadata"]["namespace"] == "sandbox-standard"
     spec = document["spec"]
     assert spec["warmPoolRef"] == {"name": "standard-abc"}
@@ -133,7 +137,7 @@ def test_a_claim_says_whose_it_is_and_how_it_ends() -> None:
 
 
 def test_a_claim_brings_variables_to_the_sandbox_alone() -> None:
-    document = claim("standard", "p", "c", **WHO, env={"A": "1"})
+    document = written(env={"A": "1"})
     assert document["spec"]["env"] == [{"name": "A", "value": "1", "containerName": "sandbox"}]
     assert "shutdownTime" not in document["spec"]["lifecycle"]
 
@@ -144,15 +148,15 @@ def test_a_claim_brings_variables_to_the_sandbox_alone() -> None:
 )
 def test_a_claim_that_nobody_would_understand_is_not_written(wrong: Object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        claim("standard", "p", "c", **WHO, **wrong)
+        written(**wrong)
 
 
 def test_a_claims_labels_override_nothing_of_its_template() -> None:
     # Upstream fails a claim that does.
     labels = made(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]["labels"]
-    written = claim("standard", "p", "c", **WHO, task="t")["spec"]["additionalPodMetadata"]["labels"]
-    assert not set(labels) & set(written)
-    assert all(key.startswith("sandbox.users.io/") for key in written)
+    given_labels = written(task="t")["spec"]["additionalPodMetadata"]["labels"]
+    assert not set(labels) & set(given_labels)
+    assert all(key.startswith("sandbox.users.io/") for key in given_labels)
 
 
 def test_the_weakest_wall_is_never_had_by_saying_nothing() -> None:
@@ -166,4 +170,4 @@ def test_the_weakest_wall_is_never_had_by_saying_nothing() -> None:
 
 def test_shutdown_is_a_moment_and_no_clock() -> None:
     at = datetime(2026, 11, 18, tzinfo=UTC)
-    assert claim("a", "p", "c", **WHO, shutdown=at)["spec"]["lifecycle"]["shutdownTime"] == "2026-11-18T00:00:00Z"
+    assert written(shutdown=at)["spec"]["lifecycle"]["shutdownTime"] == "2026-11-18T00:00:00Z"
