@@ -69,10 +69,10 @@ def _who() -> Iterator[str]:
 
 
 def _alike(found: Sequence[Policy]) -> list[list[Policy]]:
-    """Policies with the same rules are told together."""
-    groups: dict[tuple[str, ...], list[Policy]] = {}
+    """Policies that have rules in common are told together; they begin with the same one."""
+    groups: dict[str, list[Policy]] = {}
     for policy in found:
-        groups.setdefault(tuple(rule.id for rule in policy.rules), []).append(policy)
+        groups.setdefault(policy.rules[0].id, []).append(policy)
     return list(groups.values())
 
 

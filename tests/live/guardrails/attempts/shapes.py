@@ -226,7 +226,8 @@ def _seat(made: Guarded) -> Object:
     return found
 
 
-_EVERY = " ".join(rule.id for rule in next(row for row in policies(["fs-1"], EKS) if row.name == "pods").rules)
+_RULES = {row.name: " ".join(rule.id for rule in row.rules) for row in policies(["fs-1"], EKS)}
+_EVERY = _RULES["pods"]
 for _name, _thing, _user, _inside in (
     ("templates", template, DEPLOYER, _in_template),
     ("sandboxes", sandbox, SERVICE, _in_template),
@@ -236,7 +237,7 @@ for _name, _thing, _user, _inside in (
     for _rule, _what, _change in _BAD:
         if _what not in _NOT_IN[_name]:
             _table.refused(_rule, _what, _user, create(changed(_thing, _inside(_change))))
-    _table.passes(_EVERY, "as the class has it", _user, create(_thing))
+    _table.passes(_RULES[_name], "as the class has it", _user, create(_thing))
     for _rule, _what, _change in _GOOD:
         _table.passes(_rule, _what, _user, create(changed(_thing, _inside(_change))))
 

@@ -164,6 +164,15 @@ def _other_account(made: Guarded) -> Object:
     return plain(made, "v1", "ServiceAccount")
 
 
+def _group(made: Guarded) -> Object:
+    return plain(
+        made,
+        "vpcresources.k8s.aws/v1beta1",
+        "SecurityGroupPolicy",
+        spec={"podSelector": {}, "securityGroups": {"groupIds": ["sg-1"]}},
+    )
+
+
 _LABEL = {"metadata": {"labels": {"x": "y"}, "finalizers": ["example.com/kept"]}}
 _fences.refused("fence-network", "one policy more", INSIDER, create(_open))
 _fences.refused("fence-network", "one policy more by server-side apply", SERVICE, apply(_open))
@@ -184,6 +193,9 @@ _fences.passes(
     NAMESPACES,
     delete(lambda made: _policy(made).rpartition("/")[0]),
 )
+_fences.refused("fence-network", "a security group more", INSIDER, create(_group))
+_fences.refused("fence-network", "a security group more by server-side apply", SERVICE, apply(_group))
+_fences.passes("fence-network", "a security group by a deployment", DEPLOYER, create(_group))
 _fences.passes("fence-network", "a finalizer", INSIDER, merge(_policy, _LABEL))
 _fences.refused("fence-limits", "a larger quota", INSIDER, merge(_quota, {"spec": {"hard": {"pods": "1000"}}}))
 _fences.refused("fence-limits", "no quota", SERVICE, delete(_quota))
