@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.amounts import GPU, Amounts, largest, share, whole_pod, written
 from model.classes.names import CLAIMABLE_BY, SANDBOX, namespace, owner_labels
-from model.pools import most_sandboxes, warm_members
+from model.pools import most_volumes, with_rollover
 from model.quantities import Quantity, size
 from model.tiers import TIER_LABEL
 
@@ -70,7 +70,7 @@ def quota(plan: ClassPlan) -> Plain:
         "pods": str(there),
         **{f"requests.{name}": value for name, value in written(_times(pod.requests, there)).items()},
         **{f"limits.{name}": value for name, value in written(_times(pod.limits, there)).items() if name != GPU},
-        **_volumes(plan, there),
+        **_volumes(plan),
         # No sandbox has an address of its own, and none is reached from outside but through the service.
         "services": "0",
     }
@@ -96,8 +96,7 @@ def limits(plan: ClassPlan) -> Plain:
 
 def most_there(plan: ClassPlan) -> int:
     """How many sandboxes there may be at once: claimed, warm, declared, and warm of releases on their way out."""
-    rolled = warm_members(plan.asked.pool) * len(plan.images)
-    return most_sandboxes(plan.asked) + rolled + len(plan.seats)
+    return with_rollover(plan.asked) + len(plan.seats)
 
 
 def claimable_by(plan: ClassPlan) -> str:
@@ -110,14 +109,11 @@ def room_labels(plan: ClassPlan) -> dict[str, str]:
     return {CLASS_LABEL: plan.name, TIER_LABEL: plan.asked.tier, **owner_labels(plan)}
 
 
-def _volumes(plan: ClassPlan, there: int) -> dict[str, str]:
-    homes = there - len(plan.seats) if plan.slots else 0
-    # Each task of a swarm has one more, and there is no task without a sandbox.
-    shared = homes if plan.asked.storage.kind == "shared" else 0
+def _volumes(plan: ClassPlan) -> dict[str, str]:
+    own = most_volumes(plan.asked)
     seats = sum((Quantity.parse(seat.size).value for seat in plan.seats), Decimal(0))
-    count = homes + shared + len(plan.seats)
-    stored = (homes + shared) * plan.asked.storage.size.value + seats
-    return {"persistentvolumeclaims": str(count), "requests.storage": size(stored)}
+    stored = own * plan.asked.storage.size.value + seats
+    return {"persistentvolumeclaims": str(own + len(plan.seats)), "requests.storage": size(stored)}
 
 
 def _largest_volume(plan: ClassPlan) -> Decimal:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from model.classes.names import SHARED_PATH, storage_class
 from model.node_pools import has_local_disk, processor
-from model.pools import most_sandboxes
+from model.pools import most_volumes
 from model.refusals.row import Finding, Row
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ _THROUGHPUT, _FILE_SYSTEMS = ("storage", "throughput"), ("storage", "fileSystems
 
 
 def _access_points(settings: Settings) -> Iterator[Finding]:
-    slots = sum(most_sandboxes(one) for one in settings.sandbox_classes if one.storage.kind in {"slot", "shared"})
-    needed = slots + len(settings.workspaces)
+    needed = sum(most_volumes(one) for one in settings.sandbox_classes) + len(settings.workspaces)
     shards = settings.storage.file_systems
     if needed > shards * ACCESS_POINTS:
         yield Finding(

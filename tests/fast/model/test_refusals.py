@@ -299,8 +299,15 @@ SAMPLES = [
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        {**one(maxSandboxes=10_000), "workspaces": seats("a")["workspaces"]},
+        # One that is warm, once more while its release is replaced, and a seat.
         {**one(maxSandboxes=9_999), "workspaces": seats("a")["workspaces"]},
+        {**one(maxSandboxes=9_998), "workspaces": seats("a")["workspaces"]},
+    ),
+    Sample(
+        "access-points-over-limit",
+        "storage.fileSystems",
+        one(maxSandboxes=5_000, storage={"kind": "shared"}),
+        one(maxSandboxes=4_999, storage={"kind": "shared"}),
     ),
     Sample(
         "provisioned-throughput",
