@@ -26,6 +26,7 @@ from model.capabilities.of_settings import surroundings_of
 from model.classes.names import SANDBOX, namespace
 from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import ClassPlan, plans
+from model.classes.remarks import remarks
 from model.settings import Settings
 
 
@@ -95,6 +96,8 @@ class SandboxClass(pulumi.ComponentResource):
         cluster = given.text("cluster_name")
 
         super().__init__("agent-environment:index:SandboxClass", name, {}, opts)
+        for remark in remarks(plan):
+            pulumi.log.info(remark, self)
         child = children_of(self, opts)
         aws = _ToAws(plan, cluster, Roles(labels, child, boundary), labels, child)
         role = aws.role(self, args)

@@ -186,3 +186,11 @@ def test_ranges_that_somebody_else_chose_are_kept_away_from() -> None:
     made = registered(lambda: SandboxClass("class", given))  # pyright: ignore[reportArgumentType] - plain data
     blocks = str(made.one("NetworkPolicy").inputs["spec"]["egress"])
     assert "203.0.0.0/16" in blocks
+
+
+def test_what_nobody_would_expect_of_a_class_is_told_with_every_preview(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        graph(capabilities=["dns", "web"])
+        assert "whole internet" not in caplog.text
+        graph(capabilities=["git"])
+    assert "class standard: git opens TCP 22 and 443 to the whole internet" in caplog.text
