@@ -23,7 +23,7 @@ from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
 from components.pod_groups import FargateClass
-from components.population import Ground, make_classes, make_seats, seats_of
+from components.population import Ground, make_classes, make_seats, mounting_classes, seats_of
 from components.storage import Storage, StorageArgs, StorageLayout
 from components.workspace import SeatLayout, refuse_strangers
 
@@ -235,6 +235,7 @@ class Environment(pulumi.ComponentResource):
     def _storage(self) -> Storage | AdoptedStorage:
         clients: pulumi.Output[list[pulumi.Input[str]]] = self.cluster.efs_client_role_arns.apply(lambda arns: [*arns])
         name = f"{self._name}-storage"
+        mounting = mounting_classes(self.cluster, self._args)
         if "file_systems" in self._existing:
             adopted: AdoptedStorageArgs = {
                 "ownership": self._args["ownership"],
@@ -243,6 +244,7 @@ class Environment(pulumi.ComponentResource):
                 "subnet_ids": list(self.network.private_subnets_by_zone),
                 "nodes_security_group_id": self.network.nodes_security_group_id,
                 "client_role_arns": clients,
+                "class_group_ids": mounting,
             }
             return AdoptedStorage(name, adopted, self._child())
         files: StorageArgs = {
@@ -252,6 +254,7 @@ class Environment(pulumi.ComponentResource):
             "subnet_ids": list(self.network.private_subnets_by_zone),
             "nodes_security_group_id": self.network.nodes_security_group_id,
             "client_role_arns": clients,
+            "class_group_ids": mounting,
         }
         if self._given.has("keep_data"):
             files["keep_data"] = self._given.flag("keep_data", default=False)

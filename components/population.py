@@ -74,6 +74,16 @@ def seats_of(given: Plain, key: str) -> list[SeatPlan]:
     return [seat_of(Plain("workspace", one)) for one in layouts_of(given, key)]
 
 
+def mounting_classes(cluster: Cluster | AdoptedCluster, args: "EnvironmentArgs") -> dict[str, pulumi.Input[str]]:
+    """The first security group of each class on Fargate with seats: their pods mount files for themselves."""
+    seated = {seat["sandbox_class"] for seat in args.get("workspaces") or ()}
+    on_fargate = {one["name"] for one in args.get("fargate_classes") or ()}
+    return {
+        name: cluster.class_security_group_ids.apply(lambda groups, name=name: groups[name][0])
+        for name in sorted(seated & on_fargate)
+    }
+
+
 def make_seats(
     ground: Ground,
     args: "EnvironmentArgs",

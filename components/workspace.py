@@ -24,8 +24,6 @@ from model.seats import SeatPlan
 from model.settings.whole import is_production
 
 COMPONENT = "workspace"
-# What a sandbox's volume leads to: another one means another sandbox, because a pod holds on to the one it has.
-VOLUME = "sandbox.users.io/volume"
 
 
 class SeatLayout(TypedDict):
@@ -100,8 +98,8 @@ class Workspace(pulumi.ComponentResource):
         self._name = name
         self._child: Child = children_of(self, opts)
         point = self._point(seat, labels, args["file_system_id"], kept=kept, destroyed=destroyed)
-        handle = pulumi.Output.format("{0}::{1}", args["file_system_id"], point.id)
-        self._sandbox(seat, args["template"], handle, self._claim(seat, self._volume(seat, handle)))
+        volume = self._volume(seat, pulumi.Output.format("{0}::{1}", args["file_system_id"], point.id))
+        self._sandbox(seat, args["template"], volume, self._claim(seat, volume))
 
         self.access_point_id = point.id
         self.uid = pulumi.Output.from_input(seat.uid)
@@ -147,16 +145,23 @@ class Workspace(pulumi.ComponentResource):
             f"{self._name}-claim",
             metadata=document["metadata"],
             spec=document["spec"],
-            opts=self._child(pulumi.ResourceOptions(delete_before_replace=True, ignore_changes=["spec.resources"])),
+            opts=self._child(
+                pulumi.ResourceOptions(
+                    delete_before_replace=True, replace_on_changes=["spec"], ignore_changes=["spec.resources"]
+                )
+            ),
         )
 
     def _sandbox(
-        self, seat: SeatPlan, template: dict[str, Any], handle: pulumi.Input[str], claim: core.PersistentVolumeClaim
+        self,
+        seat: SeatPlan,
+        template: dict[str, Any],
+        volume: core.PersistentVolume,
+        claim: core.PersistentVolumeClaim,
     ) -> CustomResource:
         document = seats.sandbox(seat, template)
         annotations = {
             **document["metadata"].get("annotations", {}),
-            VOLUME: handle,
             # Its pod holds on to the claim: the sandbox has gone only when the pod has.
             "pulumi.com/deletionPropagationPolicy": "foreground",
         }
@@ -170,7 +175,8 @@ class Workspace(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     depends_on=[claim],
                     delete_before_replace=True,
-                    replace_on_changes=[f'metadata.annotations["{VOLUME}"]'],
+                    # A pod keeps the volume that it was started with, and another one never comes to it.
+                    replace_with=[volume],
                 )
             ),
         )

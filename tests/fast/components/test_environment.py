@@ -14,12 +14,12 @@ import pytest
 
 from components.environment import Environment
 from components.plain import ArgumentError
-from components.platform_arguments import capacity_layout, seat_layouts
+from components.platform_arguments import capacity_layout, fargate_classes, seat_layouts
 from components.settings_argument import as_argument
 from model.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, network, storage
-from tests.fast.model.stack_samples import sandbox, settings
+from tests.fast.model.stack_samples import fargate, sandbox, settings
 
 NAMED = {
     "aws:cloudwatch/logGroup:LogGroup": "log-group",
@@ -131,6 +131,27 @@ def test_resource_names_are_unique_and_the_tree_is_the_components() -> None:
     parts = {kind: made.one(f"agent-environment:index:{kind}") for kind in PARTS}
     assert {part.parent for part in parts.values()} == {top.urn}
     assert {one.parent for one in made.made if one is not top} == {top.urn, *(part.urn for part in parts.values())}
+
+
+def test_files_are_reached_by_classes_on_fargate_that_have_seats() -> None:
+    said = settings(
+        {
+            "sandboxClasses": [fargate("batch"), fargate("other")],
+            "workspaces": [{"name": "desk", "class": "batch", "user": "u-1"}],
+        }
+    )
+    made = registered(
+        lambda: environment(
+            settings=as_argument(said), workspaces=seat_layouts(said), fargate_classes=fargate_classes(said)
+        )
+    )
+    let_in = made.one("SecurityGroupIngressRule", "storage-from-class-batch").inputs
+    assert let_in["referencedSecurityGroupId"] == "agents-cluster-class-batch-id"
+    assert not [one for one in made.of("SecurityGroupIngressRule") if one.name.endswith("from-class-other")]
+    profiles = {one.name: one.inputs["selectors"] for one in made.of("FargateProfile")}
+    assert profiles["agents-cluster-class-batch"] == [
+        {"namespace": "sandbox-batch", "labels": {"sandbox.users.io/class": "batch"}}
+    ]
 
 
 def test_sandboxes_come_last_and_go_first() -> None:
