@@ -64,7 +64,6 @@ def test_volume_and_claim_are_there_before_the_sandbox_and_go_after_it() -> None
     # Otherwise a pod that takes its time would hold the claim for as long as a destroy waits for that.
     annotations = sandbox.inputs["metadata"]["annotations"]
     assert annotations["pulumi.com/deletionPropagationPolicy"] == "foreground"
-    assert annotations["sandbox.users.io/volume"] == "fs-1::agents-desk-id"
 
 
 def test_data_stays_unless_told_otherwise_and_is_protected_in_production() -> None:

@@ -52,15 +52,16 @@ class Stack:
         self.engine, self.box, self.world = engine, box, world
         names = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
         self._around = {name: world.environment[name] for name in names}
-        self._around |= {"AWS_REGION": REGION, "SYSTEM": box.system, "SPACE": box.space}
-        self.image = IMAGES[0]
+        self._around |= {"AWS_REGION": REGION, "SPACE": box.space}
+        self.system, self.image = box.system, IMAGES[0]
         engine.plays(PROGRAM)
 
     def told(self, *seats: Object) -> dict[str, str]:
         common = {"sandbox_class": self.box.name, "size": "1Gi", "mount_path": "/home/agent"}
         objects = class_objects(self.box.plan(self.image), Known([self.box.system], self.box.system))
         template = json.dumps(objects.templates[0]["spec"])
-        return {**self._around, "SEATS": json.dumps([{**common, **seat} for seat in seats]), "TEMPLATE": template}
+        declared = json.dumps([{**common, **seat} for seat in seats])
+        return {**self._around, "SYSTEM": self.system, "SEATS": declared, "TEMPLATE": template}
 
     def up(self, *seats: Object) -> dict[str, int]:
         return self.engine.changes("up", **self.told(*seats))
@@ -108,6 +109,7 @@ def test_a_seat_stays_through_changes_and_its_data_after_it(stack: Stack) -> Non
     assert list(stack.points("desk")) == [kept]
     assert gone != kept
     refused_to_others_and_found_again(stack, desk, kept)
+    moves_to_another_file_system(stack, desk)
     stack.engine.changes("destroy", **stack.told())
     assert kept in stack.points("desk")
 
@@ -143,3 +145,13 @@ def refused_to_others_and_found_again(stack: Stack, desk: Object, kept: str) -> 
     found = stack.points("desk")
     assert len(found) == 2
     assert len({(row["RootDirectory"]["Path"], row["PosixUser"]["Uid"]) for row in found.values()}) == 1
+
+
+def moves_to_another_file_system(stack: Stack, desk: Object) -> None:
+    """What holds on to a volume goes before it, and comes back with the new one."""
+    stack.system = stack.world.aws("efs").create_file_system(CreationToken=stack.box.space)["FileSystemId"]
+    assert stack.up(desk) == {"replace": 4}
+    assert becomes_ready(stack.box.client, f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/desk")
+    volume = stack.box.client.get("/api/v1/persistentvolumes/seat-desk")
+    assert volume["spec"]["csi"]["volumeHandle"].startswith(f"{stack.system}::")
+    assert volume["status"]["phase"] == "Bound"
