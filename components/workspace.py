@@ -209,19 +209,27 @@ def refuse_strangers(planned: Sequence[SeatPlan], environment: str, asked: pulum
         return
     if wrong := seats.collisions(planned):
         raise KeptDataError(wrong)
-    found = resourcegroupstaggingapi.get_resources(
-        resource_type_filters=["elasticfilesystem:access-point"],
-        tag_filters=[
-            {"key": "environment", "values": [environment]},
-            {"key": "component", "values": [COMPONENT]},
-            # Whatever its value is: one call takes too few values to name every seat.
-            {"key": seats.SEAT_TAG},
-        ],
-        opts=asked,
-    )
-    tagged = {one.resource_arn: one.tags for one in found.resource_tag_mapping_lists}
-    if wrong := seats.met_by_strangers(planned, seats.kept_seats(tagged)):
+    if wrong := seats.met_by_strangers(planned, seats.kept_seats(_tagged(environment, asked))):
         raise KeptDataError(wrong)
+
+
+def _tagged(environment: str, asked: pulumi.InvokeOptions) -> dict[str, Any]:
+    """The access points of all seats that the environment has or had, with their tags."""
+    filters: list[Any] = [
+        {"key": "environment", "values": [environment]},
+        {"key": "component", "values": [COMPONENT]},
+        # Whatever its value is: one call takes too few values to name every seat.
+        {"key": seats.SEAT_TAG},
+    ]
+    try:
+        found = resourcegroupstaggingapi.get_resources(
+            resource_type_filters=["elasticfilesystem:access-point"], tag_filters=filters, opts=asked
+        )
+    except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
+        told = str(silence).rpartition("returned an error: ")[2].rstrip(".")
+        wrong = f"whose data is kept under their names cannot be asked: {told}; let the caller do tag:GetResources"
+        raise KeptDataError([wrong]) from None
+    return {one.resource_arn: one.tags for one in found.resource_tag_mapping_lists}
 
 
 def layouts_of(given: Plain, key: str) -> list[SeatLayout]:

@@ -40,6 +40,10 @@ VOLUMES = _kinds.create_global_resource("", "v1", "PersistentVolume", "persisten
 Kind = type[Any]
 
 
+class RefusedError(Exception):
+    """The API server refused something; the message is its own."""
+
+
 class Api(Protocol):
     """What the service's work needs of an API server."""
 
@@ -106,7 +110,7 @@ class Cluster(Api):
         except ApiError as refusal:
             if refusal.status.code == 404:
                 return None
-            raise
+            raise RefusedError(str(refusal)) from refusal
 
     def make(self, kind: Kind, document: Document) -> bool:
         """Make it; False where one of its name is there already."""
@@ -115,7 +119,7 @@ class Cluster(Api):
         except ApiError as refusal:
             if refusal.status.code == 409:
                 return False
-            raise
+            raise RefusedError(str(refusal)) from refusal
         return True
 
     def change(self, kind: Kind, read: Document, changes: Document) -> bool:
@@ -149,7 +153,7 @@ def _still(ask: Callable[[], object]) -> bool:
     except ApiError as refusal:
         if refusal.status.code in {404, 409}:
             return False
-        raise
+        raise RefusedError(str(refusal)) from refusal
     return True
 
 

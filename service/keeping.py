@@ -22,6 +22,7 @@ from service.cluster import (
     VOLUMES,
     Api,
     Document,
+    RefusedError,
     section,
 )
 
@@ -30,7 +31,7 @@ WITH_SLOTS = ("slot", "shared")
 WHOSE = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
 
 Find = Callable[..., Document | None]
-Outcome = Literal["kept", "already", "waiting", "overtaken"]
+Outcome = Literal["kept", "already", "waiting", "overtaken", "refused"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,16 @@ def keep(cluster: Api, claim: Document, find: Find | None = None) -> Kept:
     volume = _volume_of(find or cluster.find, claim)
     if isinstance(volume, str):
         return Kept(namespace, name, "waiting", why=volume)
+    try:
+        return _kept(cluster, claim, volume)
+    except RefusedError as refusal:
+        # One that cannot be kept is no reason to lose the others.
+        return Kept(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
+
+
+def _kept(cluster: Api, claim: Document, volume: Document) -> Kept:
+    about: Document = claim["metadata"]
+    namespace, name = about["namespace"], about["name"]
     own = volume["metadata"]["name"]
     changes = _changes(claim, volume)
     if changes and not cluster.change(VOLUMES, volume, changes):

@@ -7,7 +7,7 @@ that version only, and the next pass sees how far this one came.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
@@ -24,7 +24,18 @@ from model.classes.retirement import (
     current_pools,
     plan,
 )
-from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, POOLS, SANDBOXES, TEMPLATES, Api, Document, section
+from service.cluster import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    POOLS,
+    SANDBOXES,
+    TEMPLATES,
+    Api,
+    Document,
+    RefusedError,
+    section,
+)
 
 # What upstream puts on a sandbox in a pool, and takes off when somebody claims it.
 IN_POOL = "agents.x-k8s.io/warm-pool-sandbox"
@@ -40,6 +51,7 @@ class Retired:
     plan: Plan
     done: tuple[Step, ...] = ()
     overtaken: tuple[Step, ...] = ()  # somebody else had changed it by then; the next pass looks again
+    refused: tuple[str, ...] = ()  # what the API server said to a step
 
 
 @dataclass
@@ -64,10 +76,10 @@ def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> l
         if read is None:
             continue
         decided = plan(read.state, clock())
-        done, overtaken = _take(cluster, _name(space), read, decided, clock()) if act else ((), ())
         class_name = space["metadata"]["labels"][CLASS_LABEL]
         current = {channel: [*names] for channel, names in read.state.current.items()}
-        found.append(Retired(_name(space), class_name, current, decided, done, overtaken))
+        looked = Retired(_name(space), class_name, current, decided)
+        found.append(_take(cluster, looked, read, clock()) if act else looked)
     return found
 
 
@@ -97,19 +109,20 @@ def _current(cluster: Api, namespace: str) -> dict[str, list[str]] | None:
     return current_pools(told) if told else None
 
 
-def _take(
-    cluster: Api, namespace: str, read: _Read, decided: Plan, moment: datetime
-) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def _take(cluster: Api, looked: Retired, read: _Read, moment: datetime) -> Retired:
     done: list[Step] = []
     overtaken: list[Step] = []
-    for step in decided.steps:
+    refused: list[str] = []
+    for step in looked.plan.steps:
         # A deployment may have come back to this release since: it would find it empty, or gone.
-        named = _current(cluster, namespace)
-        if named != read.state.current:
+        if _current(cluster, looked.namespace) != read.state.current:
             overtaken.append(step)
             continue
-        (done if _step(cluster, read, step, moment) else overtaken).append(step)
-    return tuple(done), tuple(overtaken)
+        try:
+            (done if _step(cluster, read, step, moment) else overtaken).append(step)
+        except RefusedError as refusal:
+            refused.append(f"{step.do} {step.name}: {refusal}")
+    return replace(looked, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
 
 
 def _step(cluster: Api, read: _Read, step: Step, moment: datetime) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from model.classes.names import SANDBOX, TASK_LABEL, USER_LABEL
 from model.swarms import Swarm, short_of
-from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, Api, Document, Kind, section
+from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, Api, Document, Kind, RefusedError, section
 
 PATIENCE = 300.0
 PAUSE = 0.5
@@ -34,8 +34,12 @@ def make(
     there = {one["metadata"]["name"] for one in _claims(cluster, swarm)}
     if not there:
         _refuse_without_room(cluster, swarm)
-    for kind, document in _documents(swarm):
-        cluster.make(kind, document)
+    try:
+        for kind, document in _documents(swarm):
+            cluster.make(kind, document)
+    except RefusedError as refusal:
+        end(cluster, swarm.namespace, swarm.task)
+        raise SwarmError(f"the API server refused a part of it: {refusal}") from None
     until = clock() + patience
     while True:
         found = {one["metadata"]["name"]: one for one in _claims(cluster, swarm)}

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentenv.cli import OK, Refusal
+from agentenv.cli import FAILED, OK, Refusal
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     import httpx2
     from lightkube import ConfigError
 
-    from service.cluster import Cluster
+    from service.cluster import Cluster, RefusedError
     from service.keeping import keep_all
     from service.releases import retire
 
@@ -48,13 +48,14 @@ def run(args: argparse.Namespace) -> int:
         cluster = Cluster.of_file(args.kubeconfig) if args.kubeconfig else of_stack(args.stack)
         kept = keep_all(cluster) if args.retire else []
         found = retire(cluster, act=args.retire)
-    except (httpx2.HTTPError, ConfigError) as failure:
+    except (httpx2.HTTPError, ConfigError, RefusedError) as failure:
         raise Refusal(f"the API server did not answer as it should: {failure}") from None
     if args.json:
         sys.stdout.write(json.dumps(as_json(found, kept)) + "\n")
     else:
         sys.stdout.write("".join(f"{line}\n" for line in lines(found, kept)))
-    return OK
+    refused = any(one.refused for one in found) or any(one.outcome == "refused" for one in kept)
+    return FAILED if refused else OK
 
 
 def of_stack(stack: str) -> Cluster:
@@ -95,6 +96,7 @@ def as_json(found: Iterable[Retired], kept: Iterable[Kept]) -> dict[str, Any]:
                 "done": [asdict(step) for step in one.done],
                 "overtaken": [asdict(step) for step in one.overtaken],
                 "waits": [asdict(wait) for wait in one.plan.waits],
+                "refused": list(one.refused),
             }
             for one in found
         ],
@@ -112,6 +114,8 @@ def lines(found: Iterable[Retired], kept: Iterable[Kept]) -> Iterable[str]:
             yield f"  {mark:<9} {step.do} {step.name}: {step.why}"
         for wait in one.plan.waits:
             yield f"  {'waits':<9} {wait.name}: {wait.why}"
+        for words in one.refused:
+            yield f"  {'refused':<9} {words}"
     for one in kept:
         if one.outcome != "already":
             yield f"{one.namespace}/{one.claim}  {one.outcome} {one.volume}{one.why and f': {one.why}'}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 import pytest
+from pulumi_aws import resourcegroupstaggingapi
 
 from components.plain import ArgumentError
 from components.workspace import KeptDataError, Workspace, refuse_strangers
@@ -110,3 +111,12 @@ def test_seats_that_collide_are_refused_without_asking() -> None:
     with pytest.raises(KeptDataError, match="declared twice"):
         registered(lambda: refuse_strangers([DESK, DESK], "dev", pulumi.InvokeOptions()))
     assert registered(lambda: refuse_strangers([], "dev", pulumi.InvokeOptions())).asked == []
+
+
+def test_who_may_not_ask_for_kept_data_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_: Any) -> Any:
+        raise RuntimeError("invoke of getResources failed: it returned an error: AccessDeniedException: not you.")
+
+    monkeypatch.setattr(resourcegroupstaggingapi, "get_resources", refused)
+    with pytest.raises(KeptDataError, match="AccessDeniedException: not you; let the caller do tag:GetResources"):
+        registered(lambda: refuse_strangers([DESK], "dev", pulumi.InvokeOptions()))

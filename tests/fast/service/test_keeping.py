@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, SANDBOXES, VOLUME_CLAIMS, VOLUMES
+from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, SANDBOXES, VOLUME_CLAIMS, VOLUMES, RefusedError
 from service.keeping import keep, keep_all
 from tests.fast.service.shelf import Killed, Shelf
 
@@ -126,6 +126,22 @@ def test_two_at_once_end_as_one_would(shelf: Shelf, change: int) -> None:
     shelf.before = beside
     assert [one.outcome for one in keep_all(shelf)] == ["overtaken"]
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
+
+
+def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf) -> None:
+    second = {"name": "second", "namespace": SPACE, "uid": "second-uid"}
+    spec = {"warmPoolRef": {"name": "box-a"}}
+    shelf.put(CLAIMS, {"metadata": second, "spec": spec, "status": {"sandbox": {"name": "box-a-9"}}})
+    slot(shelf, "box-a-9", "pv-9", owner="second-uid")
+
+    def refusing(number: int) -> None:
+        if number == 1:
+            raise RefusedError("not by you")
+
+    shelf.before = refusing
+    first, other = keep_all(shelf)
+    assert (first.outcome, first.why, said(shelf)) == ("refused", "not by you", None)
+    assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
 
 
 @pytest.mark.parametrize("storage", ["none", "scratch", ""])

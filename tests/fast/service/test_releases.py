@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from model.classes.retirement import SETTLED
-from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, POOLS, SANDBOXES, TEMPLATES
+from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, POOLS, SANDBOXES, TEMPLATES, RefusedError
 from service.releases import Retired, retire
 from tests.fast.service.shelf import Killed, Shelf
 
@@ -163,6 +163,20 @@ def test_a_deployment_that_comes_back_to_the_old_release_finds_or_gets_it_whole(
     marks = [one["metadata"].get("annotations") or {} for one in (pool, template)]
     assert not any("sandbox.users.io/retiring" in mark for mark in marks)
     assert "box-new" not in world.shelf.names(POOLS)
+
+
+def test_what_the_server_refuses_is_told_and_stops_nothing_else(world: World) -> None:
+    world.release("box-older")
+    world.settle()
+
+    def refusing(number: int) -> None:
+        if number == 1:
+            raise RefusedError("not by you")
+
+    world.shelf.before = refusing
+    passed = world.retire()
+    assert passed.refused == ("mark box-old: not by you",)
+    assert [step.name for step in passed.done] == ["box-older"]
 
 
 def test_a_claim_that_comes_as_its_pool_goes_gets_it_back(world: World) -> None:

@@ -12,7 +12,7 @@ from model.classes.plan import plans
 from model.classes.releases import releases_of
 from model.settings import read
 from model.swarms import Swarm, member, short_of, swarm
-from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS
+from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, RefusedError
 from service.swarms import SwarmError, end, make
 from tests.fast.service.shelf import Killed, Shelf
 
@@ -122,6 +122,19 @@ def test_one_that_does_not_come_up_whole_goes_again_and_says_why() -> None:
     # One comes up; somebody else took the room of the others meanwhile.
     shelf = Controlled(able=1)
     with pytest.raises(SwarmError, match="1 of 3 sandboxes came up in 5 s: t-1-1 says exceeded quota"):
+        made(shelf, asked())
+    assert shelf.left == []
+
+
+def test_one_of_which_a_part_is_refused_goes_again() -> None:
+    shelf = Controlled()
+
+    def refusing(number: int) -> None:
+        if number == 5:
+            raise RefusedError("exceeded quota: sandbox")
+
+    shelf.before = refusing
+    with pytest.raises(SwarmError, match="refused a part of it: exceeded quota"):
         made(shelf, asked())
     assert shelf.left == []
 
