@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from model.classes.names import EXTENSIONS
 from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import plans
 from model.guardrails import policies
@@ -241,6 +242,14 @@ def _go(made: Guarded, documents: list[Object]) -> None:
     """Leave the server to other tests as it was; the namespaces go with the guardrails in force."""
     admin, eks, iam = made.admin, made.world.aws("eks"), made.world.aws("iam")
     spaces = [f"/api/v1/namespaces/{one.namespace['metadata']['name']}" for one in made.classes.values()]
+    # Who ends a namespace waits long for pods, and for what has finalizers, also where they go at once.
+    for space in spaces:
+        for kind in ("sandboxwarmpools", "sandboxclaims"):
+            admin.delete(f"/apis/{EXTENSIONS}/{space.removeprefix('/api/v1/')}/{kind}")
+        admin.delete(f"{space}/pods", gracePeriodSeconds=0)
+        admin.delete(f"{space}/persistentvolumeclaims")
+    held = [f"{space}/{kind}" for space in spaces for kind in ("pods", "persistentvolumeclaims")]
+    assert until(lambda: not any(admin.get(kind)["items"] for kind in held), PATIENCE)
     for space in spaces:
         admin.delete(space)
     gone = until(lambda: all(admin.find(space) is None for space in spaces), PATIENCE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from model import claims, swarms
@@ -12,6 +12,7 @@ from model.classes.objects import ClassObjects
 from model.classes.plan import ClassPlan
 from model.classes.releases import releases_of
 from model.guardrails import EKS, Policy
+from model.seats import SeatPlan
 from model.swarms import Swarm
 from rehearsal.controlplane.client import Client, Credentials
 from tests.live.conftest import World
@@ -63,6 +64,7 @@ class Guarded:
     idle: str = ""  # that nobody has
     bound: str = ""  # uid of the pod that was on the node before there were guardrails
     volume: str = ""  # with its home
+    known: dict[tuple[str, str], Client] = field(default_factory=dict)  # whoever has spoken already
 
     claim = "standing"
 
@@ -98,8 +100,11 @@ class Guarded:
 
     def speak_as(self, user: str, group: str = "") -> Client:
         """Somebody, in their own name."""
-        admin = self.world.plane.admin
-        return self.world.plane.speak_as(Credentials(admin.certificate, admin.key, acting_as=user, in_group=group))
+        if (user, group) not in self.known:
+            admin = self.world.plane.admin
+            theirs = Credentials(admin.certificate, admin.key, acting_as=user, in_group=group)
+            self.known[user, group] = self.world.plane.speak_as(theirs)
+        return self.known[user, group]
 
     def core(self, kind: str, name: str, space: str = "") -> str:
         """The path of something of Kubernetes's own."""
@@ -120,6 +125,11 @@ def swarm(made: Guarded) -> Swarm:
     """What a task's swarm is made of."""
     plan = made.plans[SHARED]
     return swarms.swarm(plan, releases_of(plan)[0], "t-1", 1, owner="u-1")
+
+
+def seat(name: str = LOOSE) -> SeatPlan:
+    """A workspace that the stack declares."""
+    return SeatPlan(f"seat-{name}", name, user="u-seat", size="5Gi", mount_path="/home/agent")
 
 
 def template(made: Guarded) -> Object:

@@ -19,6 +19,35 @@ def test_the_guardrails_mean_what_they_say(guarded: Guarded) -> None:
     assert warnings == {}
 
 
+def test_the_server_adds_nothing_to_what_is_written(guarded: Guarded) -> None:
+    """What it would fill in would be a change to a second deployment."""
+    for policy in guarded.policies:
+        for document in (policy.document(), *policy.bindings()):
+            assert guarded.admin.get(guarded.admin.path(document))["spec"] == document["spec"]
+
+
+def test_a_pool_fills_again_after_its_class_has_gone_on(guarded: Guarded) -> None:
+    """A release that the class has left behind has to last until the new one is full."""
+    constraints = guarded.core("configmaps", "sandbox-class")
+    before = guarded.admin.get(constraints)["data"]
+    other = f"registry.example.com/sandbox@sha256:{'cd' * 32}"
+    pool = guarded.extension("sandboxwarmpools", guarded.pool)
+    guarded.admin.merge(constraints, {"data": {"images": other, "podLabels": before["podLabels"] + ",x=y"}})
+    try:
+        guarded.admin.merge(pool + "/scale", {"spec": {"replicas": 3}})
+        assert until(lambda: guarded.admin.get(pool)["status"].get("readyReplicas") == 3, PATIENCE)
+        # And a workspace of it wakes up.
+        sandbox, pod = guarded.extension("sandboxes", guarded.sandbox), guarded.core("pods", guarded.sandbox)
+        service = guarded.speak_as(SERVICE)
+        service.merge(sandbox, {"spec": {"operatingMode": "Suspended"}})
+        assert until(lambda: guarded.admin.find(pod) is None, PATIENCE)
+        service.merge(sandbox, {"spec": {"operatingMode": "Running"}})
+        assert becomes_ready(guarded.admin, pod)
+    finally:
+        guarded.admin.merge(constraints, {"data": before})
+        guarded.admin.merge(pool + "/scale", {"spec": {"replicas": 2}})
+
+
 def test_a_claimed_slot_sleeps_wakes_and_ends(guarded: Guarded) -> None:
     service = guarded.speak_as(SERVICE)
     path = service.path(service.create(claim(guarded, "flow", user="u-flow")))

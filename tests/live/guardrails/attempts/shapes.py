@@ -9,6 +9,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from model import seats
 from model.guardrails import EKS, policies
 from tests.live.guardrails.attempts.attempt import (
     Attempt,
@@ -30,6 +31,7 @@ from tests.live.guardrails.stage import (
     Object,
     pod,
     sandbox,
+    seat,
     swarm,
     template,
 )
@@ -216,14 +218,7 @@ def _in_template(change: Change) -> Change:
 
 def _seat(made: Guarded) -> Object:
     """A declared workspace, with its own id and home."""
-    name = f"seat-{LOOSE}"
-    found = sandbox(made, name)
-    uid = int(made.loose.constraints["data"]["seats"].split(":")[1])
-    found["spec"].pop("volumeClaimTemplates")
-    inside = found["spec"]["podTemplate"]["spec"]
-    inside["securityContext"] |= {"runAsUser": uid, "runAsGroup": uid}
-    inside["volumes"].append({"name": "home", "persistentVolumeClaim": {"claimName": f"home-{name}"}})
-    return found
+    return seats.sandbox(seat(), made.loose.templates[0]["spec"])
 
 
 _RULES = {row.name: " ".join(rule.id for rule in row.rules) for row in policies(["fs-1"], EKS)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from model import seats
 from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put
 from tests.live.guardrails.stage import (
     CONTROLLER,
@@ -14,6 +15,7 @@ from tests.live.guardrails.stage import (
     SERVICE,
     Guarded,
     Object,
+    seat,
     swarm,
     volume,
     volume_claim,
@@ -81,6 +83,12 @@ _volumes.refused(
 _volumes.passes("volume-handle volume-by volume-kept", "by the provisioner", PROVISIONER, create(volume))
 _volumes.passes("volume-handle volume-by volume-kept", "by a deployment", DEPLOYER, create(volume))
 _volumes.passes("volume-handle volume-by volume-kept", "by the service", SERVICE, create(volume))
+_volumes.passes(
+    "volume-handle volume-by",
+    "a declared workspace's, by a deployment",
+    DEPLOYER,
+    create(lambda made: seats.volume(seat(), f"{made.file_system}::{POINT}")),
+)
 _volumes.refused("volume-by", "as it should be, by somebody", INSIDER, create(volume))
 _volumes.refused("volume-by", "as it should be, by the controller", CONTROLLER, create(volume))
 _volumes.passes(
