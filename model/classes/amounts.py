@@ -11,8 +11,6 @@ from model.quantities import Quantity, cores, size
 from model.tiers import GPU_TAINT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from model.classes.plan import ClassPlan
 
 CPU, MEMORY, DISK, GPU = "cpu", "memory", "ephemeral-storage", GPU_TAINT
@@ -55,15 +53,9 @@ def share(plan: ClassPlan) -> Share:
     return Share({**requests, **gpus}, {**most, **gpus})
 
 
-def largest(plan: ClassPlan) -> Share:
-    """The most that any container of the pod has: the gate, which runs before the sandbox, may need more than it."""
-    one, gate = share(plan), _gate(plan)
-    return Share(_larger(one.requests, gate.requests), _larger(one.limits, gate.limits))
-
-
 def whole_pod(plan: ClassPlan) -> Share:
-    """The share of a pod, as the scheduler and quotas count it: of the larger container, and of the wall beside it."""
-    one, over = largest(plan), overhead(plan)
+    """The share of a pod, as the scheduler and quotas count it: the gate never has more than the sandbox after it."""
+    one, over = share(plan), overhead(plan)
     return Share(_added(one.requests, over), _added(one.limits, over))
 
 
@@ -82,20 +74,6 @@ def disk(plan: ClassPlan) -> Decimal:
 def written(amounts: Amounts) -> dict[str, str]:
     """Amounts as Kubernetes takes them."""
     return {name: size(value) if name in {MEMORY, DISK} else cores(value) for name, value in amounts.items()}
-
-
-def _gate(plan: ClassPlan) -> Share:
-    if plan.gate is None:
-        return Share({}, {})
-    return Share(_read(plan.gate["resources"]["requests"]), _read(plan.gate["resources"]["limits"]))
-
-
-def _read(amounts: Mapping[str, str]) -> Amounts:
-    return {name: Quantity.parse(text).value for name, text in amounts.items()}
-
-
-def _larger(one: Amounts, other: Amounts) -> Amounts:
-    return {name: max(value, other.get(name, value)) for name, value in one.items()}
 
 
 def _added(amounts: Amounts, more: Amounts) -> Amounts:

@@ -84,7 +84,9 @@ def class_objects(plan: ClassPlan, known: Known) -> ClassObjects:
 
 def _network_policy(plan: ClassPlan) -> Plain:
     egress = reach_of(grants_of(plan.asked.capabilities), plan.here)
-    return _labelled(plan, network_policy(plan.name, egress, plan.here, plan.ingress))
+    made = _labelled(plan, network_policy(plan.name, egress, plan.here, plan.ingress))
+    # The server keeps no empty list, and would seem to have lost it; with its type named, none at all says the same.
+    return {**made, "spec": {key: value for key, value in made["spec"].items() if value != []}}
 
 
 def _group_policy(plan: ClassPlan, groups: Any) -> Plain:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.amounts import GPU, Amounts, largest, share, whole_pod, written
+from model.classes.amounts import GPU, Amounts, share, whole_pod, written
 from model.classes.names import CLAIMABLE_BY, SANDBOX, namespace, owner_labels
 from model.pools import most_volumes, with_rollover
 from model.quantities import Quantity, size
@@ -79,11 +79,11 @@ def quota(plan: ClassPlan) -> Plain:
 
 def limits(plan: ClassPlan) -> Plain:
     """How much one container, pod and volume may have, and what a container has that does not say."""
-    one, most, pod = share(plan), largest(plan), whole_pod(plan)
+    one, pod = share(plan), whole_pod(plan)
     rows: list[Plain] = [
         {
             "type": "Container",
-            "max": written(_everybodys(most.limits)),
+            "max": written(_everybodys(one.limits)),
             "default": written(_everybodys(one.limits)),
             "defaultRequest": written(_everybodys(one.requests)),
         },

@@ -15,6 +15,7 @@ from model.refusals import ROWS
 from model.settings import vocabulary
 from model.settings.capabilities import WORDS
 from model.settings.reading import SECTIONS
+from model.tier_rules import RULES
 from tests.fast.model.stack_samples import config, fargate, mistakes_of, sandbox
 from tests.fast.model.test_settings import TEN_MISTAKES
 
@@ -176,6 +177,7 @@ def test_the_page_lists_every_setting_and_every_refusal() -> None:
         assert f"| `sandboxClasses[].{key}` |" in page
     assert "| `sandboxClasses[].resources.burst.memory` |" in page
     assert all(f"| `{row.id}` | {row.reason} |" in page for row in ROWS)
+    assert all(f"| `{rule.tier}` | " in page for rule in RULES)
     assert all(line.count("|") - line.count("\\|") >= 3 for line in page.splitlines() if line.startswith("|"))
 
 

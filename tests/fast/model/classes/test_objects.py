@@ -40,6 +40,7 @@ def test_exactly_one_policy_holds_every_pod_of_a_class(plan: ClassPlan) -> None:
         assert selected["matchLabels"].items() <= labels.items()
     if objects.network_policy is not None:
         assert objects.network_policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        assert [] not in objects.network_policy["spec"].values()
 
 
 @FEW
@@ -134,6 +135,11 @@ def test_a_claim_says_whose_it_is_and_how_it_ends() -> None:
     assert spec["additionalPodMetadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true"}
     # Anything of these and it would start cold.
     assert not {"env", "volumeClaimTemplates"} & set(spec)
+
+
+def test_nothing_keeps_the_node_of_a_member_that_nobody_has() -> None:
+    pod = made(sandbox()).templates[0]["spec"]["podTemplate"]["metadata"]
+    assert "annotations" not in pod
 
 
 def test_a_claim_brings_variables_to_the_sandbox_alone() -> None:

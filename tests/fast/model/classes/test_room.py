@@ -13,7 +13,7 @@ from model.classes.objects import ClassObjects
 from model.classes.plan import ClassPlan
 from model.pools import warm_members
 from model.quantities import Quantity
-from tests.fast.model.classes.drawn import FEW, made, objects_of, planned
+from tests.fast.model.classes.drawn import FEW, made, objects_of, plan_of, planned
 from tests.fast.model.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox
 
 Object = dict[str, Any]
@@ -93,6 +93,14 @@ def test_the_quota_covers_every_release_and_those_that_they_replace(plan: ClassP
     assert value(hard["requests.storage"]) >= each_claim * int(hard["pods"])
 
 
+def test_the_gate_of_a_class_smaller_than_it_fits_as_well() -> None:
+    plan = plan_of(sandbox(resources={"cpu": "1m", "memory": "1Mi", "ephemeral": "1Mi"}))
+    objects = objects_of(plan)
+    assert plan.gate is not None
+    assert refused_by_limits(objects, plan) == []
+    assert objects.quota["spec"]["hard"]["requests.cpu"] == "252m"  # its own and the wall's 20m, twelve times
+
+
 def test_a_quota_counts_claimed_ones_walls_seats_and_swarms() -> None:
     asked = sandbox(pool={"size": 2}, maxSandboxes=20, resources={"cpu": "100m", "memory": "100Mi"})
     seat = {"name": "desk", "class": "standard", "user": "u-1", "size": "7Gi"}
@@ -118,7 +126,10 @@ def test_a_seat_larger_than_homes_fits_the_limits() -> None:
 
 def test_graphics_processors_are_counted_and_are_nobodys_default() -> None:
     objects = made(sandbox(**VETTED, gpu=2, maxSandboxes=3, pool={"size": 1}), capacity={"gpu": {"limit": 8}})
-    assert objects.quota["spec"]["hard"]["requests.nvidia.com/gpu"] == "8"
+    hard = objects.quota["spec"]["hard"]
+    assert hard["requests.nvidia.com/gpu"] == "8"
+    # Kubernetes takes a quota of requests alone where the two are one.
+    assert "limits.nvidia.com/gpu" not in hard
     # A container that has to ask for some of it would get it: the gate too, for nothing.
     assert "nvidia.com/gpu" not in json.dumps(objects.limits)
 
