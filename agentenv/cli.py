@@ -39,6 +39,7 @@ COMMANDS = (
     Command("rehearse", "agentenv.commands.rehearse", "bring the whole environment up and down again on this machine"),
     Command("tools", "agentenv.commands.tools", "list the engine's tools, their versions and where they come from"),
     Command("preflight", "agentenv.commands.preflight", "ask an AWS account whether it has what a stack needs"),
+    Command("releases", "agentenv.commands.releases", "show old releases of sandbox classes, and let them go"),
     Command("bench", "agentenv.commands.bench", "measure, beside a baseline of the same run"),
 )
 

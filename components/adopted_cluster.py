@@ -19,6 +19,7 @@ from components.fargate import Ground, fargate
 from components.identities import Issuer, Roles
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
+from components.pod_groups import FargateClass, PodGroups, classes_of, group_ids
 from components.whereabouts import Whereabouts, whereabouts
 
 API = "client.authentication.k8s.io/v1beta1"
@@ -47,6 +48,9 @@ class AdoptedClusterArgs(TypedDict):
     nodes_security_group_id: pulumi.Input[str]
     """The group of the environment's nodes."""
 
+    fargate_classes: NotRequired[list[FargateClass]]
+    """The classes of sandboxes that run on Fargate, and what their security groups hold; none unless told."""
+
     permissions_boundary: NotRequired[str]
     """The permissions boundary of every role that is made."""
 
@@ -69,6 +73,9 @@ class AdoptedCluster(pulumi.ComponentResource):
     security_group_id: pulumi.Output[str]
     """The group of its interfaces and of pods on Fargate."""
 
+    class_security_group_ids: pulumi.Output[dict[str, list[str]]]
+    """The security groups of each class on Fargate, which its pods are put into."""
+
     issuer_url: pulumi.Output[str]
     """Who signs the tokens of its service accounts."""
 
@@ -88,6 +95,7 @@ class AdoptedCluster(pulumi.ComponentResource):
             raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
         vpc = given.text("vpc_id") if given.has("vpc_id") else None
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
+        classes = classes_of(given, "fargate_classes")
 
         super().__init__("agent-environment:index:AdoptedCluster", name, {}, opts)
         found = read_cluster(cluster, version, vpc, pulumi.InvokeOptions(parent=self))
@@ -112,7 +120,19 @@ class AdoptedCluster(pulumi.ComponentResource):
             opts=child(),
         )
         Doors(args["nodes_security_group_id"], self.security_group_id, None, labels, child).open()
-        ground = Ground(self.name, cluster, subnets, place, None, 0, self.provider, CONTROLLERS)
+        groups = PodGroups(found.vpc_id, self.security_group_id, labels, child).make(classes)
+        self.class_security_group_ids = group_ids(groups)
+        ground = Ground(
+            self.name,
+            cluster,
+            subnets,
+            place,
+            None,
+            0,
+            self.provider,
+            CONTROLLERS,
+            classes=[one["name"] for one in classes],
+        )
         fargate(ground, labels, roles, child)
         files = roles.for_agent("efs-node", "Mounts file systems for pods on nodes", place, cluster, EFS_NODE)
         self.efs_client_role_arns = pulumi.Output.all(files.arn)

@@ -11,7 +11,7 @@ from pulumi_aws import efs
 
 from components.children import Child, children_of, outputs_of
 from components.existing import ExistingFileSystems, files_of, read_files
-from components.mounting import Mounts, let_nodes_in, mount_group, mount_targets
+from components.mounting import Mounts, let_classes_in, let_nodes_in, mount_group, mount_targets
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from components.storage import file_system_policy
@@ -35,6 +35,9 @@ class AdoptedStorageArgs(TypedDict):
 
     nodes_security_group_id: pulumi.Input[str]
     """The group of the nodes, which is let in."""
+
+    class_group_ids: NotRequired[dict[str, pulumi.Input[str]]]
+    """The first security group of each class on Fargate with seats, which mount for themselves; none unless told."""
 
     client_role_arns: NotRequired[pulumi.Input[list[pulumi.Input[str]]]]
     """The roles that may mount, by access points only; nobody may while there are none."""
@@ -75,6 +78,7 @@ class AdoptedStorage(pulumi.ComponentResource):
         mounted = named.get("mount_group_id")
         group = mounted or mount_group(labels, child, args["vpc_id"]).id
         let_nodes_in(labels, child, group, args["nodes_security_group_id"])
+        let_classes_in(labels, child, group, args.get("class_group_ids") or {})
         for shard, id_ in enumerate(named["ids"]):
             efs.FileSystemPolicy(
                 f"{name}-{shard}",

@@ -12,7 +12,9 @@ from components.platform_arguments import (
     cluster_layout,
     fargate_classes,
     sandbox_controller,
+    seat_layouts,
 )
+from components.settings_argument import as_argument
 from components.storage import StorageLayout
 from model.settings import Settings
 from model.settings.network import Network
@@ -32,6 +34,8 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
         "mirrors": capacity_mirrors(settings),
         "sandbox_controller": sandbox_controller(settings),
         "cluster_name": settings.cluster_name,
+        "settings": as_argument(settings),
+        "workspaces": seat_layouts(settings),
         "keep_data": settings.protect,
         "deletion_protection": settings.cluster.deletion_protection,
     }

@@ -25,7 +25,7 @@ from components.flow_logs import RETENTION_DAYS
 from components.identities import AUDIENCE, Bearer, Issuer, Roles
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
-from components.pod_groups import FargateClass, PodGroups, classes_of
+from components.pod_groups import FargateClass, PodGroups, classes_of, group_ids
 from components.whereabouts import whereabouts
 from model.settings.whole import is_production
 
@@ -178,6 +178,8 @@ class Cluster(pulumi.ComponentResource):
             enable_server_side_apply=True,
             # What a stack declares is put back, whoever changed it by hand.
             enable_patch_force=True,
+            # A class that goes back to an earlier release finds its template and pool there still, for claims of it.
+            upsert_existing_objects=True,
             opts=self._child(pulumi.ResourceOptions(depends_on=entries)),
         )
         issuer = iam.OpenIdConnectProvider(
@@ -191,10 +193,17 @@ class Cluster(pulumi.ComponentResource):
         endpoints = args.get("endpoints_security_group_id")
         doors = Doors(args["nodes_security_group_id"], self.security_group_id, endpoints, labels, self._child).open()
         groups = PodGroups(args["vpc_id"], self.security_group_id, labels, self._child).make(classes)
-        self.class_security_group_ids = pulumi.Output.all(
-            **{of: pulumi.Output.all(*[group.id for group in some]) for of, some in groups.items()}
+        self.class_security_group_ids = group_ids(groups)
+        ground = Ground(
+            self.name,
+            cluster_name,
+            subnets,
+            self._place,
+            args["logs_key_arn"],
+            days,
+            self.provider,
+            classes=[one["name"] for one in classes],
         )
-        ground = Ground(self.name, cluster_name, subnets, self._place, args["logs_key_arn"], days, self.provider)
         profiles = fargate(ground, labels, self._roles, self._child)
         self._install(Installer(self.name, builds, labels, self._child), profiles["coredns"], doors)
         files = self._roles.for_agent(

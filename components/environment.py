@@ -1,6 +1,6 @@
 """The environment: every component, in the order they come to life."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
@@ -15,17 +15,17 @@ from components.cluster import Cluster, ClusterArgs, ClusterLayout
 from components.cluster_addons import ClusterAddons, ClusterAddonsArgs
 from components.existing import (
     Existing,
-    ExistingFileSystems,
-    ExistingNetwork,
-    files_of,
-    network_of,
+    existing_of,
     read_all,
 )
+from components.guardrails import Guardrails, GuardrailsArgs
 from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
 from components.pod_groups import FargateClass
+from components.population import Ground, make_classes, make_seats, mounting_classes, seats_of
 from components.storage import Storage, StorageArgs, StorageLayout
+from components.workspace import SeatLayout, refuse_strangers
 
 
 class EnvironmentArgs(TypedDict):
@@ -51,6 +51,12 @@ class EnvironmentArgs(TypedDict):
 
     demands: NotRequired[list[CapacityDemand]]
     """What the classes of sandboxes ask of nodes; nothing unless told."""
+
+    settings: NotRequired[dict[str, Any]]
+    """All settings, as a stack file has them under `config`: its classes of sandboxes follow; none unless told."""
+
+    workspaces: NotRequired[list[SeatLayout]]
+    """The workspaces that are always there; none unless told."""
 
     fargate_classes: NotRequired[list[FargateClass]]
     """The classes of sandboxes on Fargate, and what their security groups hold; none unless told."""
@@ -113,6 +119,9 @@ class Environment(pulumi.ComponentResource):
     file_system_ids: pulumi.Output[list[str]]
     """The file systems, by shard."""
 
+    sandbox_classes: pulumi.Output[dict[str, Any]]
+    """Of each class its namespace, its releases by channel, the size of their pools, and the misses to expect."""
+
     def __init__(self, name: str, args: EnvironmentArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make all of it; a wrong plain argument raises before the part that it belongs to is made."""
         given = Plain.of("environment", args, EnvironmentArgs)
@@ -121,9 +130,11 @@ class Environment(pulumi.ComponentResource):
 
         super().__init__("agent-environment:index:Environment", name, {}, opts)
         self._name, self._args, self._given, self._cluster_name = name, args, given, cluster
-        self._existing = _existing(given)
+        self._existing = existing_of(given)
         # All of what stands already is found to be right before anything is made beside any of it.
-        read_all(self._existing, cluster, args["cluster"]["version"], pulumi.InvokeOptions(parent=self))
+        asked = pulumi.InvokeOptions(parent=self)
+        standing = read_all(self._existing, cluster, args["cluster"]["version"], asked)
+        refuse_strangers(seats_of(given, "workspaces"), labels.environment, asked)
         self._child = children_of(self, opts)
 
         self.network = self._network()
@@ -138,6 +149,14 @@ class Environment(pulumi.ComponentResource):
             {"ownership": args["ownership"], "layout": args.get("sandbox_controller") or {}},
             self._child(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking)),
         )
+        guarded = self._guardrails(speaking)
+        # A sandbox needs nodes, its files and its controller from its first moment to its last.
+        ready = pulumi.ResourceOptions(
+            depends_on=[self.storage, self.addons, self.sandboxes, guarded], providers=speaking
+        )
+        ground = Ground(name, self._cluster_name, self.cluster, self.storage.file_system_ids, standing, self._child)
+        self.classes = make_classes(ground, args, ready)
+        make_seats(ground, args, self.classes, speaking)
 
         self.cluster_name = self.cluster.name
         self.kubeconfig = self.cluster.kubeconfig
@@ -150,6 +169,7 @@ class Environment(pulumi.ComponentResource):
         self.nodes_security_group_id = self.network.nodes_security_group_id
         self.flow_log_group = self.network.flow_log_group
         self.file_system_ids = self.storage.file_system_ids
+        self.sandbox_classes = pulumi.Output.all(**{of: one.summary for of, one in self.classes.items()})
         self.register_outputs(outputs_of(self))
 
     def _network(self) -> Network | AdoptedNetwork:
@@ -203,6 +223,8 @@ class Environment(pulumi.ComponentResource):
             "subnet_ids": list(self.network.private_subnets_by_zone),
             "nodes_security_group_id": self.network.nodes_security_group_id,
         }
+        if "fargate_classes" in self._args:
+            told["fargate_classes"] = self._args["fargate_classes"]
         if "network" in self._existing:
             told["vpc_id"] = self._existing["network"]["vpc_id"]
         if self._given.has("permissions_boundary"):
@@ -213,6 +235,7 @@ class Environment(pulumi.ComponentResource):
     def _storage(self) -> Storage | AdoptedStorage:
         clients: pulumi.Output[list[pulumi.Input[str]]] = self.cluster.efs_client_role_arns.apply(lambda arns: [*arns])
         name = f"{self._name}-storage"
+        mounting = mounting_classes(self.cluster, self._args)
         if "file_systems" in self._existing:
             adopted: AdoptedStorageArgs = {
                 "ownership": self._args["ownership"],
@@ -221,6 +244,7 @@ class Environment(pulumi.ComponentResource):
                 "subnet_ids": list(self.network.private_subnets_by_zone),
                 "nodes_security_group_id": self.network.nodes_security_group_id,
                 "client_role_arns": clients,
+                "class_group_ids": mounting,
             }
             return AdoptedStorage(name, adopted, self._child())
         files: StorageArgs = {
@@ -230,6 +254,7 @@ class Environment(pulumi.ComponentResource):
             "subnet_ids": list(self.network.private_subnets_by_zone),
             "nodes_security_group_id": self.network.nodes_security_group_id,
             "client_role_arns": clients,
+            "class_group_ids": mounting,
         }
         if self._given.has("keep_data"):
             files["keep_data"] = self._given.flag("keep_data", default=False)
@@ -269,17 +294,11 @@ class Environment(pulumi.ComponentResource):
             told["permissions_boundary"] = self._given.text("permissions_boundary")
         return ClusterAddons(f"{self._name}-addons", told, self._child(after))
 
-
-def _existing(given: Plain) -> Existing:
-    """What was named as standing already, with its shape checked."""
-    if not given.has("existing"):
-        return {}
-    named = given.part("existing", Existing)
-    existing: Existing = {}
-    if named.has("network"):
-        existing["network"] = network_of(named.part("network", ExistingNetwork))
-    if named.flag("cluster", default=False):
-        existing["cluster"] = True
-    if named.has("file_systems"):
-        existing["file_systems"] = files_of(named.part("file_systems", ExistingFileSystems))
-    return existing
+    def _guardrails(self, speaking: list[pulumi.ProviderResource]) -> Guardrails:
+        told: GuardrailsArgs = {
+            "ownership": self._args["ownership"],
+            "file_system_ids": self.storage.file_system_ids,
+        }
+        # The API server of a cluster that has just been made answers once its doors are open: so after all of it.
+        after = pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking)
+        return Guardrails(f"{self._name}-guardrails", told, self._child(after))

@@ -20,6 +20,9 @@ from model.node_pools import DISCOVERY_TAG
 
 T = TypeVar("T")
 
+# States of a range of a VPC's in which an address of it may be somebody's.
+STANDING = ("associating", "associated", "disassociating")
+
 
 class ExistingNetwork(TypedDict):
     """A VPC that stands already."""
@@ -70,6 +73,7 @@ class StandingNetwork:
     """What an environment uses of a VPC."""
 
     cidr: str
+    cidrs: Sequence[str]  # all of them: an address of any is inside
     zones: Sequence[str]
 
 
@@ -82,6 +86,8 @@ class StandingCluster:
     authority: str
     security_group_id: str
     issuer: str
+    vpc_id: str
+    service_cidr: str
 
 
 @dataclass(frozen=True)
@@ -115,6 +121,21 @@ def files_of(given: Plain) -> ExistingFileSystems:
     return named
 
 
+def existing_of(given: Plain) -> Existing:
+    """What was named as standing already, with its shape checked."""
+    if not given.has("existing"):
+        return {}
+    named = given.part("existing", Existing)
+    existing: Existing = {}
+    if named.has("network"):
+        existing["network"] = network_of(named.part("network", ExistingNetwork))
+    if named.flag("cluster", default=False):
+        existing["cluster"] = True
+    if named.has("file_systems"):
+        existing["file_systems"] = files_of(named.part("file_systems", ExistingFileSystems))
+    return existing
+
+
 def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> StandingNetwork:
     """The VPC, if it is right for a cluster of that name; all that is wrong with it otherwise."""
     vpc = _answer(named["vpc_id"], lambda: ec2.get_vpc(id=named["vpc_id"], opts=asked))
@@ -124,7 +145,8 @@ def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptio
     public = [_subnet(id_, asked) for id_ in named.get("public_subnet_ids") or []]
     known = FoundVpc(vpc.id, vpc.state, vpc.enable_dns_support, vpc.enable_dns_hostnames)
     _refuse(network_shortcomings(known, private, public, discovered.ids, cluster))
-    return StandingNetwork(vpc.cidr_block, [one.zone for one in private])
+    ranges = [one.cidr_block for one in vpc.cidr_block_associations or [] if one.state in STANDING]
+    return StandingNetwork(vpc.cidr_block, ranges or [vpc.cidr_block], [one.zone for one in private])
 
 
 def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions) -> StandingCluster:
@@ -143,7 +165,10 @@ def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.Invo
     )
     _refuse(cluster_shortcomings(known, version, vpc_id))
     authority = found.certificate_authorities[0].data
-    return StandingCluster(found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer)
+    services = next((one.service_ipv4_cidr for one in found.kubernetes_network_configs or []), "")
+    return StandingCluster(
+        found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer, vpc.vpc_id, services
+    )
 
 
 def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> StandingFiles:
@@ -160,15 +185,24 @@ def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> Stand
     return StandingFiles([one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found])
 
 
-def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> None:
-    """Find all of it right, or end the program."""
+@dataclass(frozen=True)
+class Standing:
+    """Those of the addresses of an environment that somebody else has chosen; empty where they are its own."""
+
+    vpc_cidrs: Sequence[str] = ()
+    service_cidr: str = ""
+
+
+def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> Standing:
+    """Find all of it right, or end the program; what it is told is what classes of sandboxes are kept away from."""
     network, files = existing.get("network"), existing.get("file_systems")
-    if network is not None:
-        read_network(network, cluster, asked)
+    around = read_network(network, cluster, asked) if network is not None else None
+    there = None
     if existing.get("cluster"):
-        read_cluster(cluster, version, network["vpc_id"] if network else None, asked)
+        there = read_cluster(cluster, version, network["vpc_id"] if network else None, asked)
     if files is not None:
         read_files(files, asked)
+    return Standing(around.cidrs if around else (), there.service_cidr if there else "")
 
 
 def _answer(thing: str, ask: Callable[[], T]) -> T:

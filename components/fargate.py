@@ -13,6 +13,8 @@ from components.documents import Document
 from components.identities import Roles
 from components.ownership import Labels
 from components.whereabouts import Whereabouts
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import namespace
 from model.names import KINDS, fit
 
 # What has to run before there are nodes, or decides over them. A profile each, because a profile cannot be changed:
@@ -36,6 +38,15 @@ class Ground:
     log_days: int
     api: pulumi.ProviderResource
     controllers: Sequence[str] = tuple(CONTROLLERS)
+    classes: Sequence[str] = ()  # of sandboxes that run here
+
+    @property
+    def selectors(self) -> dict[str, dict[str, object]]:
+        """Which pods run here, by profile: never a whole namespace of sandboxes, so that no other pod gets in there."""
+        sandboxes: dict[str, dict[str, object]] = {
+            f"class-{name}": {"namespace": namespace(name), "labels": {CLASS_LABEL: name}} for name in self.classes
+        }
+        return {**{word: CONTROLLERS[word] for word in self.controllers}, **sandboxes}
 
 
 def pod_trust(place: Whereabouts, cluster: str) -> Document:
@@ -65,7 +76,7 @@ def log_output(region: str, group: str) -> str:
 
 
 def fargate(ground: Ground, labels: Labels, roles: Roles, child: Child) -> dict[str, eks.FargateProfile]:
-    """Make the role, the logs and the controllers' profiles."""
+    """Make the role, the logs and the profiles."""
     role = roles.role(
         "fargate",
         "Starts pods on Fargate and writes their logs",
@@ -137,14 +148,14 @@ def _profiles(
     ground: Ground, labels: Labels, role: iam.Role, first: Sequence[pulumi.Resource], child: Child
 ) -> dict[str, eks.FargateProfile]:
     made: dict[str, eks.FargateProfile] = {}
-    for word in ground.controllers:
+    for word, selector in ground.selectors.items():
         # EKS makes, and deletes, one profile at a time.
         before: list[pulumi.Resource] = [*first, *list(made.values())[-1:]]
         made[word] = eks.FargateProfile(
             f"{labels.base}-{word}",
             cluster_name=ground.cluster,
             pod_execution_role_arn=role.arn,
-            selectors=[CONTROLLERS[word]],  # pyright: ignore[reportArgumentType] - a row of our table
+            selectors=[selector],  # pyright: ignore[reportArgumentType] - plain data of its shape
             subnet_ids=list(ground.subnets),
             tags=labels.tags(word),
             opts=child(pulumi.ResourceOptions(depends_on=before)),

@@ -1,6 +1,6 @@
 """How file systems are reached: a group of mount targets that answers the nodes only, and a target a zone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -37,26 +37,38 @@ def mount_group(labels: Labels, child: Child, vpc: pulumi.Input[str]) -> ec2.Sec
 
 def let_nodes_in(labels: Labels, child: Child, group: pulumi.Input[str], nodes: pulumi.Input[str]) -> None:
     """NFS from the nodes, in at one end and out at the other."""
+    _let_in("nodes", labels, child, group, nodes)
+
+
+def let_classes_in(
+    labels: Labels, child: Child, group: pulumi.Input[str], classes: Mapping[str, pulumi.Input[str]]
+) -> None:
+    """NFS from the sandboxes of classes on Fargate, which mount for themselves: no node of ours does it for them."""
+    for name, own in sorted(classes.items()):
+        _let_in(f"class-{name}", labels, child, group, own)
+
+
+def _let_in(word: str, labels: Labels, child: Child, group: pulumi.Input[str], client: pulumi.Input[str]) -> None:
     rules.SecurityGroupIngressRule(
-        f"{labels.base}-from-nodes",
+        f"{labels.base}-from-{word}",
         security_group_id=group,
-        referenced_security_group_id=nodes,
+        referenced_security_group_id=client,
         ip_protocol="tcp",
         from_port=NFS,
         to_port=NFS,
-        description="NFS for nodes",
-        tags=labels.tags("from-nodes"),
+        description=f"NFS for {word}",
+        tags=labels.tags(f"from-{word}"),
         opts=child(),
     )
     rules.SecurityGroupEgressRule(
-        f"{labels.base}-nodes-out",
-        security_group_id=nodes,
+        f"{labels.base}-{word}-out",
+        security_group_id=client,
         referenced_security_group_id=group,
         ip_protocol="tcp",
         from_port=NFS,
         to_port=NFS,
         description="NFS to the file systems",
-        tags=labels.tags("nodes-out"),
+        tags=labels.tags(f"{word}-out"),
         opts=child(),
     )
 

@@ -10,15 +10,40 @@ from components.capacity_layout import CapacityDemand, CapacityHeadroom, Capacit
 from components.cluster import ClusterLayout
 from components.pod_groups import FargateClass, PodGroupRule
 from components.sandbox_controller import ControllerFlags
+from components.workspace import SeatLayout
 from model.builds import chosen_builds
 from model.capabilities.class_groups import class_groups
 from model.capabilities.group_rules import GroupRule
 from model.mirrors import Mirrors
 from model.node_settings import demands, node_layout
 from model.releases import releases
+from model.seats import SeatPlan, seat_plans
 from model.settings import Settings
 from model.settings.cluster import Cluster
 from model.settings.sandbox_controller import ControllerFlags as Flags
+
+
+def seat_layouts(settings: Settings) -> list[SeatLayout]:
+    """The workspaces that are always there."""
+    return [
+        _seat(one, destroyed=said.destroy_data)
+        for one, said in zip(seat_plans(settings), settings.workspaces, strict=True)
+    ]
+
+
+def _seat(seat: SeatPlan, *, destroyed: bool) -> SeatLayout:
+    told: SeatLayout = {
+        "name": seat.name,
+        "sandbox_class": seat.sandbox_class,
+        "user": seat.user,
+        "size": seat.size,
+        "mount_path": seat.mount_path,
+        "mode": seat.mode,
+        "destroy_data": destroyed,
+    }
+    if seat.budget is not None:
+        told["budget"] = seat.budget
+    return told
 
 
 def cluster_layout(cluster: Cluster) -> ClusterLayout:

@@ -140,6 +140,11 @@ class PodGroups:
             )
 
 
+def group_ids(made: Mapping[str, Sequence[ec2.SecurityGroup]]) -> pulumi.Output[dict[str, list[str]]]:
+    """The groups of each class, as its pods are put into them."""
+    return pulumi.Output.all(**{of: pulumi.Output.all(*[group.id for group in some]) for of, some in made.items()})
+
+
 def classes_of(given: Plain, key: str) -> list[FargateClass]:
     """The classes as they were told, with their shapes checked."""
     found: list[FargateClass] = given.values.get(key) or []

@@ -12,7 +12,7 @@ from pulumi_aws import efs, kms
 
 from components import documents
 from components.children import Child, children_of, outputs_of
-from components.mounting import Mounts, let_nodes_in, mount_group, mount_targets
+from components.mounting import Mounts, let_classes_in, let_nodes_in, mount_group, mount_targets
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from components.whereabouts import Whereabouts, whereabouts
@@ -72,6 +72,9 @@ class StorageArgs(TypedDict):
     client_role_arns: NotRequired[pulumi.Input[list[pulumi.Input[str]]]]
     """The roles that may mount, by access points only; nobody may while there are none."""
 
+    class_group_ids: NotRequired[dict[str, pulumi.Input[str]]]
+    """The first security group of each class on Fargate with seats, which mount for themselves; none unless told."""
+
     keep_data: NotRequired[bool]
     """Whether the file systems and their key are protected, and outlive the stack; true in `prod` unless told."""
 
@@ -116,6 +119,7 @@ class Storage(pulumi.ComponentResource):
         key_arn = pulumi.Output.from_input(args["layout"].get("key_arn") or self._key(kept=kept).arn)
         group = mount_group(labels, self._child, args["vpc_id"])
         let_nodes_in(labels, self._child, group.id, args["nodes_security_group_id"])
+        let_classes_in(labels, self._child, group.id, args.get("class_group_ids") or {})
         clients: pulumi.Output[Any] = pulumi.Output.from_input(args.get("client_role_arns") or [])
         systems: list[efs.FileSystem] = []
         for shard in range(shards):

@@ -15,6 +15,11 @@ from model.tiers import ARCHITECTURE_LABEL, CAPACITY_LABEL, GPU_LABEL, GPU_TAINT
 Plain = dict[str, Any]
 
 GRAVITON = re.compile(r"[a-z]{1,3}[0-9]{1,2}g[a-z]*")
+# A `d` behind the generation says so, and some families have them without saying it.
+LOCAL_DISK = re.compile(
+    r"[a-z]{1,3}[0-9]{1,2}[a-z]*d[a-z]*"
+    r"|(i[3-9]|im[4-9]|is[4-9]|d[3-9]|f[12]|g[6-9]|gr6|p[56]|trn[12])[a-z]*(-b[0-9]+)?|g5"
+)
 SYSTEM = "system"
 POOL_LABEL = "sandbox.users.io/pool"
 DISCOVERY_TAG = "karpenter.sh/discovery"
@@ -242,6 +247,11 @@ def duration(seconds: int) -> str:
 def processor(family: str) -> str:
     """The processors of a family, as Kubernetes calls them."""
     return "arm64" if GRAVITON.fullmatch(family.removesuffix(METAL)) else "amd64"
+
+
+def has_local_disk(family: str) -> bool:
+    """Whether the instances of a family come with disks of their own."""
+    return LOCAL_DISK.fullmatch(family.removesuffix(METAL)) is not None
 
 
 def _pools(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from math import ceil
 
 QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 
@@ -33,3 +34,19 @@ class Quantity:
 
     def __str__(self) -> str:
         return self.text
+
+
+def cores(value: Decimal) -> str:
+    """Cores as Kubernetes writes them, rounded up to a thousandth: what it would write otherwise looks like drift."""
+    thousandths = ceil(value * 1000)
+    return f"{thousandths}m" if thousandths % 1000 else f"{thousandths // 1000}"
+
+
+def size(value: Decimal) -> str:
+    """Bytes as Kubernetes writes them, rounded up to a kibibyte."""
+    amount, unit = ceil(value / 1024), "Ki"
+    for larger in ("Mi", "Gi", "Ti", "Pi"):
+        if amount == 0 or amount % 1024:
+            break
+        amount, unit = amount // 1024, larger
+    return f"{amount}{unit}" if amount else "0"

@@ -12,6 +12,8 @@ from model.settings.capabilities import WORDS
 from model.settings.mistakes import NAMESPACE
 from model.settings.reading import REGION_KEY, SECTIONS
 from model.settings.vocabulary import Schema, describe, resolved
+from model.tier_rules import RULES
+from model.tiers import WALL_LABEL
 
 WRITTEN_BY = "Written by `python -m agentenv.generate` from `model/`; change it there."
 
@@ -62,7 +64,7 @@ def stack_schema_text() -> str:
 
 
 def settings_page() -> str:
-    """The reference page: every setting, every capability and every refusal."""
+    """The reference page: every setting, every tier, every capability and every refusal."""
     lines = [
         "# Settings",
         "",
@@ -93,6 +95,7 @@ def settings_page() -> str:
             "|---|---|---|---|",
         ]
         lines += rows
+    lines += ["", *_tiers()]
     lines += ["", "## Capabilities by name", "", "| word | reaches |", "|---|---|"]
     lines += [f"| `{word}` | {meaning} |" for word, meaning in WORDS.items()]
     lines += ["", *_refusals()]
@@ -137,6 +140,23 @@ def _default(node: Schema, *, required: bool) -> str:
 def _about(node: Schema) -> str:
     """What a setting means: what is said where it stands, else what its kind says of itself."""
     return _cell(node.get("description") or resolved(node).get("description", ""))
+
+
+def _tiers() -> Iterator[str]:
+    yield "## Tiers"
+    yield ""
+    yield "| tier | on nodes of | runtime class | to AWS by | graphics processors | for callers with roles |"
+    yield "|---|---|---|---|---|---|"
+    for rule in RULES:
+        cells = (
+            f"`{rule.tier}`",
+            ", ".join(f"`{WALL_LABEL}={wall.word}`" for wall in rule.walls),
+            ", ".join(f"`{name}`" if name else "none" for name in rule.runtime_classes),
+            ", ".join(f"`{kind}`" for kind in rule.identities),
+            "yes" if rule.gpu else "no",
+            ", ".join(f"`{role}`" for role in rule.roles),
+        )
+        yield f"| {' | '.join(cells)} |"
 
 
 def _refusals() -> Iterator[str]:

@@ -108,6 +108,8 @@ class Course:
             self.report.pools, self.report.new_workspace_ms = found.pools, found.new_workspace_ms
             pools = ", ".join(f"{row['class']} {row['ready']}/{row['size']}" for row in found.pools)
             result.append(f"{pools} sandboxes Ready, a new one in {found.new_workspace_ms:.0f} ms")
+            if found.slot is not None:
+                result.append("with files of its own, the same after a sleep")
 
     def drift(self) -> None:
         """Change things by hand: a refresh must notice each, and an update mend each."""

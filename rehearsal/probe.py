@@ -13,21 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from model.capabilities.surroundings import CLASS_LABEL
+from model.claims import claim
+from rehearsal import slots
 from rehearsal.controlplane.client import Client, until
+from rehearsal.slots import ProbeFailed
 
 Object = dict[str, Any]
 
 PROBE = "rehearsal-probe"
 EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
-CLASS_LABEL = "sandbox.users.io/class"
 _POOLS = f"/apis/{EXTENSIONS}/sandboxwarmpools"
 _SIZE = 3
 _PATIENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.005
-
-
-class ProbeFailed(Exception):
-    """What kept a workspace from coming up."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ class Measured:
 
     pools: list[dict[str, Any]]
     new_workspace_ms: float
+    slot: slots.Slot | None  # its storage, which it kept over a sleep; None where its class has none
 
 
 def measure(client: Client) -> Measured:
@@ -48,11 +48,20 @@ def measure(client: Client) -> Measured:
 
 
 def _measured(client: Client, pools: list[Object]) -> Measured:
-    told = [_filled(client, pool) for pool in pools]
-    return Measured(told, round(_claim(client, pools[0]) * 1000, 1))
+    told = [filled(client, pool) for pool in pools]
+    with claimed(client, pools[0]) as (ready, took):
+        slot = slots.kept_over_sleep(client, ready)
+        if slot is not None:
+            slots.differs(slot, _next(client, pools[0]))
+    return Measured(told, round(took * 1000, 1), slot)
 
 
-def _filled(client: Client, pool: Object) -> dict[str, Any]:
+def _next(client: Client, pool: Object) -> slots.Slot | None:
+    with claimed(client, pool) as (ready, _):
+        return slots.slot_of(client, ready)
+
+
+def filled(client: Client, pool: Object) -> dict[str, Any]:
     path = client.path(pool)
     size = pool["spec"]["replicas"]
 
@@ -68,11 +77,10 @@ def _filled(client: Client, pool: Object) -> dict[str, Any]:
     return {"class": _class_of(pool), "ready": found, "size": size}
 
 
-def _claim(client: Client, pool: Object) -> float:
-    """Seconds until a claim is Ready; the claim goes again."""
-    about = {"name": f"{PROBE}-{secrets.token_hex(3)}", "namespace": pool["metadata"]["namespace"]}
-    spec = {"warmPoolRef": {"name": pool["metadata"]["name"]}}
-    claim = {"apiVersion": EXTENSIONS, "kind": "SandboxClaim", "metadata": about, "spec": spec}
+@contextmanager
+def claimed(client: Client, pool: Object) -> Iterator[tuple[Object, float]]:
+    """A claim that is Ready, and the seconds that it took; it goes again."""
+    claim = _document(pool)
     path = client.path(claim)
     began = time.monotonic()
     client.create(claim)
@@ -82,10 +90,21 @@ def _claim(client: Client, pool: Object) -> float:
         if not ready:
             conditions = (client.get(path).get("status") or {}).get("conditions") or "nothing"
             raise ProbeFailed(f"a claim against {_named(pool)} did not become Ready; it says {conditions}")
-        return took
+        yield client.get(path), took
     finally:
         client.delete(path)
         until(lambda: client.find(path) is None, _PATIENCE_SECONDS)
+
+
+def _document(pool: Object) -> Object:
+    """A claim as the workspace service writes it; of a pool of the rehearsal's own, the least there is."""
+    name = f"{PROBE}-{secrets.token_hex(3)}"
+    about = pool["metadata"]
+    if (of := (about.get("labels") or {}).get(CLASS_LABEL)) is not None:
+        return claim(of, about["name"], name, owner=PROBE, workspace=name)
+    where = {"name": name, "namespace": about["namespace"]}
+    spec = {"warmPoolRef": {"name": about["name"]}}
+    return {"apiVersion": EXTENSIONS, "kind": "SandboxClaim", "metadata": where, "spec": spec}
 
 
 @contextmanager

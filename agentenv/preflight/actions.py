@@ -84,6 +84,7 @@ IN_FILES = (
     *("CreateMountTarget", "DeleteMountTarget", "DescribeMountTargets", "DescribeMountTargetSecurityGroups"),
     "ModifyMountTargetSecurityGroups",
 )
+POINTS = ("CreateAccessPoint", "DeleteAccessPoint", "DescribeAccessPoints", "TagResource", "UntagResource")
 LOGS = (
     *("CreateLogGroup", "DeleteLogGroup", "PutRetentionPolicy", "DeleteRetentionPolicy", "AssociateKmsKey"),
     *("TagResource", "UntagResource", "ListTagsForResource"),
@@ -124,6 +125,11 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
     if not settings.storage.existing:
         yield Actions("elasticfilesystem", FILES, arn("elasticfilesystem", "file-system/*"))
     yield Actions("elasticfilesystem", IN_FILES, arn("elasticfilesystem", "file-system/*"))
+    if settings.workspaces:
+        # Made on a file system, and found again by their tags after their seats are gone.
+        yield Actions("elasticfilesystem", POINTS[:1], arn("elasticfilesystem", "file-system/*"))
+        yield Actions("elasticfilesystem", POINTS[1:], arn("elasticfilesystem", "access-point/*"))
+        yield Actions("tag", ("GetResources",))
     yield Actions("logs", ("DescribeLogGroups",), arn("logs", "log-group:*"))
     yield Actions("logs", LOGS, arn("logs", f"log-group:/agent-environment/{ours}/agents"))
     yield Actions("sqs", QUEUE, arn("sqs", f"{ours}-agents"))

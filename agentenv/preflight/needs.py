@@ -10,7 +10,7 @@ from math import ceil
 from model.fargate import size_up
 from model.node_pools import METAL, NodeLayout, NodePool, node_pools, processor
 from model.node_settings import demands, node_layout
-from model.pools import most_sandboxes
+from model.pools import most_sandboxes, most_volumes
 from model.quantities import Quantity
 from model.settings import Settings
 from model.settings.classes import SandboxClass
@@ -134,8 +134,8 @@ def fargate_profiles(settings: Settings) -> int:
 
 def access_points(settings: Settings) -> int:
     """The access points of the file system that has most of them: homes are spread evenly."""
-    slots = sum(most_sandboxes(one) for one in settings.sandbox_classes if one.storage.kind in {"slot", "shared"})
-    return ceil((slots + len(settings.workspaces)) / settings.storage.file_systems)
+    volumes = sum(most_volumes(one) for one in settings.sandbox_classes)
+    return ceil((volumes + len(settings.workspaces)) / settings.storage.file_systems)
 
 
 def gateways(settings: Settings) -> int:

@@ -6,21 +6,24 @@ The cluster's own group stands for the control plane's interfaces and for the re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from model.capabilities.grants import RefusedGrantError
-from model.capabilities.of_settings import egress_of, ingress_of, surroundings_of
-from model.capabilities.security_group import Group, Platform, security_groups
+from model.capabilities.group_rules import GroupRule
+from model.capabilities.of_settings import egress_of, ingress_of, refused_grants, surely, surroundings_of
+from model.capabilities.security_group import DEFAULT_QUOTA, Group, Platform, security_groups
 from model.capabilities.surroundings import class_pods
 
 if TYPE_CHECKING:
-    from model.capabilities.reach import Reach, Uncertain
     from model.settings import Settings
     from model.settings.classes import SandboxClass
 
-# A class cannot be called so: the name has a character that no class's has.
+# Classes cannot be called so: these names have a character that no class's has.
 CLUSTER = ":cluster"
+STORAGE = ":storage"
+# Each class is let into the cluster's group by rules there, beside which some are the cluster's own.
+CLUSTER_RULES = DEFAULT_QUOTA.rules - 10
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,17 @@ def class_groups(settings: Settings) -> tuple[ClassGroups, ...]:
 
 def refused_groups(settings: Settings) -> Iterator[tuple[int, RefusedGrantError]]:
     """The classes on Fargate whose rules cannot be written, by their places."""
+    here, towards_cluster = surroundings_of(settings, api=()), 0
     for index, one in enumerate(settings.sandbox_classes):
-        if one.compute == "fargate":
+        # A grant that cannot be made at all is told by itself.
+        if one.compute == "fargate" and not refused_grants(one, here):
             try:
-                _groups(one, settings)
+                towards_cluster += _towards_cluster(_groups(one, settings))
             except RefusedGrantError as refusal:
                 yield index, refusal
+            else:
+                if towards_cluster > CLUSTER_RULES:
+                    yield index, _crowded(towards_cluster)
 
 
 def _groups(one: SandboxClass, settings: Settings) -> tuple[Group, ...]:
@@ -55,14 +63,26 @@ def _groups(one: SandboxClass, settings: Settings) -> tuple[Group, ...]:
     members = {class_pods(other.name): other.name for other in settings.sandbox_classes if other.compute == "fargate"}
     if here.resolver.pods is not None:
         members[here.resolver.pods] = CLUSTER
-    return security_groups(
-        _surely(egress_of(one, here)), here, members, Platform(CLUSTER), ingress=ingress_of(one, settings)
+    # A seat on Fargate mounts its volume through its own interface. That rule is made with the group of the mount
+    # targets, on both sides; it is counted here, because it takes its place in the first group.
+    seated = any(seat.class_ == one.name for seat in settings.workspaces)
+    ports = (one.probe.port,) if one.probe is not None and one.probe.port is not None else ()
+    platform = Platform(CLUSTER, storage=STORAGE if seated else None, probe_ports=ports)
+    groups = security_groups(surely(egress_of(one, here)), here, members, platform, ingress=ingress_of(one, settings))
+    return tuple(replace(group, egress=tuple(_not_to_storage(group))) for group in groups)
+
+
+def _not_to_storage(group: Group) -> Iterator[GroupRule]:
+    return (rule for rule in group.egress if rule.group != STORAGE)
+
+
+def _towards_cluster(groups: tuple[Group, ...]) -> int:
+    return sum(rule.group == CLUSTER for group in groups for rule in group.egress)
+
+
+def _crowded(count: int) -> RefusedGrantError:
+    return RefusedGrantError(
+        f"{count} rules of classes in the cluster's group with this one",
+        f"{CLUSTER_RULES}",
+        "each class on Fargate takes one there, and two more with dns: run fewer classes on Fargate",
     )
-
-
-def _surely(reach: Uncertain) -> Reach:
-    """What is reached whatever the unknown facts turn out to be: a group may hold less than was granted, never more."""
-    first, *others = (bounds.least for bounds in reach.worlds.values())
-    for other in others:
-        first &= other
-    return first

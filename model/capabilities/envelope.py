@@ -9,10 +9,11 @@ from typing import Literal
 
 from model.capabilities.plain import UNKNOWN, Unknown
 from model.capabilities.reach import NOTHING, Uncertain
+from model.tier_rules import RULES
 
 Tier = Literal["verified", "standard", "untrusted"]
 # How strongly a tier walls off; a child may be walled off more strongly than its parent and never less.
-STRENGTH: dict[Tier, int] = {"verified": 0, "standard": 1, "untrusted": 2}
+STRENGTH = {rule.tier: rule.strength for rule in RULES}
 
 
 @dataclass(frozen=True, order=True)

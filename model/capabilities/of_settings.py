@@ -10,10 +10,11 @@ from model.capabilities.containment import Answer, Verdict, decide
 from model.capabilities.envelope import Envelope, Identity, PathRight
 from model.capabilities.grants import OtherClass, RefusedGrantError, grants_of
 from model.capabilities.intervals import Intervals
+from model.capabilities.network_policy import Plain, network_policy
 from model.capabilities.pods import Pods, doors_of
 from model.capabilities.reach import Reach, Uncertain
 from model.capabilities.resolve import Refused, refusals, resolve
-from model.capabilities.surroundings import Proxy, Service, Surroundings, class_pods
+from model.capabilities.surroundings import WORKSPACE_SERVICE, Proxy, Service, Surroundings, class_pods
 
 if TYPE_CHECKING:
     from model.settings import Settings
@@ -43,6 +44,9 @@ def surroundings_of(settings: Settings, api: tuple[str, ...] | None = None) -> S
         proxy=None
         if proxy is None
         else Proxy(Service(Pods.labelled(proxy.namespace, {"app": proxy.app}), Intervals.single(proxy.port))),
+        exchange=Service(WORKSPACE_SERVICE, Intervals.single(settings.service.port))
+        if settings.service.enabled
+        else None,
     )
 
 
@@ -66,6 +70,21 @@ def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
             for door in doors_of(class_pods(caller), (protocol,), open_ports)
         )
     )
+
+
+def policy_of(sandbox_class: SandboxClass, settings: Settings, here: Surroundings) -> Plain:
+    """The NetworkPolicy of a class, of what it may reach whatever is not known yet turns out to be."""
+    egress = surely(egress_of(sandbox_class, here))
+    return network_policy(sandbox_class.name, egress, here, ingress_of(sandbox_class, settings))
+
+
+def surely(reach: Uncertain) -> Reach:
+    """What is reached whatever the unknown facts turn out to be: what is written may hold less than was granted, and
+    never more."""
+    first, *others = (bounds.least for bounds in reach.worlds.values())
+    for other in others:
+        first &= other
+    return first
 
 
 def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: Surroundings | None = None) -> Envelope:

@@ -53,6 +53,9 @@ CLUSTER_RESOLVER = Service(
     Pods.labelled("kube-system", {"k8s-app": "kube-dns"}), Intervals.single(53), protocols=TCP_AND_UDP
 )
 
+# The pods of the workspace service, where a sandbox's token is exchanged for credentials.
+WORKSPACE_SERVICE = Pods.labelled("workspace-service", {"app.kubernetes.io/name": "workspace-service"})
+
 
 @dataclass(frozen=True)
 class Proxy:

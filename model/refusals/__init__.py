@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from model.refusals import adoption, classes, fargate, isolation, money, network, pools, references, storage
+from model.refusals import (
+    adoption,
+    capabilities,
+    classes,
+    fargate,
+    isolation,
+    money,
+    network,
+    pools,
+    references,
+    storage,
+)
 from model.refusals.row import Finding, Row
 
 if TYPE_CHECKING:
@@ -25,6 +36,7 @@ ROWS: tuple[Row, ...] = (
     *adoption.ROWS,
     *classes.ROWS,
     *fargate.ROWS,
+    *capabilities.ROWS,
     *pools.ROWS,
     *references.ROWS,
     *money.ROWS,

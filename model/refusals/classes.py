@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from model.node_pools import processor
 from model.refusals.row import Finding, Row
+from model.tier_rules import rule_of
+from model.tiers import wall_of
 
 if TYPE_CHECKING:
     from model.settings.classes import SandboxClass
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from model.settings.whole import Settings
 
 NITRO_SINCE = (1, 36)
-RUNTIME_CLASSES = {"verified": None, "standard": "gvisor", "untrusted": "kata"}
-NITRO_RUNTIME_CLASS = "isolated-sandbox"
 NESTED = re.compile(r"(c8i|m8i|r8i)(-flex)?|[a-z0-9-]+metal")
 _GPU_WAY_OUT = "set tier: verified for callers that were vetted, or gpu: 0"
 GPU_HINTS = {
@@ -37,17 +37,14 @@ def on_nodes(settings: Settings) -> Iterator[tuple[Place, SandboxClass]]:
 
 def runtime_class(one: SandboxClass) -> str | None:
     """The runtime class that the tier of a class on nodes stands for."""
-    if one.tier == "untrusted" and one.kernel == "nitro":
-        return NITRO_RUNTIME_CLASS
-    return RUNTIME_CLASSES[one.tier]
+    return wall_of(one.tier, one.kernel).runtime_class
 
 
 def _pod_identity(settings: Settings) -> Iterator[Finding]:
     for place, one in on_nodes(settings):
-        if one.tier == "standard" and one.identity.kind == "pod-identity":
-            yield Finding(
-                (*place, "identity", "kind"), "pod-identity under gVisor", also=((*place, "tier"), (*place, "compute"))
-            )
+        if one.identity.kind not in rule_of(one.tier).identities:
+            found = f"{one.identity.kind} in tier {one.tier}"
+            yield Finding((*place, "identity", "kind"), found, also=((*place, "tier"), (*place, "compute")))
 
 
 def _spot_nested(settings: Settings) -> Iterator[Finding]:
@@ -92,13 +89,14 @@ def _security_group(settings: Settings) -> Iterator[Finding]:
 def _verified_open(settings: Settings) -> Iterator[Finding]:
     for index, one in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index)
-        if one.tier == "verified" and "user" in one.claimable_by.roles:
-            yield Finding((*place, "claimableBy"), "every user in tier verified", also=((*place, "tier"),))
+        if others := [role for role in one.claimable_by.roles if role not in rule_of(one.tier).roles]:
+            found = f"every {' and '.join(others)} in tier {one.tier}"
+            yield Finding((*place, "claimableBy"), found, also=((*place, "tier"),))
 
 
 def _gpu(settings: Settings) -> Iterator[Finding]:
     for place, one in on_nodes(settings):
-        if one.gpu and one.tier != "verified":
+        if one.gpu and not rule_of(one.tier).gpu:
             hint = GPU_HINTS[one.tier]
             also = ((*place, "tier"), (*place, "compute"))
             yield Finding((*place, "gpu"), f"{one.gpu} in tier {one.tier}", hint, also)
@@ -107,7 +105,7 @@ def _gpu(settings: Settings) -> Iterator[Finding]:
 def _gpu_limit(settings: Settings) -> Iterator[Finding]:
     limit = settings.capacity.gpu.limit
     for place, one in on_nodes(settings):
-        if one.gpu > limit and one.tier == "verified":
+        if one.gpu > limit and rule_of(one.tier).gpu:
             also = (("capacity", "gpu"), (*place, "compute"), (*place, "tier"))
             yield Finding((*place, "gpu"), f"{one.gpu} with capacity.gpu.limit {limit}", also=also)
 
@@ -166,6 +164,16 @@ def _identity_closed(settings: Settings) -> Iterator[Finding]:
         if one.identity.kind == "exchange" and "identity" not in {grant.word for grant in one.capabilities}:
             also = ((*place, "capabilities"),)
             yield Finding((*place, "identity", "kind"), "exchange without the capability identity", also=also)
+
+
+def _probe(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        probe, place = one.probe, ("sandboxClasses", index, "probe")
+        if probe is not None and bool(probe.command) == (probe.port is not None):
+            found = "a command and a port" if probe.command else "neither a command nor a port"
+            yield Finding(place, found)
+        elif probe is not None and probe.command and probe.path is not None:
+            yield Finding((*place, "path"), f"{probe.path} with a command")
 
 
 ROWS = (
@@ -259,6 +267,13 @@ ROWS = (
         "at most capacity.limits",
         "raise capacity.limits",
         _larger_than_limits,
+    ),
+    Row(
+        "probe-of-two-ways",
+        "a sandbox is asked in one way whether it is ready",
+        "a command; or a port, with or without a path",
+        "keep one of them",
+        _probe,
     ),
     Row(
         "secret-in-env",

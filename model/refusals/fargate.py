@@ -74,7 +74,10 @@ def _size(settings: Settings) -> Iterator[Finding]:
         resources = one.resources
         if size_up(resources.cpu.value, resources.memory.value) is None:
             yield _finding(place, "resources", f"{resources.cpu} cores and {resources.memory}")
-        if resources.ephemeral.value > MOST_DISK:
+        if one.storage.kind == "scratch" and resources.ephemeral.value + one.storage.size.value > MOST_DISK:
+            found = f"{resources.ephemeral} and scratch of {one.storage.size}"
+            yield _finding(place, "resources.ephemeral", found, "storage")
+        elif resources.ephemeral.value > MOST_DISK:
             yield _finding(place, "resources.ephemeral", str(resources.ephemeral))
 
 

@@ -54,6 +54,16 @@ def _schedules_overlap(settings: Settings) -> Iterator[Finding]:
                 yield Finding((*place, position), found, also=(place,))
 
 
+def _timezones(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        schedules = one.pool.schedules
+        for position, schedule in enumerate(schedules):
+            if schedule.timezone != schedules[0].timezone:
+                place = ("sandboxClasses", index, "pool", "schedules")
+                found = f"{schedule.timezone} beside {schedules[0].timezone}"
+                yield Finding((*place, position, "timezone"), found, also=(place,))
+
+
 def _overlap(one: Schedule, other: Schedule) -> bool:
     same_days = set(one.days) & set(other.days) and one.timezone == other.timezone
     return bool(same_days) and one.start < other.end and other.start < one.end
@@ -94,5 +104,12 @@ ROWS = (
         "schedules apart from each other",
         "change the days or the hours",
         _schedules_overlap,
+    ),
+    Row(
+        "schedules-of-two-timezones",
+        "where one of them changes its clocks and the other does not, a schedule would end in the middle of another",
+        "one time zone a pool",
+        "write all times in the zone of the first",
+        _timezones,
     ),
 )

@@ -9,6 +9,7 @@ from model.ids import class_id, seat_id
 from model.names import KINDS
 from model.refusals.row import Finding, Row
 from model.settings.mistakes import nearest
+from model.tier_rules import rule_of
 
 if TYPE_CHECKING:
     from model.settings.mistakes import Place
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 # A pod of a class is called `home-<class>-<hash of 8>-<shard of 2>-<5>` at the longest, in a label of 63.
 LONGEST_CLASS = 63 - len("home-") - len("-12345678") - len("-99") - len("-12345")
-STRENGTH = {"verified": 0, "standard": 1, "untrusted": 2}
 OUR_TAGS = ("environment", "component", "owner", "cost-center", "sandbox-user", "sandbox-class")
 
 _NAMES: Place = ("sandboxClasses", "*", "name")
@@ -71,7 +71,7 @@ def _weaker_than_parent(settings: Settings) -> Iterator[Finding]:
     tiers = {one.name: one.tier for one in settings.sandbox_classes}
     for index, one in enumerate(settings.sandbox_classes):
         parent = tiers.get(one.parent or "")
-        if parent is not None and STRENGTH[one.tier] < STRENGTH[parent]:
+        if parent is not None and rule_of(one.tier).strength < rule_of(parent).strength:
             also = (_NAMES, ("sandboxClasses", "*", "tier"), ("sandboxClasses", index, "parent"))
             yield Finding(("sandboxClasses", index, "tier"), f"{one.tier} under {parent}", also=also)
 
@@ -93,6 +93,17 @@ def _channels(settings: Settings) -> Iterator[Finding]:
             if release.channel in seen:
                 yield Finding((*place, position, "channel"), f"{release.channel} twice", also=(place,))
             seen.append(release.channel)
+
+
+def _releases_alike(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        place = ("sandboxClasses", index)
+        seen = {one.image: "stable"}
+        for position, release in enumerate(one.releases):
+            if release.image in seen:
+                found = f"the image of {seen[release.image]}"
+                yield Finding((*place, "releases", position, "image"), found, also=((*place, "image"), place))
+            seen.setdefault(release.image, release.channel)
 
 
 def _variables_twice(settings: Settings) -> Iterator[Finding]:
@@ -196,6 +207,13 @@ ROWS = (
         "each channel once, none of them stable",
         "rename it",
         _channels,
+    ),
+    Row(
+        "release-twice",
+        "a release is named by what is in it, and two of the same would be one template and one pool",
+        "an image of its own for each release",
+        "drop the release, or name the image that it is to try",
+        _releases_alike,
     ),
     Row("variable-twice", "the last one would win in silence", "each variable once", "drop one", _variables_twice),
     Row("seat-of-unknown-class", "a seat is a sandbox of a class", "the name of a class", "name a class", _seat_class),

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from model.pools import most_sandboxes
+from model.classes.names import SHARED_PATH, storage_class
+from model.node_pools import has_local_disk, processor
+from model.pools import most_volumes
 from model.refusals.row import Finding, Row
 
 if TYPE_CHECKING:
@@ -13,12 +16,16 @@ if TYPE_CHECKING:
 
 ACCESS_POINTS = 10_000
 
+# What the kernel mounts in every container.
+_KERNELS = ("/proc", "/sys", "/dev")
+# The kubelet keeps a part of a disk free, and images and the system take some.
+_SANDBOXES_PART = Decimal("0.8")
+
 _THROUGHPUT, _FILE_SYSTEMS = ("storage", "throughput"), ("storage", "fileSystems")
 
 
 def _access_points(settings: Settings) -> Iterator[Finding]:
-    slots = sum(most_sandboxes(one) for one in settings.sandbox_classes if one.storage.kind in {"slot", "shared"})
-    needed = slots + len(settings.workspaces)
+    needed = sum(most_volumes(one) for one in settings.sandbox_classes) + len(settings.workspaces)
     shards = settings.storage.file_systems
     if needed > shards * ACCESS_POINTS:
         yield Finding(
@@ -66,6 +73,52 @@ def _adopted(settings: Settings) -> Iterator[Finding]:
         yield Finding(("storage", "existing"), found, also=(_FILE_SYSTEMS,))
 
 
+def _storage_class_taken(settings: Settings) -> Iterator[Finding]:
+    shards = settings.storage.file_systems
+    with_homes = {one.name for one in settings.sandbox_classes if one.storage.kind in {"slot", "shared"}}
+    for index, one in enumerate(settings.sandbox_classes):
+        numbered = {storage_class(name, shard): name for name in with_homes for shard in range(1, shards)}
+        other = numbered.get(storage_class(one.name))
+        if one.name in with_homes and other is not None:
+            also = (_FILE_SYSTEMS, ("sandboxClasses", "*", "name"), ("sandboxClasses", "*", "storage"))
+            found = f"{one.name} beside {other} on {shards} file systems"
+            yield Finding(("sandboxClasses", index, "name"), found, also=also)
+
+
+def _mount_path(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        path = one.storage.mount_path
+        taken = [*_KERNELS, *([SHARED_PATH] if one.storage.kind == "shared" else [])]
+        if any(path == other or path.startswith(f"{other}/") for other in taken):
+            place = ("sandboxClasses", index, "storage")
+            yield Finding((*place, "mountPath"), path, also=((*place, "kind"),))
+
+
+def _no_local_disk(settings: Settings) -> Iterator[Finding]:
+    capacity = settings.capacity
+    for index, one in enumerate(settings.sandbox_classes):
+        if one.compute != "karpenter" or one.storage.kind != "scratch":
+            continue
+        nested = one.tier == "untrusted" and one.kernel == "kata"
+        families = capacity.gpu.families if one.gpu else capacity.nested_families if nested else capacity.families
+        if not any(has_local_disk(some) and one.architecture in {"any", processor(some)} for some in families):
+            key = "gpu.families" if one.gpu else "nestedFamilies" if nested else "families"
+            place = ("sandboxClasses", index)
+            also = (("capacity",), *((*place, word) for word in ("compute", "tier", "kernel", "gpu", "architecture")))
+            yield Finding((*place, "storage", "kind"), f"scratch, and capacity.{key} has no such disks", also=also)
+
+
+def _larger_than_disk(settings: Settings) -> Iterator[Finding]:
+    room = settings.capacity.root_volume.value * _SANDBOXES_PART
+    for index, one in enumerate(settings.sandbox_classes):
+        asked = one.resources.ephemeral
+        if one.compute == "karpenter" and one.storage.kind != "scratch" and asked.value > room:
+            place = ("sandboxClasses", index)
+            also = (("capacity", "rootVolume"), (*place, "compute"), (*place, "storage"))
+            found = f"{asked} with capacity.rootVolume {settings.capacity.root_volume}"
+            yield Finding((*place, "resources", "ephemeral"), found, also=also)
+
+
 ROWS = (
     Row(
         "access-points-over-limit",
@@ -101,5 +154,33 @@ ROWS = (
         "as many existing file systems as fileSystems",
         "make the two agree",
         _adopted,
+    ),
+    Row(
+        "storage-class-taken",
+        "the storage classes of a class are numbered by file system, and another's is called as one of those",
+        "class names that do not end in a number another class would get",
+        "rename one of the two classes",
+        _storage_class_taken,
+    ),
+    Row(
+        "mount-path-taken",
+        "the kernel's own file systems are mounted there, or what a task's sandboxes have in common",
+        f"paths outside {', '.join(_KERNELS)}, and {SHARED_PATH} with storage.kind shared",
+        "mount it elsewhere, such as /home/agent",
+        _mount_path,
+    ),
+    Row(
+        "scratch-without-local-disk",
+        "scratch is on disks that an instance comes with, and none of the instance families does",
+        "scratch with a family that has local disks",
+        "add one, such as m8gd or m7gd, or set storage.kind: none",
+        _no_local_disk,
+    ),
+    Row(
+        "ephemeral-over-root-volume",
+        "no node has as much disk to give, so no pod would ever be placed",
+        "at most four fifths of capacity.rootVolume",
+        "raise capacity.rootVolume, or set storage.kind: scratch for local disks",
+        _larger_than_disk,
     ),
 )

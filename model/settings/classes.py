@@ -10,7 +10,7 @@ from pydantic import Field
 
 from model.quantities import Quantity
 from model.settings.capabilities import Grant
-from model.settings.section import Section
+from model.settings.section import Port, Section
 from model.settings.values import Cpu, Duration, Image, Label, Memory, Money, MountPath, PolicyArn, Share
 
 Tier = Literal["verified", "standard", "untrusted"]
@@ -32,6 +32,24 @@ class Resources(Section):
     memory: Annotated[Memory, Field(description="Memory it always has.")] = Quantity.parse("512Mi")
     ephemeral: Annotated[Memory, Field(description="Disk for logs and scratch volumes.")] = Quantity.parse("2Gi")
     burst: Annotated[Burst, Field(description="How far it may go beyond.")] = Burst()
+
+
+class Probe(Section):
+    """How a sandbox tells that it is ready: a command in it that ends well, or a port that it answers on."""
+
+    command: Annotated[tuple[str, ...], Field(max_length=64, description="A command that ends with 0 when it is.")] = ()
+    port: Annotated[Port | None, Field(description="A TCP port that answers when it is.")] = None
+    path: Annotated[
+        str | None,
+        Field(
+            title="a path such as /healthz",
+            pattern=r"^/[A-Za-z0-9._~/-]{0,255}$",
+            description="What is asked for on the port, by HTTP; left out, a connection is enough.",
+        ),
+    ] = None
+    start_within: Annotated[
+        Duration, Field(description="How long it may take to start; beyond it the container is started again.")
+    ] = timedelta(minutes=2)
 
 
 class ClassStorage(Section):
@@ -194,6 +212,10 @@ class SandboxClass(Section):
     command: Annotated[tuple[str, ...], Field(max_length=64, description="Instead of the image's entry point.")] = ()
     args: Annotated[tuple[str, ...], Field(max_length=64, description="Instead of the image's arguments.")] = ()
     env: Annotated[tuple[EnvironmentVariable, ...], Field(description="Variables of every sandbox.")] = ()
+    probe: Annotated[
+        Probe | None,
+        Field(description="How it tells that it is ready; left out, it is as soon as it runs."),
+    ] = None
     resources: Annotated[Resources, Field(description="What a sandbox has.")] = Resources()
     gpu: Annotated[int, Field(ge=0, le=8, description="Graphics processors a sandbox.")] = 0
     capabilities: Annotated[
@@ -205,7 +227,10 @@ class SandboxClass(Section):
     max_sandboxes: Annotated[
         int | None,
         Field(
-            ge=1, le=100_000, description="The most there may be, warm and claimed; left out, the quota fits the pool."
+            ge=1,
+            le=100_000,
+            description="The most there may be, warm and claimed; left out, those kept warm and as many again,"
+            " ten at least.",
         ),
     ] = None
     claim_env: Annotated[

@@ -3,6 +3,7 @@
 `shapes.json` is what the plugin reads. It is written from the schema's extract by
 `python -m rehearsal.aws.shapes --from FOLDER` and compared with it by a test. In it a type is a compact word:
 `s`tring, `b`oolean, `i`nteger, `n`umber, `["array", T]`, `["map", T]`, or `{"property": {...}}` for an object.
+What the extract leaves out stands in `beside.json` in the same words, and is compared with the official SDK.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 HERE: Final = Path(__file__).with_name("shapes.json")
+BESIDE: Final = Path(__file__).with_name("beside.json")
 WORDS: Final = {"string": "s", "boolean": "b", "integer": "i", "number": "n"}
 DEEP: Final = 8  # how far nested types are followed; nothing that has a row goes deeper
 
@@ -51,11 +53,17 @@ def _property(fact: Any) -> Property:
 
 @functools.cache
 def _facts() -> dict[str, Any]:
-    return json.loads(HERE.read_text(encoding="utf-8"))
+    return {**json.loads(HERE.read_text(encoding="utf-8")), **beside()}
+
+
+@functools.cache
+def beside() -> dict[str, Any]:
+    """What the extract leaves out."""
+    return json.loads(BESIDE.read_text(encoding="utf-8"))
 
 
 def known() -> frozenset[str]:
-    """The tokens of resources and functions `shapes.json` has."""
+    """The tokens of resources and functions whose facts are known."""
     return frozenset(_facts())
 
 
@@ -108,7 +116,7 @@ def render(folder: Path) -> str:
     from rehearsal.aws import functions, rows
 
     schema = json.loads((folder / "aws-schema.json").read_text(encoding="utf-8"))
-    facts = extract(schema, [*rows.TABLE, *functions.TABLE])
+    facts = extract(schema, sorted({*rows.TABLE, *functions.TABLE} - set(beside())))
     lines = [f"{json.dumps(token)}: {json.dumps(fact, separators=(',', ':'))}" for token, fact in facts.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 

@@ -45,7 +45,7 @@ NOT_THINGS: dict[str, frozenset[str]] = {
     "ecr": frozenset({"replication_config", "registry_scanning_configuration", "scan_finding_results"}),
     "efs": frozenset({"creation_tokens", "next_markers"}),
     "events": frozenset({"next_tokens", "approved_parent_event_bus_names"}),
-    "iam": frozenset({"aws_managed_policies", "inline_policies", "managed_policies"}),
+    "iam": frozenset({"access_keys", "aws_managed_policies", "inline_policies", "managed_policies"}),
     "kms": frozenset({"keys"}),  # read below, by whether they wait for deletion
     "logs": frozenset({"queries", "export_tasks"}),
     "route53": frozenset({"delegation_sets"}),  # one comes with each zone
@@ -115,6 +115,8 @@ WITHIN: dict[str, dict[str, Reader]] = {
         "rules": lambda events: (f"{bus.name}/{name}" for bus in events.event_buses.values() for name in bus.rules),
     },
     "iam": {
+        # Those of a session end with it, and nothing deletes them
+        "access_keys": lambda iam: (name for name in iam.access_keys if not name.startswith("ASIA")),
         "policies": lambda iam: (arn for arn in iam.managed_policies if ":iam::aws:" not in arn),
         "role_policies": lambda iam: (f"{role.name}/{name}" for role in iam.roles.values() for name in role.policies),
         "role_attachments": lambda iam: (

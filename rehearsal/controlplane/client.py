@@ -36,11 +36,13 @@ class ApiError(Exception):
 
 @dataclass(frozen=True)
 class Credentials:
-    """Who speaks: a client certificate, or a bearer token that may be renewed meanwhile."""
+    """Who speaks: a client certificate, or a bearer token that may be renewed meanwhile; and in whose name."""
 
     certificate: Path | None = None
     key: Path | None = None
     token: Callable[[], str] | None = None
+    acting_as: str = ""  # somebody else, for whoever may speak for others
+    in_group: str = ""  # of theirs; a service account has its own ones
 
 
 class Client:
@@ -52,6 +54,8 @@ class Client:
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port or 443
         self._token = credentials.token
+        others = {"Impersonate-User": credentials.acting_as, "Impersonate-Group": credentials.in_group}
+        self._acting = {name: value for name, value in others.items() if value}
         self._context = ssl.create_default_context(cafile=str(ca))
         if credentials.certificate is not None:
             self._context.load_cert_chain(credentials.certificate, credentials.key)
@@ -191,7 +195,7 @@ class Client:
 
     def _headers(self, content: str | None) -> dict[str, str]:
         # The last for what has a type of its own, such as the keys of the issuer
-        headers = {"Accept": "application/json, */*", "User-Agent": "rehearsal"}
+        headers = {"Accept": "application/json, */*", "User-Agent": "rehearsal", **self._acting}
         if content is not None:
             headers["Content-Type"] = content
         if self._token is not None:

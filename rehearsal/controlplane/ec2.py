@@ -49,6 +49,7 @@ def instance_types(account: Account) -> list[InstanceType]:
             int(_text(item, "memoryInfo/sizeInMiB")),
             "arm64" if "arm64" in _texts(item, "processorInfo/supportedArchitectures/item") else "amd64",
             _text(item, "hypervisor"),
+            _local_disk(item),
         )
         for item in _items(account, "DescribeInstanceTypes", "instanceTypeSet", {})
     ]
@@ -89,6 +90,12 @@ def _signed(account: Account, asked: Mapping[str, str]) -> urllib.request.Reques
     return urllib.request.Request(  # noqa: S310 - our own loopback server
         f"{account.endpoint}/", data=form.encode(), headers=dict(request.headers.items())
     )
+
+
+def _local_disk(item: ET.Element) -> int:
+    """The disks that come with an instance, where they are NVMe, in GB."""
+    wanted = _text(item, "instanceStorageInfo/nvmeSupport") in {"required", "supported"}
+    return int(_text(item, "instanceStorageInfo/totalSizeInGB") or 0) if wanted else 0
 
 
 def _text(element: ET.Element, path: str) -> str:

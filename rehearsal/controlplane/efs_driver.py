@@ -38,6 +38,7 @@ Key = tuple[str, str]  # of a claim or a volume: the path of its kind, and its u
 
 ADDON = "aws-efs-csi-driver"
 SPACE, SERVICE_ACCOUNT = "kube-system", "efs-csi-controller-sa"
+USER = f"system:serviceaccount:{SPACE}:{SERVICE_ACCOUNT}"
 _CLAIMS, _VOLUMES = "/api/v1/persistentvolumeclaims", "/api/v1/persistentvolumes"
 _PROVISIONER = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
 _NODE = "volume.kubernetes.io/selected-node"
@@ -48,8 +49,9 @@ _MEMORY_SECONDS = 1.0
 class EfsDriver:
     """The driver of one cluster."""
 
-    def __init__(self, client: Client, account: Account) -> None:
+    def __init__(self, client: Client, own: Client, account: Account) -> None:
         self._client = client
+        self._own = own  # speaks as the driver: whoever guards volumes has to see who makes them
         self._account = account
         self._keys = PodKeys(client, account, SPACE, SERVICE_ACCOUNT)
         self._events = Recorder(client, f"{DRIVER}_rehearsal")
@@ -137,7 +139,7 @@ class EfsDriver:
             words = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {refusal}'
             self._events.tell(claim, "ProvisioningFailed", words, warning=True)
             raise
-        self._client.create(volume(claim, storage_class, name, handle))
+        self._own.create(volume(claim, storage_class, name, handle))
         self._events.tell(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
     def _provisioned(self, claim: Object, storage_class: Object, name: str) -> str:
@@ -228,7 +230,7 @@ class EfsDriver:
             except Refusal as refusal:
                 self._events.tell(thing, "VolumeFailedDelete", str(refusal), warning=True)
                 raise
-        self._client.delete(path)
+        self._own.delete(path)
         self._without_finalizer(path)
 
     def _delete(self, point: str, handle: str) -> None:
@@ -248,7 +250,7 @@ class EfsDriver:
         """Write them; false if the volume has changed meanwhile, so that nobody else's finalizer gets lost."""
         change = {"finalizers": finalizers, "resourceVersion": thing["metadata"]["resourceVersion"]}
         try:
-            self._client.merge(path, {"metadata": change})
+            self._own.merge(path, {"metadata": change})
         except ApiError as error:
             if error.status not in {404, 409}:
                 raise
@@ -270,8 +272,24 @@ def _installed(addon: Object) -> list[Object]:
     about: Object = {"name": SERVICE_ACCOUNT, "namespace": SPACE}
     if role := addon.get("serviceAccountRoleArn"):
         about["annotations"] = {ROLE: role}
+    rbac, role = "rbac.authorization.k8s.io", "efs-csi-external-provisioner-role"
+    may = ["get", "list", "watch", "create", "patch", "delete"]
+    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": SPACE}
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about},
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": role},
+            "rules": [{"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": may}],
+        },
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "efs-csi-provisioner-binding"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
+            "subjects": [subject],
+        },
         {
             "apiVersion": "storage.k8s.io/v1",
             "kind": "CSIDriver",

@@ -38,6 +38,7 @@ class InstanceType:
     memory_mi: int
     architecture: str  # amd64 or arm64
     hypervisor: str = "nitro"
+    local_disk_gb: int = 0  # of NVMe
 
     def labels(self) -> dict[str, str]:
         """What Karpenter writes on its nodes."""
@@ -48,6 +49,8 @@ class InstanceType:
             f"{_INSTANCE}memory": str(self.memory_mi),
             f"{_INSTANCE}hypervisor": self.hypervisor,
         }
+        if self.local_disk_gb:
+            told[f"{_INSTANCE}local-nvme"] = str(self.local_disk_gb)
         if found := _NAME.fullmatch(self.name):
             told |= {f"{_INSTANCE}{part}": value for part, value in found.groupdict().items()}
         return told

@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from rehearsal import processes
-from rehearsal.controlplane import attendant, kubeconfig, parts, residents, stages
+from rehearsal.controlplane import attendant, given, kubeconfig, parts, residents, stages
 from rehearsal.controlplane.authority import Authority
 from rehearsal.controlplane.client import Client, Credentials, until
 from rehearsal.controlplane.nodes import NodeShape
@@ -198,6 +198,8 @@ def _start(
     client = Client(layout.server, layout.keys.ca, Credentials(*layout.users["admin"]))
     _wait("the API server", lambda: client.get("/readyz"), layout, started)
     served = time.monotonic()
+    for thing in given.definitions():
+        client.apply(thing, "eks")
     rules = stages.stages([row.image for row in residents.RESIDENTS])
     (layout.folder / "stages.yaml").write_text(rules, encoding="utf-8")
     start("kube-controller-manager", parts.controller_manager(toolbox.path("kube-controller-manager"), layout))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rehearsal.aws import shapes
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.check import Checker
-from rehearsal.aws.functions import clusters, files, networks, places
+from rehearsal.aws.functions import clusters, files, networks, places, tags
 from rehearsal.aws.functions.asking import Arguments
 from rehearsal.aws.row import Look, Make, Problem, Row
 
@@ -44,4 +44,5 @@ TABLE: Final[dict[str, Function]] = {
     "aws:index/getCallerIdentity:getCallerIdentity": places.caller_identity,
     "aws:index/getPartition:getPartition": places.partition_of,
     "aws:index/getRegion:getRegion": places.region,
+    "aws:resourcegroupstaggingapi/getResources:getResources": tags.resources,
 }

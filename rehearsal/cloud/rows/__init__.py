@@ -29,6 +29,7 @@ from rehearsal.cloud.rows import (
     logs,
     s3,
     sts,
+    tagging_api,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ TABLES = (
     budgets.ROWS,
     cost_explorer.ROWS,
     data_exports.ROWS,
+    tagging_api.ROWS,
 )
 
 ROWS: dict[tuple[str, str], Row] = {(row.service, row.operation): row for table in TABLES for row in table}

@@ -116,6 +116,8 @@ class Cloud(mocks.MockMonitor):
             return self._answered({"urn": asked["urn"], "id": "cluster-id", "state": self.clusters[asked["urn"]]})
         answers: dict[str, dict[str, Any]] = {
             "aws:index/getAvailabilityZones:getAvailabilityZones": {"names": self.zones, "id": REGION},
+            # Nothing of an earlier time is kept
+            "aws:resourcegroupstaggingapi/getResources:getResources": {"resourceTagMappingLists": [], "id": REGION},
             "aws:index/getCallerIdentity:getCallerIdentity": {
                 "accountId": ACCOUNT,
                 "arn": f"arn:{self.partition}:sts::{ACCOUNT}:assumed-role/{self.caller.rsplit('/', 1)[-1]}/run-1",

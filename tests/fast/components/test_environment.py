@@ -14,11 +14,12 @@ import pytest
 
 from components.environment import Environment
 from components.plain import ArgumentError
-from components.platform_arguments import capacity_layout
+from components.platform_arguments import capacity_layout, fargate_classes, seat_layouts
+from components.settings_argument import as_argument
 from model.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, network, storage
-from tests.fast.model.stack_samples import settings
+from tests.fast.model.stack_samples import fargate, sandbox, settings
 
 NAMED = {
     "aws:cloudwatch/logGroup:LogGroup": "log-group",
@@ -28,7 +29,26 @@ NAMED = {
 }
 
 
-PARTS = ("Network", "Cluster", "Storage", "Capacity", "ClusterAddons", "AgentSandbox")
+PARTS = (
+    "Network",
+    "Cluster",
+    "Storage",
+    "Capacity",
+    "ClusterAddons",
+    "AgentSandbox",
+    "Guardrails",
+    "SandboxClass",
+    "Workspace",
+)
+INHABITED = settings(
+    {
+        "storage": {"fileSystems": 2},
+        "sandboxClasses": [
+            sandbox(capacity="spot", pool={"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 4}]})
+        ],
+        "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}],
+    }
+)
 
 
 def environment(opts: pulumi.ResourceOptions | None = None, name: str = "agents", **more: Any) -> Environment:
@@ -39,6 +59,8 @@ def environment(opts: pulumi.ResourceOptions | None = None, name: str = "agents"
         "capacity": capacity_layout(settings({})),
         "demands": [{"tier": "standard", "capacity": "spot"}],
         "storage": {"file_systems": 2},
+        "settings": as_argument(INHABITED),
+        "workspaces": seat_layouts(INHABITED),
         **more,
     }
     return Environment(name, args, opts)
@@ -64,7 +86,7 @@ def test_whatever_can_carry_tags_carries_them() -> None:
     assert len(taggable) > 80
     for one in taggable:
         tags = one.inputs["tags"]
-        assert tags["component"] in {"network", "storage", "cluster", "capacity"}
+        assert tags["component"] in {"network", "storage", "cluster", "capacity", "sandbox-class", "workspace"}
         assert tags["Name"].startswith("dev-agents-")
         assert {key: tags[key] for key in ("environment", "owner", "cost-center", "team")} == {
             "environment": "dev",
@@ -111,14 +133,54 @@ def test_resource_names_are_unique_and_the_tree_is_the_components() -> None:
     assert {one.parent for one in made.made if one is not top} == {top.urn, *(part.urn for part in parts.values())}
 
 
+def test_files_are_reached_by_classes_on_fargate_that_have_seats() -> None:
+    said = settings(
+        {
+            "sandboxClasses": [fargate("batch"), fargate("other")],
+            "workspaces": [{"name": "desk", "class": "batch", "user": "u-1"}],
+        }
+    )
+    made = registered(
+        lambda: environment(
+            settings=as_argument(said), workspaces=seat_layouts(said), fargate_classes=fargate_classes(said)
+        )
+    )
+    let_in = made.one("SecurityGroupIngressRule", "storage-from-class-batch").inputs
+    assert let_in["referencedSecurityGroupId"] == "agents-cluster-class-batch-id"
+    assert not [one for one in made.of("SecurityGroupIngressRule") if one.name.endswith("from-class-other")]
+    profiles = {one.name: one.inputs["selectors"] for one in made.of("FargateProfile")}
+    assert profiles["agents-cluster-class-batch"] == [
+        {"namespace": "sandbox-batch", "labels": {"sandbox.users.io/class": "batch"}}
+    ]
+
+
+def test_sandboxes_come_last_and_go_first() -> None:
+    made = whole()
+    space = made.one("Namespace", "class-standard-namespace")
+    for before in (
+        *made.of("ValidatingAdmissionPolicyBinding"),
+        made.one("Addon", "aws-efs-csi-driver"),
+        made.one("Deployment", "agents-sandboxes-controller"),
+        *made.of("NodePool"),
+        *made.of("MountTarget"),
+    ):
+        assert made.comes_before(before, space), before.name
+    assert made.comes_before(made.one("ConfigMap", "class-standard-constraints"), made.one("Sandbox"))
+    assert all(made.comes_before(made.one("Namespace", "agents-schedules"), job) for job in made.of("CronJob"))
+
+
 def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
     assert {one.type.rsplit(":", 1)[-1] for one in whole("prod").cloud() if one.protect} == {
         "FileSystem",
         "FileSystemPolicy",
         "Key",
+        "AccessPoint",
     }
     assert whole("prod").one("eks:index:Cluster").protect
-    assert not [one for one in whole().made if one.protect or one.retain]
+    assert not [one for one in whole().made if one.protect]
+    # What claims go on working with, and what somebody wrote
+    kept = {"SandboxTemplate", "SandboxWarmPool", "AccessPoint"}
+    assert {one.type.rsplit(":", 1)[-1] for one in whole().made if one.retain} == kept
     told = registered(
         lambda: environment(ownership={**OWNERSHIP, "environment": "prod"}, keep_data=False, deletion_protection=False)
     )

@@ -9,30 +9,16 @@ from typing import Any
 import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
-from components.adopted_cluster import AdoptedCluster
-from components.adopted_network import AdoptedNetwork
-from components.adopted_storage import AdoptedStorage
-from components.agent_sandbox import AgentSandbox
-from components.capacity import Capacity
-from components.cluster import Cluster
-from components.cluster_addons import ClusterAddons
-from components.environment import Environment
-from components.network import Network
-from components.storage import Storage
+from components.offered import COMPONENTS
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
 from tests.fast.components.standing import CLUSTER, EXISTING, standing
 from tests.fast.components.test_environment import environment
 
-COMPONENTS = [
-    *(AdoptedCluster, AdoptedNetwork, AdoptedStorage),
-    *(AgentSandbox, Capacity, Cluster, ClusterAddons, Environment, Network, Storage),
-]
-
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    return json.loads(ComponentProvider(list(COMPONENTS), "agent-environment").schema or "")
+    return json.loads(ComponentProvider(COMPONENTS, "agent-environment").schema or "")
 
 
 def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

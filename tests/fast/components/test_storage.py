@@ -55,6 +55,19 @@ def test_files_are_reached_from_the_nodes_group_only() -> None:
     assert not {"ingress", "egress"} & set(made.one("SecurityGroup").inputs)
 
 
+def test_a_class_on_fargate_with_seats_reaches_its_files_itself() -> None:
+    made = graph(more={"class_group_ids": {"batch": "sg-batch"}})
+    before = graph().shape()
+    # Nothing changes for the others.
+    assert {key: made.shape()[key] for key in before} == before
+    inside = made.one("SecurityGroupIngressRule", "from-class-batch").inputs
+    outside = made.one("SecurityGroupEgressRule", "class-batch-out").inputs
+    assert (inside["securityGroupId"], inside["referencedSecurityGroupId"]) == ("files-mount-id", "sg-batch")
+    assert (outside["securityGroupId"], outside["referencedSecurityGroupId"]) == ("sg-batch", "files-mount-id")
+    for rule in (inside, outside):
+        assert (rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 2049, 2049)
+
+
 def test_the_key_is_used_through_efs_and_administered_by_the_account() -> None:
     made = graph()
     key = made.one("Key")

@@ -8,6 +8,7 @@ from typing import Any
 from model.settings import Mistake, Mistakes, Settings, read
 
 IMAGE = f"registry.example.com/sandbox@sha256:{'ab' * 32}"
+OTHER_IMAGE = f"registry.example.com/sandbox@sha256:{'cd' * 32}"
 PREFIX = "agent-environment:"
 
 

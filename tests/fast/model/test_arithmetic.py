@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from model.fargate import GIB, OVERHEAD, SIZES, size_up
 from model.ids import CLASS_IDS, SEAT_IDS, class_id, seat_id
 from model.pools import miss_rate, most_sandboxes, size_for, warm_members
-from model.quantities import Quantity
-from tests.fast.model.stack_samples import IMAGE, sandbox, settings
+from model.quantities import Quantity, cores, size
+from tests.fast.model.stack_samples import OTHER_IMAGE, sandbox, settings
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,14 @@ def test_a_pool_is_as_small_as_its_misses_allow(claims: int, seconds: int, perce
 @pytest.mark.parametrize(
     ("pool", "releases", "warm", "most"),
     [
-        ({}, [], 1, 1),
-        ({"size": 0}, [], 0, 0),
-        ({"size": 3}, [{"channel": "next", "image": IMAGE}], 3, 6),
-        ({"peakClaimsPerHour": 60}, [], 4, 4),
-        ({"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 9}]}, [], 9, 9),
+        ({}, [], 1, 11),
+        ({"size": 0}, [], 0, 10),
+        ({"size": 3}, [{"channel": "next", "image": OTHER_IMAGE}], 3, 16),
+        ({"size": 20}, [], 20, 40),
+        ({"peakClaimsPerHour": 60}, [], 4, 14),
+        ({"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 9}]}, [], 9, 19),
+        ({"size": 9, "schedules": [{"start": "08:00", "end": "18:00", "size": 2}]}, [], 9, 19),
+        ({"schedules": [{"start": "08:00", "end": "18:00", "size": 0}]}, [], 1, 11),
     ],
 )
 def test_how_many_a_class_keeps_warm(
@@ -48,13 +51,29 @@ def test_how_many_a_class_keeps_warm(
     assert most_sandboxes(one) == most
 
 
+@given(st.decimals("0.001", "100000", places=6))
+def test_cores_are_written_as_kubernetes_writes_them(value: Decimal) -> None:
+    text = cores(value)
+    assert 0 <= Quantity.parse(text).value - value < Decimal("0.001")
+    assert not text.endswith("000m")
+
+
+@given(st.integers(0, 2**60))
+def test_bytes_are_written_as_kubernetes_writes_them(value: int) -> None:
+    text = size(Decimal(value))
+    assert 0 <= Quantity.parse(text).value - value < 1024
+    number = text.rstrip("KMGTPi")
+    # The largest unit that takes no fraction; there is none beyond the last.
+    assert text == "0" or text.endswith("Pi") or int(number) % 1024
+
+
 @given(st.decimals("0.01", "17", places=2), st.integers(1, 130 * 1024))
 def test_fargate_takes_the_smallest_size_that_holds_a_pod(cpu: Decimal, mebibytes: int) -> None:
     memory = Decimal(mebibytes * 2**20)
     holding = [size for size in SIZES if size.cpu >= cpu and size.memory * GIB >= memory + OVERHEAD]
-    size = size_up(cpu, memory)
-    assert (size is None) == (not holding)
-    assert all(size is not None and size.cpu <= other.cpu for other in holding)
+    found = size_up(cpu, memory)
+    assert (found is None) == (not holding)
+    assert all(found is not None and found.cpu <= other.cpu for other in holding)
 
 
 @given(st.text(max_size=70))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.capabilities.boxes import ALL_PORTS, Box, BoxSet, product
+from model.capabilities.boxes import ALL_PORTS, Box, BoxSet, Point, product
 from model.capabilities.containment import Answer, Verdict, decide, decide_reach
 from model.capabilities.effective import effective
 from model.capabilities.envelope import Envelope, Identity, PathRight, Statement, Tier
@@ -76,6 +76,54 @@ def test_containment_of_reaches_is_an_order(one: Reach, two: Reach, three: Reach
     if answer(mine, theirs) is answer(theirs, others) is Answer.YES:
         assert answer(mine, others) is Answer.YES
     assert (answer(mine, theirs) is answer(theirs, mine) is Answer.YES) == one.same_as(two)
+
+
+@laws
+@given(reaches, reaches, reaches)
+def test_union_and_intersection_of_reaches_are_those_of_sets(one: Reach, two: Reach, three: Reach) -> None:
+    assert (one | two).same_as(two | one)
+    assert (one & two).same_as(two & one)
+    assert (one & (two | three)).same_as((one & two) | (one & three))
+    assert (one | (two & three)).same_as((one | two) & (one | three))
+    assert (one - (two | three)).same_as((one - two) & (one - three))
+    assert (one | (one & two)).same_as(one)
+    assert ((one - two) | (one & two)).same_as(one)
+    assert not (one - two) & two
+    # Two classes stay within a parent exactly when what they have together does, and the other way round.
+    mine = [Uncertain.known(each) for each in (one, two, one | two, one & two, three)]
+    assert (answer(mine[0], mine[4]) is answer(mine[1], mine[4]) is Answer.YES) == (
+        answer(mine[2], mine[4]) is Answer.YES
+    )
+    assert (answer(mine[4], mine[0]) is answer(mine[4], mine[1]) is Answer.YES) == (
+        answer(mine[4], mine[3]) is Answer.YES
+    )
+
+
+EVERY_POINT = [
+    Point(version, protocol, address, port)
+    for version, protocol, address, port in combinations((4, 6), ("TCP", "UDP"), range(32), range(1, 8))
+]
+
+
+@laws
+@given(st.lists(boxes, max_size=4), st.lists(boxes, max_size=4))
+def test_containment_agrees_with_trying_every_destination(child: list[Box], parent: list[Box]) -> None:
+    def among(some: list[Box]) -> set[Point]:
+        return {
+            point
+            for point in EVERY_POINT
+            for box in some
+            if (box.version, box.protocol) == (point.version, point.protocol)
+            and box.addresses[0] <= point.address <= box.addresses[1]
+            and box.ports[0] <= point.port <= box.ports[1]
+        }
+
+    mine, theirs = Reach(BoxSet.of(child)), Reach(BoxSet.of(parent))
+    found = decide_reach(Uncertain.known(mine), Uncertain.known(theirs))
+    outside = among(child) - among(parent)
+    assert (found is None) == (not outside)
+    if found is not None:
+        assert {point for point in EVERY_POINT if point in found.exceeds.boxes} == outside
 
 
 @laws
@@ -160,6 +208,7 @@ def test_containment_of_everything_together_is_an_order(one: Envelope, two: Enve
     assert decide(one, two).answer is not Answer.INDETERMINATE
     if decide(one, two).answer is decide(two, one).answer is Answer.YES:
         assert (one.tier, one.lifetime, one.budget) == (two.tier, two.lifetime, two.budget)
+        assert one.egress.at(frozenset()).least.same_as(two.egress.at(frozenset()).least)
         assert decide(one, three).answer is decide(two, three).answer
         assert decide(three, one).answer is decide(three, two).answer
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.capabilities.boxes import ALL_PORTS, PROTOCOLS, Box, BoxSet, Point, Protocol, product, union
+from model.capabilities.class_groups import CLUSTER, class_groups
 from model.capabilities.grants import Addresses, Named, OtherClass, RefusedGrantError
 from model.capabilities.group_rules import GroupRule, group_rules, reach_of_rules
 from model.capabilities.intervals import Intervals
@@ -18,6 +19,8 @@ from model.capabilities.reach import Reach
 from model.capabilities.resolve import reach_of
 from model.capabilities.security_group import Platform, Quota, security_group_policy, security_groups
 from model.capabilities.surroundings import CLUSTER_RESOLVER, Surroundings, class_pods
+from tests.fast.model.stack_samples import fargate
+from tests.fast.model.stack_samples import settings as sample
 
 laws = settings(deadline=None, max_examples=40)
 
@@ -195,3 +198,17 @@ def test_documentation_ranges_cost_no_rules() -> None:
     reach = reach_of([Named("web")], HERE)
     assert Point(4, "TCP", 0xC0000201, 443) in reach.boxes
     assert len(group_rules(reach, {})) < 60
+
+
+def test_a_seats_volume_has_its_place_in_the_first_group_and_its_rule_where_the_mount_targets_are() -> None:
+    classes = [fargate(capabilities=["dns", "web"])]
+    seat = {"name": "one", "class": "batch", "user": "u-1"}
+    (bare,) = class_groups(sample({"sandboxClasses": classes}))
+    (seated,) = class_groups(sample({"sandboxClasses": classes, "workspaces": [seat]}))
+    # The rule itself is made with the group of the mount targets, which there is none of yet.
+    assert {rule.group for group in seated.groups for rule in group.egress} == {None, CLUSTER}
+    assert len(bare.groups[0].egress) == 60
+    assert len(seated.groups[0].egress) == 59
+    assert [rule for group in seated.groups for rule in group.egress] == [
+        rule for group in bare.groups for rule in group.egress
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from model.capabilities.boxes import ALL_PORTS
@@ -115,17 +116,16 @@ def test_an_envelope_says_everything_a_class_may_do() -> None:
 
 
 def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> None:
-    made = settings(
+    # Reading refuses such settings, so the parent comes in afterwards.
+    apart = settings(
         {"name": "parent", "capabilities": ["dns", "web", "git"], "maxLifetime": "1d", "suspendAfter": "20m"},
-        {"name": "within", "parent": "parent", "capabilities": ["dns", "packages"], "maxLifetime": "1d"},
-        {"name": "longer", "parent": "parent", "capabilities": ["dns"]},
-        {
-            "name": "wider",
-            "parent": "parent",
-            "maxLifetime": "1h",
-            "capabilities": ["web", {"cidr": "10.99.0.0/24", "ports": [22]}],
-        },
+        {"name": "within", "capabilities": ["dns", "packages"], "maxLifetime": "1d"},
+        {"name": "longer", "capabilities": ["dns"]},
+        {"name": "wider", "maxLifetime": "1h", "capabilities": ["web", {"cidr": "10.99.0.0/24", "ports": [22]}]},
     )
+    parent, *children = apart.sandbox_classes
+    under = tuple(child.model_copy(update={"parent": "parent"}) for child in children)
+    made = apart.model_copy(update={"sandbox_classes": (parent, *under)})
     found = {one.name: one for one in exceeding(made)}
     assert set(found) == {"longer", "wider"}
     assert found["wider"].verdict.answer is Answer.NO
@@ -139,7 +139,9 @@ def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
     made = settings(
         {"name": "a", "capabilities": ["dns", "identity", {"cidr": "54.1.2.0/24"}, {"cidr": "203.0.113.0/24"}]},
     )
-    here = surroundings_of(made, api=("54.1.2.0/24",))
+    # In the environment all of it can be; with nowhere to exchange tokens, and the API server in that range, it cannot.
+    assert refused_grants(made.sandbox_classes[0], surroundings_of(made)) == ()
+    here = replace(surroundings_of(made, api=("54.1.2.0/24",)), exchange=None)
     refused = refused_grants(made.sandbox_classes[0], here)
     assert [one.index for one in refused] == [1, 2]
     assert "lies within what is the cluster's own" in str(refused[1].error)
@@ -150,3 +152,9 @@ def test_the_words_of_a_class_resolve_in_its_own_environment() -> None:
     found = egress_of(made.sandbox_classes[0], surroundings_of(made, api=()))
     assert found.facts == frozenset()
     assert found.at(frozenset()).least.boxes
+
+
+def test_identity_is_the_workspace_service_on_its_port() -> None:
+    made = settings({"name": "a", "capabilities": ["identity"]}, service={"port": 9090})
+    (door,) = egress_of(made.sandbox_classes[0], surroundings_of(made)).at(frozenset()).least.doors
+    assert (door.pods.namespace, door.protocol, door.ports) == ("workspace-service", "TCP", Intervals.single(9090))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from dataclasses import replace
+from importlib.resources import files
 from itertools import permutations
 from typing import Any
 
@@ -11,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from model.names import KINDS
-from model.node_pools import Demand, NodeLayout, NodePool, duration, node_classes, node_pools
+from model.node_pools import Demand, NodeLayout, NodePool, duration, has_local_disk, node_classes, node_pools
 from model.node_settings import demands, node_layout
 from model.refusals.classes import runtime_class as refused_name
 from model.releases import releases
@@ -279,3 +282,19 @@ def test_every_cluster_version_has_a_build_of_every_addon_that_settings_name() -
     wanted = {names.get(name, name.replace("_", "-")) for name in AddonVersions.model_fields}
     assert set(releases().addons) == set(VERSIONS)
     assert all(set(addons) == wanted for addons in releases().addons.values())
+
+
+def test_a_family_has_local_disks_where_ec2_says_so() -> None:
+    listed = files("moto").joinpath("ec2/resources/instance_types.json.gz").read_bytes()
+    types: dict[str, dict[str, Any]] = json.loads(gzip.decompress(listed))
+    wrong = {
+        name
+        for name, row in types.items()
+        # No sandbox runs on a Macintosh.
+        if not name.startswith("mac")
+        and has_local_disk(name.partition(".")[0])
+        != (row.get("InstanceStorageInfo", {}).get("NvmeSupport") == "required")
+    }
+    assert not wrong
+    assert len(types) > 500
+    assert has_local_disk("i4i-metal")

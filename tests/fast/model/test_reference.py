@@ -15,6 +15,7 @@ from model.refusals import ROWS
 from model.settings import vocabulary
 from model.settings.capabilities import WORDS
 from model.settings.reading import SECTIONS
+from model.tier_rules import RULES
 from tests.fast.model.stack_samples import config, fargate, mistakes_of, sandbox
 from tests.fast.model.test_settings import TEN_MISTAKES
 
@@ -131,7 +132,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "no namespace": {**config(), "network": {"nat": "single"}},
     "cores as a number": config({"sandboxClasses": [sandbox(resources={"cpu": 0.5})]}),
     "money as text": config({"cost": {"perUserCap": "3.00"}}),
-    "every capability": config({"sandboxClasses": [sandbox(capabilities=[*WORDS, {"cidr": "2001:db8::/32"}])]}),
+    "every capability": config({"sandboxClasses": [sandbox(capabilities=[*WORDS, {"cidr": "203.0.113.0/24"}])]}),
     "fargate": config({"sandboxClasses": [fargate(pool={"size": 0})]}),
     "protect as a switch": config({"protect": True}),
     "protect as the engine has it": config({"protect": "auto"}),
@@ -176,6 +177,7 @@ def test_the_page_lists_every_setting_and_every_refusal() -> None:
         assert f"| `sandboxClasses[].{key}` |" in page
     assert "| `sandboxClasses[].resources.burst.memory` |" in page
     assert all(f"| `{row.id}` | {row.reason} |" in page for row in ROWS)
+    assert all(f"| `{rule.tier}` | " in page for rule in RULES)
     assert all(line.count("|") - line.count("\\|") >= 3 for line in page.splitlines() if line.startswith("|"))
 
 

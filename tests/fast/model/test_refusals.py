@@ -10,7 +10,7 @@ import pytest
 from model.refusals import ROWS
 from model.refusals.references import LONGEST_CLASS
 from model.settings.network import PLATFORM_ENDPOINTS
-from tests.fast.model.stack_samples import IMAGE, VETTED, fargate, mistakes, sandbox
+from tests.fast.model.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, mistakes, sandbox
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,15 @@ def seats(*names: str, **changes: Any) -> dict[str, Any]:
     return {"sandboxClasses": [sandbox()], "workspaces": made}
 
 
+def under(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+    return {"sandboxClasses": [sandbox("parent", **parent), sandbox("child", parent="parent", **child)]}
+
+
+ALL_BUT_ONE = [{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5, 7, 9]} for third in range(0, 118, 2)] + [
+    {"cidr": "203.0.113.0/24", "ports": [1, 3, 5, 7]}
+]
+PROXY = {"network": {"egressProxy": {"namespace": "egress", "app": "squid"}}}
+POLICY = "arn:aws:iam::111122223333:policy/read"
 ROLE = "arn:aws:iam::111122223333:role/platform"
 NETWORK = {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
 CLASS = "sandboxClasses[0]"
@@ -50,7 +59,97 @@ NO_NAT = {
     "mirrors": {"registry": f"{ECR}/mirror", "files": "https://copies.s3.us-east-1.amazonaws.com"},
 }
 
+TWO_FILE_SYSTEMS = {"storage": {"fileSystems": 2}}
+
 SAMPLES = [
+    Sample(
+        "release-twice",
+        f"{CLASS}.releases[0].image",
+        one(releases=[{"image": IMAGE}]),
+        one(releases=[{"image": OTHER_IMAGE}]),
+    ),
+    Sample(
+        "release-twice",
+        f"{CLASS}.releases[1].image",
+        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE}]),
+        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE.replace("cd", "ef")}]),
+    ),
+    Sample(
+        "storage-class-taken",
+        "sandboxClasses[1].name",
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a"), sandbox("a-1")]},
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a"), sandbox("a-2")]},
+    ),
+    Sample(
+        "storage-class-taken",
+        "sandboxClasses[0].name",
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a-1"), sandbox("a")]},
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a-1"), sandbox("a", storage={"kind": "none"})]},
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"mountPath": "/proc/self"}),
+        one(storage={"mountPath": "/process"}),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"kind": "shared", "mountPath": "/shared"}),
+        one(storage={"kind": "slot", "mountPath": "/shared"}),
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        one(storage={"kind": "scratch"}),
+        {"capacity": {"families": ["m8g", "m8gd"]}, **one(storage={"kind": "scratch"})},
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        {"capacity": {"families": ["m7i", "m8gd"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
+        {"capacity": {"families": ["m7i", "m6id"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        one(tier="untrusted", storage={"kind": "scratch"}),
+        {
+            "capacity": {"nestedFamilies": ["m8i", "i4i-metal"]},
+            **one(tier="untrusted", storage={"kind": "scratch"}),
+        },
+    ),
+    Sample(
+        "ephemeral-over-root-volume",
+        f"{CLASS}.resources.ephemeral",
+        one(resources={"ephemeral": "41Gi"}),
+        one(resources={"ephemeral": "40Gi"}),
+    ),
+    Sample(
+        "schedules-of-two-timezones",
+        f"{CLASS}.pool.schedules[1].timezone",
+        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"], "timezone": "Europe/Berlin"}]}),
+        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"]}]}),
+    ),
+    Sample("probe-of-two-ways", f"{CLASS}.probe", one(probe={}), one(probe={"port": 8080})),
+    Sample(
+        "probe-of-two-ways",
+        f"{CLASS}.probe",
+        one(probe={"port": 8080, "command": ["true"]}),
+        one(probe={"command": ["true"]}),
+    ),
+    Sample(
+        "probe-of-two-ways",
+        f"{CLASS}.probe.path",
+        one(probe={"command": ["true"], "path": "/ready"}),
+        one(probe={"port": 8080, "path": "/ready"}),
+    ),
+    Sample(
+        "fargate-size",
+        f"{CLASS}.resources.ephemeral",
+        on_fargate(resources={"ephemeral": "100Gi"}, storage={"kind": "scratch", "size": "76Gi"}),
+        on_fargate(resources={"ephemeral": "100Gi"}, storage={"kind": "scratch", "size": "75Gi"}),
+    ),
     Sample(
         "vpc-range-not-taken",
         "network.cidr",
@@ -153,7 +252,7 @@ SAMPLES = [
         "nat-none-image-elsewhere",
         f"{CLASS}.releases[0].image",
         {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("us-east-1", "us-west-2")}])},
-        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR}])},
+        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("abab", "cdcd")}])},
     ),
     Sample(
         "public-endpoint-open",
@@ -194,14 +293,21 @@ SAMPLES = [
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        {"storage": {"fileSystems": 1}, **one(pool={"size": 12_000})},
-        {"storage": {"fileSystems": 2}, **one(pool={"size": 12_000})},
+        {"storage": {"fileSystems": 1}, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 2}, **one(pool={"size": 6_000})},
     ),
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        {**one(maxSandboxes=10_000), "workspaces": seats("a")["workspaces"]},
+        # One that is warm, once more while its release is replaced, and a seat.
         {**one(maxSandboxes=9_999), "workspaces": seats("a")["workspaces"]},
+        {**one(maxSandboxes=9_998), "workspaces": seats("a")["workspaces"]},
+    ),
+    Sample(
+        "access-points-over-limit",
+        "storage.fileSystems",
+        one(maxSandboxes=5_000, storage={"kind": "shared"}),
+        one(maxSandboxes=4_999, storage={"kind": "shared"}),
     ),
     Sample(
         "provisioned-throughput",
@@ -441,6 +547,87 @@ SAMPLES = [
         on_fargate(capabilities=[{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5]} for third in range(0, 128, 2)]),
     ),
     Sample(
+        "fargate-grants",
+        "sandboxClasses[16].capabilities",
+        {"sandboxClasses": [fargate(f"c{number}", capabilities=["dns"]) for number in range(17)]},
+        {"sandboxClasses": [fargate(f"c{number}", capabilities=["dns"]) for number in range(16)]},
+    ),
+    # All the rules there can be but one, which a seat's volume takes.
+    Sample(
+        "fargate-grants",
+        f"{CLASS}.capabilities",
+        {**on_fargate(capabilities=ALL_BUT_ONE), "workspaces": [{"name": "s", "class": "batch", "user": "u-1"}]},
+        on_fargate(capabilities=ALL_BUT_ONE),
+    ),
+    Sample(
+        "grant-not-made",
+        f"{CLASS}.capabilities[1]",
+        one(capabilities=["dns", {"cidr": "2600::/32"}]),
+        one(capabilities=["dns", {"cidr": "198.51.100.0/24"}]),
+    ),
+    Sample(
+        "grant-not-made",
+        f"{CLASS}.capabilities[0]",
+        {"service": {"enabled": False}, **one(capabilities=["identity"])},
+        {"service": {"enabled": True}, **one(capabilities=["identity"])},
+    ),
+    Sample(
+        "grant-not-made",
+        f"{CLASS}.capabilities[0]",
+        {**PROXY, **one(capabilities=[{"domain": "pypi.org", "protocol": "udp"}])},
+        {**PROXY, **one(capabilities=[{"domain": "pypi.org"}])},
+    ),
+    Sample(
+        "grants-not-written",
+        f"{CLASS}.capabilities",
+        one(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 51, 2))}]),
+        one(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 49, 2))}]),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].capabilities",
+        under({"capabilities": ["dns", "web"]}, {"capabilities": ["dns", "git"]}),
+        under({"capabilities": ["dns", "git"]}, {"capabilities": ["dns", "web"]}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].maxLifetime",
+        under({"maxLifetime": "1d"}, {}),
+        under({"maxLifetime": "1d"}, {"maxLifetime": "1d"}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].budget",
+        under({"budget": 3}, {"budget": "3.01"}),
+        under({"budget": 3}, {"budget": 3}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].storage",
+        under({"storage": {"kind": "none"}}, {"storage": {"kind": "slot"}}),
+        under({"storage": {"kind": "slot"}}, {"storage": {"kind": "none"}}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].identity",
+        under({}, {"identity": {"kind": "irsa", "policies": [POLICY]}}),
+        under({"identity": {"kind": "irsa", "policies": [POLICY]}}, {}),
+    ),
+    # Whether the API server will be the one address that only the child is granted.
+    Sample(
+        "class-perhaps-exceeds-parent",
+        "sandboxClasses[1].capabilities",
+        under({}, {"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}),
+        under(*[{"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}] * 2),
+    ),
+    # Whether the proxy follows a name to where the parent may not go.
+    Sample(
+        "class-perhaps-exceeds-parent",
+        "sandboxClasses[1].capabilities",
+        {**PROXY, **under({"capabilities": ["web"]}, {"capabilities": [{"domain": "pypi.org", "ports": [443]}]})},
+        {**PROXY, **under(*[{"capabilities": [{"domain": "pypi.org", "ports": [443]}]}] * 2)},
+    ),
+    Sample(
         "fargate-burst",
         f"{CLASS}.resources.burst.memory",
         on_fargate(resources={"memory": "1Gi", "burst": {"memory": "2Gi"}}),
@@ -462,8 +649,8 @@ SAMPLES = [
     Sample(
         "pool-over-quota",
         f"{CLASS}.maxSandboxes",
-        one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": IMAGE}]),
-        one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": IMAGE}]),
+        one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
+        one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
     ),
     Sample(
         "schedule-ends-before-it-starts",
@@ -526,8 +713,8 @@ SAMPLES = [
     Sample(
         "channel-twice",
         f"{CLASS}.releases[0].channel",
-        one(releases=[{"channel": "stable", "image": IMAGE}]),
-        one(releases=[{"channel": "next", "image": IMAGE}]),
+        one(releases=[{"channel": "stable", "image": OTHER_IMAGE}]),
+        one(releases=[{"channel": "next", "image": OTHER_IMAGE}]),
     ),
     Sample(
         "variable-twice",
@@ -616,6 +803,36 @@ def test_every_class_of_a_cycle_is_told() -> None:
         "b under c under a under b",
         "c under a under b under c",
     ]
+
+
+def test_a_class_that_exceeds_its_parent_is_told_with_something_to_try() -> None:
+    (told,) = mistakes(under({"capabilities": ["web"]}, {"capabilities": ["git"]}))
+    assert told.found == (
+        "child under parent: may reach 1.0.0.0 on TCP port 22 (of 1.0.0.0 to 9.255.255.255), which its parent may not"
+    )
+    (told,) = mistakes(under({}, {"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}))
+    assert told.found == (
+        "child under parent: whether it may reach more than its parent depends on the addresses of the API server"
+    )
+
+
+def test_a_class_is_held_to_its_parent_through_every_step() -> None:
+    line = [
+        sandbox("a", capabilities=["web"]),
+        sandbox("b", parent="a", capabilities=["web", "packages"]),
+        sandbox("c", parent="b", capabilities=["web", "dns"]),
+        sandbox("d", parent="c", capabilities=["dns"]),
+    ]
+    (told,) = mistakes({"sandboxClasses": line})
+    assert (told.path, told.found.partition(":")[0]) == (
+        "agent-environment:sandboxClasses[2].capabilities",
+        "c under b",
+    )
+
+
+def test_nothing_is_compared_with_what_is_mistyped_itself() -> None:
+    found = mistakes(under({"capabilities": ["wep"]}, {"capabilities": ["web"]}))
+    assert [mistake.path for mistake in found] == ["agent-environment:sandboxClasses[0].capabilities[0]"]
 
 
 def test_a_mistyped_name_of_a_class_has_its_nearest() -> None:

@@ -29,6 +29,8 @@ EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
 CLAIMS = f"/apis/{EXTENSIONS}/namespaces/{SPACE}/sandboxclaims"
 # Not the domain that the controller allows when it finds no file
 DOMAIN = "people.example.org"
+# The controller reads them when it starts, and whichever tests need it first have it started for all.
+DOMAINS = {"allowed-label-domains": f"{DOMAIN},sandbox.users.io"}
 
 
 def manifests(folder: Path) -> Iterator[Object]:
@@ -51,13 +53,12 @@ def manifests(folder: Path) -> Iterator[Object]:
 def client(world: World, toolbox: Toolbox) -> Client:
     admin = world.plane.client
     about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
-    domains = {"allowed-label-domains": DOMAIN}
     everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
     first = {"CustomResourceDefinition": 0, "Namespace": 1}
     for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
         admin.apply(thing)
         if thing["kind"] == "Namespace":
-            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": domains})
+            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
     namespace(admin, SPACE)
     assert until(lambda: admin.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
     container = {"name": "main", "image": "registry.example/sandbox"}

@@ -10,7 +10,7 @@ import pytest
 from rehearsal.controlplane.client import Client, until
 from rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
-from tests.live.controlplane.test_sandboxes import DEPLOYMENT, EXTENSIONS, SYSTEM, manifests
+from tests.live.controlplane.test_sandboxes import DEPLOYMENT, DOMAINS, EXTENSIONS, SYSTEM, manifests
 from tests.live.controlplane.things import PATIENCE
 from tests.live.kubernetes.driving import Driver
 from tests.live.kubernetes.engines import Engine
@@ -50,7 +50,7 @@ def admin(world: World, toolbox: Toolbox) -> Client:
         client.apply(thing)
         if thing["kind"] == "Namespace":
             about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
-            client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about})
+            client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
     assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
     return client
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from agentenv.preflight import permissions
-from agentenv.preflight.actions import PROFILE, Actions, actions_of
+from agentenv.preflight.actions import POINTS, PROFILE, Actions, actions_of
 from agentenv.preflight.question import Check, checked
 from model.settings.network import PLATFORM_ENDPOINTS
 from tests.fast.agentenv.preflight.conftest import Written
-from tests.fast.model.stack_samples import settings
+from tests.fast.model.stack_samples import sandbox, settings
 
 ACCOUNT = "123456789012"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"
@@ -131,6 +131,21 @@ def test_no_operation_is_named_twice_and_each_is_one_that_aws_has() -> None:
         known |= {"iam": {"PassRole"}}.get(service, set())
         words = {word for row in rows if row.service == service for word in row.words}
         assert words <= known, (service, words - known)
+
+
+def test_seats_take_rights_to_access_points_and_to_find_those_that_are_kept() -> None:
+    from botocore.session import Session
+
+    seat = {"name": "desk", "class": "standard", "user": "u-1"}
+    seated = settings({"sandboxClasses": [sandbox()], "workspaces": [seat]})
+    usual, more = ([*actions_of(told, ACCOUNT, "aws")] for told in (settings(), seated))
+    added = [row for row in more if row not in usual]
+    names = {name for row in added for name in row.names}
+    assert {"elasticfilesystem:CreateAccessPoint", "elasticfilesystem:DeleteAccessPoint", "tag:GetResources"} <= names
+    assert {row.resource.rpartition(":")[2] for row in added} == {"file-system/*", "access-point/*", "*"}
+    for service, words in (("efs", POINTS), ("resourcegroupstaggingapi", ("GetResources",))):
+        known: set[str] = {*Session().get_service_model(service).operation_names}  # pyright: ignore[reportGeneralTypeIssues] - a cached property of botocore's own kind
+        assert set(words) <= known
 
 
 def test_a_profile_is_asked_for_only_where_the_stack_makes_it() -> None:

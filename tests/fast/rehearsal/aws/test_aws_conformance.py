@@ -1,7 +1,10 @@
 """The table against the official schema: nothing of it missing, nothing invented, no input that nobody uses."""
 
+import importlib
+import inspect
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -28,7 +31,27 @@ def test_the_shapes_are_the_official_ones(facts: Path) -> None:
 def test_no_row_has_a_name_the_schema_lacks(facts: Path) -> None:
     schema = json.loads((facts / "aws-schema.json").read_text(encoding="utf-8"))
     assert set(rows.TABLE) <= set(schema["resources"])
-    assert set(functions.TABLE) <= set(schema["functions"])
+    assert set(functions.TABLE) - set(shapes.beside()) <= set(schema["functions"])
+    assert not set(shapes.beside()) & (set(schema["functions"]) | set(schema["resources"]))
+
+
+def test_what_the_extract_leaves_out_is_as_the_sdk_has_it() -> None:
+    (token,) = shapes.beside()
+    assert token == "aws:resourcegroupstaggingapi/getResources:getResources"
+    sdk = importlib.import_module("pulumi_aws.resourcegroupstaggingapi.get_resources")
+    shape = shapes.shape(token)
+    arguments = set(inspect.signature(sdk.get_resources).parameters) - {"opts"}
+    assert {_snake(name) for name in shape.inputs} == arguments
+    results = {name for name, kind in vars(sdk.GetResourcesResult).items() if isinstance(kind, property)}
+    assert {_snake(name) for name in shape.outputs} == results
+    told = importlib.import_module("pulumi_aws.resourcegroupstaggingapi.outputs")
+    mapping = told.GetResourcesResourceTagMappingListResult
+    fields = {name for name, kind in vars(mapping).items() if isinstance(kind, property)}
+    assert {_snake(name) for name in shape.outputs["resourceTagMappingLists"].type[1]} == fields
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())

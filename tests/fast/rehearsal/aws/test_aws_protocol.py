@@ -225,6 +225,35 @@ def test_a_file_system_that_stands_is_told(stub: Any, ground: Ground) -> None:
         ask(fileSystemId="fs-0123456789abcdef0")
 
 
+def test_things_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
+    token, efs = "aws:resourcegroupstaggingapi/getResources:getResources", ground.client("efs")
+    system = efs.create_file_system(CreationToken="tagged", Tags=[{"Key": "environment", "Value": "one"}])
+    points = [
+        efs.create_access_point(
+            ClientToken=f"tagged-{number}",
+            FileSystemId=system["FileSystemId"],
+            Tags=[{"Key": "environment", "Value": "one"}, {"Key": "seat", "Value": f"{number}"}],
+        )["AccessPointArn"]
+        for number in range(60)
+    ]
+
+    def ask(**arguments: Any) -> dict[str, dict[str, str]]:
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
+        found, _ = wire.read(getattr(answer, "return"))
+        return {one["resourceArn"]: one["tags"] for one in found["resourceTagMappingLists"]}
+
+    environment = {"key": "environment", "values": ["one"]}
+    # More than one page of them.
+    assert set(ask(tagFilters=[environment, {"key": "seat"}])) == set(points)
+    assert ask(tagFilters=[{"key": "seat", "values": ["3"]}]) == {points[3]: {"environment": "one", "seat": "3"}}
+    assert ask(tagFilters=[{"key": "seat"}, {"key": "environment", "values": ["two"]}]) == {}
+    files = ask(tagFilters=[environment], resourceTypeFilters=["elasticfilesystem:file-system"])
+    assert set(files) == {system["FileSystemArn"]}
+    group = ground.client("logs")
+    group.create_log_group(logGroupName="tagged", tags={"environment": "one"})
+    assert len(ask(tagFilters=[environment])) == len(points) + 2
+
+
 def test_a_functions_mistake_is_named(stub: Any) -> None:
     token = "aws:ec2/getSubnets:getSubnets"
     answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write({"filter": []})))

@@ -172,3 +172,16 @@ def test_what_is_left_out_is_there_to_be_left_out() -> None:
         regions = backends.get_backend(service)["123456789012"]
         backend = regions["us-east-1"] if "us-east-1" in regions else regions["aws"]
         assert NOT_THINGS[service] <= set(vars(backend)), service
+
+
+def test_keys_of_a_session_are_nothing_that_is_left_and_those_of_a_user_are(ask: Ask, census: Census) -> None:
+    before = census()
+    ask("sts").assume_role(RoleArn="arn:aws:iam::123456789012:role/somebody", RoleSessionName="session")
+    assert census() == before
+    iam = ask("iam")
+    iam.create_user(UserName="counted")
+    key = iam.create_access_key(UserName="counted")["AccessKey"]["AccessKeyId"]
+    assert key in str({kind: names for kind, names in census().items() if names != before.get(kind)})
+    iam.delete_access_key(UserName="counted", AccessKeyId=key)
+    iam.delete_user(UserName="counted")
+    assert census() == before

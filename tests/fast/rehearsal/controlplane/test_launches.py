@@ -117,6 +117,12 @@ def test_types_have_the_labels_that_pools_ask_for() -> None:
     assert [labels[f"karpenter.k8s.aws/instance-{part}"] for part in parts] == ["m", "m7g", "7", "large", "2", "8192"]
 
 
+def test_disks_that_come_with_an_instance_are_a_label_of_its_node() -> None:
+    disk = "karpenter.k8s.aws/instance-local-nvme"
+    assert InstanceType("m8gd.large", 2, 8192, "arm64", local_disk_gb=118).labels()[disk] == "118"
+    assert disk not in InstanceType("m8g.large", 2, 8192, "arm64").labels()
+
+
 def test_an_operator_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="In, NotIn, Exists"):
         launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})

@@ -1,0 +1,33 @@
+"""The components that other languages may use."""
+
+import pulumi
+
+from components.adopted_cluster import AdoptedCluster
+from components.adopted_network import AdoptedNetwork
+from components.adopted_storage import AdoptedStorage
+from components.agent_sandbox import AgentSandbox
+from components.capacity import Capacity
+from components.cluster import Cluster
+from components.cluster_addons import ClusterAddons
+from components.environment import Environment
+from components.guardrails import Guardrails
+from components.network import Network
+from components.sandbox_class import SandboxClass
+from components.storage import Storage
+from components.workspace import Workspace
+
+COMPONENTS: list[type[pulumi.ComponentResource]] = [
+    AdoptedCluster,
+    AdoptedNetwork,
+    AdoptedStorage,
+    AgentSandbox,
+    Capacity,
+    Cluster,
+    ClusterAddons,
+    Environment,
+    Guardrails,
+    Network,
+    SandboxClass,
+    Storage,
+    Workspace,
+]

@@ -1,0 +1,106 @@
+"""What lives in an environment: its classes of sandboxes, and the workspaces that are always there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from components.adopted_cluster import AdoptedCluster
+from components.children import Child
+from components.cluster import Cluster
+from components.existing import Standing
+from components.plain import Plain
+from components.sandbox_class import SandboxClass, SandboxClassArgs
+from components.schedules import schedules_place
+from components.settings_argument import settings_of
+from components.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
+from model.seats import SeatPlan
+from model.settings.classes import SandboxClass as Asked
+
+if TYPE_CHECKING:
+    from components.environment import EnvironmentArgs
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What classes stand on."""
+
+    name: str
+    cluster_name: str
+    cluster: Cluster | AdoptedCluster
+    file_system_ids: pulumi.Output[list[str]]
+    standing: Standing
+    child: Child
+
+
+def make_classes(ground: Ground, args: "EnvironmentArgs", after: pulumi.ResourceOptions) -> dict[str, SandboxClass]:
+    """The classes by name; first the place that the jobs of their schedules run in, where one has some."""
+    if not args.get("settings"):
+        return {}
+    settings = settings_of(Plain("environment", args))
+    if any(one.pool.schedules for one in settings.sandbox_classes):
+        place = schedules_place(ground.name, settings.cluster.version, ground.child, after)
+        after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=place))
+    return {
+        one.name: SandboxClass(f"{ground.name}-class-{one.name}", _told(one, ground, args), ground.child(after))
+        for one in settings.sandbox_classes
+    }
+
+
+def _told(one: Asked, ground: Ground, args: "EnvironmentArgs") -> SandboxClassArgs:
+    told: SandboxClassArgs = {
+        "ownership": args["ownership"],
+        "settings": args.get("settings") or {},
+        "sandbox_class": one.name,
+        "cluster_name": ground.cluster_name,
+        "issuer_url": ground.cluster.issuer_url,
+        "issuer_arn": ground.cluster.issuer_arn,
+        "file_system_ids": ground.file_system_ids,
+    }
+    if one.compute == "fargate":
+        told["security_group_ids"] = ground.cluster.class_security_group_ids.apply(lambda groups: groups[one.name])
+    if ground.standing.vpc_cidrs:
+        told["vpc_cidrs"] = list(ground.standing.vpc_cidrs)
+    if ground.standing.service_cidr:
+        told["service_cidr"] = ground.standing.service_cidr
+    if "permissions_boundary" in args:
+        told["permissions_boundary"] = args["permissions_boundary"]
+    return told
+
+
+def seats_of(given: Plain, key: str) -> list[SeatPlan]:
+    """The declared workspaces among an environment's arguments, with their shapes checked."""
+    return [seat_of(Plain("workspace", one)) for one in layouts_of(given, key)]
+
+
+def mounting_classes(cluster: Cluster | AdoptedCluster, args: "EnvironmentArgs") -> dict[str, pulumi.Input[str]]:
+    """The first security group of each class on Fargate with seats: their pods mount files for themselves."""
+    seated = {seat["sandbox_class"] for seat in args.get("workspaces") or ()}
+    on_fargate = {one["name"] for one in args.get("fargate_classes") or ()}
+    return {
+        name: cluster.class_security_group_ids.apply(lambda groups, name=name: groups[name][0])
+        for name in sorted(seated & on_fargate)
+    }
+
+
+def make_seats(
+    ground: Ground,
+    args: "EnvironmentArgs",
+    classes: Mapping[str, SandboxClass],
+    speaking: list[pulumi.ProviderResource],
+) -> None:
+    """The declared workspaces, each in its class."""
+    for seat in args.get("workspaces") or ():
+        of: Any = classes[seat["sandbox_class"]]
+        told: WorkspaceArgs = {
+            "ownership": args["ownership"],
+            "seat": seat,
+            # The first, whatever is added: a seat's files stay where they are.
+            "file_system_id": ground.file_system_ids.apply(lambda ids: ids[0]),
+            "template": of.template,
+        }
+        if "keep_data" in args:
+            told["keep_data"] = args["keep_data"]
+        after = pulumi.ResourceOptions(depends_on=[of], providers=speaking)
+        Workspace(f"{ground.name}-seat-{seat['name']}", told, ground.child(after))

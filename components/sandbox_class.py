@@ -1,0 +1,260 @@
+"""A class of sandboxes: its namespace with all that holds it, and its releases.
+
+In the order it comes to life: what it is to AWS, its namespace, the account, quota and limits in it, the parameters of
+its guardrails, the one policy of what it may reach, the classes of its storage, and for each release a template and its
+pools. Everything of it follows from its settings by `model.classes`; nothing is decided here.
+
+A release that is changed is another one, under another name. The old one leaves the stack and stays in the cluster:
+claims of it go on working, and `service.releases` takes it away when there are none.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NotRequired, TypedDict
+
+import pulumi
+from pulumi_aws import eks, iam
+
+from components.children import Child, children_of, outputs_of
+from components.documents import text
+from components.identities import Bearer, Issuer, Roles, agent_trust
+from components.ownership import Labels, Ownership
+from components.plain import ArgumentError, Plain
+from components.settings_argument import settings_of
+from components.whereabouts import whereabouts
+from components.written import Document, written
+from model.capabilities.of_settings import surroundings_of
+from model.classes.names import SANDBOX, namespace
+from model.classes.objects import ClassObjects, Known, class_objects
+from model.classes.plan import ClassPlan, plans
+from model.classes.remarks import remarks
+from model.settings import Settings
+
+
+class SandboxClassArgs(TypedDict):
+    """What a class is made from."""
+
+    ownership: Ownership
+    """Whose the environment is."""
+
+    settings: dict[str, Any]
+    """The settings of its environment, as a stack file has them under `config`."""
+
+    sandbox_class: str
+    """Which of the classes in those settings."""
+
+    cluster_name: str
+    """The cluster it is in."""
+
+    issuer_url: pulumi.Input[str]
+    """Who signs the tokens of the cluster's service accounts."""
+
+    issuer_arn: pulumi.Input[str]
+    """The same, as an identity provider of IAM."""
+
+    file_system_ids: pulumi.Input[list[str]]
+    """The file systems that homes are on: as many as the settings say, by shard."""
+
+    security_group_ids: NotRequired[pulumi.Input[list[str]]]
+    """The groups that its pods are put into, where it runs on Fargate."""
+
+    vpc_cidrs: NotRequired[list[str]]
+    """The ranges of a VPC that stood already; those that the settings say unless told."""
+
+    service_cidr: NotRequired[str]
+    """The range of services of a cluster that stood already; the one that the settings say unless told."""
+
+    permissions_boundary: NotRequired[str]
+    """The permissions boundary of a role that is made."""
+
+
+class SandboxClass(pulumi.ComponentResource):
+    """A namespace, what holds its sandboxes, and a template and pools for each release."""
+
+    namespace: pulumi.Output[str]
+    """The namespace, once it is there."""
+
+    releases: pulumi.Output[dict[str, str]]
+    """The name of each channel's template; its pools are called the same, with the shard behind."""
+
+    pool_size: pulumi.Output[int]
+    """How many sandboxes each release keeps warm outside its schedules."""
+
+    expected_miss_rate: pulumi.Output[str | None]
+    """The share of claims that will start cold, where it was said how claims arrive."""
+
+    role_arn: pulumi.Output[str | None]
+    """What its sandboxes are to AWS, where they are anything."""
+
+    def __init__(self, name: str, args: SandboxClassArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        """Make it; a wrong plain argument raises before anything is made."""
+        given = Plain.of("sandbox_class", args, SandboxClassArgs)
+        labels = Labels.of(given, "sandbox-class", name)
+        plan = plan_of(given)
+        if plan.on_fargate and not given.has("security_group_ids"):
+            raise ArgumentError("sandbox_class.security_group_ids", "nothing", "groups: no policy holds it on Fargate")
+        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
+        cluster = given.text("cluster_name")
+
+        super().__init__("agent-environment:index:SandboxClass", name, {}, opts)
+        for remark in remarks(plan):
+            pulumi.log.info(remark, self)
+        child = children_of(self, opts)
+        aws = _ToAws(plan, cluster, Roles(labels, child, boundary), labels, child)
+        role = aws.role(self, args)
+        objects = class_objects(plan, _known(plan, args, role))
+        made = _Objects(name, objects, child).make()
+        self.template = stable_template(objects)
+
+        # By way of the namespace itself, whatever takes its name waits for it and goes before it.
+        self.namespace = made.metadata.name
+        self.releases = pulumi.Output.from_input({one.channel: one.name() for one in objects.releases})
+        self.pool_size = pulumi.Output.from_input(objects.choice.size)
+        expected = objects.choice.expected_miss_rate
+        self.expected_miss_rate = pulumi.Output.from_input(None if expected is None else f"{expected:.6f}")
+        self.role_arn = role.arn.apply(str) if role else pulumi.Output.from_input(None)
+        self.register_outputs(outputs_of(self))
+
+    @property
+    def summary(self) -> pulumi.Output[dict[str, Any]]:
+        """What people want to know of it."""
+        return pulumi.Output.all(
+            namespace=self.namespace,
+            releases=self.releases,
+            poolSize=self.pool_size,
+            expectedMissRate=self.expected_miss_rate,
+        )
+
+
+def plan_of(given: Plain) -> ClassPlan:
+    """The class as its settings plan it."""
+    settings = settings_of(given)
+    name = given.text("sandbox_class")
+    here = surroundings_of(settings, api=())
+    if given.has("vpc_cidrs"):
+        here = replace(here, vpc=tuple(given.texts("vpc_cidrs")))
+    if given.has("service_cidr"):
+        # Pods have addresses of the VPC: the network plugin that isolates them gives no others.
+        here = replace(here, services=(given.text("service_cidr"),), pods=())
+    found = next((one for one in plans(settings, here) if one.name == name), None)
+    if found is None:
+        raise ArgumentError("sandbox_class.sandbox_class", f"'{name}'", _classes(settings))
+    return found
+
+
+def _classes(settings: Settings) -> str:
+    return ", ".join(one.name for one in settings.sandbox_classes) or "a class of the settings, which have none"
+
+
+def stable_template(objects: ClassObjects) -> Document:
+    """The specification of the class's own release, which its declared workspaces follow."""
+    return objects.templates[0]["spec"]
+
+
+def _known(plan: ClassPlan, args: SandboxClassArgs, role: iam.Role | None) -> Known:
+    systems = pulumi.Output.from_input(args["file_system_ids"])
+    groups = args.get("security_group_ids")
+    return Known(
+        file_systems=[systems.apply(lambda ids, shard=shard: ids[shard]) for shard in range(plan.shards)],
+        file_systems_joined=systems.apply(",".join),
+        # A role that the agent on the node hands out is tied to the account by an association instead.
+        role_arns={plan.name: role.arn} if role and plan.asked.identity.kind == "irsa" else {},
+        group_ids={plan.name: groups} if groups is not None else {},
+    )
+
+
+@dataclass(frozen=True)
+class _ToAws:
+    """What the sandboxes of a class are to AWS."""
+
+    plan: ClassPlan
+    cluster: str
+    roles: Roles
+    labels: Labels
+    child: Child
+
+    def role(self, component: pulumi.ComponentResource, args: SandboxClassArgs) -> iam.Role | None:
+        """The one role of all its sandboxes, where its settings give it one."""
+        identity = self.plan.asked.identity
+        bearer = Bearer(namespace(self.plan.name), SANDBOX)
+        said = f"Sandboxes of class {self.plan.name}"
+        if identity.kind == "irsa":
+            issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
+            made = self.roles.for_tokens("role", said, issuer, bearer)
+        elif identity.kind == "pod-identity":
+            place = whereabouts(component)
+            made = self.roles.role("role", said, place.apply(lambda at: text(agent_trust(at, self.cluster, bearer))))
+            eks.PodIdentityAssociation(
+                f"{self.labels.base}-role",
+                cluster_name=self.cluster,
+                namespace=bearer.namespace,
+                service_account=bearer.name,
+                role_arn=made.arn,
+                tags=self.labels.tags("role"),
+                opts=self.child(),
+            )
+        else:
+            return None
+        for arn in identity.policies:
+            iam.RolePolicyAttachment(
+                f"{self.labels.base}-role-{arn.rsplit('/', 1)[-1]}", role=made.name, policy_arn=arn, opts=self.child()
+            )
+        return made
+
+
+@dataclass(frozen=True)
+class _Objects:
+    """The objects of a class in the cluster."""
+
+    base: str
+    objects: ClassObjects
+    child: Child
+
+    def make(self) -> Any:
+        """All of them, each after what it needs; returns the namespace."""
+        objects = self.objects
+        space = written(
+            f"{self.base}-namespace",
+            objects.namespace,
+            self.child,
+            # Everything in it goes with it: sandboxes end, and their claims for storage are given back.
+            pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="15m")),
+        )
+        inside = [space]
+        for word, document in (
+            ("account", objects.account),
+            ("quota", objects.quota),
+            ("limits", objects.limits),
+            ("constraints", objects.constraints),
+            ("policy", objects.network_policy),
+            ("groups", objects.group_policy),
+        ):
+            if document is not None:
+                inside.append(self._made(word, document, [space]))
+        for shard, document in enumerate(objects.storage_classes):
+            inside.append(self._made(f"storage-{shard}", document, [space], replaced_first=True))
+        for template, pool in zip(objects.templates, objects.pools, strict=True):
+            self._release(template, pool, inside)
+        self._schedules(inside)
+        return space
+
+    def _release(self, template: Document, pool: Document, after: list[Any]) -> None:
+        """A template and its pool, which outlive their release in the stack: claims name them."""
+        kept = pulumi.ResourceOptions(retain_on_delete=True, depends_on=after)
+        word = template["metadata"]["name"]
+        blueprint = written(f"{self.base}-{word}-template", template, self.child, kept)
+        scheduled = ["spec.replicas"] if self.objects.schedules else None
+        filled = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint], ignore_changes=scheduled)
+        written(f"{self.base}-{word}-pool", pool, self.child, filled)
+
+    def _schedules(self, after: list[Any]) -> None:
+        if self.objects.schedules is None:
+            return
+        told = self.objects.schedules
+        who = [self._made(f"schedules-{one['kind'].lower()}", one, after) for one in (told.account, told.role)]
+        who.append(self._made("schedules-binding", told.binding, who))
+        for job in told.jobs:
+            self._made(f"schedules-{job['metadata']['name']}", job, who)
+
+    def _made(self, word: str, document: Document, after: list[Any], *, replaced_first: bool = False) -> Any:
+        more = pulumi.ResourceOptions(depends_on=after, delete_before_replace=replaced_first or None)
+        return written(f"{self.base}-{word}", document, self.child, more)

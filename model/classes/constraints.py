@@ -1,0 +1,56 @@
+"""What the admission twins of a class hold requests against: a ConfigMap in its namespace, all of it text.
+
+It says of the class what is decided here and nowhere else; the rules that read it are the same for all classes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from model.classes.names import CONSTRAINTS, SANDBOX, namespace, storage_class
+from model.classes.releases import releases_of
+from model.classes.retirement import RELEASES_KEY
+from model.classes.room import claimable_by, room_labels
+from model.classes.template import pod_labels
+
+if TYPE_CHECKING:
+    from model.classes.plan import ClassPlan
+
+Plain = dict[str, Any]
+
+
+def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
+    """The parameters of a class; `file_systems` are the ids of all of them, joined by commas."""
+    wall = plan.wall
+    shards = range(plan.shards) if plan.slots else ()
+    images = [image for _, image in plan.images]
+    images += [plan.gate_image] if plan.gate else []
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONSTRAINTS, "namespace": namespace(plan.name), "labels": room_labels(plan)},
+        "data": {
+            "class": plan.name,
+            "tier": plan.asked.tier,
+            "runtimeClassName": (wall.runtime_class or "") if wall else "",
+            "uid": str(plan.uid),
+            "serviceAccount": SANDBOX,
+            "storage": plan.asked.storage.kind,
+            "storageClasses": ",".join(storage_class(plan.name, shard) for shard in shards),
+            "claimEnv": "true" if plan.asked.claim_env else "false",
+            "compute": plan.asked.compute,
+            # Fargate gives its pods a priority of its own.
+            "priorityClassName": "" if plan.on_fargate else SANDBOX,
+            "seats": ",".join(f"{seat.name}:{seat.uid}" for seat in plan.seats),
+            "fileSystems": file_systems,
+            "images": ",".join(images),
+            "pools": plan.name,
+            "podLabels": ",".join(f"{key}={value}" for key, value in sorted(pod_labels(plan).items())),
+            # Tokens for others than AWS, for whom none is put into a sandbox yet.
+            "tokenAudiences": "",
+            "modes": ",".join(plan.asked.modes),
+            "claimableBy": claimable_by(plan),
+            # By these old releases are told from current ones.
+            RELEASES_KEY: ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
+        },
+    }

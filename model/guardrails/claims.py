@@ -1,0 +1,94 @@
+"""Claims: the one thing that people and programs make at run time, so what one may ask for is said in full."""
+
+from __future__ import annotations
+
+from model.guardrails.constraints import listed, said
+from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
+from model.settings.values import OWNER_ID
+
+CLAIMS = Watch("extensions.agents.x-k8s.io", ("sandboxclaims",))
+USER = "sandbox.users.io/user"
+# What the class says of its sandboxes; upstream refuses another value, and lets a claim add one that is missing.
+OF_CLASS = tuple(
+    f"sandbox.users.io/{word}"
+    for word in ("class", "tier", "wall", "release", "channel", "shard", "environment", "owner", "cost-center")
+)
+ANNOTATIONS = ("karpenter.sh/do-not-disrupt",)
+
+_LABELS = "object.spec.?additionalPodMetadata.?labels"
+_SAME = "oldObject != null && object.spec == oldObject.spec"
+
+
+def policies() -> tuple[Policy, ...]:
+    """What a claim may be."""
+    return (
+        Policy(
+            name="claims",
+            about="Claims of sandboxes, when they are made and when their specification changes.",
+            watches=(CLAIMS,),
+            by_class=True,
+            variables={"user": f"{_LABELS}[?'{USER}'].orValue('')"},
+            rules=(
+                _rule(
+                    "claim-owner",
+                    "What nobody owns is accounted to nobody and given back by nobody; an address would stand in logs,"
+                    " metrics and bills.",
+                    every(
+                        f"variables.user.matches({text(OWNER_ID)})",
+                        f"object.metadata.?labels[?'{USER}'].orValue(variables.user) == variables.user",
+                    ),
+                    f"a claim names its owner in spec.additionalPodMetadata.labels['{USER}'], by an opaque id and"
+                    " no address, the same as in its own label if it has one",
+                ),
+                _rule(
+                    "claim-shutdown",
+                    "Without one a sandbox that nobody uses any more is paid for until somebody finds it.",
+                    "has(object.spec.lifecycle) && has(object.spec.lifecycle.shutdownPolicy)",
+                    "a claim says in spec.lifecycle how its sandbox ends",
+                ),
+                _rule(
+                    "claim-env",
+                    "Variables make every such claim start cold, and they stand readable in the claim.",
+                    f"object.spec.?env.orValue([]).size() == 0 || {said('claimEnv')} == 'true'",
+                    "claims of this class bring no variables of their own",
+                ),
+                _rule(
+                    "claim-volumes",
+                    "A sandbox's home comes with it from the pool; a volume of the claim's own makes it start cold,"
+                    " on storage that the class did not choose.",
+                    "object.spec.?volumeClaimTemplates.orValue([]).size() == 0",
+                    "a claim brings no volumes; its sandbox has what its class gives it",
+                ),
+                _rule(
+                    "claim-pool",
+                    "A pool of another name has not been looked at when the class was declared.",
+                    f"{listed('pools')}.exists(pool, object.spec.warmPoolRef.name == pool"
+                    " || object.spec.warmPoolRef.name.startsWith(pool + '-'))",
+                    "spec.warmPoolRef.name is a pool of the class",
+                ),
+                _rule(
+                    "claim-labels",
+                    "The class's labels decide which network policy covers a pod and who pays for it; annotations of"
+                    " runtimes can open the wall around it.",
+                    every(
+                        f"{_LABELS}.orValue({{}}).all(key, !(key in {texts(OF_CLASS)}))",
+                        "object.spec.?additionalPodMetadata.?annotations.orValue({}).all(key,"
+                        f" key.startsWith('sandbox.users.io/') || key in {texts(ANNOTATIONS)})",
+                    ),
+                    "a claim adds labels that its class does not set itself, and annotations below sandbox.users.io/"
+                    " and karpenter.sh/do-not-disrupt",
+                ),
+                _rule(
+                    "claim-seat",
+                    "A cold start has its claim's name, and with the name of a declared workspace it would look for"
+                    " that one's home.",
+                    f"!{listed('seats')}.exists(seat, seat.startsWith(object.metadata.name + ':'))",
+                    "a claim has another name than the declared workspaces of its class",
+                ),
+            ),
+        ),
+    )
+
+
+def _rule(identity: str, why: str, holds: str, message: str) -> Rule:
+    return Rule(identity, why, unless(_SAME, holds), message)

@@ -1,0 +1,57 @@
+"""Owners: whoever a sandbox was given to has it until it ends, and nobody after them."""
+
+from __future__ import annotations
+
+from model.guardrails.claims import CLAIMS, USER
+from model.guardrails.row import Policy, Rule, Watch, every, text
+
+_WHY = (
+    "With another owner's label a sandbox is accounted to them, and with their name on it their files, or somebody"
+    " else's, look like theirs."
+)
+
+
+def policies() -> tuple[Policy, ...]:
+    """One a kind: where the label is differs."""
+    return (
+        _kept(
+            "claim-owners",
+            "Owners of claims.",
+            Watch(CLAIMS.group, CLAIMS.resources, ("UPDATE",)),
+            "metadata.?labels",
+            "spec.?additionalPodMetadata.?labels",
+        ),
+        _kept(
+            "sandbox-owners",
+            "Owners of Sandboxes.",
+            Watch("agents.x-k8s.io", ("sandboxes",), ("UPDATE",)),
+            "metadata.?labels",
+            "spec.podTemplate.?metadata.?labels",
+        ),
+        _kept(
+            "pod-owners",
+            "Owners of pods, also where a status is written.",
+            Watch("", ("pods", "pods/status"), ("UPDATE",)),
+            "metadata.?labels",
+        ),
+    )
+
+
+def _kept(name: str, about: str, watch: Watch, *places: str) -> Policy:
+    kept = (
+        f"oldObject.{place}[?{text(USER)}].orValue('') in ['', object.{place}[?{text(USER)}].orValue('')]"
+        for place in places
+    )
+    return Policy(
+        name=name,
+        about=about,
+        watches=(watch,),
+        rules=(
+            Rule(
+                "owner-kept",
+                _WHY,
+                every(*kept),
+                f"the label {USER} stays as it was first set; delete the claim and make another",
+            ),
+        ),
+    )

@@ -1,0 +1,148 @@
+"""What runs in a class's namespace: pods that the sandbox controller made of Sandboxes, as it made them."""
+
+from __future__ import annotations
+
+from model.guardrails.hands import CLOUD, Hands, asked_by
+from model.guardrails.row import SUBRESOURCE, Operation, Policy, Rule, Watch, every, text, unless
+
+_FIXED = ("sandbox.users.io/class", "sandbox.users.io/tier", "sandbox.users.io/release")
+
+
+def policies(hands: Hands) -> tuple[Policy, ...]:
+    """Who makes pods, what becomes of them, and who gets into one."""
+    return (_made(hands), _kept(hands), _workloads(), _parts(hands), _doors(hands))
+
+
+def _made(hands: Hands) -> Policy:
+    controller = text(hands.sandbox_controller)
+    return Policy(
+        name="pod-makers",
+        about="Who makes pods.",
+        watches=(Watch("", ("pods",), ("CREATE",)),),
+        rules=(
+            Rule(
+                "pod-by",
+                "What else runs in the namespace has the class's network and account, and nobody who answers for it.",
+                every(
+                    f"request.userInfo.username == {controller}",
+                    "object.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'Sandbox' &&"
+                    " owner.apiVersion.startsWith('agents.x-k8s.io/') && owner.?controller.orValue(false))",
+                ),
+                "pods are made by the sandbox controller, of a Sandbox; make a claim",
+            ),
+        ),
+    )
+
+
+def _kept(hands: Hands) -> Policy:
+    labels = " && ".join(
+        f"object.metadata.?labels[?{text(key)}] == oldObject.metadata.?labels[?{text(key)}]" for key in _FIXED
+    )
+    return Policy(
+        name="pods-kept",
+        about="Changes of pods, by the ordinary way and with their status.",
+        watches=(Watch("", ("pods", "pods/status"), ("UPDATE",)),),
+        rules=(
+            Rule(
+                "pod-unchanged",
+                "An image that is exchanged in a running pod was not looked at when it was made.",
+                "object.spec == oldObject.spec",
+                "a pod's specification stays as it was made",
+            ),
+            Rule(
+                "pod-moved",
+                "Without its label a pod is outside its network policy; with another's it is inside theirs.",
+                labels,
+                "a pod keeps the labels of its class, tier and release",
+            ),
+            Rule(
+                "pod-disowned",
+                "A pod that belongs to no Sandbox outlives it, and suspending it ends nothing.",
+                unless(
+                    "object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences",
+                    asked_by(hands.sandbox_controller, *hands.collectors, deployers=False),
+                ),
+                "a pod keeps the Sandbox that it belongs to",
+            ),
+        ),
+    )
+
+
+def _workloads() -> Policy:
+    both: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    return Policy(
+        name="workloads",
+        about="Everything that makes pods by itself.",
+        watches=(
+            Watch("apps", ("deployments", "statefulsets", "daemonsets", "replicasets"), both),
+            Watch("apps", ("deployments/scale", "statefulsets/scale", "replicasets/scale"), ("UPDATE",)),
+            Watch("batch", ("jobs", "cronjobs"), both),
+            Watch("", ("replicationcontrollers",), both),
+            Watch("", ("replicationcontrollers/scale",), ("UPDATE",)),
+        ),
+        rules=(
+            Rule(
+                "workload-none",
+                "Only sandboxes run where sandboxes do. What was there before may be scaled to nothing and taken away.",
+                f"{SUBRESOURCE} == 'scale' ? object.spec.?replicas.orValue(0) == 0 :"
+                " (oldObject != null && (object.spec == oldObject.spec || object.spec.?replicas.orValue(1) == 0))",
+                "no workloads in the namespace of a class; make a claim",
+            ),
+        ),
+    )
+
+
+def _parts(hands: Hands) -> Policy:
+    return Policy(
+        name="pod-parts",
+        about="What is changed in a running pod through its subresources.",
+        watches=(
+            Watch("", ("pods/ephemeralcontainers", "pods/resize"), ("UPDATE",)),
+            Watch("", ("pods/binding", "bindings"), ("CREATE",)),
+        ),
+        rules=(
+            Rule(
+                "pod-debugged",
+                "A debug container may run any image as any user, beside somebody's files and processes.",
+                unless(
+                    f"{SUBRESOURCE} != 'ephemeralcontainers'",
+                    "object.spec.?ephemeralContainers.orValue([]).size() == 0",
+                ),
+                "no debug containers in a sandbox, for nobody",
+            ),
+            Rule(
+                "pod-resized",
+                "What a sandbox may use is what its owner pays for.",
+                unless(f"{SUBRESOURCE} != 'resize'", asked_by(hands.service)),
+                "sandboxes are resized by the workspace service and deployers",
+            ),
+            Rule(
+                "pod-bound",
+                "Whoever binds a pod chooses its node.",
+                unless(
+                    f"{SUBRESOURCE} != 'binding' && request.resource.resource != 'bindings'",
+                    asked_by(*hands.schedulers, prefixes=[CLOUD]),
+                ),
+                "pods are bound to nodes by the scheduler",
+            ),
+        ),
+    )
+
+
+def _doors(hands: Hands) -> Policy:
+    ways = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy")
+    return Policy(
+        name="doors",
+        about="Ways into a running sandbox through the API server.",
+        watches=(Watch("", ways, ("CONNECT",)),),
+        rules=(
+            Rule(
+                "pod-entered",
+                "A sandbox is its owner's own computer. The workspace service lets its owner in and keeps a record;"
+                " deployers may in an emergency, and the audit log says so. RBAC alone would let in everybody who"
+                " may edit workloads.",
+                asked_by(hands.service),
+                "nobody gets into a sandbox but through the workspace service",
+            ),
+        ),
+    )

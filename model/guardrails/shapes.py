@@ -1,0 +1,314 @@
+"""The shape of a sandbox's pod, wherever it is written: in a template, in a Sandbox, and in the pod that comes of it.
+
+The same rules for all three, so that what the controller makes is held to them as well. A class that changes its tier
+leaves older sandboxes asleep: their pods would have the wall that the class no longer has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.guardrails.constraints import listed, said
+from model.guardrails.hands import Hands
+from model.guardrails.row import Operation, Policy, Rule, Watch, every, text, texts, unless
+from model.tiers import GPU_TAINT, TIER_LABEL
+
+CLASS = "sandbox.users.io/class"
+# Whose tokens EKS's own webhooks put into pods, for the two ways to a role.
+AUDIENCES = ("sts.amazonaws.com", "pods.eks.amazonaws.com")
+# What runtimes read from annotations, to another effect than the class's.
+RUNTIMES = ("dev.gvisor.", "io.katacontainers.", "io.kubernetes.cri", "container.apparmor.security.beta")
+SCHEDULERS = ("default-scheduler", "fargate-scheduler")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the shape of a pod is written."""
+
+    name: str
+    about: str
+    watch: Watch
+    spec: str
+    metadata: str
+    same: str  # CEL: whether a change leaves the specification as it was
+    same_metadata: str  # CEL: whether it leaves labels and annotations
+    images: str  # CEL: whether its images are right
+    images_message: str
+    labels: str  # CEL: whether its labels are right
+    own_volumes: str  # CEL: which volumes it may have beside scratch space, as a condition on `volume`
+    other_priority: str = ""
+
+
+def policies(hands: Hands) -> tuple[Policy, ...]:
+    """The shape, in the three places."""
+    return tuple(
+        Policy(
+            name=place.name,
+            about=place.about,
+            watches=(place.watch,),
+            by_class=True,
+            variables=_variables(place),
+            rules=tuple(_excused(rule, place) for rule in _rules(place)),
+        )
+        for place in _places(hands)
+    )
+
+
+def _places(hands: Hands) -> tuple[Place, ...]:
+    written: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    inside, about = "object.spec.podTemplate.spec", "object.spec.podTemplate.?metadata"
+    same = f"oldObject != null && {inside} == oldObject.spec.podTemplate.spec"
+    same_metadata = "oldObject != null && object.spec.podTemplate.?metadata == oldObject.spec.podTemplate.?metadata"
+    named = _labels(CLASS, "class"), _labels(TIER_LABEL, "tier")
+    labelled = every(
+        *named,
+        f"{listed('podLabels')}.all(pair, variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
+    )
+    known = f"variables.containers.all(one, one.image in {listed('images')})"
+    # Its own home, by the name that the controller gives it; a swarm's, by the name of its task.
+    home = "volume.?persistentVolumeClaim.?claimName.orValue('') == 'home-' + object.metadata.name"
+    shared = (
+        f"{said('storage')} == 'shared' && variables.labels[?'sandbox.users.io/task'].orValue('') != '' &&"
+        " volume.?persistentVolumeClaim.?claimName.orValue('') =="
+        " 'shared-' + variables.labels[?'sandbox.users.io/task'].orValue('')"
+    )
+    token = (
+        "volume.?projected.?sources.orValue([]).size() > 0 && volume.projected.sources.all(source,"
+        f" source.?serviceAccountToken.?audience.orValue('') in ({texts(AUDIENCES)} + {listed('tokenAudiences')}))"
+    )
+    controllers = f"request.userInfo.username == {text(hands.sandbox_controller)}"
+    listing = "every image is one of the class's, by its digest"
+    return (
+        Place(
+            "templates",
+            "The pod in a SandboxTemplate, when one is made and when its pod changes.",
+            Watch("extensions.agents.x-k8s.io", ("sandboxtemplates",), written),
+            inside,
+            about,
+            same,
+            same_metadata,
+            known,
+            listing,
+            labelled,
+            shared,
+        ),
+        Place(
+            "sandboxes",
+            "The pod in a Sandbox, when one is made and when its pod changes.",
+            Watch("agents.x-k8s.io", ("sandboxes",), written),
+            inside,
+            about,
+            same,
+            same_metadata,
+            # The controller's are of a template that was looked at when it was written; a release that the class has
+            # left behind still fills its pool until the new one is full.
+            unless(controllers, known),
+            listing,
+            every(*named, unless(controllers, labelled)),
+            f"({home}) || ({shared})",
+        ),
+        Place(
+            "pods",
+            "Pods, when they are made.",
+            Watch("", ("pods",), ("CREATE",)),
+            "object.spec",
+            "object.metadata",
+            "",
+            "",
+            # A workspace wakes with the image that it was made with, long after its class has gone on to another.
+            "variables.containers.all(one, one.image.contains('@sha256:'))",
+            "every image is named by its digest",
+            # The same holds for what its owner was called then, and who paid.
+            every(*named),
+            f"({home}) || ({shared}) || ({token})",
+            f" || ({said('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
+            " 'system-node-critical')",
+        ),
+    )
+
+
+def _variables(place: Place) -> dict[str, str]:
+    seat = f"{listed('seats')}.filter(seat, seat.startsWith(object.metadata.name + ':'))"
+    return {
+        "spec": place.spec,
+        "labels": f"{place.metadata}.?labels.orValue({{}})",
+        "containers": "variables.spec.containers + variables.spec.?initContainers.orValue([])",
+        "seat": seat,
+        # A declared workspace has an id of its own.
+        "uid": f"variables.seat.size() == 1 ? variables.seat[0].split(':')[1] : {said('uid')}",
+    }
+
+
+def _excused(rule: Rule, place: Place) -> Rule:
+    """The rule, but for changes that leave alone what it looks at."""
+    if not place.same:
+        return rule
+    same = place.same_metadata if rule.id in {"pod-labels", "pod-annotations"} else place.same
+    return Rule(rule.id, rule.why, unless(same, rule.holds), rule.message)
+
+
+def _rules(place: Place) -> tuple[Rule, ...]:
+    # The server itself makes no pod that has one from the start, and adding one is another request.
+    return _of_all(place) if place.name == "pods" else (*_of_all(place), _NO_DEBUG)
+
+
+_NO_DEBUG = Rule(
+    "pod-no-debug",
+    "A container that is added later was not looked at, and sees what the others see.",
+    "variables.spec.?ephemeralContainers.orValue([]).size() == 0",
+    "no ephemeral containers",
+)
+
+
+def _of_all(place: Place) -> tuple[Rule, ...]:
+    return (
+        Rule(
+            "pod-runtime",
+            "The runtime class is the wall: without it a sandbox shares its node's kernel, whatever its class says.",
+            f"variables.spec.?runtimeClassName.orValue('') == {said('runtimeClassName')}",
+            "runtimeClassName is that of the class's tier",
+        ),
+        Rule(
+            "pod-account",
+            "A token of Kubernetes inside a sandbox is a way to its API server.",
+            every(
+                f"variables.spec.?serviceAccountName.orValue('') == {said('serviceAccount')}",
+                "variables.spec.?automountServiceAccountToken.orValue(true) == false",
+            ),
+            "serviceAccountName is the class's, and automountServiceAccountToken is false",
+        ),
+        Rule(
+            "pod-user",
+            "Homes of one class are told apart from another's by their owner, which gVisor checks by itself.",
+            _user(),
+            "runAsNonRoot is true, runAsUser and runAsGroup are the class's id or the declared workspace's, and no"
+            " container has another",
+        ),
+        Rule(
+            "pod-privileges",
+            "Each of these is a way out of a container.",
+            "variables.containers.all(one, "
+            + every(
+                "!one.?securityContext.?privileged.orValue(false)",
+                "!one.?securityContext.?allowPrivilegeEscalation.orValue(true)",
+                "one.?securityContext.?capabilities.?drop.orValue([]).exists(word, word == 'ALL')",
+                "one.?securityContext.?capabilities.?add.orValue([]).size() == 0",
+                "one.?securityContext.?procMount.orValue('Default') == 'Default'",
+                "one.?volumeDevices.orValue([]).size() == 0",
+            )
+            + ")",
+            "every container drops ALL capabilities and adds none, forbids privilege escalation, and has neither"
+            " privileges, devices nor an unmasked /proc",
+        ),
+        Rule(
+            "pod-root",
+            "What is written beside the sized volumes fills the node's disk, and is lost on resume.",
+            "variables.containers.all(one, one.?securityContext.?readOnlyRootFilesystem.orValue(false))",
+            "every container has a read-only root",
+        ),
+        Rule(
+            "pod-seccomp",
+            "Without a filter every system call of the kernel is there to be tried.",
+            every(
+                "variables.spec.?securityContext.?seccompProfile.?type.orValue('') == 'RuntimeDefault'",
+                "variables.containers.all(one,"
+                " one.?securityContext.?seccompProfile.?type.orValue('RuntimeDefault') == 'RuntimeDefault' &&"
+                " one.?securityContext.?appArmorProfile.?type.orValue('RuntimeDefault') == 'RuntimeDefault')",
+            ),
+            "the seccomp profile is RuntimeDefault for the pod, and no container has another",
+        ),
+        Rule(
+            "pod-host",
+            "The node's network, processes and ports are everybody's on it.",
+            every(
+                "!variables.spec.?hostNetwork.orValue(false)",
+                "!variables.spec.?hostPID.orValue(false)",
+                "!variables.spec.?hostIPC.orValue(false)",
+                "!variables.spec.?shareProcessNamespace.orValue(false)",
+                "variables.spec.?securityContext.?sysctls.orValue([]).size() == 0",
+                "!has(variables.spec.securityContext.windowsOptions)",
+                "variables.containers.all(one, one.?ports.orValue([]).all(port, port.?hostPort.orValue(0) == 0))",
+            ),
+            "nothing of the host: no host network, PID, IPC or port, no shared processes, no sysctls",
+        ),
+        Rule(
+            "pod-volumes",
+            "A volume of another kind brings in what the class did not choose: the node's files, secrets, somebody"
+            " else's home.",
+            "variables.spec.?volumes.orValue([]).all(volume,"
+            f" (has(volume.emptyDir) && has(volume.emptyDir.sizeLimit)) || ({place.own_volumes}))",
+            "volumes are scratch space with a size limit, and the sandbox's own home",
+        ),
+        Rule(
+            "pod-labels",
+            "The network policy of a class selects by its label: a pod without it is a pod without the policy.",
+            place.labels,
+            f"the pod has the labels {CLASS} and {TIER_LABEL} of its class, and a template the class's others too",
+        ),
+        Rule(
+            "pod-annotations",
+            "Runtimes read annotations, and some of them open the wall.",
+            f"{place.metadata}.?annotations.orValue({{}}).all(key,"
+            f" !{texts(RUNTIMES)}.exists(prefix, key.startsWith(prefix)))",
+            f"no annotation begins with {', '.join(RUNTIMES)}",
+        ),
+        Rule(
+            "pod-images",
+            "An image is what runs: a tag may be another one tomorrow.",
+            place.images,
+            place.images_message,
+        ),
+        Rule(
+            "pod-placement",
+            "Another tier's nodes have another wall, and nodes of the platform none.",
+            every(
+                f"{said('compute')} != 'karpenter' || variables.spec.?nodeSelector[?{text(TIER_LABEL)}].orValue('') =="
+                f" {said('tier')}",
+                "variables.spec.?tolerations.orValue([]).all(one,"
+                " one.?key.orValue('').startsWith('node.kubernetes.io/') ||"
+                f" (one.?key.orValue('') == {text(TIER_LABEL)} && one.?value.orValue('') == {said('tier')}) ||"
+                f" one.?key.orValue('') in [{text(GPU_TAINT)}, 'eks.amazonaws.com/compute-type'])",
+            ),
+            "the node selector names the class's tier, and nothing is tolerated but that tier's taints",
+        ),
+        Rule(
+            "pod-node",
+            "Whoever names the node goes past the scheduler, and with it past taints and room.",
+            every(
+                "variables.spec.?nodeName.orValue('') == ''",
+                f"variables.spec.?schedulerName.orValue('default-scheduler') in {texts(SCHEDULERS)}",
+            ),
+            "the scheduler chooses the node: no nodeName, no scheduler of its own",
+        ),
+        Rule(
+            "pod-priority",
+            "A sandbox with more priority ends other people's. On Fargate, where nothing else is on its node, AWS gives"
+            " every pod the same.",
+            f"variables.spec.?priorityClassName.orValue('') == {said('priorityClassName')}{place.other_priority}",
+            "priorityClassName is that of all sandboxes",
+        ),
+        Rule(
+            "pod-env",
+            "A secret in a variable stands in every process of the sandbox, and in what it prints.",
+            "variables.containers.all(one, one.?envFrom.orValue([]).size() == 0 && one.?env.orValue([]).all(item,"
+            " !has(item.valueFrom) || has(item.valueFrom.fieldRef) || has(item.valueFrom.resourceFieldRef)))",
+            "no variable comes from a Secret or a ConfigMap",
+        ),
+    )
+
+
+def _labels(key: str, said_by: str) -> str:
+    return f"variables.labels[?{text(key)}].orValue('') == {said(said_by)}"
+
+
+def _user() -> str:
+    return every(
+        "variables.spec.?securityContext.?runAsNonRoot.orValue(false)",
+        "string(variables.spec.?securityContext.?runAsUser.orValue(0)) == variables.uid",
+        "string(variables.spec.?securityContext.?runAsGroup.orValue(0)) == variables.uid",
+        "string(variables.spec.?securityContext.?fsGroup.orValue(int(variables.uid))) == variables.uid",
+        "variables.spec.?securityContext.?supplementalGroups.orValue([]).all(group, string(group) == variables.uid)",
+        "variables.containers.all(one, one.?securityContext.?runAsNonRoot.orValue(true) &&"
+        " string(one.?securityContext.?runAsUser.orValue(int(variables.uid))) == variables.uid &&"
+        " string(one.?securityContext.?runAsGroup.orValue(int(variables.uid))) == variables.uid)",
+    )

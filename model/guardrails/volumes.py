@@ -1,0 +1,150 @@
+"""Volumes: what separates homes on a shared file system is who makes volumes and which access point each one names.
+
+Nodes mount with one identity for all sandboxes, so whoever chooses a handle chooses whose files are seen. That an
+access point is the right one cannot be seen from here; it is audited against AWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from model.guardrails.constraints import listed
+from model.guardrails.hands import Hands, asked_by
+from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
+
+DRIVER = "efs.csi.aws.com"
+HANDLE = "^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$"
+_NEW = "oldObject == null"
+
+
+def policies(hands: Hands, file_systems: Sequence[str]) -> tuple[Policy, ...]:
+    """Volumes and storage classes on our file systems, and claims of volumes in the namespaces of classes."""
+    return (_volumes(hands, file_systems), _storage_classes(file_systems), _claims(), _choice(hands))
+
+
+def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
+    handle = "object.spec.?csi.?volumeHandle.orValue('')"
+    ours = f"{texts(list(file_systems))}.exists(id, {handle}.startsWith(id) ||"
+    ours += " object.spec.?nfs.?server.orValue('').contains(id))"
+    return Policy(
+        name="volumes",
+        about="PersistentVolumes on the environment's file systems, and those that belong to the namespace of a class.",
+        watches=(Watch("", ("persistentvolumes",)),),
+        in_classes=False,
+        when={"ours": f"{ours} || object.spec.?claimRef.?namespace.orValue('').startsWith('sandbox-')"},
+        rules=(
+            Rule(
+                "volume-handle",
+                "A volume without an access point is the whole file system; one without a claim is anybody's who asks"
+                " first; one that chooses its way of mounting goes past both.",
+                unless(
+                    f"!({_NEW}) && object.spec.?csi == oldObject.spec.?csi && object.spec.?mountOptions =="
+                    " oldObject.spec.?mountOptions",
+                    every(
+                        f"object.spec.?csi.?driver.orValue('') == {text(DRIVER)}",
+                        f"{handle}.matches({text(HANDLE)})",
+                        f"{handle}.split('::')[0] in {texts(list(file_systems))}",
+                        "object.spec.?claimRef.?name.orValue('') != ''",
+                        "object.spec.?claimRef.?namespace.orValue('') != ''",
+                        "object.spec.?csi.?volumeAttributes[?'encryptInTransit'].orValue('true') == 'true'",
+                        "object.spec.?mountOptions.orValue([]).all(option, option in ['tls', 'iam'])",
+                    ),
+                ),
+                "a volume is of the EFS driver, names the claim it is for, and its handle is fs-…::fsap-… on a file"
+                " system of the environment, mounted encrypted",
+            ),
+            Rule(
+                "volume-by",
+                "Whoever makes volumes chooses whose files are in them.",
+                unless(f"!({_NEW})", asked_by(hands.provisioner, hands.service)),
+                "volumes are made by the driver's provisioner, the workspace service and deployers",
+            ),
+            Rule(
+                "volume-kept",
+                "A volume that is given to another claim is somebody's home in another's hands; one that is no longer"
+                " kept is gone with its sandbox.",
+                unless(
+                    every(
+                        f"!({_NEW})",
+                        "oldObject.spec.?claimRef.?namespace == object.spec.?claimRef.?namespace",
+                        "oldObject.spec.?claimRef.?name == object.spec.?claimRef.?name",
+                        "oldObject.spec.?persistentVolumeReclaimPolicy == object.spec.?persistentVolumeReclaimPolicy",
+                    ),
+                    unless(_NEW, asked_by(hands.service, *hands.binders)),
+                ),
+                "whom a volume is for, and whether it is kept, is changed by the workspace service and deployers",
+            ),
+        ),
+    )
+
+
+def _storage_classes(file_systems: Sequence[str]) -> Policy:
+    return Policy(
+        name="storage-classes",
+        about="Storage classes on the environment's file systems.",
+        watches=(Watch("storage.k8s.io", ("storageclasses",)),),
+        in_classes=False,
+        when={
+            "ours": f"object.?parameters[?'fileSystemId'].orValue('') in {texts(list(file_systems))}",
+        },
+        rules=(
+            Rule(
+                "storage-class-by",
+                "It decides the folder and the owner of every home that is made by it.",
+                unless(
+                    f"!({_NEW}) && object.?parameters == oldObject.?parameters &&"
+                    " object.?mountOptions == oldObject.?mountOptions",
+                    asked_by(),
+                ),
+                "storage classes on the environment's file systems are declared by deployers",
+            ),
+        ),
+    )
+
+
+def _claims() -> Policy:
+    return Policy(
+        name="volume-claims",
+        about="Claims of volumes in the namespace of a class, when they are made.",
+        watches=(Watch("", ("persistentvolumeclaims",), ("CREATE",)),),
+        by_class=True,
+        rules=(
+            Rule(
+                "volume-claim-class",
+                "Another storage class is other storage: the cluster's default would be a disk of the node's zone.",
+                every(
+                    f"object.spec.?storageClassName.orValue('-') in ({listed('storageClasses')} +"
+                    " (object.spec.?volumeName.orValue('') == '' ? [] : ['']))",
+                    "!has(object.spec.dataSource) && !has(object.spec.dataSourceRef) && !has(object.spec.selector)",
+                ),
+                "claims of volumes are of the class's own storage classes, or name the volume that was declared for"
+                " them; they have no source",
+            ),
+        ),
+    )
+
+
+def _choice(hands: Hands) -> Policy:
+    return Policy(
+        name="volume-claim-writers",
+        about="Who makes claims of volumes in the namespace of a class, and who chooses the volume.",
+        watches=(Watch("", ("persistentvolumeclaims",)),),
+        rules=(
+            Rule(
+                "volume-claim-by",
+                "A claim of a volume that is not a sandbox's is storage that nobody is charged for.",
+                unless(f"!({_NEW})", asked_by(hands.sandbox_controller, hands.service)),
+                "claims of volumes are made by the sandbox controller, the workspace service and deployers",
+            ),
+            Rule(
+                "volume-claim-choice",
+                "Whoever chooses the volume chooses whose files are seen.",
+                unless(
+                    "object.spec.?volumeName.orValue('') == (oldObject == null ? '' :"
+                    " oldObject.spec.?volumeName.orValue(''))",
+                    asked_by(hands.service, *hands.binders),
+                ),
+                "the volume of a claim is chosen by Kubernetes's own binder, the workspace service and deployers",
+            ),
+        ),
+    )

@@ -1,0 +1,172 @@
+"""The Kubernetes API as the service speaks it: the kinds it knows, as the plain documents that they are.
+
+Built on lightkube, which has the ways in (a kubeconfig, a command that fetches tokens, a pod's own account), the pages
+of long lists, and the same calls for coroutines and for threads. Whoever changes something says which version of it was
+read, and is told where somebody else was quicker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lightkube import ALL_NS, ApiError, Client, KubeConfig, generic_resource
+from lightkube.core.resource import NamespacedResource
+from lightkube.types import PatchType
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Document = dict[str, Any]
+
+# Who is seen to own the fields that the service sets.
+MANAGER = "agentenv"
+PAGE = 500
+
+# The library says of its own types less than a checker wants to know.
+_kinds: Any = generic_resource
+_configurations: Any = KubeConfig
+_EXTENSIONS = ("extensions.agents.x-k8s.io", "v1beta1")
+TEMPLATES = _kinds.create_namespaced_resource(*_EXTENSIONS, "SandboxTemplate", "sandboxtemplates")
+POOLS = _kinds.create_namespaced_resource(*_EXTENSIONS, "SandboxWarmPool", "sandboxwarmpools")
+CLAIMS = _kinds.create_namespaced_resource(*_EXTENSIONS, "SandboxClaim", "sandboxclaims")
+SANDBOXES = _kinds.create_namespaced_resource("agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")
+VOLUME_CLAIMS = _kinds.create_namespaced_resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+QUOTAS = _kinds.create_namespaced_resource("", "v1", "ResourceQuota", "resourcequotas")
+CONFIGURATIONS = _kinds.create_namespaced_resource("", "v1", "ConfigMap", "configmaps")
+NAMESPACES = _kinds.create_global_resource("", "v1", "Namespace", "namespaces")
+VOLUMES = _kinds.create_global_resource("", "v1", "PersistentVolume", "persistentvolumes")
+
+Kind = type[Any]
+
+
+class RefusedError(Exception):
+    """The API server refused something; the message is its own."""
+
+
+class Api(Protocol):
+    """What the service's work needs of an API server."""
+
+    def list(
+        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Iterator[Document]:
+        """All of a kind, in one namespace or in all; a label of None only has to be there."""
+        ...
+
+    def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
+        """One of them, if it is there."""
+        ...
+
+    def make(self, kind: Kind, document: Document) -> bool:
+        """Make it; False where one of its name is there already."""
+        ...
+
+    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
+        """Merge changes into what was read; False where it is another by now, or gone."""
+        ...
+
+    def remove(self, kind: Kind, read: Document) -> bool:
+        """Delete what was read; False where it is another by now, or gone."""
+        ...
+
+
+class Cluster(Api):
+    """One API server."""
+
+    def __init__(self, config: KubeConfig) -> None:
+        self._client: Any = _Careful(config, field_manager=MANAGER)
+
+    @classmethod
+    def of_file(cls, path: Path) -> Cluster:
+        """The one that a kubeconfig file leads to, by the context that it has chosen."""
+        return cls(KubeConfig.from_file(path))
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Cluster:
+        """The one that a kubeconfig leads to."""
+        return cls(_configurations.from_dict(dict(document)))
+
+    @classmethod
+    def from_within(cls) -> Cluster:
+        """The one that this process runs in, as its service account."""
+        return cls(KubeConfig.from_service_account())
+
+    def close(self) -> None:
+        """Let go of its connections."""
+        self._client.close()
+
+    def list(
+        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Iterator[Document]:
+        """All of a kind, in one namespace or in all; a label of None only has to be there."""
+        chosen: Any = dict(labels) if labels else None
+        found: Any = self._client.list(kind, labels=chosen, chunk_size=PAGE, **_where(kind, namespace or ALL_NS))
+        return (dict(one) for one in found)
+
+    def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
+        """One of them, if it is there."""
+        try:
+            return dict(self._client.get(kind, name, **_where(kind, namespace)))
+        except ApiError as refusal:
+            if refusal.status.code == 404:
+                return None
+            raise RefusedError(str(refusal)) from refusal
+
+    def make(self, kind: Kind, document: Document) -> bool:
+        """Make it; False where one of its name is there already."""
+        try:
+            self._client.create(kind(document), **_where(kind, document["metadata"].get("namespace")))
+        except ApiError as refusal:
+            if refusal.status.code == 409:
+                return False
+            raise RefusedError(str(refusal)) from refusal
+        return True
+
+    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
+        """Merge changes into what was read; False where it is another by now, or gone."""
+        about = read["metadata"]
+        version = {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}
+        merged = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
+        where = _where(kind, about.get("namespace"))
+        return _still(lambda: self._client.patch(kind, about["name"], merged, patch_type=PatchType.MERGE, **where))
+
+    def remove(self, kind: Kind, read: Document) -> bool:
+        """Delete what was read; False where it is another by now, or gone."""
+        about = read["metadata"]
+        return _still(lambda: self._client.delete_as_read(kind, about))
+
+
+def section(document: Mapping[str, Any], key: str) -> Document:
+    """A part of a document; an empty one where it has none."""
+    return document.get(key) or {}
+
+
+def _where(kind: Kind, namespace: str | None) -> dict[str, Any]:
+    """What a call is told of the namespace; nothing for kinds that have none."""
+    return {"namespace": namespace} if issubclass(kind, NamespacedResource) else {}
+
+
+def _still(ask: Callable[[], object]) -> bool:
+    """Whether what was read is still there as it was."""
+    try:
+        ask()
+    except ApiError as refusal:
+        if refusal.status.code in {404, 409}:
+            return False
+        raise RefusedError(str(refusal)) from refusal
+    return True
+
+
+class _Careful(Client):
+    """A client that can also delete a thing only if it is as it was read."""
+
+    def delete_as_read(self, kind: Kind, about: Mapping[str, Any]) -> None:
+        inner: Any = self._client
+        request = inner.prepare_request("delete", kind, name=about["name"], namespace=about.get("namespace"))
+        request.data = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": {"uid": about["uid"], "resourceVersion": about["resourceVersion"]},
+        }
+        inner.raise_for_status(inner.send(inner.build_adapter_request(request)))

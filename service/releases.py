@@ -1,0 +1,206 @@
+"""Lets old releases go: reads what the cluster has of each class, and takes the steps that may be taken now.
+
+One pass is safe to run at any time, by several at once, and to be killed: every step is a change of what was read, of
+that version only, and the next pass sees how far this one came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import CHANNEL_LABEL, CONSTRAINTS, EXTENSIONS
+from model.classes.retirement import (
+    RELEASES_KEY,
+    RETIRING,
+    Claim,
+    ClassState,
+    Plan,
+    Pool,
+    Step,
+    Template,
+    current_pools,
+    plan,
+)
+from service.cluster import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    POOLS,
+    SANDBOXES,
+    TEMPLATES,
+    Api,
+    Document,
+    RefusedError,
+    section,
+)
+
+# What upstream puts on a sandbox in a pool, and takes off when somebody claims it.
+IN_POOL = "agents.x-k8s.io/warm-pool-sandbox"
+
+
+@dataclass(frozen=True)
+class Retired:
+    """What a pass found and did in one class."""
+
+    namespace: str
+    sandbox_class: str
+    current: Mapping[str, list[str]]
+    plan: Plan
+    done: tuple[Step, ...] = ()
+    overtaken: tuple[Step, ...] = ()  # somebody else had changed it by then; the next pass looks again
+    refused: tuple[str, ...] = ()  # what the API server said to a step
+
+
+@dataclass
+class _Read:
+    """The documents of one class, by name, as they were read."""
+
+    state: ClassState
+    pools: dict[str, Document]
+    templates: dict[str, Document]
+
+
+def now() -> datetime:
+    """The time as objects carry it."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> list[Retired]:
+    """Look at every class, and take the steps that may be taken if `act`."""
+    found: list[Retired] = []
+    for space in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
+        read = _read(cluster, _name(space))
+        if read is None:
+            continue
+        decided = plan(read.state, clock())
+        class_name = space["metadata"]["labels"][CLASS_LABEL]
+        current = {channel: [*names] for channel, names in read.state.current.items()}
+        looked = Retired(_name(space), class_name, current, decided)
+        found.append(_take(cluster, looked, read, clock()) if act else looked)
+    return found
+
+
+def _read(cluster: Api, namespace: str) -> _Read | None:
+    """All of a class; None where nothing says which of its releases the stack names."""
+    templates = {_name(one): one for one in cluster.list(TEMPLATES, namespace)}
+    pools = {_name(one): one for one in cluster.list(POOLS, namespace)}
+    members = _members(cluster, namespace)
+    claims = [_claim(one) for one in cluster.list(CLAIMS, namespace)]
+    # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
+    # named in it.
+    current = _current(cluster, namespace)
+    if current is None:
+        return None
+    state = ClassState(
+        current,
+        [_pool(one, members.get(one["metadata"]["uid"], 0)) for one in pools.values()],
+        [Template(*_marks(one)) for one in templates.values()],
+        claims,
+    )
+    return _Read(state, pools, templates)
+
+
+def _current(cluster: Api, namespace: str) -> dict[str, list[str]] | None:
+    constraints = cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
+    told = section(constraints or {}, "data").get(RELEASES_KEY)
+    return current_pools(told) if told else None
+
+
+def _take(cluster: Api, looked: Retired, read: _Read, moment: datetime) -> Retired:
+    done: list[Step] = []
+    overtaken: list[Step] = []
+    refused: list[str] = []
+    for step in looked.plan.steps:
+        # A deployment may have come back to this release since: it would find it empty, or gone.
+        if _current(cluster, looked.namespace) != read.state.current:
+            overtaken.append(step)
+            continue
+        try:
+            (done if _step(cluster, read, step, moment) else overtaken).append(step)
+        except RefusedError as refusal:
+            refused.append(f"{step.do} {step.name}: {refusal}")
+    return replace(looked, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
+
+
+def _step(cluster: Api, read: _Read, step: Step, moment: datetime) -> bool:
+    """Take one step; False where what it is about has changed since it was read."""
+    pool, template = read.pools.get(step.name), read.templates.get(step.name)
+    if step.do in {"mark", "unmark"}:
+        marked: Document = {"metadata": {"annotations": {RETIRING: moment.isoformat() if step.do == "mark" else None}}}
+        things = [(TEMPLATES, template), (POOLS, pool)]
+        return all(cluster.change(kind, thing, marked) for kind, thing in things if thing is not None)
+    if step.do == "empty" and pool is not None:
+        return cluster.change(POOLS, pool, {"spec": {"replicas": 0}})
+    if step.do == "remove-pool" and pool is not None:
+        return cluster.remove(POOLS, pool)
+    if step.do == "restore-pool" and template is not None:
+        return cluster.make(POOLS, _restored(template, moment))
+    return step.do == "remove-template" and template is not None and cluster.remove(TEMPLATES, template)
+
+
+def _restored(template: Document, moment: datetime) -> Document:
+    """The pool of a template as it was before it went: empty, and on its way out."""
+    about = template["metadata"]
+    return {
+        "apiVersion": EXTENSIONS,
+        "kind": "SandboxWarmPool",
+        "metadata": {
+            "name": about["name"],
+            "namespace": about["namespace"],
+            "labels": section(about, "labels"),
+            "annotations": {RETIRING: moment.isoformat()},
+        },
+        "spec": {"replicas": 0, "sandboxTemplateRef": {"name": about["name"]}},
+    }
+
+
+def _members(cluster: Api, namespace: str) -> dict[str, int]:
+    """How many sandboxes are in each pool, by its uid."""
+    found: dict[str, int] = {}
+    for one in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
+        owners: list[Document] = one["metadata"].get("ownerReferences") or []
+        for owner in owners:
+            if owner["kind"] == "SandboxWarmPool":
+                found[owner["uid"]] = found.get(owner["uid"], 0) + 1
+    return found
+
+
+def _pool(document: Document, members: int) -> Pool:
+    status = section(document, "status")
+    return Pool(
+        *_marks(document),
+        # Upstream's own default.
+        wanted=document["spec"].get("replicas", 1),
+        ready=status.get("readyReplicas", 0),
+        observed=status.get("observedGeneration") == document["metadata"]["generation"],
+        members=members,
+    )
+
+
+def _marks(document: Document) -> tuple[str, str, datetime | None]:
+    about: Document = document["metadata"]
+    marked = section(about, "annotations").get(RETIRING)
+    return about["name"], section(about, "labels").get(CHANNEL_LABEL, ""), _moment(marked) if marked else None
+
+
+def _claim(document: Document) -> Claim:
+    about = document["metadata"]
+    made = _moment(about["creationTimestamp"])
+    sandbox = section(section(document, "status"), "sandbox").get("name")
+    return Claim(about["name"], document["spec"]["warmPoolRef"]["name"], made, sandbox)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        # Whatever a person wrote there instead counts as written this moment, for ever: nothing goes by it.
+        return datetime.max.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _name(document: Document) -> str:
+    return document["metadata"]["name"]

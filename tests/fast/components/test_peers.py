@@ -1,0 +1,247 @@
+"""What goes wrong in other systems that do this job, each beside a test that it cannot happen here.
+
+Two of their shortcomings have their tests elsewhere: whether the API server takes every field of what is written, which
+only a real one can say (tests/live/controlplane/test_documents_taken.py), and what a review or an estimate says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from components.platform_arguments import fargate_classes
+from model.capabilities.effective import effective
+from model.capabilities.of_settings import egress_of, surroundings_of
+from model.capabilities.reach import EVERYTHING
+from model.capabilities.selecting import matches
+from model.claims import claim
+from model.classes.plan import plans
+from model.ids import CLASS_IDS, SEAT_IDS
+from model.refusals import ROWS
+from model.seats import kept_seats, met_by_strangers, sandbox, seat_plans, volume
+from tests.fast.components.graph import registered
+from tests.fast.components.shapes import cluster, storage
+from tests.fast.model.class_samples import MADE, PLANS, TOLD, objects
+from tests.fast.model.stack_samples import IMAGE, mistakes, settings
+from tests.fast.model.stack_samples import sandbox as on_nodes
+
+Document = dict[str, Any]
+
+
+def pods(name: str) -> list[tuple[Document, Document]]:
+    """The labels and the spec of everything that runs in a class: warm, claimed, of a task, and declared seats."""
+    found: list[tuple[Document, Document]] = []
+    for template, pool in zip(MADE[name].templates, MADE[name].pools, strict=True):
+        pod = template["spec"]["podTemplate"]
+        labels = pod["metadata"]["labels"]
+        taken = claim(name, pool["metadata"]["name"], "c", owner="u-3", workspace="w", task="t")
+        found += [
+            (labels, pod["spec"]),
+            ({**labels, **taken["spec"]["additionalPodMetadata"]["labels"]}, pod["spec"]),
+        ]
+    for seat in seat_plans(TOLD):
+        if seat.sandbox_class == name:
+            pod = sandbox(seat, MADE[name].templates[0]["spec"])["spec"]["podTemplate"]
+            found.append((pod["metadata"]["labels"], pod["spec"]))
+    return found
+
+
+def every_pod() -> list[tuple[str, Document]]:
+    """The labels of everything that runs in any class, with the class."""
+    return [(name, labels) for name in PLANS for labels, _ in pods(name)]
+
+
+# "its NetworkPolicy selects nothing"
+
+
+@pytest.mark.parametrize("name", [name for name, plan in PLANS.items() if not plan.on_fargate])
+def test_the_one_policy_of_a_class_selects_every_pod_of_it_and_of_no_other(name: str) -> None:
+    policy = MADE[name].network_policy
+    assert policy is not None
+    assert policy["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    space = f"sandbox-{name}"
+    for other, labels in every_pod():
+        assert matches(policy["spec"]["podSelector"], labels) is (other == name)
+    # What the policies of all classes together let a pod of this one do is what it was granted, and no more.
+    every = [made.network_policy for made in MADE.values() if made.network_policy is not None]
+    granted = egress_of(PLANS[name].asked, surroundings_of(TOLD, api=())).at(frozenset()).least
+    for labels, _ in pods(name):
+        found = effective(every, space, labels)
+        assert found.least.same_as(granted)
+        assert found.most.same_as(granted)
+        assert not EVERYTHING.same_as(found.most)
+
+
+def test_no_second_policy_comes_from_upstream_to_widen_it() -> None:
+    # Policies only ever add: the one that the controller would make is open to the internet.
+    for made in MADE.values():
+        assert {template["spec"]["networkPolicyManagement"] for template in made.templates} == {"Unmanaged"}
+        kinds = [document["kind"] for document in made.documents()]
+        assert kinds.count("NetworkPolicy") + kinds.count("SecurityGroupPolicy") == 1
+
+
+def test_what_enforces_policies_is_switched_on_in_strict_mode() -> None:
+    made = registered(cluster)
+    (said,) = [one.inputs for one in made.of("Addon") if one.inputs["addonName"] == "vpc-cni"]
+    values = json.loads(said["configurationValues"])
+    assert values["enableNetworkPolicy"] == "true"
+    assert values["env"]["NETWORK_POLICY_ENFORCING_MODE"] == "strict"
+
+
+# "nothing relied on under Fargate"
+
+
+def test_on_fargate_groups_of_the_class_hold_its_pods_and_no_policy_is_relied_on() -> None:
+    made = MADE["batch"]
+    assert made.network_policy is None
+    assert made.group_policy is not None
+    for other, labels in every_pod():
+        assert matches(made.group_policy["spec"]["podSelector"], labels) is (other == "batch")
+    assert made.group_policy["spec"]["securityGroups"]["groupIds"] == ["sg-0"]
+    assert [one["name"] for one in fargate_classes(TOLD)] == ["batch"]
+
+
+# "every user is uid 1000"
+
+
+def test_every_class_and_every_seat_has_ids_of_its_own() -> None:
+    holders: dict[int, set[str]] = {}
+    for name in PLANS:
+        for labels, spec in pods(name):
+            security = spec["securityContext"]
+            assert security["runAsUser"] == security["runAsGroup"]
+            assert security["runAsUser"] in CLASS_IDS or security["runAsUser"] in SEAT_IDS
+            seat = labels.get("sandbox.users.io/workspace")
+            holders.setdefault(security["runAsUser"], set()).add(
+                f"seat {seat}" if security["runAsUser"] in SEAT_IDS else f"class {name}"
+            )
+            # No container takes another one for itself.
+            containers = [*spec.get("initContainers", []), *spec["containers"]]
+            assert all("runAsUser" not in one["securityContext"] for one in containers)
+    assert all(len(mine) == 1 for mine in holders.values())
+    assert len(holders) == len(PLANS) + len(TOLD.workspaces)
+
+
+def test_the_files_of_a_class_are_its_own_ids_in_a_folder_of_its_own() -> None:
+    said = {
+        name: [one["parameters"] for one in made.storage_classes] for name, made in MADE.items() if made.storage_classes
+    }
+    for name, each in said.items():
+        for one in each:
+            assert one["uid"] == one["gid"] == str(PLANS[name].uid)
+            assert int(one["directoryPerms"], 8) & 0o077 == 0
+            assert (one["ensureUniqueDirectory"], one["reuseAccessPoint"]) == ("true", "false")
+    folders = [f"{each[0]['basePath']}/" for each in said.values()]
+    assert not any(one.startswith(other) for one, other in permutations(folders, 2))
+
+
+# "destroy orphans data"
+
+
+def test_an_unclaimed_slot_takes_its_files_with_it_and_kept_files_can_be_found() -> None:
+    for made in MADE.values():
+        assert all(one["reclaimPolicy"] == "Delete" for one in made.storage_classes)
+    for seat in seat_plans(TOLD):
+        assert volume(seat, "fs-0::fsap-0")["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        arn = f"arn:aws:elasticfilesystem:us-east-1:111122223333:access-point/fsap-{seat.name}"
+        (kept,) = kept_seats({arn: seat.tags})
+        assert (kept.seat, kept.user) == (seat.name, seat.user)
+        assert met_by_strangers([seat], [kept]) == []
+        assert met_by_strangers([replace(seat, user="u-9")], [kept])
+
+
+# "a ceiling of about 85-100 tenants", by what AWS gives an account only so many of
+
+
+def test_what_a_stack_registers_does_not_grow_with_its_users() -> None:
+    # No target group, association, role or access point of a user is in it: a claim makes those of its own, if any.
+    few, many = (
+        [(one["kind"], one["metadata"]["name"]) for one in objects(plan).documents()]
+        for size in (2, 5_000)
+        for plan in plans(settings({"sandboxClasses": [on_nodes(pool={"size": size}, maxSandboxes=8_000)]}))
+    )
+    assert few == many
+
+
+def test_more_slots_than_there_can_be_access_points_are_refused_before_anything_is_made() -> None:
+    told = mistakes({"sandboxClasses": [on_nodes(pool={"size": 10_001})]})
+    assert any("access points" in one.hint for one in told)
+
+
+# "a warm pool and own storage as infrastructure code", which none of them has
+
+
+def test_every_warm_sandbox_is_born_with_storage_that_a_claim_cannot_choose() -> None:
+    made = MADE["standard"]
+    (template,) = made.templates
+    (pool,) = made.pools
+    assert pool["spec"]["replicas"] == 3
+    assert pool["spec"]["sandboxTemplateRef"]["name"] == template["metadata"]["name"]
+    (home,) = template["spec"]["volumeClaimTemplates"]
+    assert home["spec"]["storageClassName"] in {one["metadata"]["name"] for one in made.storage_classes}
+    assert template["spec"]["volumeClaimTemplatesPolicy"] == "Disallowed"
+    (container,) = template["spec"]["podTemplate"]["spec"]["containers"]
+    assert {"name": "home", "mountPath": "/home/agent"} in container["volumeMounts"]
+    # A claim that brought variables or volumes would start cold.
+    assert not {"env", "volumeClaimTemplates"} & set(claim("standard", "p", "c", owner="u", workspace="w")["spec"])
+
+
+# "EFS that resists bypass", which none of them has
+
+
+def test_files_are_reached_by_an_access_point_over_tls_and_never_as_root() -> None:
+    made = registered(lambda: storage(more={"client_role_arns": ["arn:aws:iam::111122223333:role/nodes"]}))
+    statements: list[Mapping[str, Any]] = json.loads(made.one("FileSystemPolicy").inputs["policy"])["Statement"]
+    allowed = [one for one in statements if one["Effect"] == "Allow"]
+    for one in allowed:
+        actions = one["Action"] if isinstance(one["Action"], list) else [one["Action"]]
+        assert set(actions) <= {"elasticfilesystem:ClientMount", "elasticfilesystem:ClientWrite"}
+        assert "elasticfilesystem:AccessPointArn" in json.dumps(one["Condition"])
+    denied = [json.dumps(one) for one in statements if one["Effect"] == "Deny"]
+    assert any('"aws:SecureTransport": "false"' in one for one in denied)
+
+
+# "Fargate that works: its limits as typed refusals", which none of them has
+
+
+def test_each_limit_of_fargate_is_a_refusal_of_its_own() -> None:
+    held = {row.id.removeprefix("fargate-") for row in ROWS if row.id.startswith("fargate-")}
+    assert held >= {
+        "runtime-class",
+        "network-policy",
+        "dynamic-storage",
+        "gpu",
+        "spot",
+        "arm64",
+        "size",
+        "pod-identity",
+    }
+
+
+# "trust tiers with per-tier constraints", which none of them has
+
+
+def test_the_weakest_tier_is_for_nobody_unless_it_is_named_and_somebody_was_vetted() -> None:
+    assert TOLD.sandbox_classes[0].tier == "standard"
+    assert mistakes({"sandboxClasses": [on_nodes(tier="verifed")]})
+    assert mistakes({"sandboxClasses": [on_nodes(tier="verified")]})
+    assert {plan.wall.runtime_class if plan.wall else "a machine of its own" for plan in PLANS.values()} == {
+        None,
+        "gvisor",
+        "kata",
+        "a machine of its own",
+    }
+
+
+# "child within parent, at preview", which none of them has
+
+
+def test_a_child_that_may_do_more_than_its_parent_never_reaches_a_preview() -> None:
+    child = on_nodes("child", parent="parent", capabilities=["web"], image=IMAGE)
+    (told,) = mistakes({"sandboxClasses": [on_nodes("parent"), child]})
+    assert "which its parent may not" in told.found

@@ -1,0 +1,175 @@
+"""Swarms: all of a task's sandboxes or none, within the quota, for one owner, and however often they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from model.classes.plan import plans
+from model.classes.releases import releases_of
+from model.settings import read
+from model.swarms import Swarm, member, short_of, swarm
+from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, RefusedError
+from service.swarms import SwarmError, end, make
+from tests.fast.service.shelf import Killed, Shelf
+
+SPACE = "sandbox-box"
+
+
+def asked(count: int = 3, task: str = "t-1", owner: str = "u-1", kind: str = "shared") -> Swarm:
+    image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
+    said: dict[str, Any] = {"name": "box", "image": image, "storage": {"kind": kind, "size": "5Gi"}}
+    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}, "dev"))
+    return swarm(plan, releases_of(plan)[0], task, count, owner=owner)
+
+
+class Controlled(Shelf):
+    """With a controller that brings so many sandboxes up, while a maker waits."""
+
+    def __init__(self, able: int = 100) -> None:
+        super().__init__()
+        self.able, self.now = able, 0.0
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+        for number, name in enumerate(self.names(CLAIMS)):
+            able = number < self.able
+            told = {"type": "Ready", "status": str(able), "message": "" if able else "exceeded quota: sandbox"}
+            self.things[(CLAIMS, SPACE, name)]["status"] = {"conditions": [told], "sandbox": {"name": name}}
+
+    def quota(self, **used: str) -> None:
+        about = {"name": "sandbox", "namespace": SPACE}
+        hard = {"pods": "10", "persistentvolumeclaims": "20", "requests.storage": "100Gi"}
+        nothing = dict.fromkeys(hard, "0")
+        self.put(QUOTAS, {"metadata": about, "status": {"hard": hard, "used": {**nothing, **used}}})
+
+    @property
+    def left(self) -> list[str]:
+        return [name for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS) for name in self.names(kind)]
+
+
+def made(shelf: Controlled, of: Swarm) -> dict[str, str]:
+    return make(shelf, of, patience=5, pause=shelf.pause, clock=lambda: shelf.now)
+
+
+def test_a_swarm_is_its_members_and_what_they_share() -> None:
+    shelf = Controlled()
+    found = made(shelf, asked())
+    assert list(found) == ["t-1-0", "t-1-1", "t-1-2"] == shelf.names(CLAIMS)
+    (template,) = shelf.list(TEMPLATES, SPACE)
+    (pool,) = shelf.list(POOLS, SPACE)
+    assert {one["spec"]["warmPoolRef"]["name"] for one in shelf.list(CLAIMS, SPACE)} == {pool["metadata"]["name"]}
+    assert pool["spec"] | {"replicas": 0} == pool["spec"]
+    volumes = template["spec"]["podTemplate"]["spec"]["volumes"]
+    assert {"claimName": "shared-t-1"} in [one.get("persistentVolumeClaim") for one in volumes]
+    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+
+
+def test_everything_of_it_counts_for_its_task_and_owner() -> None:
+    of = asked()
+    whose = {"sandbox.users.io/user": "u-1", "sandbox.users.io/task": "t-1"}
+    for one in (of.volume, of.template, of.pool, *of.claims):
+        assert whose.items() <= one["metadata"]["labels"].items()
+    for one in of.claims:
+        assert whose.items() <= one["spec"]["additionalPodMetadata"]["labels"].items()
+
+
+def test_asked_for_again_it_is_the_same_one() -> None:
+    shelf = Controlled()
+    first = made(shelf, asked())
+    before = {key: one["metadata"]["uid"] for key, one in shelf.things.items()}
+    # Its own members use up the room that it needed.
+    shelf.quota(pods="10")
+    assert made(shelf, asked()) == first
+    after = {key: one["metadata"]["uid"] for key, one in shelf.things.items() if key[0] is not QUOTAS}
+    assert after == before
+
+
+@pytest.mark.parametrize("change", range(1, 7))
+def test_killed_half_way_it_is_made_up_for(change: int) -> None:
+    shelf = Controlled()
+
+    def killed(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    shelf.before = killed
+    with pytest.raises(Killed):
+        made(shelf, asked())
+    shelf.before = lambda _: None
+    assert len(made(shelf, asked())) == 3
+    end(shelf, SPACE, "t-1")
+    assert shelf.left == []
+
+
+@pytest.mark.parametrize(
+    ("used", "word"), [({"pods": "8"}, "pods: 3 of 2"), ({"requests.storage": "90Gi"}, "requests.storage")]
+)
+def test_without_room_for_all_of_it_nothing_is_made(used: dict[str, str], word: str) -> None:
+    shelf = Controlled()
+    shelf.quota(**used)
+    with pytest.raises(SwarmError, match=word):
+        made(shelf, asked())
+    assert shelf.left == []
+    shelf.quota(pods="7", **{"requests.storage": "80Gi", "persistentvolumeclaims": "16"})
+    assert len(made(shelf, asked())) == 3
+
+
+def test_one_that_does_not_come_up_whole_goes_again_and_says_why() -> None:
+    # One comes up; somebody else took the room of the others meanwhile.
+    shelf = Controlled(able=1)
+    with pytest.raises(SwarmError, match="1 of 3 sandboxes came up in 5 s: t-1-1 says exceeded quota"):
+        made(shelf, asked())
+    assert shelf.left == []
+
+
+def test_one_of_which_a_part_is_refused_goes_again() -> None:
+    shelf = Controlled()
+
+    def refusing(number: int) -> None:
+        if number == 5:
+            raise RefusedError("exceeded quota: sandbox")
+
+    shelf.before = refusing
+    with pytest.raises(SwarmError, match="refused a part of it: exceeded quota"):
+        made(shelf, asked())
+    assert shelf.left == []
+
+
+def test_a_task_is_its_owners_alone() -> None:
+    shelf = Controlled()
+    made(shelf, asked())
+    before = shelf.left
+    with pytest.raises(SwarmError, match="choose another task"):
+        made(shelf, asked(owner="u-2"))
+    assert shelf.left == before
+    made(shelf, asked(task="t-2", owner="u-2"))
+    end(shelf, SPACE, "t-1")
+    assert all("t-2" in name for name in shelf.left)
+    end(shelf, SPACE, "t-1")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: asked(count=0), lambda: asked(count=501), lambda: asked(kind="slot"), lambda: asked(task="No such")],
+)
+def test_what_is_no_swarm_is_refused(wrong: Callable[[], Swarm]) -> None:
+    with pytest.raises(ValueError, match=r"swarm|task"):
+        wrong()
+
+
+def test_the_longest_task_has_members_whose_names_fit() -> None:
+    longest = member("t" * 63, 499)
+    assert len(f"home-{longest}") <= 63
+    assert longest != member("t" * 62, 499)
+
+
+def test_needs_are_held_against_what_is_left() -> None:
+    quota = {"status": {"hard": {"requests.cpu": "2", "pods": "3"}, "used": {"requests.cpu": "1500m", "pods": "1"}}}
+    assert short_of(quota, {"requests.cpu": Decimal("0.5"), "pods": Decimal(2), "limits.cpu": Decimal(99)}) == []
+    (told,) = short_of(quota, {"requests.cpu": Decimal("0.6")})
+    assert told == "requests.cpu: 600m of 500m that are left of 2"
+    assert short_of({}, {"pods": Decimal(9)}) == []

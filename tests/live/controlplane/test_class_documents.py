@@ -1,0 +1,215 @@
+"""The documents of classes before the real API server: every field known, every object taken, every pod let in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from model.claims import claim
+from model.classes.names import SCHEDULES
+from model.classes.objects import ClassObjects
+from model.classes.schedules import schedules_namespace
+from model.classes.swarm import shared_volume, swarm_pool, swarm_template
+from model.guardrails.priority import priority_class
+from model.tiers import WALLS, runtime_class
+from rehearsal.controlplane.client import ApiError, Client, Credentials, until
+from rehearsal.controlplane.given import definitions
+from rehearsal.tools.toolbox import Toolbox
+from tests.fast.model.classes.drawn import objects_of, plan_of
+from tests.fast.model.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox
+from tests.live.conftest import World
+
+from .test_sandboxes import manifests
+from .things import PATIENCE, namespace
+
+Object = dict[str, Any]
+
+HOURS = [{"start": "08:00", "end": "18:00", "size": 5, "timezone": "Europe/Berlin"}]
+PROBE = {"port": 8080, "path": "/ready"}
+CLASSES: Mapping[str, Object] = {
+    "papers-slot": sandbox("papers-slot", capabilities=["dns", "web"], probe=PROBE, releases=[{"image": OTHER_IMAGE}]),
+    "papers-hours": sandbox("papers-hours", pool={"size": 2, "schedules": HOURS}),
+    "papers-none": sandbox("papers-none", storage={"kind": "none"}, resources={"cpu": "10m", "memory": "20Mi"}),
+    "papers-scratch": sandbox("papers-scratch", tier="untrusted", storage={"kind": "scratch"}),
+    "papers-shared": sandbox("papers-shared", storage={"kind": "shared"}),
+    "papers-gpu": sandbox("papers-gpu", **VETTED, gpu=1),
+    "papers-nitro": sandbox("papers-nitro", tier="untrusted", kernel="nitro", capacity="both"),
+    "papers-fargate": fargate("papers-fargate", capabilities=["dns"]),
+}
+AROUND: Object = {
+    "cluster": {"version": "1.36"},
+    "capacity": {"families": ["m8g", "m8gd"], "nestedFamilies": ["m8i", "i4i-metal"], "gpu": {"limit": 8}},
+}
+
+
+@pytest.fixture(scope="module")
+def admin(world: World, toolbox: Toolbox) -> Client:
+    client = world.plane.client
+    everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
+    ours = [one for one in everything if one["kind"] == "CustomResourceDefinition"]
+    for definition in (*ours, *definitions()):
+        client.apply(definition)
+        path = client.path(definition)
+        assert until(lambda path=path: _established(client.get(path)), PATIENCE)
+    client.apply(priority_class())
+    for wall in WALLS:
+        if (document := runtime_class(wall)) is not None:
+            client.apply({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", **document})
+    return client
+
+
+@pytest.fixture(scope="module", params=list(CLASSES))
+def declared(request: pytest.FixtureRequest, admin: Client) -> Iterator[ClassObjects]:
+    """A class in its room: its namespace, account, quota and limits are there for real."""
+    objects = objects_of(plan_of(CLASSES[request.param], 2, **AROUND))
+    space = objects.namespace["metadata"]
+    namespace(admin, space["name"], **space["labels"])
+    schedules = schedules_namespace("1.35")["metadata"]
+    namespace(admin, schedules["name"], **schedules["labels"])
+    for document in (objects.account, objects.quota, objects.limits):
+        admin.apply(document)
+    path = admin.path(objects.quota)
+    assert until(lambda: (admin.get(path).get("status") or {}).get("used"), PATIENCE)
+    yield objects
+    admin.delete(f"/api/v1/namespaces/{space['name']}")
+
+
+def _established(definition: Object) -> bool:
+    rows = (definition.get("status") or {}).get("conditions") or []
+    return any(row["type"] == "Established" and row["status"] == "True" for row in rows)
+
+
+def tried(client: Client, document: Object) -> Object:
+    """What the server would make of it: with a field that it does not know, nothing."""
+    path = client.path(document)
+    query = {"fieldManager": "papers", "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
+    return client.ask("PATCH", path, document, content="application/apply-patch+yaml", query=query)
+
+
+def test_every_document_is_taken_as_it_is_written(admin: Client, declared: ClassObjects) -> None:
+    for document in declared.documents():
+        stood = tried(admin, document)
+        for part in ("spec", "data", "parameters", "mountOptions", "reclaimPolicy", "rules", "subjects"):
+            if part in document:
+                assert _holds(stood[part], document[part]), (document["kind"], part)
+
+
+def _holds(found: Any, said: Any) -> bool:
+    """Whether everything that was said is there, in the same words; the server may have added what was left open."""
+    if isinstance(said, dict):
+        return isinstance(found, dict) and all(key in found and _holds(found[key], said[key]) for key in said)
+    if isinstance(said, list):
+        return isinstance(found, list) and len(found) == len(said) and all(map(_holds, found, said))
+    return found == said
+
+
+def test_a_pod_of_every_release_is_let_in(admin: Client, declared: ClassObjects) -> None:
+    for template in declared.templates:
+        pod = _pod(template)
+        assert admin.ask("POST", _pods(declared), pod, query={"dryRun": "All", "fieldValidation": "Strict"})
+
+
+def test_a_pod_beyond_the_classes_limits_is_not(admin: Client, declared: ClassObjects) -> None:
+    pod = _pod(declared.templates[0])
+    resources = pod["spec"]["containers"][0]["resources"]
+    resources["limits"] = {**resources["limits"], "memory": "1000Gi"}
+    with pytest.raises(ApiError, match="maximum memory usage per Container"):
+        admin.ask("POST", _pods(declared), pod, query={"dryRun": "All"})
+
+
+def test_a_pod_that_says_no_user_is_not(admin: Client, declared: ClassObjects) -> None:
+    pod = _pod(declared.templates[0])
+    del pod["spec"]["securityContext"]["runAsNonRoot"]
+    del pod["spec"]["containers"][0]["securityContext"]["runAsNonRoot"]
+    with pytest.raises(ApiError, match="violates PodSecurity"):
+        admin.ask("POST", _pods(declared), pod, query={"dryRun": "All"})
+
+
+def test_a_claim_is_taken_as_it_is_written(admin: Client, declared: ClassObjects) -> None:
+    document = claim(
+        declared.constraints["data"]["class"],
+        declared.pools[0]["metadata"]["name"],
+        "papers",
+        owner="u-4711",
+        workspace="w-1",
+        env={"A": "1"},
+    )
+    assert _holds(tried(admin, document)["spec"], document["spec"])
+
+
+def test_a_tasks_documents_are_taken_too(admin: Client) -> None:
+    plan = plan_of({**CLASSES["papers-shared"], "name": "papers-task"}, 2, **AROUND)
+    release = objects_of(plan).releases[0]
+    space = namespace(admin, "sandbox-papers-task")
+    for document in (
+        shared_volume(plan, "t-1"),
+        swarm_template(plan, release, "t-1"),
+        swarm_pool(plan, release, "t-1"),
+    ):
+        assert document["metadata"]["namespace"] == space
+        assert _holds(tried(admin, document)["spec"], document["spec"])
+    admin.delete(f"/api/v1/namespaces/{space}")
+
+
+def test_hours_scale_the_classes_pools_and_nothing_else(world: World, admin: Client) -> None:
+    objects = objects_of(plan_of({**CLASSES["papers-hours"], "name": "papers-roster"}, 2, **AROUND))
+    other = objects_of(plan_of({**CLASSES["papers-none"], "name": "papers-other"}, 2, **AROUND))
+    assert objects.schedules is not None
+    for each in (objects, other):
+        namespace(admin, each.namespace["metadata"]["name"])
+        for document in (*each.templates, *each.pools):
+            admin.apply(document)
+    namespace(admin, SCHEDULES)
+    for document in (objects.schedules.account, objects.schedules.role, objects.schedules.binding):
+        admin.apply(document)
+    certificate = world.plane.admin
+    name = f"system:serviceaccount:{SCHEDULES}:papers-roster"
+    job = world.plane.speak_as(Credentials(certificate.certificate, certificate.key, acting_as=name))
+    mine, theirs = admin.path(objects.pools[0]), admin.path(other.pools[0])
+    patch, content = {"spec": {"replicas": 4}}, "application/merge-patch+json"
+    # As kubectl goes about it: first a look at the pool.
+    assert until(lambda: _allowed(job, mine), PATIENCE)
+    job.ask("PATCH", f"{mine}/scale", patch, content=content)
+    assert admin.get(mine)["spec"]["replicas"] == 4
+    for method, path in (("PATCH", mine), ("PATCH", f"{theirs}/scale"), ("GET", theirs)):
+        with pytest.raises(ApiError, match="is forbidden"):
+            job.ask(method, path, patch if method == "PATCH" else None, content=content)
+    for each in (objects, other):
+        admin.delete(admin.path(each.namespace))
+
+
+def _allowed(client: Client, path: str) -> bool:
+    try:
+        client.get(path)
+    except ApiError:
+        return False
+    return True
+
+
+def _pods(objects: ClassObjects) -> str:
+    return f"/api/v1/namespaces/{objects.namespace['metadata']['name']}/pods"
+
+
+def _pod(template: Object) -> Object:
+    """The pod that the controller would make, with the volumes that it adds."""
+    spec = template["spec"]
+    inside = {**spec["podTemplate"]["spec"]}
+    homes = [one["metadata"]["name"] for one in spec.get("volumeClaimTemplates", [])]
+    inside["volumes"] = [
+        *inside["volumes"],
+        *({"name": name, "persistentVolumeClaim": {"claimName": f"{name}-papers"}} for name in homes),
+    ]
+    inside["securityContext"] = {**inside["securityContext"]}
+    first, *others = inside["containers"]
+    inside["containers"] = [
+        {**first, "securityContext": {**first["securityContext"]}, "resources": {**first["resources"]}},
+        *others,
+    ]
+    about = {
+        "name": "papers",
+        "namespace": template["metadata"]["namespace"],
+        "labels": spec["podTemplate"]["metadata"]["labels"],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": inside}

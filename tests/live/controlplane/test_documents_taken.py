@@ -1,0 +1,92 @@
+"""The API server takes every object that is made of a class, field by field: what it does not know, it would drop.
+
+A field that upstream never had is the most silent of mistakes: a definition prunes it, and what it was to say never
+holds. So everything is asked for with the strictest reading, by the definitions of the release that runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from model.claims import claim
+from model.seats import claim as seat_claim
+from model.seats import sandbox as seat_sandbox
+from model.seats import seat_plans
+from model.seats import volume as seat_volume
+from rehearsal.controlplane.client import ApiError, Client, until
+from rehearsal.tools.toolbox import Toolbox
+from tests.fast.model.class_samples import MADE, TOLD
+from tests.live.conftest import World
+
+from .test_sandboxes import manifests
+from .things import PATIENCE
+
+Object = dict[str, Any]
+TRIED = {"dryRun": "All", "fieldValidation": "Strict"}
+
+
+@pytest.fixture(scope="module")
+def client(world: World, toolbox: Toolbox) -> Iterator[Client]:
+    """With upstream's definitions, and the namespaces that things are tried in."""
+    client = world.plane.client
+    for thing in manifests(toolbox.path("agent-sandbox-manifests")):
+        if thing["kind"] == "CustomResourceDefinition":
+            client.apply(thing)
+    made = [one.namespace for one in MADE.values() if client.find(client.path(one.namespace)) is None]
+    for space in made:
+        client.ask("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
+    assert until(lambda: all(_known(client, document) for _, document in written()), PATIENCE)
+    yield client
+    for space in made:
+        client.delete(client.path(space))
+
+
+def written() -> Iterator[tuple[str, Object]]:
+    """Every object of every class, of a claim and of the seats."""
+    for name, made in MADE.items():
+        for document in made.documents():
+            if document["kind"] != "Namespace":
+                yield name, document
+        for pool in made.pools:
+            yield name, claim(name, pool["metadata"]["name"], "taken", owner="u-1", workspace="w-1", task="t-1")
+    for seat in seat_plans(TOLD):
+        yield seat.name, seat_volume(seat, "fs-0123456789abcdef0::fsap-0123456789abcdef0")
+        yield seat.name, seat_claim(seat)
+        yield seat.name, seat_sandbox(seat, MADE[seat.sandbox_class].templates[0]["spec"])
+
+
+EVERY = [pytest.param(document, id=f"{name}-{document['kind']}-{at}") for at, (name, document) in enumerate(written())]
+
+
+@pytest.mark.parametrize("document", EVERY)
+def test_no_field_is_one_that_upstream_never_had(client: Client, document: Object) -> None:
+    taken = client.ask("POST", client.path(document, named=False), document, query=TRIED)
+    # Nothing of it was dropped or made into something else.
+    assert _within(document["spec"], taken["spec"]) if "spec" in document else taken["kind"] == document["kind"]
+
+
+def test_a_field_that_upstream_never_had_would_be_noticed(client: Client) -> None:
+    (template,) = MADE["standard"].templates
+    wrong = {**template, "spec": {**template["spec"], "sharedNetwork": True}}
+    with pytest.raises(ApiError, match=r'unknown field "spec\.sharedNetwork"'):
+        client.ask("POST", client.path(wrong, named=False), wrong, query=TRIED)
+
+
+def _known(client: Client, document: Object) -> bool:
+    """Whether the server serves that kind already: a moment after its definition is there."""
+    try:
+        return client.find(client.path(document, named=False)) is not None
+    except ApiError:
+        return False
+
+
+def _within(said: Any, taken: Any) -> bool:
+    """Whether everything that was said is there; the server adds what it has defaults for, and leaves out nothings."""
+    if isinstance(said, dict) and isinstance(taken, dict):
+        return all(not value or (key in taken and _within(value, taken[key])) for key, value in said.items())
+    if isinstance(said, list) and isinstance(taken, list):
+        return len(said) == len(taken) and all(map(_within, said, taken))
+    return said == taken

@@ -1,0 +1,157 @@
+"""An attempt: who asks the server for what, which rule it is about, and whether the server is to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rehearsal.controlplane.client import ApiError
+from tests.live.guardrails.stage import NODE, Guarded
+
+Object = dict[str, Any]
+
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+APPLY, STRATEGIC = "application/apply-patch+yaml", "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked. Nothing comes of it: the server does all that it would do, and then does not keep it."""
+
+    method: str
+    path: str
+    body: Any = None
+    content: str = "application/json"
+    dry: bool = True
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One request."""
+
+    policy: str
+    rules: tuple[str, ...]
+    what: str
+    user: str
+    ask: Callable[[Guarded], Request]
+    passes: bool
+    reaches_node: bool = False  # beyond admission it needs a kubelet, and there is none
+
+    @property
+    def id(self) -> str:
+        """What it is called among the tests."""
+        return f"{self.policy}: {'/'.join(self.rules)}: {self.what} ({'passes' if self.passes else 'refused'})"
+
+    def answer(self, made: Guarded) -> str:
+        """What the server says against it; empty if nothing."""
+        request = self.ask(made)
+        if self.user == "node":
+            client = made.speak_as(f"system:node:{NODE}", "system:nodes")
+        else:
+            client = made.speak_as(self.user) if self.user else made.admin
+        query = {"dryRun": "All", "fieldManager": "attempt"} if request.dry else {}
+        if request.content == APPLY:
+            query["force"] = "true"
+        if request.method == "DELETE":
+            query.pop("fieldManager", None)
+        try:
+            client.ask(request.method, request.path, request.body, content=request.content, query=query)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The attempts at one policy."""
+
+    policy: str
+    rows: list[Attempt]
+
+    def refused(self, rule: str, what: str, user: str, ask: Callable[[Guarded], Request]) -> None:
+        """It must not be done, and for this rule."""
+        self.rows.append(Attempt(self.policy, (rule,), what, user, ask, passes=False))
+
+    def passes(
+        self, rules: str, what: str, user: str, ask: Callable[[Guarded], Request], *, reaches_node: bool = False
+    ) -> None:
+        """It must be done, although these rules look at it."""
+        self.rows.append(Attempt(self.policy, tuple(rules.split()), what, user, ask, True, reaches_node))
+
+
+def create(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
+    """Make it."""
+
+    def ask(made: Guarded) -> Request:
+        found = thing(made)
+        return Request("POST", made.admin.path(found, named=False), found)
+
+    return ask
+
+
+def apply(thing: Callable[[Guarded], Object]) -> Callable[[Guarded], Request]:
+    """Make it or change it by server-side apply, taking over what others own."""
+
+    def ask(made: Guarded) -> Request:
+        found = thing(made)
+        return Request("PATCH", made.admin.path(found), found, APPLY)
+
+    return ask
+
+
+def merge(path: Callable[[Guarded], str], change: Any, content: str = MERGE) -> Callable[[Guarded], Request]:
+    """Change it by a merge patch."""
+    return lambda made: Request("PATCH", path(made), change(made) if callable(change) else change, content)
+
+
+def patch(path: Callable[[Guarded], str], *steps: Object) -> Callable[[Guarded], Request]:
+    """Change it by a JSON patch."""
+    return lambda made: Request("PATCH", path(made), list(steps), JSON_PATCH)
+
+
+def replace(
+    path: Callable[[Guarded], str], change: Callable[[Object], None], part: str = ""
+) -> Callable[[Guarded], Request]:
+    """Read it, change it, and write all of it, or its subresource."""
+
+    def ask(made: Guarded) -> Request:
+        found = made.admin.get(path(made))
+        change(found)
+        return Request("PUT", path(made) + part, found)
+
+    return ask
+
+
+def delete(path: Callable[[Guarded], str]) -> Callable[[Guarded], Request]:
+    """Delete it."""
+    return lambda made: Request("DELETE", path(made))
+
+
+def changed(thing: Callable[[Guarded], Object], change: Callable[[Object], Any]) -> Callable[[Guarded], Object]:
+    """The same with a change."""
+
+    def made_anew(made: Guarded) -> Object:
+        found = thing(made)
+        change(found)
+        return found
+
+    return made_anew
+
+
+def put(place: str, value: Any) -> Callable[[Object], None]:
+    """A change: set what lies at a dotted place; a number is a place in a list, and `-` its end."""
+
+    def change(thing: Object) -> None:
+        *way, last = place.split("|") if "|" in place else place.split(".")
+        inside: Any = thing
+        for word in way:
+            inside = inside[int(word)] if word.isdigit() else inside.setdefault(word, {})
+        if last == "-":
+            inside.append(value)
+        elif value is None:
+            inside.pop(last, None)
+        else:
+            inside[int(last) if last.isdigit() else last] = value
+
+    return change

@@ -1,0 +1,122 @@
+"""Attempts at claims. Anybody may claim, as far as the API server goes: so an insider asks."""
+
+from __future__ import annotations
+
+from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, create, merge, patch, put
+from tests.live.guardrails.stage import CLASS, INSIDER, SERVICE, Guarded, Object, claim, swarm
+
+ATTEMPTS: list[Attempt] = []
+_claims = Table("claims", ATTEMPTS)
+_META = "spec|additionalPodMetadata|labels|sandbox.users.io/user"
+
+
+def _standing(made: Guarded) -> str:
+    return made.extension("sandboxclaims", made.claim)
+
+
+def _address(thing: Object) -> None:
+    put(_META, "jane@example.com")(thing)
+    put("metadata.labels", {})(thing)
+
+
+def _nobody(thing: Object) -> None:
+    thing["spec"]["additionalPodMetadata"]["labels"].pop("sandbox.users.io/user")
+    thing["metadata"]["labels"] = {}
+
+
+_claims.refused("claim-owner", "of nobody", INSIDER, create(changed(claim, _nobody)))
+_claims.refused("claim-owner", "of an e-mail address", INSIDER, create(changed(claim, _address)))
+_claims.refused(
+    "claim-owner", "of one in its label and another in its pod's", INSIDER, create(changed(claim, put(_META, "u-2")))
+)
+_claims.refused("claim-owner", "of nobody by server-side apply", INSIDER, apply(changed(claim, _nobody)))
+_claims.refused("claim-shutdown", "without an end", INSIDER, create(changed(claim, put("spec.lifecycle", None))))
+_claims.refused(
+    "claim-shutdown", "whose end is taken away", INSIDER, patch(_standing, {"op": "remove", "path": "/spec/lifecycle"})
+)
+_claims.refused(
+    "claim-env", "with variables", INSIDER, create(changed(claim, put("spec.env", [{"name": "A", "value": "b"}])))
+)
+_claims.refused(
+    "claim-env",
+    "that is given variables by a JSON patch",
+    INSIDER,
+    patch(_standing, {"op": "add", "path": "/spec/env", "value": [{"name": "A", "value": "b"}]}),
+)
+_claims.refused(
+    "claim-volumes",
+    "with a volume",
+    INSIDER,
+    create(changed(claim, put("spec.volumeClaimTemplates", [{"metadata": {"name": "mine"}, "spec": {}}]))),
+)
+_claims.refused(
+    "claim-volumes",
+    "that is given a volume by a merge patch",
+    INSIDER,
+    merge(_standing, {"spec": {"volumeClaimTemplates": [{"metadata": {"name": "mine"}, "spec": {}}]}}),
+)
+_claims.refused(
+    "claim-pool",
+    "from a pool that is none of the class's",
+    INSIDER,
+    create(changed(claim, put("spec.warmPoolRef.name", "other-pool"))),
+)
+_claims.refused(
+    "claim-pool",
+    "from a pool whose name only begins alike",
+    INSIDER,
+    create(changed(claim, put("spec.warmPoolRef.name", f"{CLASS}er-pool"))),
+)
+_claims.refused(
+    "claim-labels",
+    "with the label of another class",
+    INSIDER,
+    create(changed(claim, put("spec|additionalPodMetadata|labels|sandbox.users.io/class", "other"))),
+)
+_claims.refused(
+    "claim-labels",
+    "with the label of a release",
+    INSIDER,
+    create(changed(claim, put("spec|additionalPodMetadata|labels|sandbox.users.io/release", "x"))),
+)
+_claims.refused(
+    "claim-labels",
+    "with an annotation that gVisor reads",
+    INSIDER,
+    create(changed(claim, put("spec|additionalPodMetadata|annotations|dev.gvisor.flag.host-uds", "all"))),
+)
+_claims.refused(
+    "claim-labels",
+    "with an annotation that Kata reads, by a merge patch",
+    INSIDER,
+    merge(_standing, {"spec": {"additionalPodMetadata": {"annotations": {"io.katacontainers.config.x": "y"}}}}),
+)
+_claims.refused(
+    "claim-seat", "with the name of a declared workspace", INSIDER, create(lambda made: claim(made, f"seat-{CLASS}"))
+)
+
+_EVERY = "claim-owner claim-shutdown claim-env claim-volumes claim-pool claim-labels claim-seat"
+_claims.passes(_EVERY, "as it should be", INSIDER, create(claim))
+_claims.passes(_EVERY, "as it should be, by server-side apply", INSIDER, apply(claim))
+_claims.passes(
+    "claim-shutdown",
+    "with a time of its own to end",
+    INSIDER,
+    create(changed(claim, put("spec.lifecycle", {"shutdownPolicy": "Retain", "shutdownTime": "2040-01-01T00:00:00Z"}))),
+)
+_claims.passes(
+    "claim-labels",
+    "with its task",
+    INSIDER,
+    create(changed(claim, put("spec|additionalPodMetadata|labels|sandbox.users.io/task", "t-1"))),
+)
+_claims.passes(
+    _EVERY, "that is given a finalizer", INSIDER, merge(_standing, {"metadata": {"finalizers": ["example.com/kept"]}})
+)
+_claims.passes(
+    _EVERY,
+    "whose status is written",
+    INSIDER,
+    merge(lambda made: _standing(made) + "/status", {"status": {"conditions": []}}),
+)
+_claims.passes(_EVERY, "of a task's swarm", SERVICE, create(lambda made: swarm(made).claims[0]))

@@ -1,0 +1,67 @@
+"""Attempts to open a way into a class's namespace, or out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, create, merge, patch
+from tests.live.guardrails.stage import CONTROLLER, DEPLOYER, INSIDER, SERVICE, Guarded, plain
+
+ATTEMPTS: list[Attempt] = []
+
+
+def _leftover(made: Guarded) -> str:
+    return made.core("services", "leftover", made.open_space)
+
+
+def _service(**spec: Any) -> Any:
+    said = {"selector": {"app": "x"}, "ports": [{"port": 80}], **spec}
+    return lambda made: plain(made, "v1", "Service", spec=said)
+
+
+_services = Table("services", ATTEMPTS)
+for _what, _spec in (
+    ("a load balancer", {"type": "LoadBalancer"}),
+    ("a port on every node", {"type": "NodePort"}),
+    ("an address from outside", {"externalIPs": ["203.0.113.7"]}),
+    ("a name elsewhere", {"type": "ExternalName", "externalName": "example.com", "ports": []}),
+):
+    for _user in (INSIDER, DEPLOYER, CONTROLLER):
+        _services.refused("service-type", f"{_what} by {_user or 'a deployment'}", _user, create(_service(**_spec)))
+_services.refused(
+    "service-type",
+    "a load balancer of one that stands, by a merge patch",
+    INSIDER,
+    merge(_leftover, {"spec": {"type": "LoadBalancer"}}),
+)
+_services.refused(
+    "service-type",
+    "an address of one that stands, by a JSON patch",
+    SERVICE,
+    patch(_leftover, {"op": "add", "path": "/spec/externalIPs", "value": ["203.0.113.7"]}),
+)
+_services.refused("service-type", "a load balancer by server-side apply", INSIDER, apply(_service(type="LoadBalancer")))
+_services.passes(
+    "service-type",
+    "another port of one that stands",
+    INSIDER,
+    patch(_leftover, {"op": "replace", "path": "/spec/ports/0/port", "value": 81}),
+)
+_services.passes(
+    "service-type",
+    "an annotation of one that stands",
+    INSIDER,
+    merge(_leftover, {"metadata": {"annotations": {"x": "y"}}}),
+)
+
+
+def _ingress(made: Guarded) -> Any:
+    backend = {"service": {"name": "leftover", "port": {"number": 80}}}
+    return plain(made, "networking.k8s.io/v1", "Ingress", spec={"defaultBackend": backend})
+
+
+_routes = Table("routes", ATTEMPTS)
+_routes.refused("route-by", "an Ingress by somebody", INSIDER, create(_ingress))
+_routes.refused("route-by", "an Ingress by the service", SERVICE, create(_ingress))
+_routes.refused("route-by", "an Ingress by server-side apply", INSIDER, apply(_ingress))
+_routes.passes("route-by", "an Ingress by a deployment", DEPLOYER, create(_ingress))

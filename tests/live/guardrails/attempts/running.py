@@ -1,0 +1,270 @@
+"""Attempts to run something else beside sandboxes, to change their pods, and to get into one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.live.guardrails.attempts.attempt import (
+    STRATEGIC,
+    Attempt,
+    Request,
+    Table,
+    changed,
+    create,
+    delete,
+    merge,
+    patch,
+    put,
+    replace,
+)
+from tests.live.guardrails.stage import (
+    COLLECTOR,
+    CONTROLLER,
+    DEPLOYER,
+    FARGATE,
+    INSIDER,
+    SCHEDULER,
+    SERVICE,
+    Guarded,
+    Object,
+    plain,
+    pod,
+)
+
+ATTEMPTS: list[Attempt] = []
+_OTHER = "registry.example.com/other@sha256:" + "cd" * 32
+
+
+def _pod(made: Guarded) -> str:
+    return made.core("pods", made.sandbox)
+
+
+def _status(made: Guarded) -> str:
+    return _pod(made) + "/status"
+
+
+_makers = Table("pod-makers", ATTEMPTS)
+_makers.refused("pod-by", "a pod like a sandbox's, by somebody", INSIDER, create(pod))
+_makers.refused("pod-by", "a pod like a sandbox's, by a deployment", DEPLOYER, create(pod))
+_makers.refused("pod-by", "a pod like a sandbox's, by the service", SERVICE, create(pod))
+_makers.refused(
+    "pod-by",
+    "a pod of nothing, by the controller",
+    CONTROLLER,
+    create(changed(pod, put("metadata.ownerReferences", []))),
+)
+_makers.refused(
+    "pod-by",
+    "a pod of something else, by the controller",
+    CONTROLLER,
+    create(changed(pod, put("metadata.ownerReferences.0.kind", "ReplicaSet"))),
+)
+_makers.passes("pod-by", "a pod of a Sandbox, by the controller", CONTROLLER, create(pod))
+
+_kept = Table("pods-kept", ATTEMPTS)
+_kept.refused(
+    "pod-unchanged",
+    "another image by a JSON patch",
+    INSIDER,
+    patch(_pod, {"op": "replace", "path": "/spec/containers/0/image", "value": _OTHER}),
+)
+_kept.refused(
+    "pod-unchanged",
+    "another image by a strategic patch",
+    DEPLOYER,
+    merge(_pod, {"spec": {"containers": [{"name": "sandbox", "image": _OTHER}]}}, STRATEGIC),
+)
+_kept.refused(
+    "pod-unchanged",
+    "one more toleration",
+    CONTROLLER,
+    patch(_pod, {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}),
+)
+_kept.refused(
+    "pod-moved",
+    "another class's label by a merge patch",
+    INSIDER,
+    merge(_pod, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
+)
+_kept.refused(
+    "pod-moved",
+    "no class's label by a JSON patch",
+    CONTROLLER,
+    patch(_pod, {"op": "remove", "path": "/metadata/labels/sandbox.users.io~1class"}),
+)
+_kept.refused(
+    "pod-moved",
+    "another class's label, with its status",
+    INSIDER,
+    merge(_status, {"metadata": {"labels": {"sandbox.users.io/class": "other"}}}),
+)
+_kept.refused(
+    "pod-moved",
+    "another release's label by all of it",
+    DEPLOYER,
+    replace(_pod, put("metadata|labels|sandbox.users.io/release", "x")),
+)
+_kept.refused("pod-disowned", "no Sandbox", INSIDER, patch(_pod, {"op": "remove", "path": "/metadata/ownerReferences"}))
+_kept.refused(
+    "pod-disowned",
+    "one Sandbox more",
+    DEPLOYER,
+    patch(
+        _pod,
+        {
+            "op": "add",
+            "path": "/metadata/ownerReferences/-",
+            "value": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1"},
+        },
+    ),
+)
+_kept.passes(
+    "pod-unchanged pod-moved pod-disowned",
+    "an annotation and a finalizer",
+    INSIDER,
+    merge(_pod, {"metadata": {"annotations": {"x": "y"}, "finalizers": ["example.com/kept"]}}),
+)
+_kept.passes(
+    "pod-unchanged pod-moved pod-disowned",
+    "a status by its node",
+    "node",
+    merge(_status, {"status": {"message": "well"}}, STRATEGIC),
+)
+_kept.passes(
+    "pod-disowned",
+    "no Sandbox, by the collector of what it leaves behind",
+    COLLECTOR,
+    patch(_pod, {"op": "remove", "path": "/metadata/ownerReferences"}),
+)
+_kept.passes("pod-unchanged", "its end", INSIDER, delete(_pod))
+
+_INSIDE: Object = {
+    "metadata": {"labels": {"app": "x"}},
+    "spec": {"containers": [{"name": "main", "image": _OTHER}], "restartPolicy": "Always"},
+}
+_SELECTED: Object = {"selector": {"matchLabels": {"app": "x"}}, "template": _INSIDE}
+_ONCE: Object = {"template": {**_INSIDE, "spec": {**_INSIDE["spec"], "restartPolicy": "Never"}}}
+_KINDS: tuple[tuple[str, str, Object], ...] = (
+    ("apps/v1", "Deployment", _SELECTED),
+    ("apps/v1", "StatefulSet", {**_SELECTED, "serviceName": "x"}),
+    ("apps/v1", "DaemonSet", _SELECTED),
+    ("apps/v1", "ReplicaSet", _SELECTED),
+    ("batch/v1", "Job", _ONCE),
+    ("batch/v1", "CronJob", {"schedule": "0 0 * * *", "jobTemplate": {"spec": _ONCE}}),
+    ("v1", "ReplicationController", {"selector": {"app": "x"}, "template": _INSIDE}),
+)
+
+
+def _workload(version: str, kind: str, spec: Object) -> Any:
+    return lambda made: plain(made, version, kind, spec=spec)
+
+
+def _leftover(made: Guarded) -> str:
+    return f"/apis/apps/v1/namespaces/{made.open_space}/deployments/leftover"
+
+
+_workloads = Table("workloads", ATTEMPTS)
+for _version, _kind, _spec in _KINDS:
+    for _user, _who in ((INSIDER, "somebody"), (DEPLOYER, "a deployment")):
+        _workloads.refused("workload-none", f"a {_kind} by {_who}", _user, create(_workload(_version, _kind, _spec)))
+_workloads.refused(
+    "workload-none",
+    "more of what was there before, by its scale",
+    INSIDER,
+    merge(lambda made: _leftover(made) + "/scale", {"spec": {"replicas": 3}}),
+)
+_workloads.refused(
+    "workload-none",
+    "more of what was there before, by a merge patch",
+    DEPLOYER,
+    merge(_leftover, {"spec": {"replicas": 3}}),
+)
+_workloads.passes(
+    "workload-none",
+    "none of what was there before, by its scale",
+    INSIDER,
+    merge(lambda made: _leftover(made) + "/scale", {"spec": {"replicas": 0}}),
+)
+_workloads.passes(
+    "workload-none",
+    "an annotation of what was there before",
+    INSIDER,
+    merge(_leftover, {"metadata": {"annotations": {"x": "y"}}}),
+)
+_workloads.passes("workload-none", "what was there before, taken away", INSIDER, delete(_leftover))
+
+_parts = Table("pod-parts", ATTEMPTS)
+
+
+def _debug(made: Guarded) -> str:
+    return _pod(made) + "/ephemeralcontainers"
+
+
+def _resize(made: Guarded) -> str:
+    return made.core("pods", "waiting", made.open_space) + "/resize"
+
+
+_CONTAINER = {
+    "name": "debug",
+    "image": _OTHER,
+    "targetContainerName": "sandbox",
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True},
+}
+_SMALLER = {
+    "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "50m"}, "limits": {"cpu": "50m"}}}]}
+}
+
+
+def _binding(made: Guarded) -> Request:
+    about = {"name": "waiting", "namespace": made.open_space}
+    target = {"apiVersion": "v1", "kind": "Node", "name": "walled"}
+    thing = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
+    return Request("POST", made.core("pods", "waiting", made.open_space) + "/binding", thing)
+
+
+def _old_binding(made: Guarded) -> Request:
+    asked = _binding(made)
+    return Request("POST", f"/api/v1/namespaces/{made.open_space}/bindings", asked.body)
+
+
+for _user, _who in ((INSIDER, "somebody"), (DEPLOYER, "a deployment"), (SERVICE, "the service")):
+    _parts.refused(
+        "pod-debugged",
+        f"a debug container by {_who}",
+        _user,
+        merge(_debug, {"spec": {"ephemeralContainers": [_CONTAINER]}}, STRATEGIC),
+    )
+_parts.refused(
+    "pod-debugged",
+    "a debug container by a JSON patch",
+    INSIDER,
+    patch(_debug, {"op": "add", "path": "/spec/ephemeralContainers", "value": [_CONTAINER]}),
+)
+_parts.passes(
+    "pod-debugged", "no debug container", INSIDER, merge(_debug, {"spec": {"ephemeralContainers": []}}, STRATEGIC)
+)
+_parts.refused("pod-resized", "another size by somebody", INSIDER, merge(_resize, _SMALLER, STRATEGIC))
+_parts.passes("pod-resized", "another size by the service", SERVICE, merge(_resize, _SMALLER, STRATEGIC))
+_parts.refused("pod-bound", "a node by somebody", INSIDER, _binding)
+_parts.refused("pod-bound", "a node by somebody, the old way", INSIDER, _old_binding)
+_parts.refused("pod-bound", "a node by the service", SERVICE, _binding)
+_parts.passes("pod-bound", "a node by the scheduler", SCHEDULER, _binding)
+_parts.passes("pod-bound", "a node by a scheduler of EKS", FARGATE, _binding)
+
+_doors = Table("doors", ATTEMPTS)
+for _way in ("exec?command=true&container=sandbox", "attach?container=sandbox", "portforward?ports=80", "proxy/"):
+
+    def _into(made: Guarded, way: str = _way) -> Request:
+        return Request("GET", f"{_pod(made)}/{way}", dry=False)
+
+    _word = _way.partition("?")[0].strip("/")
+    _doors.refused("pod-entered", f"{_word} by somebody who may edit everything", INSIDER, _into)
+    _doors.refused("pod-entered", f"{_word} by the controller", CONTROLLER, _into)
+    _doors.passes("pod-entered", f"{_word} by the service", SERVICE, _into, reaches_node=True)
+    _doors.passes("pod-entered", f"{_word} by a deployer", DEPLOYER, _into, reaches_node=True)
+_doors.refused(
+    "pod-entered",
+    "a Service's pods by somebody",
+    INSIDER,
+    lambda made: Request("GET", made.core("services", "leftover", made.open_space) + ":80/proxy/", dry=False),
+)

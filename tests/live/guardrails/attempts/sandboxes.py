@@ -1,0 +1,198 @@
+"""Attempts at what Sandboxes, templates and pools say beside their pods, and at writing them."""
+
+from __future__ import annotations
+
+from tests.live.guardrails.attempts.attempt import (
+    Attempt,
+    Table,
+    apply,
+    changed,
+    create,
+    delete,
+    merge,
+    patch,
+    put,
+)
+from tests.live.guardrails.stage import (
+    COLLECTOR,
+    CONTROLLER,
+    DEPLOYER,
+    INSIDER,
+    OFFICE_HOURS,
+    SERVICE,
+    Guarded,
+    pool,
+    sandbox,
+    swarm,
+    template,
+)
+
+ATTEMPTS: list[Attempt] = []
+_VOLUME = "spec.volumeClaimTemplates.0.spec."
+
+
+def _sandbox(made: Guarded) -> str:
+    return made.extension("sandboxes", made.sandbox)
+
+
+def _template(made: Guarded) -> str:
+    return made.extension("sandboxtemplates", made.pool)
+
+
+def _pool(made: Guarded) -> str:
+    return made.extension("sandboxwarmpools", made.pool)
+
+
+_storage = Table("sandbox-storage", ATTEMPTS)
+for _name, _thing, _user in (("a Sandbox", sandbox, SERVICE), ("a template", template, DEPLOYER)):
+    for _what, _place, _value in (
+        ("another class of storage", "storageClassName", "fast"),
+        ("the cluster's default storage", "storageClassName", None),
+        ("a volume by name", "volumeName", "seat-somebody"),
+        ("a volume copied from another", "dataSource", {"kind": "PersistentVolumeClaim", "name": "home-somebody"}),
+        ("a volume by its labels", "selector", {"matchLabels": {"sandbox.users.io/user": "somebody"}}),
+    ):
+        _storage.refused(
+            "sandbox-storage", f"{_name} with {_what}", _user, create(changed(_thing, put(_VOLUME + _place, _value)))
+        )
+    _storage.passes("sandbox-storage", f"{_name} with the class's storage", _user, create(_thing))
+_storage.passes(
+    "sandbox-storage",
+    "one that stands, put to sleep",
+    SERVICE,
+    merge(_sandbox, {"spec": {"operatingMode": "Suspended"}}),
+)
+
+_choices = Table("template-choices", ATTEMPTS)
+_choices.refused(
+    "template-network",
+    "the controller's own policy",
+    DEPLOYER,
+    create(changed(template, put("spec.networkPolicyManagement", "Managed"))),
+)
+_choices.refused(
+    "template-network",
+    "nothing said of the policy",
+    DEPLOYER,
+    create(changed(template, put("spec.networkPolicyManagement", None))),
+)
+_choices.refused(
+    "template-network",
+    "the controller's own policy by a merge patch",
+    DEPLOYER,
+    merge(_template, {"spec": {"networkPolicyManagement": "Managed"}}),
+)
+_choices.refused(
+    "template-injection",
+    "variables that claims exchange",
+    DEPLOYER,
+    create(changed(template, put("spec.envVarsInjectionPolicy", "Overrides"))),
+)
+_choices.refused(
+    "template-injection",
+    "variables of claims where the class has none",
+    DEPLOYER,
+    create(changed(template, put("spec.envVarsInjectionPolicy", "Allowed"))),
+)
+_choices.refused(
+    "template-injection",
+    "volumes of claims by a JSON patch",
+    DEPLOYER,
+    patch(_template, {"op": "replace", "path": "/spec/volumeClaimTemplatesPolicy", "value": "Allowed"}),
+)
+_choices.passes("template-network template-injection", "as the class has it", DEPLOYER, create(template))
+_choices.passes(
+    "template-network template-injection",
+    "one that stands, with a label",
+    CONTROLLER,
+    merge(_template, {"metadata": {"labels": {"agents.x-k8s.io/x": "1"}}}),
+)
+
+_pools = Table("pools", ATTEMPTS)
+_pools.refused("pool-name", "a pool of another name", DEPLOYER, create(changed(pool, put("metadata.name", "other-1"))))
+_pools.refused(
+    "pool-name",
+    "a pool of a template of another name",
+    DEPLOYER,
+    create(changed(pool, put("spec.sandboxTemplateRef.name", "other-1"))),
+)
+_pools.refused(
+    "pool-name",
+    "one that stands, of another template",
+    DEPLOYER,
+    merge(_pool, {"spec": {"sandboxTemplateRef": {"name": "other-1"}}}),
+)
+_pools.passes("pool-name", "as the class has it", DEPLOYER, create(pool))
+_pools.passes("pool-name", "one that stands, larger", DEPLOYER, merge(_pool, {"spec": {"replicas": 3}}))
+
+_writers = Table("sandbox-writers", ATTEMPTS)
+_writers.refused("sandbox-by", "one of no claim", INSIDER, create(sandbox))
+_writers.refused("sandbox-by", "one of no claim by server-side apply", INSIDER, apply(sandbox))
+_writers.refused(
+    "sandbox-by",
+    "an annotation of its pod",
+    INSIDER,
+    merge(_sandbox, {"spec": {"podTemplate": {"metadata": {"annotations": {"x": "y"}}}}}),
+)
+_writers.refused(
+    "sandbox-by",
+    "another's by its owner reference",
+    INSIDER,
+    patch(_sandbox, {"op": "remove", "path": "/metadata/ownerReferences"}),
+)
+_writers.refused(
+    "sandbox-by",
+    "a label that the pool looks for",
+    INSIDER,
+    merge(_sandbox, {"metadata": {"labels": {"agents.x-k8s.io/warm-pool-sandbox": "x"}}}),
+)
+_writers.refused("sandbox-by", "a Service for it", INSIDER, merge(_sandbox, {"spec": {"service": True}}))
+_writers.passes(
+    "sandbox-by",
+    "one that stands, put to sleep by an operator",
+    INSIDER,
+    merge(_sandbox, {"spec": {"operatingMode": "Suspended"}}),
+)
+_writers.passes("sandbox-by", "one that stands, ended by an operator", INSIDER, delete(_sandbox))
+_writers.passes(
+    "sandbox-by",
+    "no owner reference, by the collector of what a claim leaves behind",
+    COLLECTOR,
+    patch(_sandbox, {"op": "remove", "path": "/metadata/ownerReferences"}),
+)
+_writers.passes("sandbox-by", "by the service", SERVICE, create(sandbox))
+_writers.passes("sandbox-by", "by the controller", CONTROLLER, create(sandbox))
+_writers.passes("sandbox-by", "by a deployment, with server-side apply", DEPLOYER, apply(sandbox))
+_writers.refused("template-by", "a template", INSIDER, create(template))
+_writers.refused("template-by", "a template by server-side apply", INSIDER, apply(template))
+_writers.refused("template-by", "a pool", INSIDER, create(pool))
+_writers.refused("template-by", "a larger pool by a merge patch", INSIDER, merge(_pool, {"spec": {"replicas": 50}}))
+_writers.passes("template-by", "a template of a task by the service", SERVICE, create(template))
+_writers.passes("template-by", "a pool by a deployment", DEPLOYER, create(pool))
+_writers.passes(
+    "template-by",
+    "a label by the controller",
+    CONTROLLER,
+    merge(_template, {"metadata": {"labels": {"agents.x-k8s.io/x": "1"}}}),
+)
+_writers.passes(
+    "template-by",
+    "a pool's status",
+    CONTROLLER,
+    merge(lambda made: _pool(made) + "/status", {"status": {"readyReplicas": 1}}),
+)
+
+_pools.passes("pool-name", "that of a task", SERVICE, create(lambda made: swarm(made).pool))
+
+_scale = Table("pool-scale", ATTEMPTS)
+
+
+def _size(made: Guarded) -> str:
+    return _pool(made) + "/scale"
+
+
+_scale.refused("pool-scale-by", "more", INSIDER, merge(_size, {"spec": {"replicas": 50}}))
+_scale.refused("pool-scale-by", "none", INSIDER, merge(_size, {"spec": {"replicas": 0}}))
+_scale.passes("pool-scale-by", "by the service", SERVICE, merge(_size, {"spec": {"replicas": 3}}))
+_scale.passes("pool-scale-by", "by a schedule", OFFICE_HOURS, merge(_size, {"spec": {"replicas": 3}}))
+_scale.passes("pool-scale-by", "by a deployment", DEPLOYER, merge(_size, {"spec": {"replicas": 3}}))

@@ -1,0 +1,277 @@
+"""A real class with its real controller and slots, in a server that the guardrails are in force in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from model.classes.names import EXTENSIONS
+from model.classes.objects import ClassObjects, Known, class_objects
+from model.classes.plan import plans
+from model.guardrails import policies
+from model.guardrails.priority import priority_class
+from model.settings import Settings
+from model.tiers import labels as node_labels
+from model.tiers import runtime_class, wall_of
+from rehearsal.controlplane.client import ApiError, Client, until
+from rehearsal.controlplane.nodes import NodeShape
+from rehearsal.tools.toolbox import Toolbox
+from tests.fast.model.stack_samples import fargate, sandbox, settings
+from tests.live.conftest import CLUSTER, World
+from tests.live.controlplane.test_sandboxes import manifests
+from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace
+
+from .stage import CLASS, EVERYBODY, FARGATE_CLASS, INSIDER, LOOSE, NODE, SERVICE, SHARED, Guarded, claim, plain
+
+Object = dict[str, Any]
+
+SYSTEM = "agent-sandbox-system"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/agent-sandbox-controller"
+DOMAINS = "sandbox.users.io,people.example.org"  # the second is what other tests of this server ask for
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+RBAC = "rbac.authorization.k8s.io"
+ADDON = {"clusterName": CLUSTER, "addonName": "aws-efs-csi-driver"}
+AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
+
+
+@pytest.fixture(scope="package")
+def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
+    admin = world.plane.client
+    _controller(admin, toolbox)
+    kinds = "/apis/vpcresources.k8s.aws/v1beta1"
+    admin.apply(_group_policies())
+    assert until(lambda: admin.find(kinds), PATIENCE)
+    _users(admin)
+    file_system = _driver(world)
+    known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
+    planned = {one.name: one for one in plans(_settings())}
+    classes = {name: class_objects(plan, known) for name, plan in planned.items()}
+    made = Guarded(world, file_system, planned, classes, policies([file_system]))
+    _place(world)
+    admin.apply(priority_class())
+    _before(made)
+    documents = [document for policy in made.policies for document in (policy.document(), *policy.bindings())]
+    try:
+        for document in documents:
+            admin.apply(document)
+        _wait_until_in_force(made)
+        _declare(admin, made.objects)
+        _claim(made)
+        yield made
+    finally:
+        _go(made, documents)
+
+
+def _settings() -> Settings:
+    classes = [
+        sandbox(CLASS, pool={"size": 2}),
+        sandbox(LOOSE, pool={"size": 0}),
+        sandbox(SHARED, pool={"size": 0}, storage={"kind": "shared"}),
+        fargate(FARGATE_CLASS, pool={"size": 0}, storage={"kind": "none"}),
+    ]
+    seats = [{"name": f"seat-{name}", "class": name, "user": "u-seat"} for name in (CLASS, LOOSE)]
+    return settings({"sandboxClasses": classes, "workspaces": seats})
+
+
+def _controller(admin: Client, toolbox: Toolbox) -> None:
+    """The controller, told which labels claims may bring: it reads that when it starts."""
+    first = {"CustomResourceDefinition": 0, "Namespace": 1}
+    about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
+    everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
+    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
+        if thing["kind"] == "Deployment":
+            marks = thing["spec"]["template"]["metadata"].setdefault("annotations", {})
+            marks["sandbox.users.io/label-domains"] = DOMAINS
+        admin.apply(thing)
+        if thing["kind"] == "Namespace":
+            data = {"allowed-label-domains": DOMAINS}
+            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data})
+
+    def rolled_out() -> bool:
+        found = admin.get(DEPLOYMENT)
+        status = found.get("status") or {}
+        counts = (status.get("updatedReplicas"), status.get("readyReplicas"), status.get("replicas"))
+        return status.get("observedGeneration") == found["metadata"]["generation"] and counts == (1, 1, 1)
+
+    assert until(rolled_out, PATIENCE)
+
+
+def _users(admin: Client) -> None:
+    """Whoever asks may do all but change the guardrails, as far as RBAC goes."""
+    groups = {row["name"] for row in admin.get("/apis")["groups"]} - {"admissionregistration.k8s.io"}
+    everything = {"apiGroups": ["", *sorted(groups)], "resources": ["*"], "verbs": ["*"]}
+    about = {"name": "but-guardrails"}
+    version = f"{RBAC}/v1"
+    admin.apply({"apiVersion": version, "kind": "ClusterRole", "metadata": about, "rules": [everything]})
+    admin.apply(
+        {
+            "apiVersion": version,
+            "kind": "ClusterRoleBinding",
+            "metadata": about,
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "but-guardrails"},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user} for user in EVERYBODY],
+        }
+    )
+
+
+def _driver(world: World) -> str:
+    """A file system, and the driver with the rights to make access points on it."""
+    system: str = world.aws("efs").create_file_system(CreationToken="guarded")["FileSystemId"]
+    trusted = {"Principal": {"Service": "pods.eks.amazonaws.com"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    may = {"Action": "elasticfilesystem:*", "Resource": "*"}
+    trust, policy = (
+        json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **said}]}) for said in (trusted, may)
+    )
+    iam, eks = world.aws("iam"), world.aws("eks")
+    role = iam.create_role(RoleName="guarded-efs", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    iam.put_role_policy(RoleName="guarded-efs", PolicyName="efs", PolicyDocument=policy)
+    eks.create_addon(**AGENT)
+    identity = [{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}]
+    eks.create_addon(**ADDON, podIdentityAssociations=identity)
+    return system
+
+
+def _place(world: World) -> None:
+    """A node behind the wall of the class's tier."""
+    wall = wall_of("standard")
+    taint = f"sandbox.users.io/tier={wall.tier}:NoSchedule"
+    labels = {**node_labels(wall), "karpenter.sh/capacity-type": "on-demand"}
+    world.plane.add_nodes([NodeShape(NODE, "us-east-1a", "m7g.4xlarge", "16", "60Gi", labels=labels, taints=(taint,))])
+    runtime: Object = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", **(runtime_class(wall) or {})}
+    world.plane.client.apply(runtime)
+
+
+def _group_policies() -> Object:
+    """The kind by which EKS gives pods a security group; on EKS it is there from the start."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "securitygrouppolicies", "kind": "SecurityGroupPolicy"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "securitygrouppolicies.vpcresources.k8s.aws"},
+        "spec": {"group": "vpcresources.k8s.aws", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def _before(made: Guarded) -> None:
+    """A class whose namespace lacks its walls, and what was in it before; guardrails would let neither be."""
+    admin, space = made.admin, made.open_space
+    for name in (LOOSE, SHARED, FARGATE_CLASS):
+        room = made.classes[name].namespace["metadata"]
+        room["labels"] |= {key: "privileged" for key, value in room["labels"].items() if value == "restricted"}
+        namespace(admin, room["name"], **room["labels"])
+        admin.apply(made.classes[name].account)
+        admin.apply(made.classes[name].constraints)
+    marks = {"app": "leftover"}
+    container = {"name": "main", "image": "registry.example/old"}
+    inside = {"metadata": {"labels": marks}, "spec": {"containers": [container]}}
+    spec: Object = {"replicas": 0, "selector": {"matchLabels": marks}, "template": inside}
+    admin.apply(plain(made, "apps/v1", "Deployment", "leftover", space=space, spec=spec))
+    spec = {"selector": marks, "ports": [{"port": 80}]}
+    admin.apply(plain(made, "v1", "Service", "leftover", space=space, spec=spec))
+    # With a token of its account, which the node may ask for.
+    spec = {"containers": [container], "nodeName": NODE}
+    made.bound = admin.apply(plain(made, "v1", "Pod", "bound", space=space, spec=spec))["metadata"]["uid"]
+    # Nobody places the one, and nobody makes a volume for the other.
+    share = {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "64Mi"}
+    asks = {**container, "resources": {"requests": share, "limits": share}}
+    spec = {"containers": [asks], "schedulerName": "nobody"}
+    admin.apply(plain(made, "v1", "Pod", "waiting", space=space, spec=spec))
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": "nobody",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    admin.apply(plain(made, "v1", "PersistentVolumeClaim", "waiting", space=space, spec=spec))
+    _declare(admin, made.loose)
+
+
+def _wait_until_in_force(made: Guarded) -> None:
+    """The server takes policies up a moment after they are written."""
+    for policy in made.policies:
+        path = f"{POLICIES}/{policy.full_name}"
+        assert until(lambda path=path: (made.admin.get(path).get("status") or {}).get("observedGeneration"), PATIENCE)
+    probe = plain(made, "v1", "Pod", "probe", space=made.open_space, spec={"containers": [{"name": "a", "image": "b"}]})
+
+    def refused() -> bool:
+        try:
+            made.speak_as(INSIDER).ask("POST", made.admin.path(probe, named=False), probe, query={"dryRun": "All"})
+        except ApiError as error:
+            return "sandbox-guardrail" in str(error)
+        return False
+
+    assert until(refused, PATIENCE)
+
+
+def _declare(admin: Client, objects: ClassObjects) -> None:
+    """What a deployment makes of a class."""
+    for document in objects.documents():
+        if document["kind"] == "Namespace":
+            namespace(admin, document["metadata"]["name"], **document["metadata"]["labels"])
+            continue
+        if document["kind"] == "ResourceQuota":
+            # The controller manager takes half a minute to know new kinds, and nothing of them may be made before.
+            hard = {name: most for name, most in document["spec"]["hard"].items() if not name.startswith("count/")}
+            admin.apply({**document, "spec": {"hard": hard}})
+        else:
+            admin.apply(document)
+
+
+def _claim(made: Guarded) -> None:
+    """A sandbox that somebody has, and others that nobody has."""
+    admin = made.admin
+    pool = made.extension("sandboxwarmpools", made.pool)
+    full = until(lambda: (admin.get(pool).get("status") or {}).get("readyReplicas") == 2, PATIENCE)
+    assert full, admin.get(f"/api/v1/namespaces/{made.space}/events")["items"]
+    service = made.speak_as(SERVICE)
+    path = service.path(service.create(claim(made, made.claim)))
+    assert becomes_ready(admin, path), admin.get(path)
+    made.sandbox = admin.get(path)["status"]["sandbox"]["name"]
+    made.volume = admin.get(made.core("persistentvolumeclaims", f"home-{made.sandbox}"))["spec"]["volumeName"]
+    owned = made.core("pods", made.sandbox)
+    assert until(lambda: "sandbox.users.io/user" in admin.get(owned)["metadata"]["labels"], PATIENCE)
+    pods = admin.get(f"/api/v1/namespaces/{made.space}/pods")["items"]
+    made.idle = next(row["metadata"]["name"] for row in pods if row["metadata"]["name"] != made.sandbox)
+
+
+def _go(made: Guarded, documents: list[Object]) -> None:
+    """Leave the server to other tests as it was; the namespaces go with the guardrails in force."""
+    admin, eks, iam = made.admin, made.world.aws("eks"), made.world.aws("iam")
+    spaces = [f"/api/v1/namespaces/{one.namespace['metadata']['name']}" for one in made.classes.values()]
+    # Who ends a namespace waits long for pods, and for what has finalizers, also where they go at once.
+    for space in spaces:
+        for kind in ("sandboxwarmpools", "sandboxclaims"):
+            admin.delete(f"/apis/{EXTENSIONS}/{space.removeprefix('/api/v1/')}/{kind}")
+        admin.delete(f"{space}/pods", gracePeriodSeconds=0)
+        admin.delete(f"{space}/persistentvolumeclaims")
+    held = [f"{space}/{kind}" for space in spaces for kind in ("pods", "persistentvolumeclaims")]
+    assert until(lambda: not any(admin.get(kind)["items"] for kind in held), PATIENCE)
+    for space in spaces:
+        admin.delete(space)
+    gone = until(lambda: all(admin.find(space) is None for space in spaces), PATIENCE)
+    left = [found for space in spaces if (found := admin.find(space))]
+    for document in reversed(documents):
+        admin.delete(admin.path(document))
+    assert gone, f"a namespace did not go: {[found['status'] for found in left]}"
+    for one in (made.objects, made.loose):
+        for kind in one.storage_classes:
+            admin.delete(admin.path(kind))
+    for path in (
+        "/apis/node.k8s.io/v1/runtimeclasses/gvisor",
+        "/apis/scheduling.k8s.io/v1/priorityclasses/sandbox",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/securitygrouppolicies.vpcresources.k8s.aws",
+        f"/apis/{RBAC}/v1/clusterrolebindings/but-guardrails",
+        f"/apis/{RBAC}/v1/clusterroles/but-guardrails",
+        f"/api/v1/nodes/{NODE}",
+    ):
+        admin.delete(path)
+    assert until(lambda: admin.get("/api/v1/persistentvolumes")["items"] == [], PATIENCE)
+    eks.delete_addon(**ADDON)
+    eks.delete_addon(**AGENT)
+    iam.delete_role_policy(RoleName="guarded-efs", PolicyName="efs")
+    iam.delete_role(RoleName="guarded-efs")
+    made.world.aws("efs").delete_file_system(FileSystemId=made.file_system)

@@ -1,0 +1,212 @@
+"""What attempts are made on: the class as it stands in the server, who asks, and things as they should be."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from model import claims, swarms
+from model.classes.names import EXTENSIONS, SANDBOXES
+from model.classes.objects import ClassObjects
+from model.classes.plan import ClassPlan
+from model.classes.releases import releases_of
+from model.guardrails import EKS, Policy
+from model.seats import SeatPlan
+from model.swarms import Swarm
+from rehearsal.controlplane.client import Client, Credentials
+from tests.live.conftest import World
+
+Object = dict[str, Any]
+
+# One as it is in an environment, and three whose namespaces have no pod security, so that nothing but the guardrails
+# refuses: one alike, one whose tasks share a volume, and one on Fargate.
+CLASS, LOOSE, SHARED, FARGATE_CLASS = "guarded", "loose", "swarming", "batch"
+# Those below may do everything but change the guardrails, as far as RBAC goes: what is refused is refused by them.
+INSIDER = "insider"
+SERVICE, PROVISIONER, CONTROLLER = EKS.service, EKS.provisioner, EKS.sandbox_controller
+NAMESPACES = "system:serviceaccount:kube-system:namespace-controller"
+COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+ACCOUNTS = "system:serviceaccount:kube-system:service-account-controller"
+BINDER = "system:serviceaccount:kube-system:persistent-volume-binder"
+SCHEDULER, FARGATE = "system:kube-scheduler", "eks:fargate-scheduler"
+OFFICE_HOURS = "system:serviceaccount:sandbox-schedules:office-hours"
+EVERYBODY = (
+    INSIDER,
+    SERVICE,
+    PROVISIONER,
+    CONTROLLER,
+    NAMESPACES,
+    COLLECTOR,
+    ACCOUNTS,
+    BINDER,
+    SCHEDULER,
+    FARGATE,
+    OFFICE_HOURS,
+)
+# Whoever deploys may change them too.
+DEPLOYER = ""
+NODE = "walled"
+
+POINT = "fsap-0123456789abcdef0"
+
+
+@dataclass
+class Guarded:
+    """The server, the class, and what stands in it."""
+
+    world: World
+    file_system: str
+    plans: dict[str, ClassPlan]
+    classes: dict[str, ClassObjects]
+    policies: tuple[Policy, ...]
+    sandbox: str = ""  # that somebody has
+    idle: str = ""  # that nobody has
+    bound: str = ""  # uid of the pod that was on the node before there were guardrails
+    volume: str = ""  # with its home
+    known: dict[tuple[str, str], Client] = field(default_factory=dict)  # whoever has spoken already
+
+    claim = "standing"
+
+    @property
+    def admin(self) -> Client:
+        """Whoever deploys."""
+        return self.world.plane.client
+
+    @property
+    def objects(self) -> ClassObjects:
+        """The class."""
+        return self.classes[CLASS]
+
+    @property
+    def loose(self) -> ClassObjects:
+        """The one without pod security."""
+        return self.classes[LOOSE]
+
+    @property
+    def space(self) -> str:
+        """The namespace of the class."""
+        return self.objects.namespace["metadata"]["name"]
+
+    @property
+    def open_space(self) -> str:
+        """The namespace without pod security."""
+        return self.loose.namespace["metadata"]["name"]
+
+    @property
+    def pool(self) -> str:
+        """The name of its pool and its template."""
+        return self.objects.pools[0]["metadata"]["name"]
+
+    def speak_as(self, user: str, group: str = "") -> Client:
+        """Somebody, in their own name."""
+        if (user, group) not in self.known:
+            admin = self.world.plane.admin
+            theirs = Credentials(admin.certificate, admin.key, acting_as=user, in_group=group)
+            self.known[user, group] = self.world.plane.speak_as(theirs)
+        return self.known[user, group]
+
+    def core(self, kind: str, name: str, space: str = "") -> str:
+        """The path of something of Kubernetes's own."""
+        return f"/api/v1/namespaces/{space or self.space}/{kind}/{name}"
+
+    def extension(self, kind: str, name: str) -> str:
+        """The path of something that the controller knows."""
+        group = SANDBOXES if kind == "sandboxes" else EXTENSIONS
+        return f"/apis/{group}/namespaces/{self.space}/{kind}/{name}"
+
+
+def claim(made: Guarded, name: str = "attempt", user: str = "u-1") -> Object:
+    """A claim as it should be."""
+    return claims.claim(CLASS, made.pool, name, owner=user, workspace="w-1")
+
+
+def swarm(made: Guarded) -> Swarm:
+    """What a task's swarm is made of."""
+    plan = made.plans[SHARED]
+    return swarms.swarm(plan, releases_of(plan)[0], "t-1", 1, owner="u-1")
+
+
+def seat(name: str = LOOSE) -> SeatPlan:
+    """A workspace that the stack declares."""
+    return SeatPlan(f"seat-{name}", name, user="u-seat", size="5Gi", mount_path="/home/agent")
+
+
+def template(made: Guarded) -> Object:
+    """A template as it should be."""
+    found = deepcopy(made.loose.templates[0])
+    found["metadata"]["name"] += "x"
+    return found
+
+
+def pool(made: Guarded) -> Object:
+    """A pool as it should be."""
+    found = deepcopy(made.loose.pools[0])
+    found["metadata"]["name"] += "x"
+    return found
+
+
+def sandbox(made: Guarded, name: str = "attempt") -> Object:
+    """A Sandbox as it should be, of no claim."""
+    blueprint = template(made)["spec"]
+    kept = {key: blueprint[key] for key in ("podTemplate", "volumeClaimTemplates", "service")}
+    about = {"name": name, "namespace": made.open_space}
+    return {"apiVersion": SANDBOXES, "kind": "Sandbox", "metadata": about, "spec": kept}
+
+
+def pod(made: Guarded, name: str = "attempt") -> Object:
+    """A pod as the controller makes it."""
+    inside = template(made)["spec"]["podTemplate"]
+    home = {"name": "home", "persistentVolumeClaim": {"claimName": f"home-{name}"}}
+    owner = {"apiVersion": SANDBOXES, "kind": "Sandbox", "name": name, "uid": "1-2-3", "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": made.open_space,
+            "labels": inside["metadata"]["labels"],
+            "ownerReferences": [owner],
+        },
+        "spec": {**inside["spec"], "volumes": [*inside["spec"]["volumes"], home]},
+    }
+
+
+def volume(made: Guarded, name: str = "attempt", **spec: Any) -> Object:
+    """A volume as it should be."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "5Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+            "mountOptions": ["tls", "iam"],
+            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": made.space, "name": "home"},
+            "csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{made.file_system}::{POINT}"},
+            **spec,
+        },
+    }
+
+
+def volume_claim(made: Guarded, **spec: Any) -> Object:
+    """A claim of a volume as the controller makes it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "home-attempt", "namespace": made.space},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": "5Gi"}},
+            "storageClassName": made.objects.storage_classes[0]["metadata"]["name"],
+            **spec,
+        },
+    }
+
+
+def plain(made: Guarded, version: str, kind: str, name: str = "attempt", **rest: Any) -> Object:
+    """Anything else in the class's namespace; `space` puts it elsewhere."""
+    about = {"name": name, "namespace": rest.pop("space", made.space)}
+    return {"apiVersion": version, "kind": kind, "metadata": about, **rest}

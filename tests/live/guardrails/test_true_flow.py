@@ -1,0 +1,74 @@
+"""The real controller at its work while the guardrails are in force: pools fill, claims bind, sleep, wake and end."""
+
+from __future__ import annotations
+
+from rehearsal.controlplane.client import until
+from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
+
+from .stage import SERVICE, Guarded, claim
+
+
+def test_the_guardrails_mean_what_they_say(guarded: Guarded) -> None:
+    """The server checks the types of what it knows; a warning there is a rule that may never hold."""
+    warnings: dict[str, object] = {}
+    for policy in guarded.policies:
+        path = f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{policy.full_name}"
+        found = guarded.admin.get(path)["status"].get("typeChecking") or {}
+        if found.get("expressionWarnings"):
+            warnings[policy.name] = found["expressionWarnings"]
+    assert warnings == {}
+
+
+def test_the_server_adds_nothing_to_what_is_written(guarded: Guarded) -> None:
+    """What it would fill in would be a change to a second deployment."""
+    for policy in guarded.policies:
+        for document in (policy.document(), *policy.bindings()):
+            assert guarded.admin.get(guarded.admin.path(document))["spec"] == document["spec"]
+
+
+def test_a_pool_fills_again_after_its_class_has_gone_on(guarded: Guarded) -> None:
+    """A release that the class has left behind has to last until the new one is full."""
+    constraints = guarded.core("configmaps", "sandbox-class")
+    before = guarded.admin.get(constraints)["data"]
+    other = f"registry.example.com/sandbox@sha256:{'cd' * 32}"
+    pool = guarded.extension("sandboxwarmpools", guarded.pool)
+    guarded.admin.merge(constraints, {"data": {"images": other, "podLabels": before["podLabels"] + ",x=y"}})
+    try:
+        guarded.admin.merge(pool + "/scale", {"spec": {"replicas": 3}})
+        assert until(lambda: guarded.admin.get(pool)["status"].get("readyReplicas") == 3, PATIENCE)
+        # And a workspace of it wakes up.
+        sandbox, pod = guarded.extension("sandboxes", guarded.sandbox), guarded.core("pods", guarded.sandbox)
+        service = guarded.speak_as(SERVICE)
+        service.merge(sandbox, {"spec": {"operatingMode": "Suspended"}})
+        assert until(lambda: guarded.admin.find(pod) is None, PATIENCE)
+        service.merge(sandbox, {"spec": {"operatingMode": "Running"}})
+        assert becomes_ready(guarded.admin, pod)
+    finally:
+        guarded.admin.merge(constraints, {"data": before})
+        guarded.admin.merge(pool + "/scale", {"spec": {"replicas": 2}})
+
+
+def test_a_claimed_slot_sleeps_wakes_and_ends(guarded: Guarded) -> None:
+    service = guarded.speak_as(SERVICE)
+    path = service.path(service.create(claim(guarded, "flow", user="u-flow")))
+    assert becomes_ready(guarded.admin, path), guarded.admin.get(path)
+    name = guarded.admin.get(path)["status"]["sandbox"]["name"]
+    assert name.startswith(f"{guarded.pool}-"), "the claim was not filled from the pool"
+    sandbox = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{guarded.space}/sandboxes/{name}"
+    pod = f"/api/v1/namespaces/{guarded.space}/pods/{name}"
+    owner = "sandbox.users.io/user"
+    assert until(lambda: guarded.admin.get(pod)["metadata"]["labels"].get(owner) == "u-flow", PATIENCE)
+    volume = guarded.admin.get(f"/api/v1/namespaces/{guarded.space}/persistentvolumeclaims/home-{name}")["spec"]
+    assert volume["volumeName"]
+
+    service.merge(sandbox, {"spec": {"operatingMode": "Suspended"}})
+    assert until(lambda: guarded.admin.find(pod) is None, PATIENCE)
+    assert until(lambda: condition(guarded.admin.get(sandbox), "Suspended").get("status") == "True", PATIENCE)
+    service.merge(sandbox, {"spec": {"operatingMode": "Running"}})
+    assert becomes_ready(guarded.admin, sandbox), guarded.admin.get(sandbox)
+    assert guarded.admin.get(pod)["metadata"]["labels"][owner] == "u-flow"
+
+    service.delete(path)
+    assert until(lambda: guarded.admin.find(sandbox) is None and guarded.admin.find(pod) is None, PATIENCE)
+    pool = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{guarded.space}/sandboxwarmpools/{guarded.pool}"
+    assert until(lambda: guarded.admin.get(pool)["status"].get("readyReplicas") == 2, PATIENCE)

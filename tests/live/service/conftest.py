@@ -1,0 +1,150 @@
+"""A class on the live control plane, from the documents that a stack makes of its settings, with slots on EFS."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from model.classes.objects import ClassObjects, Known, class_objects
+from model.classes.plan import ClassPlan, plans
+from model.settings import read
+from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
+from rehearsal.controlplane.client import Client, until
+from rehearsal.controlplane.nodes import NodeShape
+from rehearsal.tools.toolbox import Toolbox
+from service.cluster import Cluster
+from tests.fast.components.graph import REGION as STACKS_REGION
+from tests.fast.components.graph import registered
+from tests.fast.components.node_shapes import cluster_addons
+from tests.live.conftest import CLUSTER, REGION, World
+from tests.live.controlplane.test_sandboxes import DEPLOYMENT, DOMAINS, SYSTEM, manifests
+from tests.live.controlplane.things import PATIENCE
+
+Object = dict[str, Any]
+
+EXTENSIONS = "/apis/extensions.agents.x-k8s.io/v1beta1"
+IMAGES = tuple(f"registry.example.com/sandbox@sha256:{number * 64}" for number in "01")
+ADDONS = ("eks-pod-identity-agent", "aws-efs-csi-driver")
+
+
+@dataclass
+class Box:
+    """A class of its own for one test, and what it is made from at the moment."""
+
+    name: str
+    client: Client
+    cluster: Cluster
+    system: str
+    size: int = 2
+    storage: str = "slot"
+    most: int = 12
+
+    @property
+    def space(self) -> str:
+        return f"sandbox-{self.name}"
+
+    def plan(self, image: str) -> ClassPlan:
+        """The class with an image, as a stack file would have it."""
+        said: Object = {"name": self.name, "tier": "verified", "claimableBy": {"roles": ["operator"]}, "image": image}
+        said |= {"pool": {"size": self.size}, "maxSandboxes": self.most, "storage": {"kind": self.storage}}
+        config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}
+        (planned,) = plans(read(config, "dev"))
+        return planned
+
+    def deploy(self, image: str) -> str:
+        """What an update does: the class with that image beside whatever is there; returns its pool."""
+        objects: ClassObjects = class_objects(self.plan(image), Known([self.system], self.system))
+        # The order is the component's: what the stack names is said before any of it is there.
+        for document in objects.documents():
+            self.client.apply(document)
+        return objects.pools[0]["metadata"]["name"]
+
+    def pool(self, name: str) -> Object | None:
+        return self.client.find(f"{EXTENSIONS}/namespaces/{self.space}/sandboxwarmpools/{name}")
+
+    def full(self, name: str) -> bool:
+        status = (self.pool(name) or {}).get("status") or {}
+        return status.get("readyReplicas") == self.size
+
+    def all(self, plural: str, group: str = EXTENSIONS) -> list[Object]:
+        return self.client.get(f"{group}/namespaces/{self.space}/{plural}")["items"]
+
+    def get(self, plural: str, name: str, group: str = EXTENSIONS) -> Object:
+        return self.client.get(f"{group}/namespaces/{self.space}/{plural}/{name}")
+
+
+@pytest.fixture(scope="module")
+def ground(world: World, toolbox: Toolbox) -> Iterator[Client]:
+    """The controller of sandboxes, the driver with its role, and a node for the tier."""
+    admin = world.plane.client
+    first = {"CustomResourceDefinition": 0, "Namespace": 1}
+    everything = [*manifests(toolbox.path("agent-sandbox-manifests"))]
+    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
+        admin.apply(thing)
+        if thing["kind"] == "Namespace":
+            about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
+            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
+    assert until(lambda: admin.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    admin.apply(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "sandbox"},
+            "value": 1000,
+        }
+    )
+    wall = wall_of("verified")
+    node = f"verified-{uuid.uuid4().hex[:6]}"
+    marks = tuple(f"{one['key']}={one['value']}:{one['effect']}" for one in taints(wall))
+    shape = NodeShape(
+        node,
+        "us-east-1a",
+        "m7g.xlarge",
+        "16",
+        "60Gi",
+        labels={**labels(wall), CAPACITY_LABEL: "on-demand"},
+        taints=marks,
+    )
+    world.plane.add_nodes([shape])
+    eks = world.aws("eks")
+    for addon in reversed(ADDONS):
+        with contextlib.suppress(eks.exceptions.ResourceNotFoundException):
+            eks.delete_addon(clusterName=CLUSTER, addonName=addon)
+    yield admin
+    for addon in reversed(ADDONS):
+        with contextlib.suppress(eks.exceptions.ResourceNotFoundException):
+            eks.delete_addon(clusterName=CLUSTER, addonName=addon)
+    admin.delete(f"/api/v1/nodes/{node}")
+
+
+@pytest.fixture(scope="module")
+def system(world: World, ground: Client) -> str:
+    """A file system, and the driver with a role that may make access points on it."""
+    made = world.aws("efs").create_file_system(CreationToken=f"box-{uuid.uuid4().hex[:6]}")
+    arn = made["FileSystemArn"]
+    stack = registered(lambda: cluster_addons(cluster_name=CLUSTER, file_system_arns=[arn]))
+    trust = stack.one("Role", "efs-controller").inputs["assumeRolePolicy"].replace(STACKS_REGION, REGION)
+    may = stack.one("RolePolicy").inputs["policy"].replace(STACKS_REGION, REGION)
+    iam, name = world.aws("iam"), f"efs-{uuid.uuid4().hex[:6]}"
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="efs", PolicyDocument=may)
+    eks = world.aws("eks")
+    eks.create_addon(clusterName=CLUSTER, addonName=ADDONS[0])
+    identity = [{"serviceAccount": "efs-csi-controller-sa", "roleArn": role}]
+    eks.create_addon(clusterName=CLUSTER, addonName=ADDONS[1], podIdentityAssociations=identity)
+    return made["FileSystemId"]
+
+
+@pytest.fixture
+def box(world: World, ground: Client, system: str) -> Iterator[Box]:
+    """A class that nobody else has. Its namespace goes by itself, which nobody waits for."""
+    cluster = Cluster.of_file(world.plane.kubeconfig())
+    made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system)
+    yield made
+    ground.delete(f"/api/v1/namespaces/{made.space}")
+    cluster.close()
