@@ -1,0 +1,45 @@
+"""What a rule says of a resource: the verdicts, and a finding, which is one verdict in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Literal
+
+Severity = Literal["Critical", "High", "Medium", "Low"]
+SEVERITIES: Final[tuple[Severity, ...]] = ("Critical", "High", "Medium", "Low")
+
+
+class Verdict(Enum):
+    """The four answers; `INDETERMINATE` is that a value which decides is not known yet, or that the rule broke."""
+
+    PASS = "pass"  # noqa: S105
+    FAIL = "fail"
+    INDETERMINATE = "indeterminate"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One verdict of one rule: on which resource, at which of its properties, and in words for who has to act.
+
+    `path` is empty where the verdict is about the resource as a whole, `urn` where it is about the whole stack.
+    """
+
+    rule: str
+    severity: Severity
+    verdict: Verdict
+    urn: str
+    path: str
+    message: str
+
+    def plain(self) -> dict[str, str]:
+        """As JSON has it."""
+        return {
+            "id": self.rule,
+            "severity": self.severity,
+            "verdict": self.verdict.value,
+            "urn": self.urn,
+            "path": self.path,
+            "message": self.message,
+        }
