@@ -91,7 +91,7 @@ def _resource(raw: Mapping[str, object], situation: Situation) -> Resource:
         kind,
         name,
         as_mapping(raw.get("inputs")) or {},
-        parent=str(raw.get("parent") or ""),
+        parent=next(iter(_urns([raw["parent"]] if "parent" in raw else [])), ""),
         dependencies=_urns(raw.get("dependencies")),
         property_dependencies={
             key: _urns(value) for key, value in (as_mapping(raw.get("propertyDependencies")) or {}).items()

@@ -32,7 +32,7 @@ class Resource:
 
     @cached_property
     def views(self) -> dict[str, object]:
-        """What further views of it were made: two rules that look at the same pod shall have the same in their hands."""
+        """What further views of it were made: two rules that look at a pod shall look at the same one."""
         return {}
 
     @cached_property
