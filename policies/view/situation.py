@@ -1,11 +1,15 @@
 """What the platform says about itself, for rules that cannot tell it from resources: the packs' configuration.
 
-Each field is a key of the packs' configuration, in camel case there. Every default is the careful one.
+Each field but `settings` is a key of the packs' configuration, in camel case there. Every default is the careful one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from model.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -13,6 +17,8 @@ class Situation:
     """One environment as rules need it."""
 
     environment: str = "prod"
+    # The stack's own settings, where it is one of ours: its classes, who is whose parent, its ranges
+    settings: Settings | None = None
     # Address ranges that no sandbox may reach
     vpc_ranges: tuple[str, ...] = ()
     service_ranges: tuple[str, ...] = ("172.20.0.0/16", "10.100.0.0/16")

@@ -1,0 +1,234 @@
+"""One pack at work: it collects the resources as they come, judges them, and tells the engine."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import pulumi
+from pulumi_policy import (
+    EnforcementLevel,
+    Policy,
+    PolicyConfigSchema,
+    PolicyPack,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+
+from policies.judging import judge_graph, judge_resource
+from policies.packs.configuration import Configuration, read, schema
+from policies.packs.plain import plain_mapping
+from policies.packs.remedies import remedied
+from policies.packs.reporting import Report, tell
+from policies.rules.registry import Rule, all_rules
+from policies.verdicts import Finding, Verdict
+from policies.view.graph import Graph
+from policies.view.resource import Resource
+from policies.waivers import Waived, Waivers, read_waivers, used_by
+
+if TYPE_CHECKING:
+    from model.settings import Settings
+
+Name = Literal["isolation", "cost"]
+WRONG_CONFIGURATION = "PACK-01"
+NAMESPACE = "agent-environment"
+
+
+class Pack:
+    """What a pack knows of the run it is in."""
+
+    def __init__(self, name: Name) -> None:
+        self.name = name
+        self.rules: tuple[Rule, ...] = tuple(rule for rule in all_rules() if rule.pack == name)
+        self._inputs: dict[str, Mapping[str, object]] = {}
+        self._told: dict[str, list[Finding]] = {}
+        self._waived: dict[str, list[Waived]] = {}
+        self._given: Mapping[str, object] = {}
+        self._complained = False
+
+    def collect(self, args: ResourceValidationArgs, report: Report) -> None:
+        """See one resource, and say what is wrong with it by itself."""
+        self._given = args.get_config() or {}
+        configuration = self.configuration(args.urn)
+        if not self._complained:
+            self._complained = True
+            self._complain(configuration, report)
+        inputs = plain_mapping(args.props)
+        self._inputs[args.urn] = inputs
+        resource = Resource(
+            args.urn,
+            args.resource_type,
+            args.name,
+            inputs,
+            parent=args.opts.parent or "",
+            protect=args.opts.protect,
+            situation=configuration.situation,
+        )
+        self._report(args.urn, judge_resource(self._wanted(configuration), resource), configuration, report)
+
+    def conclude(self, args: StackValidationArgs, report: Report) -> None:
+        """See the whole stack, say what is wrong with that, and keep a record of everything where one is wanted."""
+        resources = [self._resource(one) for one in args.resources]
+        stack = next((one.urn for one in resources if one.type == "pulumi:pulumi:Stack"), "")
+        configuration = self.configuration(stack or next((one.urn for one in resources), ""))
+        resources = [replace(one, situation=configuration.situation) for one in resources]
+        graph = Graph(resources, configuration.situation)
+        found = judge_graph(self._wanted(configuration), graph)
+        self._report("", (one if one.urn else replace(one, urn=stack) for one in found), configuration, report)
+        # What was seen in an earlier run of the same process is not in this stack any more
+        for seen in (self._inputs, self._told, self._waived):
+            for urn in set(seen) - {"", *graph.resources}:
+                del seen[urn]
+        self._judge_waivers(configuration, stack, report)
+        if configuration.record is not None:
+            self._write(configuration.record)
+        self._complained = False
+
+    def remedy(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
+        """Add the tags and labels that are configured and missing; None where nothing is."""
+        self._given = args.get_config() or {}
+        configuration = self.configuration(args.urn)
+        return remedied(args.resource_type, args.props, configuration.tags, configuration.labels)
+
+    def configuration(self, urn: str) -> Configuration:
+        """How the pack is configured; the environment is the stack's name where nobody says otherwise."""
+        key = json.dumps(self._given, sort_keys=True, default=str) + stack_of(urn)
+        if key not in self._configurations:
+            self._configurations[key] = read(self._given, stack_of(urn), settings_of(stack_of(urn)))
+        return self._configurations[key]
+
+    @cached_property
+    def _configurations(self) -> dict[str, Configuration]:
+        return {}
+
+    @cached_property
+    def _files(self) -> dict[Path, Waivers]:
+        return {}
+
+    def waivers(self, configuration: Configuration) -> Waivers:
+        """The waivers of a file, read once."""
+        path = configuration.waivers
+        if path not in self._files:
+            self._files[path] = read_waivers(path, {rule.id: rule.severity for rule in all_rules()})
+        return self._files[path]
+
+    def _wanted(self, configuration: Configuration) -> tuple[Rule, ...]:
+        return tuple(r for r in self.rules if configuration.enforcement.by_rule.get(r.id) != "disabled")
+
+    def _resource(self, seen: Any) -> Resource:
+        """A resource of the whole stack, with the inputs it came with: outputs may say less at a first preview."""
+        outputs = plain_mapping(seen.props)
+        return Resource(
+            seen.urn,
+            seen.resource_type,
+            seen.name,
+            self._inputs.get(seen.urn, outputs),
+            parent=seen.parent.urn if seen.parent else "",
+            dependencies=frozenset(one.urn for one in seen.dependencies),
+            property_dependencies={
+                key: frozenset(one.urn for one in many) for key, many in seen.property_dependencies.items()
+            },
+            outputs=outputs,
+            protect=seen.opts.protect,
+        )
+
+    def _report(self, urn: str, findings: Iterable[Finding], configuration: Configuration, report: Report) -> None:
+        environment, today = configuration.situation.environment, datetime.now(UTC).date()
+        found = list(findings)
+        left, waived = self.waivers(configuration).split(found, environment, today)
+        self._told[urn] = list(left)
+        self._waived[urn] = list(waived)
+        for finding in left:
+            if finding.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}:
+                tell(report, finding, configuration.enforcement.level(finding))
+        for one in waived:
+            tell(report, one.finding, "advisory", one.waiver)
+
+    def _complain(self, configuration: Configuration, report: Report) -> None:
+        for words in configuration.mistakes:
+            told = f"the configuration of the pack {self.name}: {words}"
+            tell(report, Finding(WRONG_CONFIGURATION, "Critical", Verdict.FAIL, "", "", told), "mandatory")
+
+    def _judge_waivers(self, configuration: Configuration, stack: str, report: Report) -> None:
+        """Only the isolation pack speaks of wrong waivers, lest each is told twice; each pack of its own rules'."""
+        known = {rule.id for rule in self.rules}
+        read_ones = self.waivers(configuration)
+        mine = Waivers(
+            tuple(one for one in read_ones.all if one.rule in known),
+            read_ones.wrong if self.name == "isolation" else (),
+        )
+        used = {name for waived in self._waived.values() for name in used_by(waived)}
+        environment, today = configuration.situation.environment, datetime.now(UTC).date()
+        findings = mine.own_findings(environment, used, today, stack)
+        self._told["waivers"] = list(findings)
+        for finding in findings:
+            tell(report, finding, configuration.enforcement.level(finding))
+
+    def _write(self, path: Path) -> None:
+        told = [finding for findings in self._told.values() for finding in findings]
+        waived = [one for many in self._waived.values() for one in many]
+        counts = Counter(finding.verdict for finding in told)
+        record = {
+            "pack": self.name,
+            "passed": counts[Verdict.PASS],
+            "failed": counts[Verdict.FAIL],
+            "indeterminate": counts[Verdict.INDETERMINATE],
+            "waived": len(waived),
+            "findings": [one.plain() for one in told if one.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}],
+            "waivers": [{**one.finding.plain(), "waiver": one.waiver.id} for one in waived],
+        }
+        path.write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+def stack_of(urn: str) -> str:
+    """The stack that a URN is of: the engine tells a pack that replays a state of none."""
+    return urn.removeprefix("urn:pulumi:").partition("::")[0]
+
+
+def settings_of(environment: str) -> Settings | None:
+    """The stack's own settings, where it is one of ours and they are sound."""
+    from model.settings import Mistakes
+    from model.settings import read as read_settings
+
+    config: dict[str, str] = pulumi.runtime.get_config_env()
+    ours = {key: value for key, value in config.items() if key.startswith((f"{NAMESPACE}:", "aws:region"))}
+    if not any(key.startswith(NAMESPACE) for key in ours):
+        return None
+    try:
+        return read_settings(ours, environment)
+    except Mistakes:
+        return None
+
+
+def serve(name: Name, description: str) -> None:
+    """Build the pack and answer the engine until it goes; it never returns, so only a pack's `__main__` may call it."""
+    pack = Pack(name)
+    policies: list[Policy] = [
+        ResourceValidationPolicy(
+            name=name,
+            description=f"What is wrong with a resource by itself ({description})",
+            validate=pack.collect,
+            # The SDK's own type wants an awaitable, and its documentation and code take a mapping too
+            remediate=cast("Any", pack.remedy),
+            config_schema=PolicyConfigSchema(schema()),
+        ),
+        StackValidationPolicy(
+            name=f"{name}-of-the-stack",
+            description=f"What is wrong between resources ({description})",
+            validate=pack.conclude,
+        ),
+    ]
+    PolicyPack(
+        name=f"agent-environment-{name}",
+        description=description,
+        enforcement_level=EnforcementLevel.MANDATORY,
+        policies=policies,
+    )
