@@ -53,6 +53,16 @@ def forbid(field: Field, bad: Callable[[object], bool], message: str) -> Iterato
         yield fail(field, message)
 
 
+def once(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    """Says what is said of one place once: a pod's own value counts for each of its containers."""
+    seen: set[tuple[str, str]] = set()
+    for outcome in outcomes:
+        place = (outcome.field.urn, outcome.field.path)
+        if place not in seen:
+            seen.add(place)
+            yield outcome
+
+
 @dataclass(frozen=True, eq=False)
 class About(Generic[View]):
     """What a rule looks at: its word in the reference, the types it can stand in, and the views of it in a resource."""

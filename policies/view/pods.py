@@ -113,6 +113,12 @@ class PodSpec:
         return self.owner.kind in {"Sandbox", "SandboxTemplate"}
 
     @property
+    def strangers(self) -> bool:
+        """Whether what runs in it is a user's: a sandbox, or anything else in the namespace of a class."""
+        namespace = self.namespace.raw
+        return self.sandbox or (isinstance(namespace, str) and namespace.startswith("sandbox-"))
+
+    @property
     def windows(self) -> bool:
         """Whether it says that it runs on Windows, where Linux's own fields mean nothing."""
         return self.at("os", "name").raw == "windows"
@@ -129,6 +135,11 @@ class PodSpec:
     def containers(self) -> tuple[Container, ...]:
         """All containers: those that stay, those that run before, and those that were put in to look around."""
         return tuple(Container(self, kind, element) for kind in KINDS for element in self.spec.at(kind).elements())
+
+
+def left_out(pod: PodSpec, field: Field) -> bool:
+    """Whether a patch does not speak of a value, which then stays what it was."""
+    return pod.patch and field.missing
 
 
 def pods_of(resource: Resource) -> tuple[PodSpec, ...]:
