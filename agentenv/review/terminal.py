@@ -148,11 +148,23 @@ class _Terminal:
 
     def _print(self, text: Text, indent: int) -> None:
         """A line, wrapped under its own beginning; what is one word stays one, so that it can be copied."""
-        first, *rest = text.wrap(self._console, max(self._console.width - indent, _NARROWEST), overflow="ignore")
-        for number, line in enumerate([first, *rest]):
+        for number, line in enumerate(text.divide(_breaks(text.plain, self._console.width, indent))):
             line.rstrip()
             shown = line if number == 0 else Text(" " * indent).append_text(line)
             self._console.print(shown, soft_wrap=True)
+
+
+def _breaks(text: str, width: int, indent: int) -> list[int]:
+    """Where a line is broken: behind spaces, so that what follows fits under the beginning of its words."""
+    found: list[int] = []
+    start, space, room = 0, 0, width
+    for place, character in enumerate(text):
+        if place - start >= room and space > start:
+            found.append(space)
+            start, room = space, max(width - indent, _NARROWEST)
+        if character == " " and place >= indent:
+            space = place + 1
+    return found
 
 
 def _clean(text: str) -> str:
