@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentenv.project import root
+from agentenv.taggable import taggable_text
 from model.reference import settings_page, stack_schema_text
 
 
@@ -27,6 +28,7 @@ class Generated:
 FILES = (
     Generated("docs/reference/stack.schema.json", stack_schema_text),
     Generated("docs/reference/settings.md", settings_page),
+    Generated("policies/taggable.txt", taggable_text),
 )
 
 
