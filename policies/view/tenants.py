@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from model.capabilities.plain import UNKNOWN, Unknown
 from model.capabilities.selecting import matches
@@ -27,6 +27,7 @@ TEMPLATE_HASH: Final = "agents.x-k8s.io/sandbox-template-ref-hash"
 # Whose sandbox it is says the claim, at run time.
 CLAIMED: Final = tuple(f"sandbox.users.io/{word}" for word in ("user", "workspace", "mode", "task"))
 PARENT: Final = "sandbox.users.io/parent"
+STRENGTH: Final = {"verified": 0, "standard": 1, "untrusted": 2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +79,19 @@ def tenants(graph: Graph) -> list[Tenant]:
 
 
 def tier_of(graph: Graph, tenant: Tenant) -> Field:
-    """What it says of its tier: on the pod, by the nodes it wants, on its object or on its namespace."""
+    """What it says of its tier: on the pod, by the nodes it wants, on its object or on its namespace.
+
+    The strongest word of all counts: a class does not become weaker by what one of its pods says.
+    """
     pod = tenant.pod
     found = [pod.labels.at(TIER_LABEL), pod.at("nodeSelector", TIER_LABEL), tenant.owner.labels.at(TIER_LABEL)]
     space = space_of(graph, tenant.namespace)
     if space is not None and space.made_by is not None:
         found.append(space.made_by.labels.at(TIER_LABEL))
     known = [field for field in found if field.known]
-    return next(iter(known or [field for field in found if field.unknown] or found))
+    if known:
+        return max(known, key=lambda field: STRENGTH.get(field.raw, -1) if isinstance(field.raw, str) else -1)
+    return next(iter([field for field in found if field.unknown] or found))
 
 
 def parent_of(graph: Graph, tenant: Tenant) -> Field:
@@ -98,7 +104,7 @@ def parent_of(graph: Graph, tenant: Tenant) -> Field:
     return next((field for field in found if field.known), next((field for field in found if field.unknown), found[0]))
 
 
-def kind_of_account(pod: PodSpec) -> Literal["default"] | str | Unknown:
+def account_of(pod: PodSpec) -> str | Unknown:
     """The service account it runs as; the older name of the field still counts (Kubernetes API reference)."""
     for key in ("serviceAccountName", "serviceAccount"):
         field = pod.at(key)
