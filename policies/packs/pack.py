@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -17,6 +17,7 @@ from pulumi_policy import (
     Policy,
     PolicyConfigSchema,
     PolicyPack,
+    PolicyResource,
     ResourceValidationArgs,
     ResourceValidationPolicy,
     StackValidationArgs,
@@ -25,13 +26,14 @@ from pulumi_policy import (
 
 from policies.judging import judge_graph, judge_resource
 from policies.packs.configuration import Configuration, read, schema
-from policies.packs.plain import plain_mapping
+from policies.packs.plain import Later, plain_mapping
 from policies.packs.remedies import remedied
 from policies.packs.reporting import Report, tell
 from policies.rules.registry import Rule, all_rules
 from policies.verdicts import Finding, Verdict
 from policies.view.graph import Graph
 from policies.view.resource import Resource
+from policies.view.situation import Situation
 from policies.waivers import Waived, Waivers, read_waivers, used_by
 
 if TYPE_CHECKING:
@@ -53,11 +55,12 @@ class Pack:
         self._waived: dict[str, list[Waived]] = {}
         self._given: Mapping[str, object] = {}
         self._complained = False
+        self._current: tuple[Mapping[str, object], str, Configuration, tuple[Rule, ...]] | None = None
 
     def collect(self, args: ResourceValidationArgs, report: Report) -> None:
         """See one resource, and say what is wrong with it by itself."""
         self._given = args.get_config() or {}
-        configuration = self.configuration(args.urn)
+        configuration, rules = self.configuration(args.urn)
         if not self._complained:
             self._complained = True
             self._complain(configuration, report)
@@ -72,16 +75,15 @@ class Pack:
             protect=args.opts.protect,
             situation=configuration.situation,
         )
-        self._report(args.urn, judge_resource(self._wanted(configuration), resource), configuration, report)
+        self._report(args.urn, judge_resource(rules, resource), configuration, report)
 
     def conclude(self, args: StackValidationArgs, report: Report) -> None:
         """See the whole stack, say what is wrong with that, and keep a record of everything where one is wanted."""
-        resources = [self._resource(one) for one in args.resources]
-        stack = next((one.urn for one in resources if one.type == "pulumi:pulumi:Stack"), "")
-        configuration = self.configuration(stack or next((one.urn for one in resources), ""))
-        resources = [replace(one, situation=configuration.situation) for one in resources]
-        graph = Graph(resources, configuration.situation)
-        found = judge_graph(self._wanted(configuration), graph)
+        stack = next((one.urn for one in args.resources if one.resource_type == "pulumi:pulumi:Stack"), "")
+        configuration, rules = self.configuration(stack or next((one.urn for one in args.resources), ""))
+        situation = configuration.situation
+        graph = Graph([self._resource(one, situation) for one in args.resources], situation)
+        found = judge_graph(rules, graph)
         self._report("", (one if one.urn else replace(one, urn=stack) for one in found), configuration, report)
         # What was seen in an earlier run of the same process is not in this stack any more
         for seen in (self._inputs, self._told, self._waived):
@@ -95,19 +97,26 @@ class Pack:
     def remedy(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
         """Add the tags and labels that are configured and missing; None where nothing is."""
         self._given = args.get_config() or {}
-        configuration = self.configuration(args.urn)
+        configuration, _ = self.configuration(args.urn)
         return remedied(args.resource_type, args.props, configuration.tags, configuration.labels)
 
-    def configuration(self, urn: str) -> Configuration:
-        """How the pack is configured; the environment is the stack's name where nobody says otherwise."""
-        key = json.dumps(self._given, sort_keys=True, default=str) + stack_of(urn)
-        if key not in self._configurations:
-            self._configurations[key] = read(self._given, stack_of(urn), settings_of(stack_of(urn)))
-        return self._configurations[key]
+    def configuration(self, urn: str) -> tuple[Configuration, tuple[Rule, ...]]:
+        """How the pack is configured, and the rules that are on; the environment is the stack's unless it is said.
+
+        Read again only where something is new: this is asked for every resource.
+        """
+        stack, current = stack_of(urn), self._current
+        if current is None or current[1] != stack or current[0] != self._given:
+            configuration = read(self._given, stack, settings_of(stack))
+            levels = configuration.enforcement.by_rule
+            wanted = tuple(rule for rule in self.rules if levels.get(rule.id) != "disabled")
+            current = self._current = (self._given, stack, configuration, wanted)
+        return current[2], current[3]
 
     @cached_property
-    def _configurations(self) -> dict[str, Configuration]:
-        return {}
+    def today(self) -> date:
+        """The day of the run, by which waivers expire."""
+        return datetime.now(UTC).date()
 
     @cached_property
     def _files(self) -> dict[Path, Waivers]:
@@ -120,30 +129,27 @@ class Pack:
             self._files[path] = read_waivers(path, {rule.id: rule.severity for rule in all_rules()})
         return self._files[path]
 
-    def _wanted(self, configuration: Configuration) -> tuple[Rule, ...]:
-        return tuple(r for r in self.rules if configuration.enforcement.by_rule.get(r.id) != "disabled")
-
-    def _resource(self, seen: Any) -> Resource:
+    def _resource(self, seen: PolicyResource, situation: Situation) -> Resource:
         """A resource of the whole stack, with the inputs it came with: outputs may say less at a first preview."""
-        outputs = plain_mapping(seen.props)
+        inputs = self._inputs.get(seen.urn)
         return Resource(
             seen.urn,
             seen.resource_type,
             seen.name,
-            self._inputs.get(seen.urn, outputs),
+            plain_mapping(seen.props) if inputs is None else inputs,
             parent=seen.parent.urn if seen.parent else "",
             dependencies=frozenset(one.urn for one in seen.dependencies),
             property_dependencies={
                 key: frozenset(one.urn for one in many) for key, many in seen.property_dependencies.items()
             },
-            outputs=outputs,
+            outputs=Later(seen.props),
             protect=seen.opts.protect,
+            situation=situation,
         )
 
     def _report(self, urn: str, findings: Iterable[Finding], configuration: Configuration, report: Report) -> None:
-        environment, today = configuration.situation.environment, datetime.now(UTC).date()
         found = list(findings)
-        left, waived = self.waivers(configuration).split(found, environment, today)
+        left, waived = self.waivers(configuration).split(found, configuration.situation.environment, self.today)
         self._told[urn] = list(left)
         self._waived[urn] = list(waived)
         for finding in left:
@@ -166,8 +172,7 @@ class Pack:
             read_ones.wrong if self.name == "isolation" else (),
         )
         used = {name for waived in self._waived.values() for name in used_by(waived)}
-        environment, today = configuration.situation.environment, datetime.now(UTC).date()
-        findings = mine.own_findings(environment, used, today, stack)
+        findings = mine.own_findings(configuration.situation.environment, used, self.today, stack)
         self._told["waivers"] = list(findings)
         for finding in findings:
             tell(report, finding, configuration.enforcement.level(finding))

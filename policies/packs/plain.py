@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from pulumi_policy.proxy import UnknownValueError
@@ -34,6 +34,28 @@ def plain_mapping(value: Mapping[str, object]) -> dict[str, object]:
         except UnknownValueError:
             found[str(key)] = UNKNOWN
     return found
+
+
+class Later(Mapping[str, object]):
+    """A mapping that is made plain key by key, as it is read: few outputs of few resources ever are."""
+
+    def __init__(self, props: Mapping[str, object]) -> None:
+        self._props = props
+        self._read: dict[str, object] = {}
+
+    def __getitem__(self, key: str) -> object:
+        if key not in self._read:
+            try:
+                self._read[key] = plain(self._props[key])
+            except UnknownValueError:
+                self._read[key] = UNKNOWN
+        return self._read[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._props)
+
+    def __len__(self) -> int:
+        return len(self._props)
 
 
 def _item(items: Sequence[object], index: int) -> object:
