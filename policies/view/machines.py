@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from policies.view.fields import MISSING, Field
 from policies.view.resource import Resource
+from policies.view.situation import Situation
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 INSTANCE = "aws:ec2/instance:Instance"
@@ -28,6 +29,7 @@ class Machine:
     node_class: bool
     patch: bool
     kind: str
+    situation: Situation
 
     @property
     def metadata(self) -> Field:
@@ -66,8 +68,8 @@ def flag(field: Field) -> bool | None:
 def machines_of(resource: Resource) -> Iterator[Machine]:
     """What starts instances in a resource."""
     if resource.type in AWS_TYPES:
-        yield Machine(resource.root, False, False, resource.type)
+        yield Machine(resource.root, False, False, resource.type, resource.situation)
         return
     for thing in resource.objects:
         if thing.is_a(NODE_CLASS_GROUP, "EC2NodeClass"):
-            yield Machine(thing.root, True, thing.patch, "EC2NodeClass")
+            yield Machine(thing.root, True, thing.patch, "EC2NodeClass", thing.situation)
