@@ -15,6 +15,7 @@ from pathlib import Path
 from agentenv.project import root
 from agentenv.taggable import taggable_text
 from model.reference import settings_page, stack_schema_text
+from policies.reference import policies_page
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Generated:
 FILES = (
     Generated("docs/reference/stack.schema.json", stack_schema_text),
     Generated("docs/reference/settings.md", settings_page),
+    Generated("docs/reference/policies.md", policies_page),
     Generated("policies/taggable.txt", taggable_text),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
@@ -17,6 +18,44 @@ class Verdict(Enum):
     FAIL = "fail"
     INDETERMINATE = "indeterminate"
     NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True)
+class Own:
+    """A finding about the rules' own running, which is no rule's."""
+
+    title: str
+    severity: Severity
+    why: str
+    do: str
+
+
+OWN: Final[Mapping[str, Own]] = {
+    "WVR-01": Own(
+        "A waiver has expired",
+        "High",
+        "What somebody answered for, nobody answers for any more.",
+        "Mend what it was for and remove it, or have its owners write another.",
+    ),
+    "WVR-02": Own(
+        "A waiver is written wrongly",
+        "High",
+        "It waives nothing, and somebody believes that it does.",
+        "Write it as docs/policies.md says.",
+    ),
+    "WVR-03": Own(
+        "A waiver waives nothing any more",
+        "Low",
+        "It would waive the next mistake of its kind, unseen.",
+        "Remove it.",
+    ),
+    "PACK-01": Own(
+        "The configuration of a pack is wrong",
+        "Critical",
+        "A pack that is configured otherwise than somebody believes judges by other measures.",
+        "Mend the file that --policy-pack-config names.",
+    ),
+}
 
 
 @dataclass(frozen=True)

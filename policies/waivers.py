@@ -16,7 +16,7 @@ from typing import Final, cast
 
 import yaml
 
-from policies.verdicts import Finding, Severity, Verdict
+from policies.verdicts import OWN, Finding, Severity, Verdict
 
 FILE: Final = Path(__file__).parent / "waivers.yaml"
 MOST_DAYS: Final = 90
@@ -96,15 +96,15 @@ class Waivers:
 
     def own_findings(self, environment: str, used: Iterable[str], today: date, stack: str = "") -> tuple[Finding, ...]:
         """What is to be said of the waivers themselves; `used` are the ids of those that waived something."""
-        found = [_finding(WRONG, "High", Verdict.FAIL, stack, words) for words in self.wrong]
+        found = [_finding(WRONG, stack, words) for words in self.wrong]
         known = set(used)
         for waiver in self.of(environment):
             if waiver.expired(today):
                 words = f"the waiver {waiver.id} of {waiver.rule} expired on {waiver.expires}: mend what it was for"
-                found.append(_finding(EXPIRED, "High", Verdict.FAIL, stack, words))
+                found.append(_finding(EXPIRED, stack, words))
             elif waiver.id not in known:
                 words = f"the waiver {waiver.id} of {waiver.rule} waives nothing any more: remove it"
-                found.append(_finding(UNUSED, "Low", Verdict.FAIL, stack, words))
+                found.append(_finding(UNUSED, stack, words))
         return tuple(found)
 
 
@@ -206,8 +206,8 @@ def _pattern(urn: str) -> re.Pattern[str]:
     return re.compile("[^:]*".join(re.escape(part) for part in urn.split("*")))
 
 
-def _finding(rule: str, severity: Severity, verdict: Verdict, urn: str, words: str) -> Finding:
-    return Finding(rule, severity, verdict, urn, "", words)
+def _finding(rule: str, urn: str, words: str) -> Finding:
+    return Finding(rule, OWN[rule].severity, Verdict.FAIL, urn, "", words)
 
 
 def used_by(waived: Sequence[Waived]) -> set[str]:

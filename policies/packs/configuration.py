@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 from model.capabilities.plain import as_list, as_mapping
 from policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness
 from policies.rules.registry import all_rules
-from policies.verdicts import SEVERITIES, Severity
+from policies.verdicts import OWN, SEVERITIES, Severity
 from policies.view.situation import Situation
-from policies.waivers import EXPIRED, FILE, UNUSED, WRONG
+from policies.waivers import FILE
 
 if TYPE_CHECKING:
     from model.settings import Settings
@@ -75,7 +75,11 @@ def schema() -> dict[str, dict[str, Any]]:
         "tags": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Tags to add."},
         "labels": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Labels to add."},
     }
-    told = {camel(one.name): _SCHEMAS[str(one.type)] for one in fields(Situation) if one.name != "settings"}
+    told = {
+        camel(one.name): {**_SCHEMAS[str(one.type)], "description": one.metadata["says"]}
+        for one in fields(Situation)
+        if one.name != "settings"
+    }
     return {**told, **own}
 
 
@@ -90,7 +94,7 @@ def read(given: Mapping[str, object], environment: str, settings: Settings | Non
             value = given[key]
             situation = replace(situation, **{one.name: tuple(as_list(value) or ()) if _many(value) else value})
     levels = cast("Mapping[str, Level]", as_mapping(given.get("rules")) or {})
-    known = {*(rule.id for rule in all_rules()), EXPIRED, WRONG, UNUSED}
+    known = {*(rule.id for rule in all_rules()), *OWN}
     mistakes += [f"rules: there is no rule {name}" for name in levels if name not in known]
     strict = {name: _strictness(value) for name, value in (as_mapping(given.get("enforcement")) or {}).items()}
     paths = {key: Path(str(given[key])) for key in ("waivers", "record") if given.get(key)}

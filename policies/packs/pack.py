@@ -30,7 +30,7 @@ from policies.packs.plain import Later, plain_mapping
 from policies.packs.remedies import remedied
 from policies.packs.reporting import Report, tell
 from policies.rules.registry import Rule, all_rules
-from policies.verdicts import Finding, Verdict
+from policies.verdicts import OWN, Finding, Verdict
 from policies.view.graph import Graph
 from policies.view.resource import Resource
 from policies.view.situation import Situation
@@ -161,7 +161,11 @@ class Pack:
     def _complain(self, configuration: Configuration, report: Report) -> None:
         for words in configuration.mistakes:
             told = f"the configuration of the pack {self.name}: {words}"
-            tell(report, Finding(WRONG_CONFIGURATION, "Critical", Verdict.FAIL, "", "", told), "mandatory")
+            tell(
+                report,
+                Finding(WRONG_CONFIGURATION, OWN[WRONG_CONFIGURATION].severity, Verdict.FAIL, "", "", told),
+                "mandatory",
+            )
 
     def _judge_waivers(self, configuration: Configuration, stack: str, report: Report) -> None:
         """Only the isolation pack speaks of wrong waivers, lest each is told twice; each pack of its own rules'."""

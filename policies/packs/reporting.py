@@ -14,8 +14,8 @@ from typing import Any
 from pulumi.runtime.proto import analyzer_pb2
 
 from policies.packs.enforcement import Level
-from policies.rules.registry import all_rules
-from policies.verdicts import Finding, Severity, Verdict
+from policies.rules.registry import Rule, all_rules
+from policies.verdicts import OWN, Finding, Own, Severity, Verdict
 from policies.waivers import Waiver
 
 Report = Callable[[str, str | None], None]
@@ -48,17 +48,23 @@ def message(finding: Finding, waiver: Waiver | None = None) -> str:
     place = f" at {finding.path}" if finding.path else ""
     cannot = "cannot tell: " if finding.verdict is Verdict.INDETERMINATE else ""
     lines = [f"{title(finding)}: {cannot}{finding.message}{place}"]
-    rule = next((one for one in all_rules() if one.id == finding.rule), None)
+    rule = header(finding.rule)
     if rule is not None:
-        lines += [rule.do, f"{REFERENCE}#{rule.id.lower()}"]
+        lines += [rule.do, f"{REFERENCE}#{finding.rule.lower()}"]
     if waiver is not None:
         lines.append(waiver.line)
     return "\n".join(lines)
 
 
 def title(finding: Finding) -> str:
-    """The rule's title; the rule's id where it is none of the registry's."""
-    return next((rule.title for rule in all_rules() if rule.id == finding.rule), finding.rule)
+    """The rule's title, its id where nobody knows the rule."""
+    rule = header(finding.rule)
+    return finding.rule if rule is None else rule.title
+
+
+def header(name: str) -> Rule | Own | None:
+    """What is written of a rule, or of a finding that is no rule's."""
+    return OWN.get(name) or next((rule for rule in all_rules() if rule.id == name), None)
 
 
 def _made_by(report: Report) -> Any:

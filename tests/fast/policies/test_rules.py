@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from policies.offline import findings_of
+from policies.reference import FAMILIES
 from policies.rules.registry import all_rules
 from policies.samples import FIXTURES, Sample, samples_of
 from policies.verdicts import Finding, Verdict
@@ -22,6 +23,7 @@ def test_a_rule_has_samples_and_a_header(rule: str) -> None:
     assert {sort: counted[sort] >= least for sort, least in LEAST.items()} == dict.fromkeys(LEAST, True)
     header = RULES[rule]
     assert re.fullmatch(r"[A-Z]{2,4}-\d\d", rule)
+    assert header.family in FAMILIES, "the reference has no place for it"
     assert header.title[0].isupper()
     assert not header.title.endswith(".")
     assert header.why.endswith(".")
