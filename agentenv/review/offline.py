@@ -60,7 +60,7 @@ def both(root: Path, stack: str, base: str | None, progress: Progress | None = N
     """What the base and the working tree want; a base without that stack wants nothing."""
     news = progress or Silent()
     with tempfile.TemporaryDirectory(prefix="agentenv-base-") as scratch, ThreadPoolExecutor(max_workers=2) as pool:
-        before = pool.submit(_of_base, root, stack, base, Path(scratch)) if base else None
+        before = pool.submit(of_base, root, stack, base, Path(scratch)) if base else None
         after = desired(root, stack, news)
         try:
             return (before.result() if before else NOTHING), after
@@ -106,13 +106,18 @@ def settings_at(root: Path, stack: str, base: str) -> Settings | None:
         return settings_in(tree, stack) if stack_file(tree, stack).is_file() else None
 
 
-def _of_base(root: Path, stack: str, base: str, scratch: Path) -> Desired:
+def kept_in() -> Path:
+    """Where the graphs of commits are kept."""
+    return runs.cache() / "review"
+
+
+def of_base(root: Path, stack: str, base: str, scratch: Path) -> Desired:
     """What the base wants: from the cache where its commit was run before, else by running it."""
     of_commit = revision.commit(root, base)
     tree = revision.unpack(root, of_commit, scratch)
     if not stack_file(tree, stack).is_file():
         return NOTHING
-    kept = runs.cache() / "review" / f"{_key(of_commit, stack)}.json"
+    kept = kept_in() / f"{_key(of_commit, stack)}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         rows = json.loads(kept.read_text(encoding="utf-8"))
         os.utime(kept)

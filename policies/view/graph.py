@@ -18,7 +18,9 @@ class Graph:
     """The resources of a stack."""
 
     def __init__(self, resources: Iterable[Resource], situation: Situation | None = None) -> None:
-        self.resources: dict[str, Resource] = {resource.urn: resource for resource in resources}
+        # Of two that cannot both be, always the same one is named: the engine registers them in another order each time
+        ordered = sorted(resources, key=lambda resource: resource.urn)
+        self.resources: dict[str, Resource] = {resource.urn: resource for resource in ordered}
         self.situation = situation or Situation()
 
     def of_type(self, *types: str) -> list[Resource]:

@@ -158,3 +158,27 @@ def test_a_revision_is_unpacked_and_what_differs_is_told(tmp_path: Path) -> None
     for wrong in ("nothing-like-it", "--all"):
         with pytest.raises(Refusal, match="revision"):
             revision.commit(tmp_path, wrong)
+
+
+def test_a_program_that_does_not_run_blocks_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentenv.review import offline
+    from agentenv.review.reviewing import Question, review
+
+    def fails(*_: object) -> None:
+        raise PreviewFailed("ValueError: no homes today, with password=hunter2")
+
+    monkeypatch.setattr(offline, "desired", fails)
+    found = review(Question(Path(__file__).resolve().parents[4], "dev", offline=True))
+    assert "no homes today" in found.failure
+    assert "hunter2" not in found.failure
+    assert found.blocking == ["the program cannot be previewed"]
+
+
+def test_a_stack_file_with_mistakes_is_told_with_its_lines_and_nothing_is_run(tmp_path: Path) -> None:
+    from agentenv.review.reviewing import Question, review
+
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text("config:\n  aws:region: nowhere\n", encoding="utf-8")
+    found = review(Question(tmp_path, "dev", offline=True))
+    assert "stacks/Pulumi.dev.yaml:2" in found.failure
+    assert found.blocking
