@@ -103,7 +103,10 @@ def cluster_admins(graph: Graph) -> Iterator[Outcome]:
     severity="High",
     why="Whoever holds cluster-admin owns every sandbox; a service account that has it is one flaw of its pod away.",
     do="Bind a role that names what is needed; give people who operate the cluster an access entry.",
-    equivalents={"CIS": ("4.1.1",), "Kyverno": ("restrict-binding-clusteradmin",)},
+    equivalents={
+        "CIS": ("4.1.1", "4.1.7"),
+        "Kyverno": ("restrict-binding-clusteradmin", "restrict-binding-system-groups"),
+    },
     about=objects(RBAC, "ClusterRoleBinding", "RoleBinding"),
     defaults="Kubernetes binds it to system:masters itself (its reference, default roles): that binding is no finding.",
 )
@@ -127,7 +130,7 @@ def bound_to_cluster_admin(binding: KubernetesObject) -> Iterator[Outcome]:
     why="system:unauthenticated is the internet where the endpoint is public, and system:authenticated is every sandbox"
     " with a token.",
     do="Bind roles to groups and accounts that are named.",
-    equivalents={"Checkov": ("CKV_K8S_68",), "CIS": ("4.1.9",), "Kyverno": ("restrict-binding-system-groups",)},
+    equivalents={"CIS": ("4.1.9",), "Kyverno": ("restrict-binding-system-groups",)},
     about=objects(RBAC, "ClusterRoleBinding", "RoleBinding"),
 )
 def bound_to_everybody(binding: KubernetesObject) -> Iterator[Outcome]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
+# One that is too short is refused by every runtime: nothing else can be had under it either
+_DIGEST = re.compile(r"sha(256|384|512):[0-9a-f]+")
 _HUB = "docker.io"
 
 
