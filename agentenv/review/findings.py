@@ -28,6 +28,7 @@ from policies.waivers import Waiver, Waivers, used_by
 State = Literal["new", "existing", "waived", "fixed"]
 STATES: Final[tuple[State, ...]] = ("new", "existing", "waived", "fixed")
 WAIVERS: Final = "policies/waivers.yaml"
+ABOUT_WAIVERS: Final = "docs/policies.md#waivers"
 REFERENCE: Final = "docs/reference/policies.md"
 SECRET: Final = "[secret]"  # noqa: S105 - what the engine writes in place of one
 _BAD: Final = frozenset({Verdict.FAIL, Verdict.INDETERMINATE})
@@ -117,7 +118,7 @@ class Bench:
             state in {"new", "existing"} and self.enforcement.level(found) == "mandatory",
             rule.title if rule else "",
             rule.do if rule else _ABOUT_WAIVERS,
-            f"{self.links}{REFERENCE}#{found.rule.lower()}",
+            f"{self.links}{f'{REFERENCE}#{found.rule.lower()}' if rule else ABOUT_WAIVERS}",
             [self.waiver_spot(found)] if rule is None else self._spots(found, graph),
             waiver,
         )
