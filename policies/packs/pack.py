@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import cached_property
@@ -27,6 +27,7 @@ from pulumi_policy import (
 from policies.judging import judge_graph, judge_resource
 from policies.packs.configuration import Configuration, read, schema
 from policies.packs.plain import Later, plain_mapping
+from policies.packs.promises import kept
 from policies.packs.remedies import remedied
 from policies.packs.reporting import Report, tell
 from policies.rules.registry import Rule, all_rules
@@ -53,6 +54,7 @@ class Pack:
         self._inputs: dict[str, Mapping[str, object]] = {}
         self._told: dict[str, list[Finding]] = {}
         self._waived: dict[str, list[Waived]] = {}
+        self._open: dict[str, list[Finding]] = {}
         self._given: Mapping[str, object] = {}
         self._complained = False
         self._current: tuple[Mapping[str, object], str, Configuration, tuple[Rule, ...]] | None = None
@@ -75,24 +77,42 @@ class Pack:
             protect=args.opts.protect,
             situation=configuration.situation,
         )
-        self._report(args.urn, judge_resource(rules, resource), configuration, report)
+        found = list(judge_resource(rules, resource))
+        if pulumi.runtime.is_dry_run():
+            # What cannot be told yet may be told by what others say, once everything is here
+            self._open[args.urn] = [one for one in found if one.verdict is Verdict.INDETERMINATE]
+            found = [one for one in found if one.verdict is not Verdict.INDETERMINATE]
+        self._report(args.urn, found, configuration, report)
 
     def conclude(self, args: StackValidationArgs, report: Report) -> None:
         """See the whole stack, say what is wrong with that, and keep a record of everything where one is wanted."""
         stack = next((one.urn for one in args.resources if one.resource_type == "pulumi:pulumi:Stack"), "")
         configuration, rules = self.configuration(stack or next((one.urn for one in args.resources), ""))
         situation = configuration.situation
-        graph = Graph([self._resource(one, situation) for one in args.resources], situation)
-        found = judge_graph(rules, graph)
+        graph = Graph(kept(self._resource(one, situation) for one in args.resources), situation)
+        found = [*self._settled(graph, rules), *judge_graph(rules, graph)]
         self._report("", (one if one.urn else replace(one, urn=stack) for one in found), configuration, report)
         # What was seen in an earlier run of the same process is not in this stack any more
-        for seen in (self._inputs, self._told, self._waived):
+        for seen in (self._inputs, self._told, self._waived, self._open):
             for urn in set(seen) - {"", *graph.resources}:
                 del seen[urn]
         self._judge_waivers(configuration, stack, report)
         if configuration.record is not None:
             self._write(configuration.record)
         self._complained = False
+
+    def _settled(self, graph: Graph, rules: tuple[Rule, ...]) -> Iterator[Finding]:
+        """What was left open, judged again with what others say of it."""
+        for urn, left in self._open.items():
+            resource = graph.resources.get(urn)
+            if resource is None or not left:
+                continue
+            if resource.inputs is self._inputs.get(urn):
+                yield from left
+                continue
+            told = {(one.rule, one.path) for one in self._told.get(urn, [])}
+            again = judge_resource(tuple(rule for rule in rules if rule.id in {one.rule for one in left}), resource)
+            yield from (one for one in again if (one.rule, one.path) not in told)
 
     def remedy(self, args: ResourceValidationArgs) -> Mapping[str, Any] | None:
         """Add the tags and labels that are configured and missing; None where nothing is."""
