@@ -10,6 +10,7 @@ from policies.rules.efs_access_points import ACCESS_POINT, FILE_SYSTEM, others_b
 from policies.rules.registry import GRAPH, Outcome, fail, forbid, objects, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
+from policies.view.references import known_ids
 from policies.view.resource import KubernetesObject
 
 DRIVER: Final = "efs.csi.aws.com"
@@ -124,7 +125,9 @@ class _Volume:
             yield fail(claim, "is for whoever claims it first")
 
     def _names_a_point(self) -> bool:
-        return isinstance(self.handle.raw, str) and self.handle.raw.rpartition(":")[2].startswith("fsap-")
+        last = self.handle.raw.rpartition(":")[2] if isinstance(self.handle.raw, str) else ""
+        points = self.graph.targets(self.thing.resource, "spec", ACCESS_POINT)
+        return last.startswith("fsap-") or any(last in known_ids(point) for point in points)
 
 
 def _encrypted(field: Field) -> Iterator[Outcome]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model.capabilities.boxes import TCP_AND_UDP, VERSIONS, product
+from model.capabilities.boxes import TCP_AND_UDP, VERSIONS, product, union
 from model.capabilities.pods import ALL_DOORS, NAMESPACE_NAME, Door
 from model.capabilities.ranges import whole
 from model.capabilities.reach import Bounds
 from policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from policies.view.fargate import on_fargate
 from policies.view.fields import Field
-from policies.view.forbidden import DNS, example, forbidden, resolvers
+from policies.view.forbidden import DNS, all_forbidden, example, forbidden, resolvers
 from policies.view.graph import Graph
 from policies.view.reaching import Policy, about_tenants, covered, foreign, policies
 from policies.view.tenants import tenants, tier_of
 
 RESOLVER_LABEL = ("pod", "k8s-app")
+_DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, whole()[version], DNS) for version in VERSIONS])
 
 
 @rule(
@@ -71,12 +72,12 @@ def bound(graph: Graph) -> Iterator[Outcome]:
 def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
     """Each rule by itself: policies only add, so all together reach what one of them does."""
     for field, bounds in _egress(graph):
-        hit = {word: boxes & bounds.least.boxes for word, boxes in forbidden(graph).items()}
-        hit = {word: boxes for word, boxes in hit.items() if boxes}
-        if hit:
+        if bounds.least.boxes & all_forbidden(graph):
+            hit = {word: boxes & bounds.least.boxes for word, boxes in forbidden(graph).items()}
+            hit = {word: boxes for word, boxes in hit.items() if boxes}
             words = " and ".join(f"{word} ({example(boxes)})" for word, boxes in hit.items())
             yield fail(field, f"lets sandboxes reach {words}")
-        elif any(boxes & bounds.most.boxes for boxes in forbidden(graph).values()):
+        elif bounds.unknown and bounds.most.boxes & all_forbidden(graph):
             yield _doubt(field, bounds)
 
 
@@ -116,13 +117,12 @@ def half_said(graph: Graph) -> Iterator[Outcome]:
 def any_resolver(graph: Graph) -> Iterator[Outcome]:
     """Addresses on port 53 that no word of the platform names as a resolver, and pods of every namespace."""
     for field, bounds in _egress(graph):
-        asked = {version: product((version,), TCP_AND_UDP, whole()[version], DNS) for version in VERSIONS}
-        beyond = [bounds.least.boxes & boxes - resolvers(graph) for boxes in asked.values()]
-        if hit := next((boxes for boxes in beyond if boxes), None):
+        beyond = _DNS_ANYWHERE - resolvers(graph)
+        if hit := bounds.least.boxes & beyond:
             yield fail(field, f"lets sandboxes ask {example(hit)} for names")
         elif any(_asks_anybody(door) for door in bounds.least.doors - ALL_DOORS):
             yield fail(field, "lets sandboxes ask pods of every namespace for names")
-        elif any(bounds.most.boxes & boxes - resolvers(graph) for boxes in asked.values()):
+        elif bounds.unknown and bounds.most.boxes & beyond:
             yield _doubt(field, bounds)
 
 

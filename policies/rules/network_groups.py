@@ -12,7 +12,7 @@ from model.capabilities.ranges import spans
 from policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
 from policies.view.fargate import on_fargate
 from policies.view.fields import Field
-from policies.view.forbidden import example, forbidden
+from policies.view.forbidden import example, forbidden, forbidden_spans
 from policies.view.graph import Graph
 from policies.view.groups import Passing, may_have_more, passing, pod_groups
 from policies.view.resource import Resource
@@ -131,11 +131,22 @@ def _open(graph: Graph, one: Passing) -> Iterator[Outcome]:
         if cidr.raw in OPEN and every is not False:
             yield fail(one.field, "lets everything out to everywhere") if every else unknown(one.protocol)
             continue
+        if not _near(graph, cidr):
+            continue
         boxes = _boxes(cidr, one)
         hit = {word: boxes & others for word, others in forbidden(graph).items() if boxes & others}
         if hit:
             words = " and ".join(f"{word} ({example(found)})" for word, found in hit.items())
             yield fail(one.field, f"lets sandboxes reach {words}")
+
+
+def _near(graph: Graph, cidr: Field) -> bool:
+    """Whether any address of a range is forbidden; almost none of the many of a class is."""
+    try:
+        found = ip_network(str(cidr.raw), strict=False)
+    except ValueError:
+        return False
+    return bool(forbidden_spans(graph)[found.version] & Intervals.single(int(found[0]), int(found[-1])))
 
 
 def _boxes(cidr: Field, one: Passing) -> BoxSet:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
-from model.capabilities.boxes import ALL_PORTS, NO_BOXES, PROTOCOLS, TCP_AND_UDP, BoxSet, product, union
+from model.capabilities.boxes import ALL_PORTS, NO_BOXES, PROTOCOLS, TCP_AND_UDP, VERSIONS, BoxSet, product, union
 from model.capabilities.intervals import Intervals
 from model.capabilities.ranges import prefixes, spans
 from policies.view.fields import Field
@@ -36,6 +36,18 @@ def forbidden(graph: Graph) -> Mapping[str, BoxSet]:
     }
     asked = resolvers(graph)
     return {word: boxes - asked for word, boxes in everything.items() if boxes}
+
+
+@once
+def all_forbidden(graph: Graph) -> BoxSet:
+    """All of it together: most rules meet none of it, and one look is enough for those."""
+    return union(list(forbidden(graph).values())) if forbidden(graph) else NO_BOXES
+
+
+@once
+def forbidden_spans(graph: Graph) -> Mapping[int, Intervals]:
+    """The addresses among it, by version."""
+    return {version: all_forbidden(graph).addresses(version) for version in VERSIONS}
 
 
 @once

@@ -129,7 +129,9 @@ def _rules_of_nobody(graph: Graph) -> dict[str, Field]:
     return {
         way: one.at("securityGroupId")
         for one, way in _loose(graph)
+        # What hangs on a cluster, or on a component, is a group that those made
         if reference(graph, one, ("securityGroupId",), *GROUPS).key is None
+        and not graph.targets(one, "securityGroupId")
     }
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from policies.view.fields import Field
 from policies.view.graph import Graph
+from policies.view.once import once
 from policies.view.resource import Resource
 
 
@@ -48,7 +49,7 @@ def reference(graph: Graph, resource: Resource, path: tuple[str | int, ...], *ty
     value = field.raw if isinstance(field.raw, str) else None
     targets = [] if field.missing else graph.targets(resource, str(path[0]), *types)
     if value is not None and not targets:
-        targets = [one for one in graph.of_type(*types) if value in known_ids(one)]
+        targets = [one for kind in types for one in _by_id(graph, kind).get(value, [])]
     return Reference(field, value, tuple(targets))
 
 
@@ -62,7 +63,8 @@ def among(graph: Graph, targets: Iterable[Resource], field: Field, *types: str) 
     found = list(targets)
     values = {one.raw for one in field.elements() if isinstance(one.raw, str)}
     if values:
-        found += [one for one in graph.of_type(*types) if one not in found and values & known_ids(one)]
+        known = [one for kind in types for value in sorted(values) for one in _by_id(graph, kind).get(value, [])]
+        found += [one for index, one in enumerate(known) if one not in found and one not in known[:index]]
     return found
 
 
@@ -71,3 +73,21 @@ def known_ids(resource: Resource) -> frozenset[str]:
     values = [resource.outputs.get(key) for key in ("id", "arn", "name", "keyId", "accessPointId")]
     values.append(resource.inputs.get("name"))
     return frozenset(value for value in values if isinstance(value, str) and value)
+
+
+@once
+def _ids(_: Graph) -> dict[str, dict[str, list[Resource]]]:
+    """By type, filled as types are asked for."""
+    return {}
+
+
+def _by_id(graph: Graph, kind: str) -> dict[str, list[Resource]]:
+    """The resources of a type by what others call them."""
+    kept = _ids(graph)
+    if kind not in kept:
+        found: dict[str, list[Resource]] = {}
+        for one in graph.of_type(kind):
+            for name in known_ids(one):
+                found.setdefault(name, []).append(one)
+        kept[kind] = found
+    return kept[kind]
