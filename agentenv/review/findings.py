@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, Literal
 
-from agentenv.review.graph import Graph, Resource, is_unknown
+from agentenv.review.graph import STACK_TYPE, Graph, Resource, is_unknown
 from agentenv.review.places import Spot, spots
 from agentenv.review.values import masked
 from agentenv.stack_yaml import Document
 from model.capabilities.plain import UNKNOWN
 from policies.offline import findings_of
 from policies.packs.enforcement import Enforcement
+from policies.packs.promises import kept
 from policies.rules.registry import Rule, all_rules
 from policies.verdicts import SEVERITIES, Finding, Verdict
 from policies.view.resource import Resource as Judgeable
@@ -93,7 +94,7 @@ class Bench:
         environment = self.situation.environment
         then = {_key(one): one for one in self._findings(before)} if before else {}
         left, waived = self.waivers.split(self._findings(after), environment, self.today)
-        own = self.waivers.own_findings(environment, used_by(waived), self.today)
+        own = self.waivers.own_findings(environment, used_by(waived), self.today, _stack(after))
         found = [self._one(one, _state(one, then), after) for one in left]
         found += [self._one(one.finding, "waived", after, one.waiver) for one in waived]
         found += [self._one(one, "existing", after) for one in own]
@@ -103,9 +104,11 @@ class Bench:
 
     def _findings(self, graph: Graph | None) -> list[Finding]:
         # Providers and the stack itself too, as the packs see them: who depends on whom goes through them
-        resources = (judgeable(one, self.situation) for one in (graph or {}).values())
+        resources = kept(judgeable(one, self.situation) for one in (graph or {}).values())
         wanted = [one for one in self.rules or all_rules() if self.enforcement.by_rule.get(one.id) != "disabled"]
-        found = findings_of(resources, self.situation, wanted)
+        stack = _stack(graph or {})
+        # What is wrong with the whole is said of the stack, as the packs say it
+        found = [one if one.urn else replace(one, urn=stack) for one in findings_of(resources, self.situation, wanted)]
         once = {_key(one): one for one in found if one.verdict in _BAD}
         return list(once.values())
 
@@ -140,6 +143,7 @@ def judgeable(resource: Resource, situation: Situation) -> Judgeable:
         resource.name,
         _plain(resource.inputs),
         parent=resource.parent,
+        outputs=_plain(resource.outputs),
         dependencies=frozenset(resource.dependencies),
         property_dependencies={key: frozenset(urns) for key, urns in resource.property_dependencies.items()},
         protect=resource.protect,
@@ -153,6 +157,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(inner) for inner in value]
     return UNKNOWN if is_unknown(value) or value == SECRET else value
+
+
+def _stack(graph: Graph) -> str:
+    return next((one.urn for one in graph.values() if one.type == STACK_TYPE), "")
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:

@@ -51,6 +51,7 @@ class Resource:
     dependencies: tuple[str, ...] = ()
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+    outputs: Mapping[str, Any] = field(default_factory=dict)
     source: Source | None = None
 
     @property
@@ -85,8 +86,13 @@ def from_json(row: Mapping[str, Any]) -> Resource:
     )
 
 
-def from_state(state: Mapping[str, Any], project: Path, root: Path) -> Resource:
-    """A resource from a step's state; positions in it are told from the `project` folder, and kept from the `root`."""
+def from_state(
+    state: Mapping[str, Any], project: Path, root: Path, outputs: Mapping[str, Any] | None = None
+) -> Resource:
+    """A resource from a step's state; positions in it are told from the `project` folder, and kept from the `root`.
+
+    What a component hands out comes after its step, and so from elsewhere.
+    """
     return Resource(
         urn=state["urn"],
         type=state["type"],
@@ -100,6 +106,7 @@ def from_state(state: Mapping[str, Any], project: Path, root: Path) -> Resource:
         property_dependencies={
             key: tuple(urns) for key, urns in (state.get("propertyDependencies") or {}).items() if urns
         },
+        outputs=outputs or state.get("outputs") or {},
         aliases=tuple(alias for alias in state.get("aliases") or () if isinstance(alias, str)),
         source=_source(state, project, root),
     )

@@ -130,7 +130,7 @@ def _failure(report: Report) -> list[Section]:
 
 
 def _refused(report: Report) -> list[Section]:
-    return [Section("The engine refuses", [f"- {plain(line)}" for line in report.refused])] if report.refused else []
+    return [Section("Refused", [f"- {plain(line)}" for line in report.refused])] if report.refused else []
 
 
 def _losses(report: Report) -> list[Section]:

@@ -93,6 +93,7 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
     """A preview from its digest and its event log; `PreviewFailed` where the program itself did not get to its end."""
     steps, told = _digest(digest)
     policies: list[PolicyEvent] = []
+    outputs: dict[str, dict[str, Any]] = {}
     errors: list[str] = list(told)
     for line in log:
         event = _parsed(line)
@@ -106,6 +107,9 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
                     policy.get("message", ""),
                 )
             )
+        elif ended := event.get("resOutputsEvent"):
+            new = ended["metadata"].get("new") or {}
+            outputs[ended["metadata"]["urn"]] = new.get("outputs") or outputs.get(ended["metadata"]["urn"]) or {}
         elif (diagnostic := event.get("diagnosticEvent")) and diagnostic.get("severity") == "error":
             errors.append(diagnostic["message"].strip())
     errors = list(dict.fromkeys(error for error in errors if error))
@@ -117,7 +121,7 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
         code,
         steps,
         graph(from_state(state, project, root) for state in before),
-        graph(from_state(state, project, root) for state in after),
+        graph(from_state(state, project, root, outputs.get(state["urn"])) for state in after),
         policies,
         errors,
     )

@@ -41,7 +41,9 @@ class Report:
     drift: list[Change] | None = None  # None: nobody looked
     notes: list[str] = field(default_factory=list)
     failure: str = ""  # why the program could not be previewed at all
-    refused: list[str] = field(default_factory=list)  # what the engine stopped at, beside the findings
+    refused: list[str] = field(
+        default_factory=list
+    )  # beside the findings: by the engine, or for what is written wrongly
 
     @property
     def blocking(self) -> list[str]:
@@ -56,7 +58,7 @@ class Report:
             words = ", ".join(f"{count} {severity}" for severity, count in worst.items())
             reasons.append(f"{counts(len(found), 'finding')} that {'blocks' if len(found) == 1 else 'block'}: {words}")
         if self.refused:
-            reasons.append("the engine refuses the update")
+            reasons.append("the update is refused")
         return reasons
 
     def of_state(self, state: str) -> list[Judged]:

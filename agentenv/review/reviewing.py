@@ -62,8 +62,12 @@ def review(question: Question, progress: Progress | None = None) -> Report:
     """The whole review; what keeps the program from being previewed is told in it, and blocks."""
     began = time.monotonic()
     today = question.today or datetime.now(UTC).date()
-    allowances = read_allowances(question.root, today)
     report = Report(Compared(question.stack, _base_words(question), question.offline))
+    allowances: list[Allowance] = []
+    try:
+        allowances = read_allowances(question.root, today)
+    except Refusal as wrong:  # what is written wrongly allows nothing, and the rest is worth telling
+        report.refused += str(wrong).splitlines()
     mistakes = mistakes_in(stack_file(question.root, question.stack), question.stack)
     if mistakes:
         report.failure = "\n".join(_mistake(question, one) for one in mistakes)
@@ -127,7 +131,7 @@ def _follow(question: Question, report: Report, found: _Found, allowances: list[
     report.needs = needs(before.settings, after.settings, ask=not question.offline)
     report.costs = costs(before.settings, after.settings, question.estimator)
     if found.preview is not None:
-        report.refused = [masked(line) for line in selected.refusals(found.preview, report.findings)]
+        report.refused += [masked(line) for line in selected.refusals(found.preview, report.findings)]
     if question.base:
         of_commit = revision.commit(question.root, question.base)
         touched = revision.changed_files(question.root, of_commit, *_WATCHED)

@@ -59,11 +59,10 @@ def refusals(preview: Preview, findings: list[Judged]) -> list[str]:
     if not preview.refused:
         return []
     known = {(one.finding.rule, one.finding.urn) for one in findings if one.blocks}
-    rules = {rule for rule, _ in known}
     said = [
         f"{event.policy}: {' '.join(event.message.split())} ({event.urn.rsplit('::', 1)[-1]})"
         for event in preview.policies
-        if event.mandatory and (event.policy, event.urn) not in known and not (event.policy in rules and not event.urn)
+        if event.mandatory and (event.policy, event.urn) not in known
     ]
     errors = [error for error in preview.errors if error not in _SAID_ANYWAY]
     if not said and not errors and not known:

@@ -40,7 +40,7 @@ class _Terminal:
             for line in report.failure.splitlines():
                 self._line(f"  {line}")
         for line in report.refused:
-            self._line(f"  the engine: {line}", "red")
+            self._line(f"  refused: {line}", "red")
         self._losses(report)
         self._findings(report)
         self._capabilities(report)

@@ -92,10 +92,7 @@ def test_the_engine_refuses_the_update(broken: Preview) -> None:
 
 def test_the_review_finds_without_the_packs_exactly_what_the_packs_find(broken: Preview, config: Path) -> None:
     found = judged(broken, config)
-    # Of the stack as a whole the engine has a URN, and the review none
-    ours = {(one.finding.urn, one.finding.rule) for one in found if one.blocks and one.finding.urn}
-    theirs = {
-        (event.urn, event.policy) for event in broken.policies if event.mandatory and "pulumi:Stack" not in event.urn
-    }
+    ours = {(one.finding.urn, one.finding.rule) for one in found if one.blocks}
+    theirs = {(event.urn, event.policy) for event in broken.policies if event.mandatory}
     assert ours == theirs
     assert refusals(broken, found) == []

@@ -130,7 +130,7 @@ def test_two_revisions_are_compared_each_by_its_own_code(
 
 
 def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift(
-    opened: Stage, repository: Repository
+    opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.git("stash", "-q")
     engine = opened.project(repository.folder, "dev")
@@ -141,6 +141,9 @@ def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift
     by_urn = {row["type"]: row for row in standing.state()}
     client("sqs", around).tag_queue(QueueUrl=by_urn["aws:sqs/queue:Queue"]["id"], Tags={"owner": "somebody"})
     call = Call(standing.pulumi, standing.project, repository.folder, "dev", around)
+    for name, value in around.items():
+        if name.startswith("AWS_"):  # the account that quotas are asked of
+            monkeypatch.setenv(name, value)
     question = Question(repository.folder, "dev", base="HEAD", drift=True, call=call)
     found = review(question)
 

@@ -166,6 +166,17 @@ def test_rules_see_who_depends_on_whom() -> None:
     assert seen.property_dependencies == {"kmsKeyId": frozenset({"k"})}
 
 
+def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promised_it() -> None:
+    component = Resource(
+        urn("agent-environment:index:Storage", "storage"), "agent-environment:index:Storage", custom=False
+    )
+    made = resource(FILE_SYSTEM, "fs", {"encrypted": LATER}, parent=component.urn)
+    promise = {"type": FILE_SYSTEM, "name": "fs", "property": "encrypted", "says": {"a": "b"}}
+    promising = replace(component, outputs={"documents": [promise]})
+    assert [one.finding.verdict.value for one in judged(None, of(component, made))] == ["indeterminate"]
+    assert [one.finding.verdict.value for one in judged(None, of(promising, made))] == ["fail"]
+
+
 def place(thing: Resource, path: str = "") -> str:
     return str(spots(thing, path, "stack.yaml", parse(STACK_FILE))[0])
 

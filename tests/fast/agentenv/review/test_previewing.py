@@ -182,3 +182,29 @@ def test_a_stack_file_with_mistakes_is_told_with_its_lines_and_nothing_is_run(tm
     found = review(Question(tmp_path, "dev", offline=True))
     assert "stacks/Pulumi.dev.yaml:2" in found.failure
     assert found.blocking
+
+
+def test_what_a_component_hands_out_comes_from_the_log() -> None:
+    made = {"op": "create", "urn": FS, "newState": state()}
+    events = [
+        json.dumps({"resOutputsEvent": {"metadata": {"urn": FS, "new": {"outputs": outputs}}}})
+        for outputs in ({}, {"documents": [1]}, {})
+    ]
+    assert read(0, digest(made), events, Path(), Path()).after[FS].outputs == {"documents": [1]}
+
+
+def test_what_is_allowed_wrongly_allows_nothing_and_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentenv.review import offline
+    from agentenv.review.offline import NOTHING
+    from agentenv.review.reviewing import Question, review
+
+    for name in ("stacks", "policies"):
+        (tmp_path / name).mkdir()
+    stack = "config:\n  aws:region: us-east-1\n  agent-environment:cost: {owner: a, costCenter: b}\n"
+    admins = '  agent-environment:cluster: {admins: ["arn:aws:iam::111122223333:role/platform"]}\n'
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(stack + admins, encoding="utf-8")
+    (tmp_path / "policies" / "allowed_losses.yaml").write_text("losses: [a]\n", encoding="utf-8")
+    monkeypatch.setattr(offline, "both", lambda *_: (NOTHING, NOTHING))
+    found = review(Question(tmp_path, "dev", offline=True))
+    assert "the update is refused" in found.blocking
+    assert found.refused == ["policies/allowed_losses.yaml:1: an entry is a mapping of urn, reason, owner, until"]
