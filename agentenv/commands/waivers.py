@@ -32,10 +32,12 @@ def run(args: argparse.Namespace) -> int:
     from agentenv.project import root
     from agentenv.review.findings import WAIVERS
     from policies.rules.registry import all_rules
-    from policies.waivers import read_waivers
+    from policies.waivers import Waivers, read_waivers
 
     folder, today = root(), datetime.now(UTC).date()
-    found = read_waivers(folder / WAIVERS, {rule.id: rule.severity for rule in all_rules()}, today)
+    file = folder / WAIVERS
+    severities = {rule.id: rule.severity for rule in all_rules()}
+    found = read_waivers(file, severities, today) if file.is_file() else Waivers()
     wanted = [one for one in found.all if args.stack in {None, one.environment}]
     environments = sorted({one.environment for one in wanted})
     used = {} if args.fast else {name: used_in(folder, name, found, today) for name in environments}

@@ -31,7 +31,7 @@ from agentenv.stack_yaml import read_document
 from model.settings import Settings
 from policies.packs.configuration import read as read_configuration
 from policies.rules.registry import Rule, all_rules
-from policies.waivers import read_waivers
+from policies.waivers import Waivers, read_waivers
 from rehearsal.tools.progress import Progress
 
 _WATCHED = ("policies", ".github/workflows")
@@ -160,7 +160,10 @@ def bench_of(question: Question, settings: Settings | None, today: date) -> Benc
     return Bench(
         configuration.situation,
         configuration.enforcement,
-        read_waivers(path, {rule.id: rule.severity for rule in rules}, today),
+        # A project may have none; a file that was named has to be there
+        read_waivers(path, {rule.id: rule.severity for rule in rules}, today)
+        if path.is_file() or "waivers" in given
+        else Waivers(),
         today,
         f"{FOLDER}/{stack_file(question.root, question.stack).name}",
         read_document(stack_file(question.root, question.stack)),

@@ -206,5 +206,5 @@ def test_what_is_allowed_wrongly_allows_nothing_and_blocks(tmp_path: Path, monke
     (tmp_path / "policies" / "allowed_losses.yaml").write_text("losses: [a]\n", encoding="utf-8")
     monkeypatch.setattr(offline, "both", lambda *_: (NOTHING, NOTHING))
     found = review(Question(tmp_path, "dev", offline=True))
-    assert "the update is refused" in found.blocking
+    assert found.blocking == ["the update is refused"]
     assert found.refused == ["policies/allowed_losses.yaml:1: an entry is a mapping of urn, reason, owner, until"]
