@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
+    from policies.verdicts import Severity
     from policies.waivers import Waivers
 
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     folder, today = root(), datetime.now(UTC).date()
     file = folder / WAIVERS
-    severities = {rule.id: rule.severity for rule in all_rules()}
+    severities: dict[str, Severity] = {rule.id: rule.severity for rule in all_rules()}
     found = read_waivers(file, severities, today) if file.is_file() else Waivers()
     wanted = [one for one in found.all if args.stack in {None, one.environment}]
     environments = sorted({one.environment for one in wanted})
