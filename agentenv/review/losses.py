@@ -42,6 +42,8 @@ KINDS: Mapping[tuple[str, str], str] = {
     ("extensions.agents.x-k8s.io", "SandboxClaim"): "somebody's workspace",
     ("apiextensions.k8s.io", "CustomResourceDefinition"): "every object of that kind in the cluster",
 }
+# Retained so that whoever has a sandbox of an old release keeps it, and nothing by themselves
+RELEASES = (("extensions.agents.x-k8s.io", "SandboxTemplate"), ("extensions.agents.x-k8s.io", "SandboxWarmPool"))
 CLASS_LABEL = "sandbox.users.io/class"
 SANDBOX_NAMESPACE = "the namespace of a class with every workspace and claim in it"
 KEPT = "something that was to outlive its stack"
@@ -92,6 +94,8 @@ def held_by(resource: Resource) -> str | None:
         group, kind = str(inputs.get("apiVersion", "")).rpartition("/")[0], str(inputs.get("kind", ""))
         if (known := KINDS.get((group, kind))) is not None:
             return known
+        if (group, kind) in RELEASES:
+            return None
         metadata = inputs.get("metadata")
         labels = metadata.get("labels") if isinstance(metadata, Mapping) else None
         if kind == "Namespace" and isinstance(labels, Mapping) and CLASS_LABEL in labels:

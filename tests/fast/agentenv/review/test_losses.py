@@ -48,6 +48,12 @@ def test_what_holds_data_blocks_when_it_goes(held: Resource, operation: str) -> 
     assert loss.lost == held_by(held)
 
 
+def test_a_release_that_is_left_to_those_who_have_it_is_no_loss() -> None:
+    for kind in ("SandboxTemplate", "SandboxWarmPool"):
+        made = kubernetes(kind, "extensions.agents.x-k8s.io/v1beta1")
+        assert held_by(Resource(**{**vars(made), "retain": True})) is None
+
+
 @pytest.mark.parametrize(
     "plain", [resource("aws:sns/topic:Topic", "t"), kubernetes("Namespace", "v1"), kubernetes("ConfigMap", "v1")]
 )
