@@ -34,6 +34,11 @@ def queue_arn(place: Whereabouts) -> str:
     return place.arn("sqs", "not-known-yet")
 
 
+def log_group_arn(place: Whereabouts) -> str:
+    """A log group's."""
+    return place.arn("logs", "log-group:not-known-yet")
+
+
 def rule_arn(place: Whereabouts) -> str:
     """An event rule's."""
     return place.arn("events", "rule/not-known-yet")

@@ -55,6 +55,12 @@ OWN: Final[Mapping[str, Own]] = {
         "A pack that is configured otherwise than somebody believes judges by other measures.",
         "Mend the file that --policy-pack-config names.",
     ),
+    "PACK-02": Own(
+        "A document is not what was promised",
+        "High",
+        "At the preview it was judged as its component promised it; what came is another one.",
+        "Make the promise in the component by the same function that makes the document.",
+    ),
 }
 
 

@@ -27,7 +27,7 @@ from pulumi_policy import (
 from policies.judging import judge_graph, judge_resource
 from policies.packs.configuration import Configuration, read, schema
 from policies.packs.plain import Later, plain_mapping
-from policies.packs.promises import kept
+from policies.packs.promises import broken, kept
 from policies.packs.remedies import remedied
 from policies.packs.reporting import Report, tell
 from policies.rules.registry import Rule, all_rules
@@ -91,6 +91,8 @@ class Pack:
         situation = configuration.situation
         graph = Graph(kept(self._resource(one, situation) for one in args.resources), situation)
         found = [*self._settled(graph, rules), *judge_graph(rules, graph)]
+        if self.name == "isolation":
+            found += broken(graph.resources.values())
         self._report("", (one if one.urn else replace(one, urn=stack) for one in found), configuration, report)
         # What was seen in an earlier run of the same process is not in this stack any more
         for seen in (self._inputs, self._told, self._waived, self._open):
