@@ -43,11 +43,12 @@ class Guard:
 
 def guards_of(graph: Graph) -> Iterator[Guard]:
     """All in a stack; a policy without a binding guards nothing."""
-    bindings = graph.objects(GROUP, BINDING)
+    named, unsure = _by_policy(graph.objects(GROUP, BINDING))
     for policy in graph.objects(GROUP, POLICY):
-        for binding in bindings:
-            named = _names(binding, policy, graph)
-            if named is False:
+        candidates = unsure if policy.name.known else [*unsure, *(one for many in named.values() for one in many)]
+        for binding in [*named.get(policy.name.raw, []), *candidates]:
+            names = _names(binding, policy, graph)
+            if names is False:
                 continue
             refuses = "Deny" in [one.raw for one in binding.at("spec", "validationActions").elements()]
             said = None if binding.at("spec", "validationActions").holds_unknown() else refuses
@@ -61,7 +62,7 @@ def guards_of(graph: Graph) -> Iterator[Guard]:
                     binding.at("spec", "matchResources", "namespaceSelector"),
                 ),
                 policy.at("spec", "failurePolicy"),
-                None if named is None else said,
+                None if names is None else said,
             )
     for configuration in graph.objects(GROUP, WEBHOOKS):
         for hook in configuration.at("webhooks").elements():
@@ -72,6 +73,19 @@ def touches(rules: Field, groups: frozenset[str]) -> bool:
     """Whether rows of resources speak of one of those API groups, or of all."""
     rows = rules.elements()
     return any(one.raw in groups or one.raw == "*" for row in rows for one in row.at("apiGroups").elements())
+
+
+def _by_policy(bindings: list[KubernetesObject]) -> tuple[dict[object, list[KubernetesObject]], list[KubernetesObject]]:
+    """Bindings by the policy that they name, and those of which that is not known: of many, few belong together."""
+    named: dict[object, list[KubernetesObject]] = {}
+    unsure: list[KubernetesObject] = []
+    for binding in bindings:
+        name = binding.at("spec", "policyName")
+        if name.known:
+            named.setdefault(name.raw, []).append(binding)
+        else:
+            unsure.append(binding)
+    return named, unsure
 
 
 def _names(binding: KubernetesObject, policy: KubernetesObject, graph: Graph) -> bool | None:
