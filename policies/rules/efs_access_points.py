@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.rules.registry import GRAPH, Outcome, fail, forbid, resources, rule, unknown
-from policies.view.fields import Field
+from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
 from policies.view.paths import Segments, holds, segments
 from policies.view.references import reference
@@ -86,12 +86,18 @@ def apart(graph: Graph) -> Iterator[Outcome]:
     for one in _unknown_paths(graph):
         if len(folders.get(_file_system(graph, one), {})) > 1 or len(graph.of_type(ACCESS_POINT)) > 1:
             yield unknown(one.at("rootDirectory", "path"))
+    if len(graph.of_type(ACCESS_POINT)) > 1:
+        nowhere = [one.at("fileSystemId") for one in graph.of_type(ACCESS_POINT) if _file_system(graph, one) is None]
+        yield from (unknown(field, "whose neighbour it is is not known yet") for field in nowhere if field.unknown)
     for owner in _owners(graph):
         if owner.number is None:
             yield unknown(owner.field)
             continue
         other = owners.setdefault((owner.file_system, owner.number), owner)
-        if other is not owner and not owner.shares_with(other):
+        answer = True if other is owner else owner.shares_with(other)
+        if answer is None:
+            yield unknown(owner.field, f"has the uid of '{other.title}', and whose that one is is not known yet")
+        elif not answer:
             yield fail(owner.field, f"has the uid of '{other.title}'")
 
 
@@ -160,8 +166,10 @@ class _Owner:
     user: object
     class_: object
 
-    def shares_with(self, other: _Owner) -> bool:
-        """Whether both are one tenant's: of the same class, and of no two users."""
+    def shares_with(self, other: _Owner) -> bool | None:
+        """Whether both are one tenant's: of the same class, and of no two users. None where a tag is not known."""
+        if UNKNOWN in (self.user, self.class_, other.user, other.class_):
+            return None
         if self.class_ is not None and self.class_ == other.class_:
             return self.user == other.user or None in (self.user, other.user)
         return self.user is not None and self.user == other.user and None in (self.class_, other.class_)
@@ -226,7 +234,7 @@ def _file_system(graph: Graph, point: Resource) -> str | None:
 
 
 def _tag(field: Field) -> object:
-    return field.raw if isinstance(field.raw, str) else None
+    return UNKNOWN if field.unknown else field.raw if isinstance(field.raw, str) else None
 
 
 def _number(value: object) -> float | None:

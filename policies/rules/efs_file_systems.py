@@ -103,7 +103,12 @@ def answers_nodes_only(graph: Graph) -> Iterator[Outcome]:
                 judged.add(group.urn)
                 yield from _let_in(graph, group)
         subnet = reference(graph, target, ("subnetId",), SUBNET)
-        yield from (_public(target, one) for one in subnet.targets if one.at("mapPublicIpOnLaunch").raw is True)
+        for one in subnet.targets:
+            public = one.at("mapPublicIpOnLaunch")
+            if public.unknown:
+                yield unknown(public)
+            elif public.raw is True:
+                yield fail(target.at("subnetId"), f"is in the public subnet '{one.name}'")
 
 
 @rule(
@@ -229,7 +234,3 @@ def _opens_more(one: Passing) -> Iterator[Outcome]:
         yield unknown(next(field for field in (one.protocol, one.first, one.last) if field.unknown))
     elif one.every_port or one.span != NFS:
         yield fail(one.field, "lets more in than port 2049")
-
-
-def _public(target: Resource, subnet: Resource) -> Outcome:
-    return fail(target.at("subnetId"), f"is in the public subnet '{subnet.name}'")

@@ -38,6 +38,8 @@ def one_access_point(graph: Graph) -> Iterator[Outcome]:
         nfs = thing.at("spec", "nfs", "server")
         if isinstance(nfs.raw, str) and EFS_NAME in nfs.raw:
             yield fail(nfs, "mounts the file system past its access points")
+        elif nfs.unknown and not thing.at("spec").unknown:
+            yield unknown(nfs)
         driver = thing.at("spec", "csi", "driver")
         if driver.raw != DRIVER:
             if driver.unknown:

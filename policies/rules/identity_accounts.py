@@ -60,7 +60,7 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
     for volume in pod.at("volumes").elements():
         for source in volume.at("projected", "sources").elements():
             projected, audience = source.at("serviceAccountToken"), source.at("serviceAccountToken", "audience")
-            if projected.missing or projected.unknown:
+            if projected.missing:
                 continue
             if audience.unknown:
                 yield unknown(audience)
@@ -91,19 +91,11 @@ def own_account(graph: Graph) -> Iterator[Outcome]:
             yield fail(field, "runs as the default account")
         elif tenant.namespace is not UNKNOWN:
             other = first.setdefault((tenant.namespace, account), tenant.class_name)
-            if other != tenant.class_name and UNKNOWN not in (other, tenant.class_name):
+            if other is not tenant.class_name and UNKNOWN in (other, tenant.class_name):
+                yield unknown(field, "whether another class has the same account is not known yet")
+            elif other != tenant.class_name:
                 yield fail(field, f"shares the account '{account}' with another class")
-    for thing in graph.objects("", "ServiceAccount"):
-        if thing.name.raw == "default" and not thing.patch:
-            flag = thing.at("automountServiceAccountToken")
-            if flag.unknown:
-                yield unknown(flag)
-            elif flag.raw is not False:
-                yield fail(flag, "every pod that names no account carries its token")
-    for binding in _bindings(graph):
-        for subject in binding.at("subjects").elements():
-            if subject.at("kind").raw == "ServiceAccount" and subject.at("name").raw == "default":
-                yield fail(subject, "gives a role to every pod that names no account")
+    yield from _default_account(graph)
 
 
 @rule(
@@ -137,6 +129,20 @@ def no_roles(graph: Graph) -> Iterator[Outcome]:
                     yield unknown(space)
                 elif (place, name.raw) in accounts or _of_tenants(graph, place):
                     yield fail(subject, "gives a role to the account of sandboxes")
+
+
+def _default_account(graph: Graph) -> Iterator[Outcome]:
+    for thing in graph.objects("", "ServiceAccount"):
+        if thing.name.raw == "default" and not thing.patch:
+            flag = thing.at("automountServiceAccountToken")
+            if flag.unknown:
+                yield unknown(flag)
+            elif flag.raw is not False:
+                yield fail(flag, "every pod that names no account carries its token")
+    for binding in _bindings(graph):
+        for subject in binding.at("subjects").elements():
+            if subject.at("kind").raw == "ServiceAccount" and subject.at("name").raw == "default":
+                yield fail(subject, "gives a role to every pod that names no account")
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,9 @@ def node_role(graph: Graph) -> Iterator[Outcome]:
     """A role is the nodes' where a node group, an instance profile, a node class or an access entry names it."""
     for role in graph.of_type(ROLE):
         answer = _of_nodes(graph, role)
-        if answer is False:
+        if isinstance(answer, Field):
+            yield unknown(answer, f"whether '{role.name}' is the role of nodes is not known yet")
+        if answer is not True:
             continue
         for arn in attached(graph, role):
             name = aws_policy(arn)
@@ -199,7 +201,7 @@ def _boundary(graph: Graph, role: Resource) -> Iterator[Outcome]:
     answers = [(one.role.names(role), one.tenants(graph)) for one in bearers(graph)]
     if (True, True) in answers or _trusts_sandboxes(role):
         yield fail(boundary, "is a role of sandboxes that nothing bounds")
-    elif (None, True) in answers:
+    elif (None, True) in answers or (True, None) in answers:
         yield unknown(boundary, "whether it is a role of sandboxes is not known yet")
 
 
@@ -217,16 +219,21 @@ def _trusts_sandboxes(role: Resource) -> bool:
     return any(text.startswith(("system:serviceaccount:sandbox-", "sandbox-")) for text in subjects)
 
 
-def _of_nodes(graph: Graph, role: Resource) -> bool:
+def _of_nodes(graph: Graph, role: Resource) -> bool | Field:
+    """Whether nodes have it; the field by which nobody can tell."""
     users: list[tuple[Resource, str]] = [(one, "nodeRoleArn") for one in graph.of_type(NODES)]
     users += [(one, "role") for one in graph.of_type(PROFILE)]
     users += [(one, "principalArn") for one in graph.of_type(ENTRY) if str(one.at("type").raw).startswith("EC2")]
-    if any(reference(graph, one, (key,), ROLE).names(role) for one, key in users):
+    named_by = [reference(graph, one, (key,), ROLE) for one, key in users]
+    answers = [one.names(role) for one in named_by]
+    if True in answers:
         return True
     for thing in graph.objects("karpenter.k8s.aws", "EC2NodeClass"):
         named = among(graph, graph.targets(thing.resource, "spec", ROLE), _listed(thing.at("spec", "role")), ROLE)
         if role in named:
             return True
+    if None in answers and (arns := [*attached(graph, role), *inline(graph, role)]):
+        return named_by[answers.index(None)].field if arns else False
     return False
 
 

@@ -118,6 +118,8 @@ def shared_role(graph: Graph) -> Iterator[Outcome]:
             elif flag.raw is True:
                 yield fail(flag, "sessions carry no tags, so nothing tells one account's from another's")
         if one.role.key is None:
+            if one.role.field.unknown and len(bearers(graph)) > 1 and one.tenants(graph) is not False:
+                yield unknown(one.role.field, "whether another account has the same role is not known yet")
             continue
         mine = (one.namespace, one.account.raw)
         others = by_role.setdefault(one.role.key, [])

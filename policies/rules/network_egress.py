@@ -11,7 +11,7 @@ from model.capabilities.reach import Bounds
 from policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from policies.view.fargate import on_fargate
 from policies.view.fields import Field
-from policies.view.forbidden import DNS, all_forbidden, example, forbidden, resolvers
+from policies.view.forbidden import DNS, all_forbidden, example, forbidden, resolvers, unknown_vpc
 from policies.view.graph import Graph
 from policies.view.reaching import Policy, about_tenants, covered, foreign, policies
 from policies.view.tenants import tenants, tier_of
@@ -79,6 +79,8 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
             yield fail(field, f"lets sandboxes reach {words}")
         elif bounds.unknown and bounds.most.boxes & all_forbidden(graph):
             yield _doubt(field, bounds)
+        elif (vpc := unknown_vpc(graph)) is not None and vpc[1] & bounds.least.boxes:
+            yield unknown(vpc[0], "whether a policy reaches the VPC depends on its range, which is not known yet")
 
 
 @rule(
@@ -169,7 +171,7 @@ def every_namespace(graph: Graph) -> Iterator[Outcome]:
     for policy in _tenants_policies(graph):
         for rule_of in policy.spec.at("egress").elements() if not policy.default else []:
             for peer in rule_of.at("to").elements():
-                if (selector := peer.at("namespaceSelector")).missing or peer.unknown:
+                if (selector := peer.at("namespaceSelector")).missing:
                     continue
                 if selector.holds_unknown() or peer.at("podSelector").holds_unknown():
                     yield unknown(selector if selector.holds_unknown() else peer.at("podSelector"))

@@ -106,7 +106,9 @@ def cluster_group(graph: Graph) -> Iterator[Outcome]:
     for pods in pod_groups(graph):
         hangs_on = graph.targets(pods.owner.resource, "spec", CLUSTER)
         named = [one for one in pods.ids.elements() if one.raw in groups]
-        shared = [one for one in pods.groups(graph) if _open_to_itself(graph, one)]
+        inside = {one: _open_to_itself(graph, one) for one in pods.groups(graph)}
+        yield from (answer for answer in inside.values() if isinstance(answer, Outcome))
+        shared = [one for one, answer in inside.items() if answer is True]
         if named:
             yield from (fail(one, "is the cluster's own security group") for one in named)
         elif shared:
@@ -172,6 +174,15 @@ def _cluster_groups(graph: Graph) -> frozenset[object]:
     return frozenset(one for one in found if isinstance(one, str))
 
 
-def _open_to_itself(graph: Graph, group: Resource) -> bool:
-    """Whether all its members may reach each other on everything."""
-    return any(one.field.at("self").raw is True and one.every_port is True for one in passing(graph, group, "ingress"))
+def _open_to_itself(graph: Graph, group: Resource) -> bool | Outcome:
+    """Whether all its members may reach each other on everything; what to say where that is not known."""
+    doubt: Outcome | bool = False
+    for one in passing(graph, group, "ingress"):
+        inside = one.field.at("self")
+        if inside.raw is not True and not inside.unknown:
+            continue
+        if one.every_port is True and inside.raw is True:
+            return True
+        if one.every_port is not False:
+            doubt = unknown(inside if inside.unknown else one.protocol)
+    return doubt

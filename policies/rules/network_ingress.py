@@ -211,17 +211,19 @@ def _peer(graph: Graph, policy: Policy, peer: Field, *, surely: bool) -> Iterato
     if not space.missing and _fits_all(space) and _fits_all(pods):
         yield fail(space, "lets the pods of every namespace in")
         return
-    doubt = False
+    doubt: Field | None = None
     for tenant in tenants(graph):
         answer = _and(_in_space(graph, policy, space, tenant), tenant.selected_by(None if pods.missing else pods.raw))
         if answer:
             yield fail(peer, "lets other sandboxes in")
             return
-        doubt = doubt or answer is None
+        if answer is None:
+            doubt = doubt or tenant.pod.labels
+    unread = next((one for one in (space, pods) if one.holds_unknown()), doubt)
     if surely and space.missing and _fits_all(pods):
         yield fail(peer, "lets every pod of the namespace in")
-    elif doubt and (space.holds_unknown() or pods.holds_unknown()):
-        yield unknown(space if space.holds_unknown() else pods)
+    elif unread is not None and (doubt is not None or surely):
+        yield unknown(unread)
 
 
 def _fits_all(selector: Field) -> bool:

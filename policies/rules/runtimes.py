@@ -68,7 +68,14 @@ def runtime_class(graph: Graph) -> Iterator[Outcome]:
     for tenant in tenants(graph):
         name = tenant.pod.at("runtimeClassName")
         used.add(name.raw)
-        if not classes or not isinstance(name.raw, str) or name.raw in classes or name.raw in {*OF_EKS, ""}:
+        if name.unknown and classes:
+            yield unknown(name)
+        if (
+            not (classes or unnamed(graph))
+            or not isinstance(name.raw, str)
+            or name.raw in classes
+            or name.raw in {*OF_EKS, ""}
+        ):
             continue
         if nobody := unnamed(graph):
             yield unknown(nobody, "whether it is the RuntimeClass of a sandbox is not known yet")
@@ -159,8 +166,12 @@ def agent_out_of_reach(graph: Graph) -> Iterator[Outcome]:
         for tenant in tenants(graph):
             here = _same(space, tenant.namespace), _same(account, account_of(tenant.pod))
             has, where = strength(graph, tenant.pod), on_fargate(graph, tenant)
-            if False in here or not (where.answer or has == GVISOR):
+            if False in here or (where.answer is False and has not in (GVISOR, None)):
                 continue
+            if not where.answer and has != GVISOR:
+                name = tenant.pod.at("runtimeClassName")
+                yield unknown(name if where.because is None else where.because)
+                break
             if None in here:
                 yield unknown(space if space.unknown else account)
             else:

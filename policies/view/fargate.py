@@ -35,7 +35,7 @@ def on_fargate(graph: Graph, tenant: Tenant) -> OnFargate:
     compute = _compute(graph).get(tenant.namespace) if isinstance(tenant.namespace, str) else None
     if compute is not None and compute.raw == "fargate":
         return OnFargate(True, compute)
-    doubt: Field | None = None
+    doubt = compute if compute is not None and compute.unknown else None
     for selector in _selectors(graph):
         answer = _selected(selector, tenant)
         if answer:

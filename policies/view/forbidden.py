@@ -16,6 +16,7 @@ from policies.view.once import once
 METADATA: Final = ("169.254.0.0/16", "fd00:ec2::/32")
 # Hands a pod the credentials of its own token and no other (EKS documents, Pod Identity); on port 80.
 IDENTITY_AGENT: Final = ("169.254.170.23/32", "fd00:ec2::23/128")
+PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
 DNS, HTTP = Intervals.single(53), Intervals.single(80)
 
 
@@ -36,6 +37,13 @@ def forbidden(graph: Graph) -> Mapping[str, BoxSet]:
     }
     asked = resolvers(graph)
     return {word: boxes - asked for word, boxes in everything.items() if boxes}
+
+
+@once
+def unknown_vpc(graph: Graph) -> tuple[Field, BoxSet] | None:
+    """A VPC whose range is not known, and all that it could be."""
+    found = next((one.at("cidrBlock") for one in graph.of_type("aws:ec2/vpc:Vpc") if one.at("cidrBlock").unknown), None)
+    return None if found is None else (found, _boxes(PRIVATE) - resolvers(graph))
 
 
 @once

@@ -66,6 +66,8 @@ class Policy:
             return None
         if self.namespace != tenant.namespace:
             return False
+        if self.spec.unknown:
+            return None
         return tenant.selected_by((as_mapping(self.plain.get("spec")) or {}).get("podSelector"))
 
     def may_select_claimed(self, tenant: Tenant) -> bool:
@@ -91,6 +93,9 @@ class Policy:
     def rules(self, direction: Direction) -> Iterator[tuple[Field, Bounds]]:
         """Each rule of a direction with what it allows."""
         if self.governs(direction) is False:
+            return
+        if self.spec.unknown:
+            yield self.spec, read_rule(UNKNOWN, direction, self.namespace, self.spec.path)
             return
         listed = as_list((as_mapping(self.plain.get("spec")) or {}).get(direction.lower()))
         field = self.spec.at(direction.lower())

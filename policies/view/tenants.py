@@ -89,7 +89,8 @@ def tier_of(graph: Graph, tenant: Tenant) -> Field:
     if space is not None and space.made_by is not None:
         found.append(space.made_by.labels.at(TIER_LABEL))
     known = [field for field in found if field.known]
-    if known:
+    strongest = any(field.raw == "untrusted" for field in known)
+    if known and (strongest or not any(field.unknown for field in found)):
         return max(known, key=lambda field: STRENGTH.get(field.raw, -1) if isinstance(field.raw, str) else -1)
     return next(iter([field for field in found if field.unknown] or found))
 
