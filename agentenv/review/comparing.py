@@ -81,13 +81,23 @@ def _renamed(before: Graph, after: Graph) -> dict[str, str]:
 def _differing(old: Resource, new: Resource) -> Change | None:
     if old.inputs == new.inputs or not new.custom:
         return None
-    paths, sureness = _paths(old, new)
+    found, sureness = _paths(old, new)
+    paths = {
+        path: replaces or _under(path, new.replaced_by)
+        for path, replaces in found.items()
+        if not _under(path, new.ignores)
+    }
     if not paths:
         return None
     replacing = tuple(path for path, replaces in paths.items() if replaces)
     if replacing:
         return Change("replace", new.urn, new.type, replacing, sureness)
     return Change("update", new.urn, new.type, tuple(paths), sureness)
+
+
+def _under(path: str, wanted: tuple[str, ...]) -> bool:
+    """Whether a path is one of some others, or below one; `*` is all of them."""
+    return any(one == "*" or path == one or path.startswith((f"{one}.", f"{one}[")) for one in wanted)
 
 
 def _paths(old: Resource, new: Resource) -> tuple[dict[str, bool], Sureness]:

@@ -52,6 +52,8 @@ class Resource:
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     outputs: Mapping[str, Any] = field(default_factory=dict)
+    ignores: tuple[str, ...] = ()  # inputs whose changes the program lets be
+    replaced_by: tuple[str, ...] = ()  # and those whose changes it wants replaced
     source: Source | None = None
 
     @property
@@ -79,7 +81,7 @@ def from_json(row: Mapping[str, Any]) -> Resource:
         **{
             **row,
             "dependencies": tuple(row["dependencies"]),
-            "aliases": tuple(row["aliases"]),
+            **{key: tuple(row[key]) for key in ("aliases", "ignores", "replaced_by")},
             "property_dependencies": {key: tuple(urns) for key, urns in row["property_dependencies"].items()},
             "source": Source(**source) if source else None,
         }
@@ -106,6 +108,8 @@ def from_state(
         property_dependencies={
             key: tuple(urns) for key, urns in (state.get("propertyDependencies") or {}).items() if urns
         },
+        ignores=tuple(state.get("ignoreChanges") or ()),
+        replaced_by=tuple(state.get("replaceOnChanges") or ()),
         outputs=outputs or state.get("outputs") or {},
         aliases=tuple(alias for alias in state.get("aliases") or () if isinstance(alias, str)),
         source=_source(state, project, root),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agentenv.review.changes import Change, counted, told
 from agentenv.review.comparing import compared, unknown_in_both
 from agentenv.review.graph import Resource
@@ -114,3 +116,14 @@ def test_of_a_replacement_only_what_makes_it_one_is_named() -> None:
     detailed = {"tags.x": {"kind": "update"}, "encrypted": {"kind": "update-replace"}}
     found = told([{"op": "replace", "urn": fs.urn, "detailedDiff": detailed}], of(fs), of(fs))
     assert found[0].keys == ("encrypted",)
+
+
+def test_what_the_program_lets_be_is_no_change_and_what_it_wants_replaced_is() -> None:
+    def pool(replicas: int, **more: Any) -> Resource:
+        inputs = {"apiVersion": "a/v1", "kind": "Pool", "metadata": {"name": "p"}, "spec": {"replicas": replicas}}
+        return resource("kubernetes:a/v1:Pool", "p", inputs, **more)
+
+    assert operations(compared(of(pool(1)), of(pool(2))))["p"][0] == "update"
+    assert compared(of(pool(1)), of(pool(2, ignores=("spec.replicas",)))) == []
+    assert compared(of(pool(1)), of(pool(2, ignores=("spec.rep",)))) != []
+    assert operations(compared(of(pool(1)), of(pool(2, replaced_by=("spec",)))))["p"][0] == "replace"
