@@ -97,7 +97,7 @@ def _differing(old: Resource, new: Resource) -> Change | None:
 
 def _under(path: str, wanted: tuple[str, ...]) -> bool:
     """Whether a path is one of some others, or below one; `*` is all of them."""
-    return any(one == "*" or path == one or path.startswith((f"{one}.", f"{one}[")) for one in wanted)
+    return any(one in ("*", path) or path.startswith((f"{one}.", f"{one}[")) for one in wanted)
 
 
 def _paths(old: Resource, new: Resource) -> tuple[dict[str, bool], Sureness]:
