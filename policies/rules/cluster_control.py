@@ -172,7 +172,7 @@ def creator_admin(cluster: Cluster) -> Iterator[Outcome]:
 
 
 @rule(
-    id="CLU-15",
+    id="CLU-12",
     title="Nodes reach the API server inside the VPC",
     severity="Medium",
     why="Without the private endpoint nodes and pods talk to the API server over the internet, and its ranges have"

@@ -22,9 +22,6 @@ DOORS: dict[str, frozenset[str]] = {
     "serviceaccounts/token": frozenset({"create"}),
 }
 CLIMBING = frozenset({"escalate", "bind", "impersonate"})
-# What Kubernetes itself binds to everybody: versions, health, discovery and what one may do oneself
-PUBLIC_ROLES = frozenset({"system:public-info-viewer", "system:discovery", "system:basic-user"})
-EVERYBODY = frozenset({"system:anonymous", "system:unauthenticated", "system:authenticated"})
 # So many admins of everything can be called by name
 ADMINS = 5
 ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
@@ -121,27 +118,3 @@ def bound_to_cluster_admin(binding: KubernetesObject) -> Iterator[Outcome]:
     for subject in binding.at("subjects").elements():
         if subject.at("name").raw == "system:masters" and binding.name.raw != "cluster-admin":
             yield fail(subject.at("name"), "system:masters is above all rights already, and cannot be taken back")
-
-
-@rule(
-    id="CLU-12",
-    title="Nothing is bound to everybody",
-    severity="Critical",
-    why="system:unauthenticated is the internet where the endpoint is public, and system:authenticated is every sandbox"
-    " with a token.",
-    do="Bind roles to groups and accounts that are named.",
-    equivalents={"CIS": ("4.1.9",), "Kyverno": ("restrict-binding-system-groups",)},
-    about=objects(RBAC, "ClusterRoleBinding", "RoleBinding"),
-)
-def bound_to_everybody(binding: KubernetesObject) -> Iterator[Outcome]:
-    """Every role but those that Kubernetes itself binds so."""
-    if binding.at("roleRef", "name").raw in PUBLIC_ROLES:
-        return
-    for subject in binding.at("subjects").elements():
-        name, kind = subject.at("name"), subject.at("kind")
-        if kind.raw == "ServiceAccount":
-            continue
-        if name.unknown:
-            yield unknown(name)
-        elif name.raw in EVERYBODY:
-            yield fail(name, f"{name.raw} gets the role '{binding.at('roleRef', 'name').raw}'")

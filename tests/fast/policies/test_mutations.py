@@ -42,6 +42,9 @@ MOUNTED = st.sampled_from(["hostPath", "nfs", "iscsi", "flexVolume", "rbd", "cep
 UNSAFE = st.sampled_from(["kernel.msgmax", "net.core.somaxconn", "vm.swappiness", "kernel.shmmax", "fs.mqueue.msg_max"])
 PORTS = st.integers(1, 65535)
 TAGS = st.from_regex(r"v?[0-9]{1,2}\.[0-9]{1,2}", fullmatch=True)
+TOKENS = st.sampled_from([{}, {"audience": ""}, {"audience": "https://kubernetes.default.svc"}]).map(
+    lambda token: {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t", **token}}]}}
+)
 HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle.preStop", "lifecycle.postStart")
 
 
@@ -146,6 +149,10 @@ WEAKENINGS = (
     _weak("its neighbours", "POD-19", in_pod("enableServiceLinks", True, None), sandboxes=True, silent=True),
     _weak("no runtime class", "RT-01", in_pod("runtimeClassName", None), sandboxes=True, silent=True),
     _weak("a runtime without a wall", "RT-01 RT-02", in_pod("runtimeClassName", "runc"), sandboxes=True),
+    _weak("a token", "IAM-01", in_pod("automountServiceAccountToken", True)),
+    _weak("a projected token", "IAM-01", appended("volumes", TOKENS), sandboxes=True),
+    _weak("the default account", "IAM-02", in_pod("serviceAccountName", "default"), sandboxes=True),
+    _weak("no account of its own", "IAM-02", in_pod("serviceAccountName", None), sandboxes=True, silent=True),
     _weak("a tag", "IMG-01", _tag),
     _weak("whatever is latest", "IMG-05", in_container("image", "nginx", "nginx:latest", "a.example.com:5000/b")),
     _weak("a container that says nothing", "POD-04 POD-05", _soft_container, silent=True),
