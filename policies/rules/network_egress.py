@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model.capabilities.boxes import TCP_AND_UDP, VERSIONS, product, union
+from model.capabilities.intervals import Intervals
 from model.capabilities.pods import ALL_DOORS, NAMESPACE_NAME, Door
-from model.capabilities.ranges import whole
+from model.capabilities.ranges import METADATA, spans, whole
 from model.capabilities.reach import Bounds
 from policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from policies.view.fargate import on_fargate
@@ -17,6 +18,7 @@ from policies.view.reaching import Policy, about_tenants, covered, foreign, poli
 from policies.view.tenants import tenants, tier_of
 
 RESOLVER_LABEL = ("pod", "k8s-app")
+CREDENTIALS = product((4,), ("TCP",), spans(METADATA[:1])[4], Intervals.single(80))
 _DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, whole()[version], DNS) for version in VERSIONS])
 
 
@@ -70,7 +72,16 @@ def bound(graph: Graph) -> Iterator[Outcome]:
     " (agent-sandbox v1.0.3). EKS's services have 172.20.0.0/16 or 10.100.0.0/16 unless told (EKS documents).",
 )
 def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
-    """Each rule by itself: policies only add, so all together reach what one of them does."""
+    """Each rule by itself: policies only add, so all together reach what one of them does.
+
+    Of a policy for nobody knows whom, only the metadata address itself counts: the rest may be its pods' work.
+    """
+    for policy in policies(graph):
+        for field, bounds in policy.rules("Egress") if about_tenants(graph, policy) is None else ():
+            if bounds.least.boxes & CREDENTIALS:
+                yield fail(field, f"lets pods reach instance metadata ({METADATA[0]})")
+            elif bounds.unknown and bounds.most.boxes & CREDENTIALS:
+                yield _doubt(field, bounds)
     for field, bounds in _egress(graph):
         if bounds.least.boxes & all_forbidden(graph):
             hit = {word: boxes & bounds.least.boxes for word, boxes in forbidden(graph).items()}
@@ -96,13 +107,17 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
 )
 def half_said(graph: Graph) -> Iterator[Outcome]:
     """Literally; where a policy is the platform's own, its work may need more."""
-    for policy in _tenants_policies(graph):
-        if policy.default or policy.governs("Egress") is False:
+    for policy in policies(graph):
+        mine = about_tenants(graph, policy)
+        if mine is False or policy.default or policy.governs("Egress") is False:
             continue
         for one in policy.spec.at("egress").elements():
             gaps = [key for key in ("to", "ports") if not one.at(key).unknown and not one.at(key).elements()]
-            yield from (unknown(one.at(key)) for key in ("to", "ports") if one.at(key).unknown)
-            if gaps:
+            open_ = [key for key in ("to", "ports") if one.at(key).unknown]
+            if mine or len([*gaps, *open_]) == 2:
+                yield from (unknown(one.at(key)) for key in open_)
+            # A rule that says nothing at all is open, whosever it is
+            if gaps and (mine or len(gaps) == 2):
                 yield fail(one, f"an egress rule without {' and without '.join(f'`{key}`' for key in gaps)}")
 
 
@@ -184,7 +199,7 @@ def _said(selector: Field) -> bool:
 
 
 def _tenants_policies(graph: Graph) -> Iterator[Policy]:
-    return (policy for policy in policies(graph) if about_tenants(graph, policy) is not False)
+    return (policy for policy in policies(graph) if about_tenants(graph, policy))
 
 
 def _egress(graph: Graph) -> Iterator[tuple[Field, Bounds]]:

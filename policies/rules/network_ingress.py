@@ -16,6 +16,7 @@ from policies.view.resource import KubernetesObject
 from policies.view.spaces import Space, place_of, space_of, spaces
 from policies.view.tenants import Tenant, tenants
 
+ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
 EVERYWHERE = frozenset({"0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1"})
 
 
@@ -39,11 +40,12 @@ def let_in(graph: Graph) -> Iterator[Outcome]:
         for one in policy.spec.at("ingress").elements():
             peers = one.at("from")
             if peers.unknown:
-                yield unknown(peers)
-            elif not peers.elements():
+                yield from (unknown(peers),) if mine or one.at("ports").unknown or one.at("ports").missing else ()
+            elif not peers.elements() and (mine or not one.at("ports").elements()):
+                # A rule that says nothing at all is open, whosever it is
                 yield fail(one, "lets everybody in")
-            for peer in peers.elements() if peers.known else []:
-                yield from _peer(graph, policy, peer, surely=mine is True)
+            for peer in peers.elements() if peers.known and mine else []:
+                yield from _peer(graph, policy, peer)
 
 
 @rule(
@@ -133,10 +135,11 @@ def doors(graph: Graph) -> Iterator[Outcome]:
             yield unknown(kind if kind.unknown else thing.namespace)
         elif kind.raw in {"LoadBalancer", "NodePort"}:
             yield fail(kind, f"a {kind.raw} leads from outside to sandboxes")
-    for thing in graph.objects("networking.k8s.io", "Ingress"):
+    ways = [*graph.objects("networking.k8s.io", "Ingress"), *graph.objects("gateway.networking.k8s.io", *ROUTES)]
+    for thing in ways:
         space = space_of(graph, place_of(graph, thing))
         if space is not None and space.tenants:
-            yield fail(thing.at("spec"), "an Ingress leads from outside to sandboxes")
+            yield fail(thing.at("spec"), f"a {thing.kind} leads from outside to sandboxes")
 
 
 @rule(
@@ -194,7 +197,7 @@ def _others(graph: Graph, policy: Policy) -> list[Tenant]:
     ]
 
 
-def _peer(graph: Graph, policy: Policy, peer: Field, *, surely: bool) -> Iterator[Outcome]:
+def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
     block = peer.at("ipBlock", "cidr")
     if block.unknown:
         yield unknown(block)
@@ -204,9 +207,6 @@ def _peer(graph: Graph, policy: Policy, peer: Field, *, surely: bool) -> Iterato
         return
     space, pods = peer.at("namespaceSelector"), peer.at("podSelector")
     if not peer.at("ipBlock").missing:
-        return
-    if space.missing and not surely:
-        # Pods of the same namespace, in a policy that may be about anybody's
         return
     if not space.missing and _fits_all(space) and _fits_all(pods):
         yield fail(space, "lets the pods of every namespace in")
@@ -220,9 +220,9 @@ def _peer(graph: Graph, policy: Policy, peer: Field, *, surely: bool) -> Iterato
         if answer is None:
             doubt = doubt or tenant.pod.labels
     unread = next((one for one in (space, pods) if one.holds_unknown()), doubt)
-    if surely and space.missing and _fits_all(pods):
+    if space.missing and _fits_all(pods):
         yield fail(peer, "lets every pod of the namespace in")
-    elif unread is not None and (doubt is not None or surely):
+    elif unread is not None:
         yield unknown(unread)
 
 

@@ -121,13 +121,14 @@ def policies(graph: Graph) -> list[Policy]:
 
 
 def about_tenants(graph: Graph, policy: Policy) -> bool | None:
-    """Whether a policy is about tenants; None where it stands alone, and nothing says whose pods it is for."""
+    """Whether a policy is about tenants; None where it stands alone, in a namespace of which nothing says what it is.
+
+    One that names no namespace is for whoever applies it, wherever that is, and counts as being about them.
+    """
     if policy.managed:
         return True
     space = space_of(graph, policy.namespace)
-    if space is None:
-        return None
-    if space.tenants:
+    if space is None or space.tenants or (space.name == "default" and space.made_by is None and not space.pods):
         return True
     if any(policy.selects(tenant) for tenant in tenants(graph)):
         return True
