@@ -49,34 +49,39 @@ def tenant_in_template(template: KubernetesObject, graph: Graph) -> Iterator[Out
             yield fail(claim, "every member of a pool writes to one and the same volume")
     for kind in ("containers", "initContainers"):
         for container in pod.at("spec", kind).elements():
-            yield from _variables(container)
-    yield from _account(template, pod.at("spec", "serviceAccountName"), graph)
+            yield from _variables(template, container, graph)
+    account = pod.at("spec", "serviceAccountName")
+    if _of_a_tenant(template, "ServiceAccount", account, graph):
+        yield fail(account, "the account is one tenant's")
 
 
-def _variables(container: Field) -> Iterator[Outcome]:
+def _variables(template: KubernetesObject, container: Field, graph: Graph) -> Iterator[Outcome]:
+    """A secret that all share is another rule's affair; one that is a tenant's own is in every member, too."""
     variables = container.at("env")
     if variables.unknown:
         yield unknown(variables)
         return
     for variable in variables.elements():
-        name = variable.at("name")
+        name, secret = variable.at("name"), variable.at("valueFrom", "secretKeyRef", "name")
         if variable.unknown or name.unknown:
             yield unknown(name)
         elif isinstance(name.raw, str) and TENANT_NAMES.fullmatch(name.raw) and variable.at("valueFrom").missing:
             yield fail(name, f"the variable {name.raw} says to every member of a pool whose it is")
-        elif variable.at("valueFrom", "secretKeyRef").known:
-            yield fail(variable.at("valueFrom", "secretKeyRef"), f"every member of a pool is born with {name.raw}")
+        elif _of_a_tenant(template, "Secret", secret, graph):
+            yield fail(secret, f"every member of a pool is born with one tenant's {name.raw}")
     for source in container.at("envFrom").elements():
-        if source.at("secretRef").known:
-            yield fail(source.at("secretRef"), "every member of a pool is born with the same secret")
+        secret = source.at("secretRef", "name")
+        if _of_a_tenant(template, "Secret", secret, graph):
+            yield fail(secret, "every member of a pool is born with one tenant's secret")
 
 
-def _account(template: KubernetesObject, account: Field, graph: Graph) -> Iterator[Outcome]:
-    for one in graph.objects("", "ServiceAccount"):
-        if account.known and one.name.raw == account.raw and one.namespace.raw == template.namespace.raw:
+def _of_a_tenant(template: KubernetesObject, kind: str, name: Field, graph: Graph) -> bool:
+    """Whether an object of the template's namespace says that it is somebody's."""
+    for one in graph.objects("", kind) if name.known else ():
+        if one.name.raw == name.raw and one.namespace.raw == template.namespace.raw:
             marks = (one.labels, one.at("metadata", "annotations"))
-            if any(mark.at("sandbox.users.io/user").known for mark in marks):
-                yield fail(account, "the account is one tenant's")
+            return any(mark.at("sandbox.users.io/user").known for mark in marks)
+    return False
 
 
 @rule(
