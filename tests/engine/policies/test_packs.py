@@ -140,6 +140,30 @@ def test_remediation_adds_what_is_missing_once_it_is_switched_on(reviewed: Revie
     assert reviewed.remediated() == {"shard": {"tags": {"owner": "me", "cost-center": "cc-1"}}}
 
 
+def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promises(reviewed: Reviewed) -> None:
+    condition = {
+        "StringLike": {"issuer.invalid:sub": "system:serviceaccount:*", "issuer.invalid:aud": "sts.amazonaws.com"}
+    }
+    provider = "arn:aws:iam::111122223333:oidc-provider/issuer.invalid"
+    trust = {
+        "Effect": "Allow",
+        "Action": "sts:AssumeRoleWithWebIdentity",
+        "Principal": {"Federated": provider},
+        "Condition": condition,
+    }
+    says = {"Version": "2012-10-17", "Statement": [trust]}
+    kind = "aws:iam/role:Role"
+    promise = {"type": kind, "name": "writer", "property": "assumeRolePolicy", "says": says}
+    component = {"type": "trial:index:Thing", "name": "thing", "outputs": {"documents": [promise]}}
+    hidden = {"assumeRolePolicy": "<unknown>"}
+    role = {"type": kind, "name": "writer", "parent": "thing", "inputs": hidden}
+    reviewed.configure([component, role, {"type": kind, "name": "reader", "parent": "thing", "inputs": hidden}])
+    config = {"rules": dict.fromkeys(reviewed.others("IAM-04"), "disabled")}
+    code, _ = reviewed.preview("isolation", config=config)
+    assert code != 0
+    assert of(reviewed.told(), "IAM-04") == [("reader", "advisory"), ("writer", "mandatory")]
+
+
 def test_a_state_is_judged_without_its_stack(reviewed: Reviewed, tmp_path: Path) -> None:
     urn = "urn:pulumi:prod::trial::pulumi:pulumi:Stack::trial-prod"
     stack = {"urn": urn, "type": "pulumi:pulumi:Stack", "custom": False}

@@ -26,5 +26,9 @@ def read(value: Any) -> Any:
     return [read(below) for below in value] if isinstance(value, list) else value
 
 
+made: dict[str, pulumi.ComponentResource] = {}
 for row in pulumi.Config().require_object("resources"):
-    pulumi.ComponentResource(row["type"], row["name"], read(row.get("inputs") or {}))
+    options = pulumi.ResourceOptions(parent=made.get(row.get("parent")))
+    made[row["name"]] = pulumi.ComponentResource(row["type"], row["name"], read(row.get("inputs") or {}), options)
+for row in pulumi.Config().require_object("resources"):
+    made[row["name"]].register_outputs(row.get("outputs") or {})
