@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.rules.nodes import MACHINE
-from policies.rules.registry import GRAPH, About, Outcome, fail, rule, unknown
+from policies.rules.registry import GRAPH, About, Outcome, fail, objects, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
 from policies.view.machines import INSTANCE, TEMPLATE, Machine
-from policies.view.resource import Resource
+from policies.view.resource import KubernetesObject, Resource
 from policies.view.rooms import EXTENSIONS, rooms_of
 from policies.view.tags import given_to_all, lacking, taggable
 
 USER = "sandbox.users.io/user"
 STARTED = ("instance", "volume")
+EBS = "ebs.csi.aws.com"
 SCALING_GROUP = "aws:autoscaling/group:Group"
 
 TAGGED: About[Resource] = About(
@@ -123,3 +124,27 @@ def _judged(given: Field, wanted: tuple[str, ...], who: str) -> Iterator[Outcome
         yield unknown(given)
     elif lacks := lacking(given, wanted):
         yield fail(given, f"{who} no tag {', '.join(lacks)}")
+
+
+@rule(
+    id="COST-20",
+    title="Volumes that are made on demand say whose they are",
+    severity="Medium",
+    why="A disk that a claim was given stays when its namespace is gone, and then is nobody's.",
+    do="Add tagSpecification_1 and further to the parameters of the StorageClass, or extraVolumeTags to the driver.",
+    about=objects("storage.k8s.io", "StorageClass"),
+    defaults="The driver's own tags, which name a claim and no owner (Amazon EBS CSI driver, parameters).",
+)
+def volumes_on_demand(storage: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """Disks of EBS: access points of EFS are told by their path, and cost nothing themselves."""
+    if storage.at("provisioner").raw != EBS or storage.patch:
+        return
+    given = storage.at("parameters")
+    if any(key.startswith("tagSpecification_") for key, _ in given.entries()):
+        return
+    drivers = [one for one in graph.of_type("aws:eks/addon:Addon") if one.at("addonName").raw == "aws-ebs-csi-driver"]
+    extra = [one.at("configurationValues").parsed().at("controller", "extraVolumeTags") for one in drivers]
+    if any(one.known for one in extra):
+        return
+    unsure = [field for field in (given, *extra) if field.unknown]
+    yield unknown(unsure[0]) if unsure else fail(given, "its volumes get no tags of an owner")
