@@ -22,6 +22,7 @@ DOORS: dict[str, frozenset[str]] = {
     "serviceaccounts/token": frozenset({"create"}),
 }
 CLIMBING = frozenset({"escalate", "bind", "impersonate"})
+OWN_ROLES = tuple(f"kubernetes:{RBAC}/v1:{kind}" for kind in ("ClusterRole", "Role"))
 # So many admins of everything can be called by name
 ADMINS = 5
 ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
@@ -107,12 +108,17 @@ def cluster_admins(graph: Graph) -> Iterator[Outcome]:
     about=objects(RBAC, "ClusterRoleBinding", "RoleBinding"),
     defaults="Kubernetes binds it to system:masters itself (its reference, default roles): that binding is no finding.",
 )
-def bound_to_cluster_admin(binding: KubernetesObject) -> Iterator[Outcome]:
-    """The role by its name; the one binding that every cluster is born with is none of ours."""
+def bound_to_cluster_admin(binding: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """The role by its name, or as one that the stack makes itself: Kubernetes makes cluster-admin.
+
+    The one binding that every cluster is born with is none of ours.
+    """
     name = binding.at("roleRef", "name")
+    own = graph.targets(binding.resource, "roleRef", *OWN_ROLES)
     subjects = {subject.at("name").raw for subject in binding.at("subjects").elements()}
     if name.unknown:
-        yield unknown(name)
+        if not own or any(role.at("metadata", "name").raw == "cluster-admin" for role in own):
+            yield unknown(name)
     elif name.raw == "cluster-admin" and not (binding.name.raw == "cluster-admin" and subjects == {"system:masters"}):
         yield fail(name, "it gives cluster-admin away")
     for subject in binding.at("subjects").elements():
