@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from model.capabilities.plain import UNKNOWN
-from policies.rules.registry import GRAPH, POD, Outcome, fail, rule, unknown
+from policies.rules.registry import GRAPH, POD, Outcome, fail, forbid, objects, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
 from policies.view.once import once
@@ -20,6 +20,9 @@ RBAC: Final = "rbac.authorization.k8s.io"
 API: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
 ALL_ACCOUNTS: Final = "system:serviceaccounts"
 EVERYBODY: Final = frozenset({"system:authenticated", "system:unauthenticated", ALL_ACCOUNTS})
+# Bound by no role and no denial: whoever is in it may do everything for ever.
+MASTERS: Final = "system:masters"
+TOKEN_SECRET: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
 # What Kubernetes itself gives to everybody (Kubernetes documents, default roles and role bindings).
 HARMLESS: Final = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
 
@@ -119,16 +122,33 @@ def no_roles(graph: Graph) -> Iterator[Outcome]:
             kind, name, space = subject.at("kind"), subject.at("name"), subject.at("namespace")
             if kind.unknown or name.unknown:
                 yield unknown(kind if kind.unknown else name)
+            elif kind.raw in {"Group", "User"} and name.raw == "system:anonymous":
+                yield fail(name, "gives a role to callers that nobody knows")
             elif kind.raw == "Group":
                 yield from _group(graph, name)
-            elif kind.raw == "User" and name.raw == "system:anonymous":
-                yield fail(name, "gives a role to callers that nobody knows")
             elif kind.raw == "ServiceAccount":
                 place = here if space.missing else space.raw
                 if space.unknown:
                     yield unknown(space)
                 elif (place, name.raw) in accounts or _of_tenants(graph, place):
                     yield fail(subject, "gives a role to the account of sandboxes")
+
+
+@rule(
+    id="IAM-10",
+    title="No token of an account that lasts for ever",
+    severity="High",
+    why="A token in a Secret never expires and is tied to no pod: whoever has read it once has it for good.",
+    do="Remove the Secret; ask for tokens with an end by the TokenRequest API, or by a projected volume.",
+    equivalents={"CIS": ("5.1.6",), "Kyverno": ("deny-secret-service-account-token-type",)},
+    about=objects("", "Secret"),
+    defaults="Since Kubernetes 1.24 no such Secret is made where nobody asks for it (Kubernetes documents).",
+)
+def lasting_token(secret: KubernetesObject) -> Iterator[Outcome]:
+    """By its type, in whatever namespace: what it is for says an annotation that may change."""
+    if secret.patch and secret.at("type").missing:
+        return
+    yield from forbid(secret.at("type"), lambda value: value == TOKEN_SECRET, "holds a token that never expires")
 
 
 def _default_account(graph: Graph) -> Iterator[Outcome]:
@@ -155,6 +175,8 @@ class _Bound:
 def _group(graph: Graph, name: Field) -> Iterator[Outcome]:
     if name.raw in EVERYBODY:
         yield fail(name, "gives a role to everybody, sandboxes too")
+    elif name.raw == MASTERS:
+        yield fail(name, "names a group that may do everything, and that nobody can be taken out of")
     elif _of_tenants(graph, str(name.raw).removeprefix(f"{ALL_ACCOUNTS}:")) and ALL_ACCOUNTS in str(name.raw):
         yield fail(name, "gives a role to all accounts of a namespace of sandboxes")
 
