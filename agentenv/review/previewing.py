@@ -112,7 +112,8 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
             outputs[ended["metadata"]["urn"]] = new.get("outputs") or outputs.get(ended["metadata"]["urn"]) or {}
         elif (diagnostic := event.get("diagnosticEvent")) and diagnostic.get("severity") == "error":
             errors.append(diagnostic["message"].strip())
-    errors = list(dict.fromkeys(error for error in errors if error))
+    # The digest says again what the log said, with a word before it
+    errors = list(dict.fromkeys(error.removeprefix("error: ") for error in errors if error))
     if not steps and code:
         raise PreviewFailed("\n".join(errors) or said.strip() or digest.strip() or f"the engine ended with {code}")
     before = [step["oldState"] for step in steps if step.get("oldState")]

@@ -61,25 +61,26 @@ class Question:
 def review(question: Question, progress: Progress | None = None) -> Report:
     """The whole review; what keeps the program from being previewed is told in it, and blocks."""
     began = time.monotonic()
-    today = question.today or datetime.now(UTC).date()
     report = Report(Compared(question.stack, _base_words(question), question.offline))
+    try:
+        _fill(question, report, question.today or datetime.now(UTC).date(), progress)
+    except PreviewFailed as failure:
+        report.failure = masked(str(failure))
+    report.compared = replace(report.compared, seconds=time.monotonic() - began)
+    return report
+
+
+def _fill(question: Question, report: Report, today: date, progress: Progress | None) -> None:
     allowances: list[Allowance] = []
     try:
         allowances = read_allowances(question.root, today)
     except Refusal as wrong:  # what is written wrongly allows nothing, and the rest is worth telling
         report.refused += str(wrong).splitlines()
-    mistakes = mistakes_in(stack_file(question.root, question.stack), question.stack)
-    if mistakes:
+    if mistakes := mistakes_in(stack_file(question.root, question.stack), question.stack):
         report.failure = "\n".join(_mistake(question, one) for one in mistakes)
-        return report
-    try:
-        found = _offline(question, report, progress) if question.offline else _selected(question, report)
-    except PreviewFailed as failure:
-        report.failure = masked(str(failure))
-        return report
+        return
+    found = _offline(question, report, progress) if question.offline else _selected(question, report)
     _follow(question, report, found, allowances, today)
-    report.compared = replace(report.compared, seconds=time.monotonic() - began)
-    return report
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from agentenv.review.findings import Judged
 from agentenv.review.previewing import Call, Preview, inherited
 
 PACKS: Final = ("isolation", "cost")
-_SAID_ANYWAY: Final = ("preview failed", "error: preview failed")
+_SAID_ANYWAY: Final = ("preview failed",)
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,11 @@ def test_policies_and_errors_come_from_the_log_and_a_half_line_is_left_out() -> 
     )
     assert [(one.policy, one.mandatory, one.urn) for one in found.policies] == [("EFS-01", True, FS)]
     assert found.errors == ["it is protected"]
+    told = {
+        "steps": [{"op": "create", "urn": FS, "newState": state()}],
+        "diagnostics": [{"severity": "error", "message": "error: it is protected"}],
+    }
+    assert read(255, json.dumps(told), [error], Path(), Path()).errors == ["it is protected"]
     assert found.refused
 
 
