@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, cast
@@ -26,12 +26,9 @@ PLACES: dict[str, tuple[str, ...]] = {
     "Sandbox": ("spec", "podTemplate"),
     "SandboxTemplate": ("spec", "podTemplate"),
 }
-# Kinds we have never heard of: one that has containers in such a place starts pods of them
-GUESSES: tuple[tuple[str, ...], ...] = (
-    ("spec", "template"),
-    ("spec", "podTemplate"),
-    ("spec", "jobTemplate", "spec", "template"),
-)
+# Groups of Kubernetes' own, whose other kinds start no pods; those of others may, wherever they have containers
+_OWN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy"})
+_DEEPEST = 8
 
 ContainerKind = Literal["containers", "initContainers", "ephemeralContainers"]
 KINDS: tuple[ContainerKind, ...] = ("containers", "initContainers", "ephemeralContainers")
@@ -151,13 +148,24 @@ def pods_of(resource: Resource) -> tuple[PodSpec, ...]:
 
 def _pods(thing: KubernetesObject) -> Iterator[PodSpec]:
     place = PLACES.get(thing.kind)
-    if place is not None:
-        root = thing.at(*place)
+    root = thing.root if place is None else thing.at(*place)
+    if place is not None and not root.missing:
         # What scales or labels a controller by a patch need not speak of its pods
-        if not (root.missing or (thing.patch and root.at("spec").missing)):
+        if not (thing.patch and root.at("spec").missing):
             yield PodSpec(thing, root)
         return
-    for guess in GUESSES:
-        root = thing.at(*guess)
-        if isinstance(root.at("spec", "containers").raw, list):
-            yield PodSpec(thing, root)
+    if thing.group not in _OWN_GROUPS and not thing.group.endswith(".k8s.io"):
+        for found in _templates(thing.root, _DEEPEST):
+            yield PodSpec(thing, found)
+
+
+def _templates(field: Field, deepest: int) -> Iterator[Field]:
+    """Whatever looks like a pod's template in a kind that we have never heard of: it has a spec with containers."""
+    if isinstance(field.at("spec", "containers").raw, list):
+        yield field
+    elif deepest and isinstance(field.raw, Mapping):
+        for _, below in field.entries():
+            yield from _templates(below, deepest - 1)
+    elif deepest and isinstance(field.raw, list):
+        for below in field.elements():
+            yield from _templates(below, deepest - 1)

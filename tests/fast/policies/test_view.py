@@ -105,6 +105,13 @@ def test_a_pod_is_found_wherever_it_stands_and_in_lists(kind: str, place: tuple[
 def test_a_kind_that_nobody_has_heard_of_starts_pods_too() -> None:
     rollout = {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}
     assert len(pods_of(Resource("u", "kubernetes:argoproj.io/v1alpha1:Rollout", "a", rollout))) == 1
+    job = {"spec": {"replicatedJobs": [{"template": {"spec": rollout["spec"]}}]}}
+    [pod] = pods_of(Resource("u", "kubernetes:jobset.x-k8s.io/v1alpha2:JobSet", "a", job))
+    assert pod.containers[0].root.path == "spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
+    tasks = {"spec": {"tasks": [rollout["spec"]]}}
+    assert len(pods_of(Resource("u", "kubernetes:batch.volcano.sh/v1alpha1:Job", "a", tasks))) == 1
+    crd = {"spec": {"versions": [{"schema": {"properties": {"spec": {"containers": {"type": "array"}}}}}]}}
+    assert pods_of(Resource("u", "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "a", crd)) == ()
     assert pods_of(Resource("u", "kubernetes:core/v1:ConfigMap", "a", {"data": {}})) == ()
     assert pods_of(Resource("u", "kubernetes:helm.sh/v3:Release", "a", rollout)) == ()
 
