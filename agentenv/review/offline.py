@@ -59,6 +59,8 @@ NOTHING = Desired(None, {})
 def both(root: Path, stack: str, base: str | None, progress: Progress | None = None) -> tuple[Desired, Desired]:
     """What the base and the working tree want; a base without that stack wants nothing."""
     news = progress or Silent()
+    if base:
+        revision.commit(root, base)  # a revision that is none is refused before anything is started
     with tempfile.TemporaryDirectory(prefix="agentenv-base-") as scratch, ThreadPoolExecutor(max_workers=2) as pool:
         before = pool.submit(of_base, root, stack, base, Path(scratch)) if base else None
         after = desired(root, stack, news)

@@ -34,7 +34,7 @@ from policies.rules.registry import Rule, all_rules
 from policies.waivers import Waivers, read_waivers
 from rehearsal.tools.progress import Progress
 
-_WATCHED = ("policies", ".github/workflows")
+_WATCHED = ("policies", "agentenv/review", ".github/workflows")
 _GUESSES = (
     "Offline: nothing was asked of an account or a state. Updates and replacements are told from both programs and "
     "from tables of what cannot be changed in place; what was changed by hand is not seen."
@@ -139,7 +139,7 @@ def _follow(question: Question, report: Report, found: _Found, allowances: list[
         if touched:
             named = [name for name in (WAIVERS, ALLOWED) if name in touched]
             rest = len(touched) - len(named)
-            others = [f"{counts(rest, 'file')} under {' and '.join(_WATCHED)}"] if rest else []
+            others = [f"{counts(rest, 'file')} under {', '.join(_WATCHED)}"] if rest else []
             report.notes.append(f"This change edits what judges it: {', '.join([*named, *others])}.")
 
 
