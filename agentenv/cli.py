@@ -40,6 +40,9 @@ COMMANDS = (
     Command("tools", "agentenv.commands.tools", "list the engine's tools, their versions and where they come from"),
     Command("preflight", "agentenv.commands.preflight", "ask an AWS account whether it has what a stack needs"),
     Command("releases", "agentenv.commands.releases", "show old releases of sandbox classes, and let them go"),
+    Command("policies", "agentenv.commands.policies", "judge Kubernetes manifests by the isolation and cost rules"),
+    Command("review", "agentenv.commands.review", "say what a pull request changes, and block what must not be"),
+    Command("waivers", "agentenv.commands.waivers", "list the waivers: which ends when, and which nothing needs"),
     Command("bench", "agentenv.commands.bench", "measure, beside a baseline of the same run"),
 )
 

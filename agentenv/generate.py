@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentenv.project import root
+from agentenv.taggable import taggable_text
 from model.guardrails.page import guardrails_page
 from model.reference import settings_page, stack_schema_text
+from policies.reference import policies_page
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ FILES = (
     Generated("docs/reference/stack.schema.json", stack_schema_text),
     Generated("docs/reference/settings.md", settings_page),
     Generated("docs/reference/guardrails.md", guardrails_page),
+    Generated("docs/reference/policies.md", policies_page),
+    Generated("policies/taggable.txt", taggable_text),
 )
 
 

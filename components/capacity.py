@@ -32,6 +32,7 @@ from components.karpenter import Surroundings, install, node_role
 from components.node_objects import Supplies, make_nodes, make_runtime_classes
 from components.ownership import Labels, Ownership
 from components.plain import Plain
+from components.promises import OUTPUT
 from components.whereabouts import whereabouts
 from model.node_pools import node_pools
 from model.releases import releases
@@ -117,7 +118,7 @@ class Capacity(pulumi.ComponentResource):
 
         key = self._volume_key()
         nodes = node_role(around, roles)
-        queue, filled = interruption_queue(labels, self._child)
+        queue, filled = interruption_queue(labels, self._child, self._place, roles.promises)
         controller = install(around, nodes, queue, roles)
         there = [controller, *filled, *nodes.ready]
         there += plug_in(pools, mirrors.image(releases().images[PLUGIN]), there, labels, self._child)
@@ -131,7 +132,8 @@ class Capacity(pulumi.ComponentResource):
         self.queue_name = queue.name
         self.volume_key_arn = key.arn
         self.pool_names = pulumi.Output.from_input([pool.name for pool in pools])
-        self.register_outputs({output: getattr(self, output) for output in Capacity.__annotations__})
+        outputs = {output: getattr(self, output) for output in Capacity.__annotations__}
+        self.register_outputs({**outputs, OUTPUT: roles.promises.made})
 
     def _volume_key(self) -> kms.Key:
         key = kms.Key(

@@ -26,6 +26,7 @@ from components.identities import AUDIENCE, Bearer, Issuer, Roles
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from components.pod_groups import FargateClass, PodGroups, classes_of, group_ids
+from components.promises import OUTPUT
 from components.whereabouts import whereabouts
 from model.settings.whole import is_production
 
@@ -210,7 +211,8 @@ class Cluster(pulumi.ComponentResource):
             "efs-node", "Mounts file systems for pods on nodes", self._place, cluster_name, EFS_NODE
         )
         self.efs_client_role_arns = pulumi.Output.all(files.arn)
-        self.register_outputs({output: getattr(self, output) for output in Cluster.__annotations__})
+        outputs = {output: getattr(self, output) for output in Cluster.__annotations__}
+        self.register_outputs({**outputs, OUTPUT: self._roles.promises.made})
 
     @property
     def issuer(self) -> Issuer:

@@ -17,6 +17,7 @@ from components.let_through import API, DNS, Ports, let_through, work
 from components.namespaces import restricted
 from components.ownership import Labels, Ownership
 from components.plain import Plain
+from components.promises import OUTPUT, file_system_arn
 from components.whereabouts import Whereabouts, whereabouts
 
 MEASURES = "kube-state-metrics"
@@ -84,6 +85,7 @@ class ClusterAddons(pulumi.ComponentResource):
             driver,
             "make-access-points",
             pulumi.Output.all(place, args["file_system_arns"]).apply(lambda known: documents.text(_driver(*known))),
+            place.apply(lambda at: _driver(at, [file_system_arn(at)])),
         )
         addons.install(
             "aws-efs-csi-driver",
@@ -94,7 +96,8 @@ class ClusterAddons(pulumi.ComponentResource):
         addons.install(MEASURES, after=[measures])
 
         self.efs_controller_role_arn = driver.arn
-        self.register_outputs({output: getattr(self, output) for output in ClusterAddons.__annotations__})
+        outputs = {output: getattr(self, output) for output in ClusterAddons.__annotations__}
+        self.register_outputs({**outputs, OUTPUT: roles.promises.made})
 
 
 def _driver(place: Whereabouts, file_systems: list[str]) -> Document:

@@ -9,6 +9,7 @@ from components import documents
 from components.children import Child
 from components.ownership import Labels
 from components.plain import Plain
+from components.promises import Promises, log_group_arn
 from components.whereabouts import Whereabouts
 from model.names import KINDS, fit
 
@@ -72,6 +73,7 @@ def record_flows(
     place: pulumi.Output[Whereabouts],
     child: Child,
     *,
+    promises: Promises,
     cluster: str | None,
 ) -> FlowLogs:
     """Record the flows of the VPC, with a key that serves the log groups of the environment and of its cluster."""
@@ -97,6 +99,8 @@ def record_flows(
         tags=labels.tags("flows"),
         opts=child(),
     )
+    says = place.apply(lambda at: documents.log_writing(log_group_arn(at)))
+    promises.of("aws:iam/rolePolicy:RolePolicy", f"{name}-flows", "policy", says)
     may_write = iam.RolePolicy(
         f"{name}-flows",
         name="write-flows",

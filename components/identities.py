@@ -1,7 +1,7 @@
 """Roles that a service account of the cluster takes on: for it alone, by the cluster's own tokens or by its agent."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_aws import iam
@@ -10,6 +10,7 @@ from components import documents
 from components.children import Child
 from components.documents import Document
 from components.ownership import Labels
+from components.promises import ISSUER, PROVIDER, Promises
 from components.whereabouts import Whereabouts
 
 AUDIENCE = "sts.amazonaws.com"
@@ -77,6 +78,7 @@ class Roles:
     labels: Labels
     child: Child
     boundary: str | None
+    promises: Promises = field(default_factory=Promises)
 
     def role(self, suffix: str, description: str, trust: pulumi.Input[str]) -> iam.Role:
         """A role that may do nothing yet."""
@@ -90,8 +92,12 @@ class Roles:
             opts=self.child(),
         )
 
-    def may(self, role: iam.Role, suffix: str, policy: pulumi.Input[str]) -> iam.RolePolicy:
-        """What it may do, by a policy of ours."""
+    def may(
+        self, role: iam.Role, suffix: str, policy: pulumi.Input[str], says: pulumi.Input[Document] | None = None
+    ) -> iam.RolePolicy:
+        """What it may do, by a policy of ours; `says` where that names what is not there yet."""
+        if says is not None:
+            self.promises.of("aws:iam/rolePolicy:RolePolicy", f"{self.labels.base}-{suffix}", "policy", says)
         return iam.RolePolicy(
             f"{self.labels.base}-{suffix}", name=suffix, role=role.name, policy=policy, opts=self.child()
         )
@@ -115,6 +121,8 @@ class Roles:
         trust = pulumi.Output.all(issuer.provider_arn, issuer.url).apply(
             lambda known: documents.text(token_trust(known[0], known[1], bearer))
         )
+        says = token_trust(PROVIDER, ISSUER, bearer)
+        self.promises.of("aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", says)
         return self.role(suffix, description, trust)
 
     def for_agent(

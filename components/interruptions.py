@@ -10,6 +10,8 @@ from components import documents
 from components.children import Child
 from components.karpenter_documents import queue_policy
 from components.ownership import Labels
+from components.promises import Promises, queue_arn, rule_arn
+from components.whereabouts import Whereabouts
 
 EVENTS: Mapping[str, tuple[str, str]] = {
     "health": ("aws.health", "AWS Health Event"),
@@ -20,7 +22,9 @@ EVENTS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def interruption_queue(labels: Labels, child: Child) -> tuple[sqs.Queue, list[pulumi.Resource]]:
+def interruption_queue(
+    labels: Labels, child: Child, place: pulumi.Output[Whereabouts], promises: Promises
+) -> tuple[sqs.Queue, list[pulumi.Resource]]:
     """Make the queue, its policy and the rules that fill it; returns the queue and what fills it."""
     name = labels.base
     queue = sqs.Queue(
@@ -50,6 +54,12 @@ def interruption_queue(labels: Labels, child: Child) -> tuple[sqs.Queue, list[pu
             lambda known: documents.text(queue_policy(known[0], known[1:]))
         ),
         opts=child(),
+    )
+    promises.of(
+        "aws:sqs/queuePolicy:QueuePolicy",
+        f"{name}-interruptions",
+        "policy",
+        place.apply(lambda at: queue_policy(queue_arn(at), [rule_arn(at)])),
     )
     targets = [
         cloudwatch.EventTarget(

@@ -11,6 +11,7 @@ from components import documents
 from components.identities import Bearer, Issuer, Roles
 from components.karpenter_documents import controller
 from components.namespaces import restricted
+from components.promises import queue_arn, role_arn
 from components.whereabouts import Whereabouts
 from model.mirrors import Mirrors
 from model.releases import releases
@@ -88,6 +89,9 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
             role,
             word,
             known.apply(lambda told, word=word: documents.text(controller(told[0], around.cluster, *told[1:])[word])),
+            around.place.apply(
+                lambda at, word=word: controller(at, around.cluster, role_arn(at), queue_arn(at))[word],
+            ),
         )
         for word in (
             "node-lifecycle",

@@ -15,6 +15,7 @@ from components.flow_logs import flow_record, record_flows
 from components.nodes_group import nodes_group
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
+from components.promises import OUTPUT, Promises
 from components.whereabouts import chosen_zones, whereabouts
 from model.addresses import NoRoomError, plan
 
@@ -139,7 +140,8 @@ class Network(pulumi.ComponentResource):
         nodes = nodes_group(labels, self._child, vpc.id, cluster)
         doors = Doors(vpc, self.private_subnets, tables, nodes, services)
         door_group = open_endpoints(doors, self._labels, place, self._child)
-        flows = record_flows(vpc, record, self._labels, place, self._child, cluster=cluster)
+        promises = Promises()
+        flows = record_flows(vpc, record, self._labels, place, self._child, promises=promises, cluster=cluster)
 
         self.vpc_id = vpc.id
         self.cidr = vpc.cidr_block
@@ -153,7 +155,7 @@ class Network(pulumi.ComponentResource):
         self.nat_addresses = pulumi.Output.all(*[gateway.public_ip for gateway in gateways])
         self.flow_log_group = flows.group.name
         self.logs_key_arn = flows.key.arn
-        self.register_outputs(outputs_of(self))
+        self.register_outputs({**outputs_of(self), OUTPUT: promises.made})
 
     def _available(self, count: int) -> list[pulumi.Input[str]]:
         """The region's zones by number, once the provider has told them."""

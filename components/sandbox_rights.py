@@ -52,16 +52,18 @@ def give_controller(base: str, child: Child) -> list[pulumi.Resource]:
 def give_people(base: str, child: Child) -> None:
     """Let readers look at sandboxes and nodes, and operators end and mend sandboxes too."""
     for word, rules in (("readers", LOOKING), ("operators", [*LOOKING, *CHANGING])):
+        name = f"agent-environment-{word}"
         role = rbac.ClusterRole(
             f"{base}-{word}",
-            metadata={"name": f"agent-environment-{word}"},
+            metadata={"name": name},
             rules=rules,  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=child(),
         )
         rbac.ClusterRoleBinding(
             f"{base}-{word}",
-            metadata={"name": f"agent-environment-{word}"},
-            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role.metadata.name},
+            metadata={"name": name},
+            # By its name, which is known before it is made: policies judge what is bound to whom at a first preview
+            role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
             subjects=[{"api_group": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUPS[word]}],
-            opts=child(),
+            opts=child(pulumi.ResourceOptions(depends_on=[role])),
         )

@@ -15,6 +15,7 @@ from components.children import Child, children_of, outputs_of
 from components.mounting import Mounts, let_classes_in, let_nodes_in, mount_group, mount_targets
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
+from components.promises import OUTPUT, Promises, file_system_arn, role_arn
 from components.whereabouts import Whereabouts, whereabouts
 from model.settings.whole import is_production
 
@@ -113,6 +114,7 @@ class Storage(pulumi.ComponentResource):
         super().__init__("agent-environment:index:Storage", name, {}, opts)
         self._name, self._labels, self._place = name, labels, whereabouts(self)
         self._child: Child = children_of(self, opts)
+        self._promises = Promises()
         # What holds data. The policy stays with its file system, which would be open to everybody without it.
         self._held = pulumi.ResourceOptions(protect=True, retain_on_delete=True) if kept else None
 
@@ -141,7 +143,7 @@ class Storage(pulumi.ComponentResource):
         self.dns_names = pulumi.Output.all(*[system.dns_name for system in systems])
         self.security_group_id = group.id
         self.key_arn = key_arn
-        self.register_outputs(outputs_of(self))
+        self.register_outputs({**outputs_of(self), OUTPUT: self._promises.made})
 
     def _key(self, *, kept: bool) -> kms.Key:
         key = kms.Key(
@@ -165,6 +167,13 @@ class Storage(pulumi.ComponentResource):
     def _guard(
         self, shard: int, system: efs.FileSystem, clients: pulumi.Output[Sequence[str]], *, backups: bool
     ) -> None:
+        # Its clients may be roles that are not there yet; what it says of everybody else does not hang on them.
+        self._promises.of(
+            "aws:efs/fileSystemPolicy:FileSystemPolicy",
+            f"{self._name}-{shard}",
+            "policy",
+            self._place.apply(lambda at: documents.file_system(at, file_system_arn(at), [role_arn(at)])),
+        )
         efs.FileSystemPolicy(
             f"{self._name}-{shard}",
             file_system_id=system.id,

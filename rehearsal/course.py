@@ -15,6 +15,7 @@ from rehearsal import parting, probe, tampering
 from rehearsal.caller import client
 from rehearsal.controlplane.client import ApiError
 from rehearsal.engine import Engine, Outcome
+from rehearsal.packs import FIGURES, Packs
 from rehearsal.stage import Stage, StageError
 
 
@@ -45,7 +46,7 @@ class Report:
     retained: list[str] = field(default_factory=list)  # what outlives its stack on purpose
     error: str | None = None
     policy: dict[str, int] = field(
-        default_factory=lambda: {"passed": 0, "failed": 0, "indeterminate": 0, "waived": 0},
+        default_factory=lambda: dict.fromkeys(FIGURES, 0),
     )
     pools: list[dict[str, Any]] = field(default_factory=list)
     new_workspace_ms: float | None = None
@@ -66,6 +67,7 @@ class Course:
     engine: Engine
     listener: Listener
     report: Report = field(default_factory=Report)
+    packs: Packs = field(default_factory=Packs)
 
     def play(self, *, keep: bool = False) -> Report:
         """Every step in its order; with `keep` everything stays up after the second update."""
@@ -85,10 +87,13 @@ class Course:
     def up(self) -> None:
         """Bring everything up from nothing."""
         with self._step("up") as result:
-            outcome = self.engine.up()
+            outcome = self.engine.up(*self.packs.options)
             self.report.up_seconds = round(outcome.seconds, 2)
             self.report.resources = outcome.resources
+            self.report.policy = self.packs.figures()
             result.append(f"{outcome.resources} resources")
+            if not self.packs.recorded:
+                raise CourseError("a policy pack did not get to its end, and has judged nothing of the whole stack")
 
     def again(self) -> None:
         """A second update must have nothing to do."""

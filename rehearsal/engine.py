@@ -212,6 +212,9 @@ def _outcome(verb: str, code: int, seconds: float, events: Sequence[Event], outp
             steps.append(ended["metadata"])
         elif (said := event.get("diagnosticEvent")) and said.get("severity") == "error":
             diagnostics.append(said["message"].strip())
+        elif (said := event.get("policyEvent")) and said.get("enforcementLevel") == "mandatory":
+            name = said.get("resourceUrn", "").rpartition("::")[2]
+            diagnostics.append(f"{said['policyName']} {name}: {said['message'].strip()}")
     return Outcome(verb, code, seconds, dict(changes), steps, diagnostics, output)
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from rehearsal.engine import Engine
     from rehearsal.stage import Stage
 
+# The policy packs that an update runs with
+PACKS = ("isolation", "cost")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
@@ -65,6 +68,7 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     from rehearsal.cluster_side import Serving
     from rehearsal.course import Course, CourseError
     from rehearsal.engine import EngineError
+    from rehearsal.packs import staged
     from rehearsal.stage import StageError, stage
     from rehearsal.tools import ToolError
 
@@ -78,7 +82,8 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
         with view, stage(view.tools, port=port, cluster=serving) as opened:
             view.opened(stack, opened)
             engine = opened.project(project, stack, view.event)
-            course = Course(opened, engine, view)
+            packs = staged([project / "policies" / name for name in PACKS], opened.run.folder / "packs")
+            course = Course(opened, engine, view, packs=packs)
             try:
                 report = course.play(keep=keep)
             except (CourseError, EngineError) as failure:

@@ -99,6 +99,11 @@ class View:
         self._console.print()
         self._console.print(f"{report.resources} resources up in {report.up_seconds:.1f} s")
         self._console.print(f"second up: {report.second_up_changes} changes")
+        policy = report.policy
+        self._console.print(
+            f"rules: {policy['passed']} passed, {policy['failed']} failed, {policy['indeterminate']} not to be told,"
+            f" {policy['waived']} waived"
+        )
         for pool in report.pools:
             self._console.print(f"pool {pool['class']}: {pool['ready']} of {pool['size']} sandboxes Ready")
         if report.new_workspace_ms is not None:

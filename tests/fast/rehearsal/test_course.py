@@ -32,8 +32,10 @@ class FakeEngine:
     resources: list[list[dict[str, Any]]] = field(default_factory=lambda: [[VPC], [VPC], []])
     environment: dict[str, str] = field(default_factory=lambda: {"AWS_REGION": "us-east-1"})
     unprotected: int = 0
+    options: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
-    def up(self) -> Outcome:
+    def up(self, *options: str) -> Outcome:
+        self.options.append(options)
         return self.ups.pop(0)
 
     def refresh(self) -> Outcome:

@@ -59,7 +59,8 @@ def test_the_whole_course(cache: Path) -> None:
     assert report["resources"] > 150
     assert report["up_seconds"] > 0
     assert report["drift"]["made"] == report["drift"]["noticed"] == report["drift"]["mended"] >= 7
-    assert set(report["policy"]) == {"passed", "failed", "indeterminate", "waived"}
+    assert report["policy"].pop("passed") > 100
+    assert report["policy"] == {"failed": 0, "indeterminate": 0, "waived": 0}
     assert report["pools"]
     assert all(pool["ready"] == pool["size"] > 0 for pool in report["pools"])
     assert report["new_workspace_ms"] > 0

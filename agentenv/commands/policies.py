@@ -1,0 +1,96 @@
+"""Judge Kubernetes manifests by the rules of the isolation and cost packs, or list the rules.
+
+`agentenv policies check FILE…` reads YAML and JSON files, and the files of folders, and says what fails and where. No
+engine, cluster or cloud account is needed. What the rules know of a platform (address ranges, registries) is left at
+its careful defaults. Exits 1 where a rule fails. Both verbs take --json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentenv.cli import FAILED, OK, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.rules.registry import Rule
+    from policies.verdicts import Finding
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    check = verbs.add_parser("check", help="judge the manifests in files and folders")
+    check.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="a file of YAML or JSON, or a folder")
+    check.add_argument("--rules", metavar="ID[,ID…]", help="only these rules, or families such as POD")
+    rules = verbs.add_parser("rules", help="list the rules")
+    for one in (check, rules):
+        one.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judge, or list."""
+    from policies.rules.registry import all_rules
+
+    if arguments.verb == "rules":
+        return listed(all_rules(), as_json=arguments.json)
+    return check(arguments.paths, chosen(arguments.rules, all_rules()), as_json=arguments.json)
+
+
+def chosen(words: str | None, rules: Sequence[Rule]) -> Sequence[Rule]:
+    """The rules of those ids and families; a word that is neither is refused."""
+    if words is None:
+        return rules
+    wanted = {word.strip().upper() for word in words.split(",") if word.strip()}
+    if strange := wanted - {rule.id for rule in rules} - {rule.family for rule in rules}:
+        raise Refusal(f"there is no rule or family {', '.join(sorted(strange))}; 'agentenv policies rules' lists them")
+    return [rule for rule in rules if wanted & {rule.id, rule.family}]
+
+
+def check(paths: Sequence[Path], rules: Sequence[Rule], *, as_json: bool) -> int:
+    """Judge manifests, and print what was found."""
+    from policies.offline import findings_of, read_files, report
+
+    if absent := [str(path) for path in paths if not path.exists()]:
+        raise Refusal(f"there is no file or folder {', '.join(absent)}")
+    resources, unreadable = read_files(paths)
+    findings = findings_of(resources, rules=rules)
+    answer = report(findings, unreadable)
+    if as_json:
+        sys.stdout.write(json.dumps({"objects": len(resources), **answer}) + "\n")
+    else:
+        sys.stdout.writelines(line + "\n" for line in as_text(findings))
+        sys.stdout.writelines(f"{file}: not read: {reason}\n" for file, reason in unreadable)
+        words = (f"{answer[key]} {key}" for key in ("passed", "failed", "indeterminate"))
+        sys.stdout.write(f"{len(resources)} objects, {len(rules)} rules: {', '.join(words)}\n")
+    return FAILED if answer["failed"] or unreadable else OK
+
+
+def as_text(findings: Sequence[Finding]) -> list[str]:
+    """A line a finding that somebody has to look at, the worst first within a file."""
+    from policies.offline import source_of
+    from policies.verdicts import SEVERITIES, Verdict
+
+    bad = [one for one in findings if one.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}]
+    bad.sort(key=lambda one: (source_of(one.urn), SEVERITIES.index(one.severity), one.urn, one.path))
+    return [
+        f"{source_of(one.urn)}: {one.urn.rsplit('::', 1)[-1]}: {one.severity} {one.rule}"
+        f"{' cannot tell' if one.verdict is Verdict.INDETERMINATE else ''}: {one.message}"
+        f"{f' ({one.path})' if one.path else ''}"
+        for one in bad
+    ]
+
+
+def listed(rules: Sequence[Rule], *, as_json: bool) -> int:
+    """Print the rules."""
+    if as_json:
+        rows = [{"id": r.id, "severity": r.severity, "title": r.title, "pack": r.pack} for r in rules]
+        sys.stdout.write(json.dumps({"rules": rows}) + "\n")
+    else:
+        sys.stdout.writelines(f"{r.id:<8} {r.severity:<8} {r.title}\n" for r in rules)
+    return OK

@@ -1,0 +1,193 @@
+"""What the rules say of both graphs, joined: what is new, what was there before, what is mended, what is waived.
+
+The same rules, today's, judge both graphs, so that a finding is new only if the change brings it. A finding is known
+again by its rule, its resource and its property; its words may change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any, Final, Literal
+
+from agentenv.review.graph import STACK_TYPE, Graph, Resource, is_unknown
+from agentenv.review.places import Spot, spots
+from agentenv.review.values import masked
+from agentenv.stack_yaml import Document
+from model.capabilities.plain import UNKNOWN
+from policies.offline import findings_of
+from policies.packs.enforcement import Enforcement
+from policies.packs.promises import kept
+from policies.rules.registry import Rule, all_rules
+from policies.verdicts import SEVERITIES, Finding, Verdict
+from policies.view.resource import Resource as Judgeable
+from policies.view.situation import Situation
+from policies.waivers import Waiver, Waivers, used_by
+
+State = Literal["new", "existing", "waived", "fixed"]
+STATES: Final[tuple[State, ...]] = ("new", "existing", "waived", "fixed")
+WAIVERS: Final = "policies/waivers.yaml"
+ABOUT_WAIVERS: Final = "docs/policies.md#waivers"
+REFERENCE: Final = "docs/reference/policies.md"
+SECRET: Final = "[secret]"  # noqa: S105 - what the engine writes in place of one
+_BAD: Final = frozenset({Verdict.FAIL, Verdict.INDETERMINATE})
+_ABOUT_WAIVERS: Final = f"mend what it was for, or remove the entry in {WAIVERS}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A finding with everything that a reviewer wants to know of it."""
+
+    finding: Finding
+    state: State
+    blocks: bool
+    title: str = ""
+    do: str = ""
+    link: str = ""
+    spots: list[Spot] = field(default_factory=list)
+    waiver: Waiver | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """What it is known by from one review to the next, whatever its words and whichever line it stands on."""
+        said = self.finding
+        return hashlib.sha256("\0".join((said.rule, said.urn, said.path)).encode()).hexdigest()[:32]
+
+    @property
+    def name(self) -> str:
+        """The resource's name in the program, or what stands for the whole stack."""
+        return self.finding.urn.rsplit("::", 1)[-1] or "the stack"
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding in the words of the command's contract, and more."""
+        return {
+            **self.finding.plain(),
+            "state": self.state,
+            "blocks": self.blocks,
+            "title": self.title,
+            "do": self.do,
+            "reference": self.link,
+            "fingerprint": self.fingerprint,
+            "places": [str(spot) for spot in self.spots],
+            "waiver": self.waiver.id if self.waiver else None,
+        }
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Who judges: the rules, what the platform says about itself, who answers for what, and the day."""
+
+    situation: Situation
+    enforcement: Enforcement
+    waivers: Waivers
+    today: date
+    stack_file: str
+    document: Document
+    links: str = ""  # what stands before the path of the reference
+    waiver_lines: Mapping[str, int] = field(default_factory=dict)  # by the waiver's id
+    rules: Sequence[Rule] | None = None  # all of them, unless told
+
+    def judged(self, before: Graph | None, after: Graph) -> list[Judged]:
+        """Every finding of both graphs, the worst first; without a graph before, all are new."""
+        environment = self.situation.environment
+        then = {_key(one): one for one in self._findings(before)} if before else {}
+        left, waived = self.waivers.split(self._findings(after), environment, self.today)
+        own = self.waivers.own_findings(environment, used_by(waived), self.today, _stack(after))
+        found = [self._one(one, _state(one, then), after) for one in left]
+        found += [self._one(one.finding, "waived", after, one.waiver) for one in waived]
+        found += [self._one(one, "existing", after) for one in own]
+        now = {_key(judged.finding) for judged in found}
+        found += [self._one(one, "fixed", before or {}) for key, one in then.items() if key not in now]
+        return sorted(found, key=_order)
+
+    def _findings(self, graph: Graph | None) -> list[Finding]:
+        # Providers and the stack itself too, as the packs see them: who depends on whom goes through them
+        resources = kept(judgeable(one, self.situation) for one in (graph or {}).values())
+        wanted = [one for one in self.rules or all_rules() if self.enforcement.by_rule.get(one.id) != "disabled"]
+        stack = _stack(graph or {})
+        # What is wrong with the whole is said of the stack, as the packs say it
+        found = [one if one.urn else replace(one, urn=stack) for one in findings_of(resources, self.situation, wanted)]
+        once = {_key(one): one for one in found if one.verdict in _BAD}
+        return list(once.values())
+
+    def _one(self, found: Finding, state: State, graph: Graph, waiver: Waiver | None = None) -> Judged:
+        rule = next((rule for rule in self.rules or all_rules() if rule.id == found.rule), None)
+        said = Finding(found.rule, found.severity, found.verdict, found.urn, found.path, masked(found.message))
+        return Judged(
+            said,
+            state,
+            state in {"new", "existing"} and self.enforcement.level(found) == "mandatory",
+            rule.title if rule else "",
+            rule.do if rule else _ABOUT_WAIVERS,
+            f"{self.links}{f'{REFERENCE}#{found.rule.lower()}' if rule else ABOUT_WAIVERS}",
+            [self.waiver_spot(found)] if rule is None else self._spots(found, graph),
+            waiver,
+        )
+
+    def _spots(self, found: Finding, graph: Graph) -> list[Spot]:
+        return spots(graph.get(found.urn), found.path, self.stack_file, self.document)
+
+    def waiver_spot(self, found: Finding) -> Spot:
+        """The line of the waiver that a finding about waivers names."""
+        lines = self.waiver_lines
+        return Spot(WAIVERS, next((line for name, line in lines.items() if f" {name} " in f"{found.message} "), 1))
+
+
+def judgeable(resource: Resource, situation: Situation) -> Judgeable:
+    """A resource as the rules see it: what is not known yet, and what the engine hides, is unknown to them too."""
+    return Judgeable(
+        resource.urn,
+        resource.type,
+        resource.name,
+        _plain(resource.inputs),
+        parent=resource.parent,
+        outputs=_plain(resource.outputs),
+        dependencies=frozenset(resource.dependencies),
+        property_dependencies={key: frozenset(urns) for key, urns in resource.property_dependencies.items()},
+        protect=resource.protect,
+        situation=situation,
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return UNKNOWN if is_unknown(value) or value == SECRET else value
+
+
+def _stack(graph: Graph) -> str:
+    return next((one.urn for one in graph.values() if one.type == STACK_TYPE), "")
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.rule, finding.urn, finding.path
+
+
+def _state(finding: Finding, then: dict[tuple[str, str, str], Finding]) -> State:
+    """Existing only if it was as bad before: what was not known and now is wrong is new."""
+    before = then.get(_key(finding))
+    if before is None or (before.verdict is Verdict.INDETERMINATE and finding.verdict is Verdict.FAIL):
+        return "new"
+    return "existing"
+
+
+def _order(judged: Judged) -> tuple[Any, ...]:
+    found = judged.finding
+    return (
+        not judged.blocks,
+        STATES.index(judged.state),
+        SEVERITIES.index(found.severity),
+        found.rule,
+        found.urn,
+        found.path,
+    )
+
+
+def worst(findings: Iterable[Judged]) -> str:
+    """How many of each severity, the worst first."""
+    every = [judged.finding.severity for judged in findings]
+    return ", ".join(f"{every.count(one)} {one}" for one in SEVERITIES if one in every)

@@ -1,0 +1,260 @@
+"""The review as a comment: what decides on top, the rest folded, and never longer than a comment may be.
+
+What does not fit is cut from the longest list first, and each list says how much of it was cut. Everything that comes
+from the program is written as code or escaped: it may hold anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from agentenv.review import words
+from agentenv.review.findings import Judged
+from agentenv.review.report import Report, counts
+
+MOST = 65_536  # what GitHub takes in a comment; counted in bytes, which are never fewer than its characters
+_ACTIVE = re.compile(r"([\\`*_{}\[\]<>|#~@!])")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a list, and whether it is folded; `least` of the rows are never cut."""
+
+    title: str
+    rows: Sequence[str]
+    head: Sequence[str] = ()  # the two lines of a table's head, or a sentence
+    folded: bool = False
+    shown: int | None = None
+    least: int = 3
+
+    def text(self) -> str:
+        """The section in Markdown."""
+        rows = self.rows[: self.shown] if self.shown is not None else self.rows
+        lines = [*self.head, *rows]
+        if (cut := len(self.rows) - len(rows)) > 0:
+            lines += ["", f"_… and {cut} more, cut to fit: `agentenv review --format json` has them all._"]
+        body = "\n".join(lines)
+        if self.folded:
+            return f"<details><summary>{self.title}</summary>\n\n{body}\n\n</details>\n"
+        return f"#### {self.title}\n\n{body}\n"
+
+
+@dataclass
+class _Page:
+    head: str
+    sections: list[Section] = field(default_factory=list)
+
+    def text(self) -> str:
+        cut = [section for section in self.sections if section.shown is not None]
+        said = [f"> Cut to fit a comment: {', '.join(_plain(one.title) for one in cut)}.\n"] if cut else []
+        return "\n".join([self.head, *said, *(section.text() for section in self.sections)])
+
+
+def marker(stack: str) -> str:
+    """What a comment begins with, so that the next review of the same stack finds and replaces it."""
+    return f"<!-- agentenv-review:{re.sub(r'[^A-Za-z0-9_-]', '-', stack)} -->"
+
+
+def as_markdown(report: Report, most: int = MOST) -> str:
+    """The whole review in at most so many bytes."""
+    page = _Page(_head(report), [section for make in _SECTIONS for section in make(report)])
+    while len(page.text().encode()) > most:
+        sizes = [
+            (len("\n".join(one.rows[: one.shown]).encode()), index)
+            for index, one in enumerate(page.sections)
+            if (one.shown if one.shown is not None else len(one.rows)) > one.least
+        ]
+        if not sizes:
+            break
+        _, index = max(sizes)
+        section = page.sections[index]
+        shown = section.shown if section.shown is not None else len(section.rows)
+        page.sections[index] = replace(section, shown=max(section.least, shown * 3 // 4))
+    text = page.text()
+    if len(text.encode()) <= most:
+        return text
+    end = "\n\n_Cut to fit a comment: `agentenv review --format json` has the rest._\n"
+    # A cut inside a row or a fold would break what follows, so whole lines go
+    kept = text.encode()[: most - len(end.encode()) - len("\n</details>")].decode(errors="ignore").rpartition("\n")[0]
+    return kept + ("\n</details>" if kept.count("<details>") > kept.count("</details>") else "") + end
+
+
+def code(text: str) -> str:
+    """A name as code: nothing in it is a link, a mention or markup."""
+    clean = " ".join(text.split()).replace("`", "'").replace("|", "¦")
+    return f"`{clean}`" if clean else ""
+
+
+def plain(text: str) -> str:
+    """Somebody's words as words: what steers Markdown is escaped, and nobody is mentioned."""
+    return (
+        _ACTIVE.sub(r"\\\1", " ".join(text.split()))
+        .replace("\\@", "&#64;")
+        .replace("\\<", "&lt;")
+        .replace("\\>", "&gt;")
+    )
+
+
+def _plain(title: str) -> str:
+    return re.sub(r"<[^>]*>", "", title)
+
+
+def _head(report: Report) -> str:
+    blocked = report.blocking
+    lines = [marker(report.compared.stack), f"### Review of {code(report.compared.stack)}", ""]
+    if blocked:
+        lines += ["> [!CAUTION]", "> **Blocked**", *(f"> - {plain(reason)}" for reason in blocked)]
+    else:
+        lines += ["> [!NOTE]", "> Nothing blocks this change."]
+    compared = report.compared
+    how = "offline, in the rehearsal's stand-ins" if compared.offline else "by the engine"
+    lines += [
+        "",
+        "| changes | findings | cost |",
+        "|---|---|---|",
+        f"| {words.figures(report.changes)} | {words.found(report)} | {plain(words.cost_line(report.costs))} |",
+        "",
+        f"Compared with {code(compared.base)}, {how}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _failure(report: Report) -> list[Section]:
+    if not report.failure:
+        return []
+    rows = ["```text", *(line.replace("```", "'''") for line in report.failure.splitlines()), "```"]
+    return [Section("The program cannot be previewed", rows, least=len(rows) if len(rows) < 60 else 40)]
+
+
+def _refused(report: Report) -> list[Section]:
+    return [Section("Refused", [f"- {plain(line)}" for line in report.refused])] if report.refused else []
+
+
+def _losses(report: Report) -> list[Section]:
+    if not report.losses:
+        return []
+    rows = [
+        f"- **{loss.change.operation}** {code(loss.change.name)} ({words.short_type(loss.change.type)}): "
+        f"{plain(words.loss_line(loss))}\n  {code(loss.change.urn)}"
+        for loss in report.losses
+    ]
+    head = ["What may be lost has to be said in `policies/allowed_losses.yaml`, by URN and until a day.", ""]
+    return [Section("Data at risk", rows, head if any(loss.blocks for loss in report.losses) else (), least=10)]
+
+
+def _unguarded(report: Report) -> list[Section]:
+    rows = [f"- {code(urn)}" for urn in report.unguarded]
+    return [Section("No longer protected, so that a later change could take it", rows)] if rows else []
+
+
+def _found(report: Report) -> list[Section]:
+    urgent = [one for one in report.findings if one.blocks or one.state == "new"]
+    made = [Section("Findings", _rules(urgent), least=12)] if urgent else []
+    for state, said in (
+        ("existing", "There before, and not of this change"),
+        ("waived", "Waived"),
+        ("fixed", "Mended by this change"),
+    ):
+        rest = [one for one in report.of_state(state) if one not in urgent]
+        if rest:
+            made.append(Section(f"{said}: {words.worst(rest)}", _rules(rest), folded=True))
+    return made
+
+
+def _rules(findings: Sequence[Judged]) -> list[str]:
+    """A row a rule with what to do, and a row a place under it."""
+    rows: list[str] = []
+    for first, every in words.told_once(findings):
+        found = first.finding
+        title = plain(first.title or found.message)
+        rows.append(f"- **[{plain(found.rule)}]({first.link})** {words.marks(first)}: {title}")
+        if first.do and first.state != "fixed":
+            rows.append(f"  **Do:** {plain(first.do)}")
+        rows += [f"  - {_where(one)}" for one in every]
+    return rows
+
+
+def _where(one: Judged) -> str:
+    found = one.finding
+    unknown = " (not known yet)" if found.verdict.value == "indeterminate" else ""
+    place = f" {code(found.path)}" if found.path else ""
+    spot = f", {code(str(one.spots[0]))}" if one.spots and one.state != "fixed" else ""
+    waiver = f" {plain(one.waiver.line)}." if one.waiver else ""
+    message = f": {plain(words.message(one))}" if words.message(one) else ""
+    return f"{code(one.name)}{place}{spot}{unknown}{message}{'.' if waiver and message else ''}{waiver}"
+
+
+def _changes(report: Report) -> list[Section]:
+    if not report.changes:
+        return []
+    rows: list[str] = []
+    for component, changes in words.grouped(report.changes).items():
+        rows += ["", f"**{plain(component)}**: {words.figures(changes)}", ""]
+        for change, names in words.runs(changes, report.values):
+            sure = f" _{words.sure(change)}_" if words.sure(change) else ""
+            named = ", ".join(name if name.startswith("…") else code(name) for name in names)
+            rows.append(f"- {change.operation} {words.short_type(change.type)} {named}{sure}")
+            rows += [f"  - {_value(*value)}" for value in report.values.get(change.urn, ())]
+    return [Section(f"Every change: {words.figures(report.changes)}", rows, folded=True)]
+
+
+def _value(path: str, before: str, after: str) -> str:
+    return f"{code(path)}: {code(before)} → {code(after)}" if before or after else code(path)
+
+
+def _capabilities(report: Report) -> list[Section]:
+    rows: list[str] = []
+    for change in report.capabilities:
+        rows += [f"- {code(change.name)} **gains** {plain(gained)}" for gained in change.gained]
+        rows += [f"- {code(change.name)} **loses** {plain(lost)}" for lost in change.lost]
+    return [Section("What sandboxes may reach", rows)] if rows else []
+
+
+def _quotas(report: Report) -> list[Section]:
+    shown = [need for need in report.needs if need.changed or need.ok is False]
+    if not shown:
+        return []
+    rows = [
+        f"| {plain(need.name.removeprefix('quota: '))} | {_amount(need.before)} | {_amount(need.after)} | "
+        f"{'not asked' if need.ok is None else need.limit} | {'**too few**' if need.ok is False else ''} |"
+        for need in shown
+    ]
+    head = ["| quota | before | after | limit | |", "|---|---|---|---|---|"]
+    short = any(need.ok is False for need in shown)
+    return [Section(f"Quotas: {counts(len(shown), 'need')} changed", rows, head, folded=not short)]
+
+
+def _amount(amount: int | None) -> str:
+    return "none" if amount is None else str(amount)
+
+
+def _drift(report: Report) -> list[Section]:
+    if report.drift is None:
+        return []
+    rows = [f"- {change.operation} {code(change.name)} ({words.short_type(change.type)})" for change in report.drift]
+    return [Section("Changed by hand since the last update", rows or ["Nothing."], folded=not rows)]
+
+
+def _notes(report: Report) -> list[Section]:
+    return (
+        [Section("How far to trust this", [f"- {plain(note)}" for note in report.notes], folded=True)]
+        if report.notes
+        else []
+    )
+
+
+_SECTIONS: tuple[Callable[[Report], list[Section]], ...] = (
+    _failure,
+    _refused,
+    _losses,
+    _found,
+    _capabilities,
+    _unguarded,
+    _drift,
+    _quotas,
+    _changes,
+    _notes,
+)

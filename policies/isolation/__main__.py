@@ -1,0 +1,5 @@
+"""The isolation pack, for `pulumi preview --policy-pack policies/isolation`."""
+
+from policies.packs.pack import serve
+
+serve("isolation", "what keeps sandboxes apart from each other, from the platform and from the cloud")

@@ -1,0 +1,171 @@
+"""Pod specs wherever they stand, and the containers of every kind in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, cast
+
+from policies.view.fields import Field
+from policies.view.resource import KubernetesObject, Resource
+from policies.view.situation import Situation
+
+# Where the pod (what has `metadata` and `spec`) stands in an object, by its kind
+PLACES: dict[str, tuple[str, ...]] = {
+    "Pod": (),
+    "PodTemplate": ("template",),
+    "Deployment": ("spec", "template"),
+    "DeploymentConfig": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "Sandbox": ("spec", "podTemplate"),
+    "SandboxTemplate": ("spec", "podTemplate"),
+}
+# Groups of Kubernetes' own, whose other kinds start no pods; those of others may, wherever they have containers
+_OWN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy"})
+_DEEPEST = 8
+
+ContainerKind = Literal["containers", "initContainers", "ephemeralContainers"]
+KINDS: tuple[ContainerKind, ...] = ("containers", "initContainers", "ephemeralContainers")
+
+
+@dataclass(frozen=True, eq=False)
+class Container:
+    """A container of a pod."""
+
+    pod: PodSpec
+    kind: ContainerKind
+    root: Field
+
+    def at(self, *keys: str | int) -> Field:
+        """A value of it."""
+        return self.root.at(*keys)
+
+    @property
+    def title(self) -> str:
+        """What it is called in a message."""
+        name = self.at("name").raw
+        return f"container '{name}'" if isinstance(name, str) else "a container"
+
+    def security(self, key: str) -> Field:
+        """A value of its own security context."""
+        return self.at("securityContext", key)
+
+    def effective(self, key: str) -> Field:
+        """A value of its security context, or where it has none the pod's: as the kubelet has it."""
+        own = self.security(key)
+        return own if not own.missing else self.pod.security(key)
+
+
+@dataclass(frozen=True, eq=False)
+class PodSpec:
+    """A pod, or the template of one. `root` has its `metadata` and `spec`, `spec` is the pod spec itself."""
+
+    owner: KubernetesObject
+    root: Field
+
+    @cached_property
+    def spec(self) -> Field:
+        """The pod spec."""
+        return self.root.at("spec")
+
+    @property
+    def urn(self) -> str:
+        """Whose pod it is."""
+        return self.owner.urn
+
+    @property
+    def situation(self) -> Situation:
+        """The platform's words about itself."""
+        return self.owner.situation
+
+    @property
+    def namespace(self) -> Field:
+        """Where its pods run: where the object is."""
+        return self.owner.namespace
+
+    @property
+    def labels(self) -> Field:
+        """The labels of its pods."""
+        return self.root.at("metadata", "labels")
+
+    @property
+    def annotations(self) -> Field:
+        """The annotations of its pods."""
+        return self.root.at("metadata", "annotations")
+
+    @property
+    def patch(self) -> bool:
+        """Whether only what is said changes, so that what is missing says nothing."""
+        return self.owner.patch
+
+    @property
+    def sandbox(self) -> bool:
+        """Whether it is a sandbox's pod, or a pod of one."""
+        return self.owner.kind in {"Sandbox", "SandboxTemplate"}
+
+    @property
+    def strangers(self) -> bool:
+        """Whether what runs in it is a user's: a sandbox, or anything else in the namespace of a class."""
+        namespace = self.namespace.raw
+        return self.sandbox or (isinstance(namespace, str) and namespace.startswith("sandbox-"))
+
+    @property
+    def windows(self) -> bool:
+        """Whether it says that it runs on Windows, where Linux's own fields mean nothing."""
+        return self.at("os", "name").raw == "windows"
+
+    def at(self, *keys: str | int) -> Field:
+        """A value of the pod spec."""
+        return self.spec.at(*keys)
+
+    def security(self, key: str) -> Field:
+        """A value of the pod's security context."""
+        return self.at("securityContext", key)
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """All containers: those that stay, those that run before, and those that were put in to look around."""
+        return tuple(Container(self, kind, element) for kind in KINDS for element in self.spec.at(kind).elements())
+
+
+def left_out(pod: PodSpec, field: Field) -> bool:
+    """Whether a patch does not speak of a value, which then stays what it was."""
+    return pod.patch and field.missing
+
+
+def pods_of(resource: Resource) -> tuple[PodSpec, ...]:
+    """The pod specs in a resource, made once."""
+    if "pods" not in resource.views:
+        resource.views["pods"] = tuple(pod for thing in resource.objects for pod in _pods(thing))
+    return cast("tuple[PodSpec, ...]", resource.views["pods"])
+
+
+def _pods(thing: KubernetesObject) -> Iterator[PodSpec]:
+    place = PLACES.get(thing.kind)
+    root = thing.root if place is None else thing.at(*place)
+    if place is not None and not root.missing:
+        # What scales or labels a controller by a patch need not speak of its pods
+        if not (thing.patch and root.at("spec").missing):
+            yield PodSpec(thing, root)
+        return
+    if thing.group not in _OWN_GROUPS and not thing.group.endswith(".k8s.io"):
+        for found in _templates(thing.root, _DEEPEST):
+            yield PodSpec(thing, found)
+
+
+def _templates(field: Field, deepest: int) -> Iterator[Field]:
+    """Whatever looks like a pod's template in a kind that we have never heard of: it has a spec with containers."""
+    if isinstance(field.at("spec", "containers").raw, list):
+        yield field
+    elif deepest and isinstance(field.raw, Mapping):
+        for _, below in field.entries():
+            yield from _templates(below, deepest - 1)
+    elif deepest and isinstance(field.raw, list):
+        for below in field.elements():
+            yield from _templates(below, deepest - 1)

@@ -1,0 +1,96 @@
+"""IAM roles of the stack: what is attached to each, and which accounts of the cluster take them on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from model.capabilities.plain import UNKNOWN, Unknown
+from policies.view.fields import Field
+from policies.view.graph import Graph
+from policies.view.once import once
+from policies.view.references import Reference, reference
+from policies.view.resource import Resource
+from policies.view.spaces import place_of, space_of
+
+ROLE: Final = "aws:iam/role:Role"
+POLICY: Final = "aws:iam/policy:Policy"
+ATTACHMENTS: Final = (
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+    "aws:iam/userPolicyAttachment:UserPolicyAttachment",
+    "aws:iam/groupPolicyAttachment:GroupPolicyAttachment",
+    "aws:iam/policyAttachment:PolicyAttachment",
+)
+OF_ROLES: Final = ATTACHMENTS[0]
+ROLE_POLICY: Final = "aws:iam/rolePolicy:RolePolicy"
+INLINE: Final = (ROLE_POLICY, "aws:iam/userPolicy:UserPolicy", "aws:iam/groupPolicy:GroupPolicy")
+ASSOCIATION: Final = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+ROLE_ANNOTATION: Final = "eks.amazonaws.com/role-arn"
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """An account that a role is given to, by a token of its own or by the agent on the node."""
+
+    role: Reference
+    namespace: str | Unknown
+    account: Field
+    by_agent: Resource | None
+
+    def tenants(self, graph: Graph) -> bool | None:
+        """Whether sandboxes run as it; None where its namespace is not known."""
+        space = space_of(graph, self.namespace)
+        return None if space is None else space.tenants
+
+
+@once
+def bearers(graph: Graph) -> list[Bearer]:
+    """All accounts that are given a role."""
+    found: list[Bearer] = []
+    for one in graph.of_type(ASSOCIATION):
+        space = one.at("namespace")
+        targets = graph.targets(one, "namespace", "kubernetes:core/v1:Namespace") if space.unknown else []
+        name = space.raw if isinstance(space.raw, str) else UNKNOWN
+        if len(targets) == 1:
+            made = targets[0].objects[0].name.raw
+            name = made if isinstance(made, str) else targets[0].urn
+        found.append(Bearer(reference(graph, one, ("roleArn",), ROLE), name, one.at("serviceAccount"), one))
+    for thing in graph.objects("", "ServiceAccount"):
+        field = thing.at("metadata", "annotations", ROLE_ANNOTATION)
+        if not field.missing and not thing.patch:
+            role = reference(graph, thing.resource, ("metadata", "annotations", ROLE_ANNOTATION), ROLE)
+            found.append(Bearer(role, place_of(graph, thing), thing.name, None))
+    return found
+
+
+def documents_of(resource: Resource) -> Iterator[Field]:
+    """The policies that are written in a resource itself: what they allow, not whom they trust."""
+    if resource.type == ROLE:
+        yield from (one.at("policy") for one in resource.at("inlinePolicies").elements())
+    elif resource.type in {POLICY, *INLINE}:
+        yield resource.at("policy")
+
+
+def attached(graph: Graph, role: Resource) -> Iterator[Field]:
+    """The ARNs of what is attached to a role, wherever that is written."""
+    yield from role.at("managedPolicyArns").elements()
+    for one in graph.of_type(OF_ROLES):
+        if reference(graph, one, ("role",), ROLE).names(role):
+            yield one.at("policyArn")
+
+
+def inline(graph: Graph, role: Resource) -> Iterator[Resource]:
+    """The resources that write a policy into a role."""
+    if role.at("inlinePolicies").elements():
+        yield role
+    for one in graph.of_type(ROLE_POLICY):
+        if reference(graph, one, ("role",), ROLE).names(role):
+            yield one
+
+
+def aws_policy(arn: Field) -> str | None:
+    """The name of a policy of AWS's own, without its path; None for another, or where it is not known."""
+    if not isinstance(arn.raw, str) or ":iam::aws:policy/" not in arn.raw:
+        return None
+    return arn.raw.rpartition("/")[2]

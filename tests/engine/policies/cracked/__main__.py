@@ -1,0 +1,17 @@
+"""The isolation pack with one more rule, which breaks over whatever it sees."""
+
+from collections.abc import Iterator
+
+from policies.packs.pack import serve
+from policies.rules.registry import POD, Outcome, rule
+from policies.view.pods import PodSpec
+
+
+@rule(id="ZZZ-01", title="Cracked", severity="Critical", why="It breaks.", do="Mend it.", about=POD)
+def cracked(pod: PodSpec) -> Iterator[Outcome]:
+    """The error's words would show what is in the pod."""
+    raise KeyError(pod.annotations.at("token").value)
+    yield
+
+
+serve("isolation", "with a crack")

@@ -1,0 +1,228 @@
+"""Findings of two graphs joined, and where each is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+
+from agentenv.review.findings import Bench, Judged, judgeable
+from agentenv.review.graph import Graph, Resource
+from agentenv.review.places import Spot, class_of, spots
+from agentenv.stack_yaml import parse
+from policies.packs.enforcement import Enforcement
+from policies.rules.registry import Outcome, Rule, fail, resources, unknown
+from policies.verdicts import Severity
+from policies.view.resource import Resource as Judgeable
+from policies.view.situation import Situation
+from policies.waivers import Waiver, Waivers
+
+from .wanted import FILE_SYSTEM, LATER, TODAY, at, of, resource, urn, waiver
+
+STACK_FILE = """config:
+  agent-environment:storage:
+    fileSystems: 2
+  agent-environment:sandboxClasses:
+    - name: standard
+      image: a
+    - name: untrusted
+      tier: untrusted
+      image: b
+  agent-environment:workspaces:
+    - {name: release-desk, class: standard}
+"""
+
+
+def encrypted(view: Judgeable) -> Iterator[Outcome]:
+    field = view.at("encrypted")
+    if field.unknown:
+        yield unknown(field)
+    elif field.value is not True:
+        yield fail(field, "password=hunter2 is not encrypted")
+
+
+def rule(name: str = "EFS-01", severity: Severity = "Critical") -> Rule:
+    about = resources(FILE_SYSTEM)
+    return Rule(name, "Files are encrypted", severity, "Because.", "Encrypt it.", {}, "0.1", about, encrypted, False)
+
+
+def bench(environment: str = "prod", *waivers: Waiver, rules: tuple[Rule, ...] = (), **more: Any) -> Bench:
+    return Bench(
+        Situation(environment=environment),
+        Enforcement(environment),
+        Waivers(tuple(waivers)),
+        TODAY,
+        "stacks/Pulumi.prod.yaml",
+        parse(STACK_FILE),
+        rules=rules or (rule(),),
+        **more,
+    )
+
+
+def fs(name: str, value: object) -> Resource:
+    return resource(FILE_SYSTEM, name, {"encrypted": value})
+
+
+def states(found: list[Judged]) -> dict[str, str]:
+    return {one.name: one.state for one in found}
+
+
+def judged(before: Graph | None, after: Graph, **more: Any) -> list[Judged]:
+    return bench(**more).judged(before, after)
+
+
+def test_new_existing_and_mended_are_told_apart() -> None:
+    before = of(fs("old", False), fs("mended", False), fs("fine", True))
+    after = of(fs("old", False), fs("mended", True), fs("fine", True), fs("added", False))
+    assert states(judged(before, after)) == {"added": "new", "old": "existing", "mended": "fixed"}
+    assert [one.name for one in judged(before, after) if one.blocks] == ["added", "old"]
+
+
+def test_without_a_graph_before_everything_is_new() -> None:
+    assert states(judged(None, of(fs("a", False)))) == {"a": "new"}
+
+
+def test_what_goes_away_takes_its_finding_with_it() -> None:
+    assert states(judged(of(fs("gone", False)), of())) == {"gone": "fixed"}
+
+
+def test_what_was_not_known_and_now_is_wrong_is_new() -> None:
+    assert states(judged(of(fs("a", LATER)), of(fs("a", False)))) == {"a": "new"}
+    assert states(judged(of(fs("a", False)), of(fs("a", LATER)))) == {"a": "existing"}
+
+
+def test_in_prod_alone_what_nobody_can_tell_blocks() -> None:
+    for environment, blocks in (("prod", True), ("dev", False)):
+        (one,) = bench(environment).judged(None, of(fs("a", LATER)))
+        assert one.blocks is blocks
+        assert one.finding.verdict.value == "indeterminate"
+
+
+def test_a_hidden_secret_cannot_be_told_either() -> None:
+    (one,) = judged(None, of(fs("a", "[secret]")))
+    assert one.finding.verdict.value == "indeterminate"
+
+
+def test_a_waived_finding_is_shown_and_blocks_nothing() -> None:
+    given = waiver(rule="EFS-01")
+    (one,) = bench("prod", given).judged(None, of(fs("fs", False)))
+    assert (one.state, one.blocks, one.waiver) == ("waived", False, given)
+
+
+def test_an_expired_waiver_waives_nothing_and_is_found_itself_with_its_line() -> None:
+    given = waiver(rule="EFS-01", expires=date(2026, 2, 20))
+    found = bench("prod", given, waiver_lines={"for-now": 12, "for": 3}).judged(None, of(fs("fs", False)))
+    by_rule = {one.finding.rule: one for one in found}
+    assert by_rule["EFS-01"].state == "new"
+    assert by_rule["WVR-01"].blocks
+    assert by_rule["WVR-01"].spots == [Spot("policies/waivers.yaml", 12)]
+
+
+def test_an_unused_waiver_is_advice() -> None:
+    (one,) = bench("prod", waiver(rule="EFS-01")).judged(None, of(fs("fs", True)))
+    assert (one.finding.rule, one.blocks) == ("WVR-03", False)
+
+
+def test_a_rule_that_is_switched_off_says_nothing() -> None:
+    quiet = replace(bench(), enforcement=Enforcement("prod", by_rule={"EFS-01": "disabled"}))
+    assert quiet.judged(None, of(fs("fs", False))) == []
+
+
+def test_the_fingerprint_is_of_the_place_and_not_of_the_words() -> None:
+    (one,) = judged(None, of(fs("a", False)))
+    said = replace(one.finding, message="in other words")
+    elsewhere = replace(one.finding, urn=urn(FILE_SYSTEM, "b"))
+    assert replace(one, finding=said).fingerprint == one.fingerprint
+    assert replace(one, finding=elsewhere).fingerprint != one.fingerprint
+
+
+def test_a_finding_says_what_to_do_and_never_a_secret() -> None:
+    (one,) = bench(links="../blob/main/").judged(None, of(fs("a", False)))
+    assert one.do == "Encrypt it."
+    assert one.link == "../blob/main/docs/reference/policies.md#efs-01"
+    assert "hunter2" not in str(one.as_json())
+
+
+def test_the_contract_of_a_finding() -> None:
+    (one,) = judged(None, of(fs("a", False)))
+    told = one.as_json()
+    assert {key: told[key] for key in ("id", "severity", "verdict", "urn")} == {
+        "id": "EFS-01",
+        "severity": "Critical",
+        "verdict": "fail",
+        "urn": urn(FILE_SYSTEM, "a"),
+    }
+
+
+def test_rules_see_who_depends_on_whom() -> None:
+    one = resource(
+        FILE_SYSTEM, "a", {"kmsKeyId": LATER}, dependencies=("k",), property_dependencies={"kmsKeyId": ("k",)}
+    )
+    seen = judgeable(one, Situation())
+    assert seen.at("kmsKeyId").unknown
+    assert seen.property_dependencies == {"kmsKeyId": frozenset({"k"})}
+
+
+def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promised_it() -> None:
+    component = Resource(
+        urn("agent-environment:index:Storage", "storage"), "agent-environment:index:Storage", custom=False
+    )
+    made = resource(FILE_SYSTEM, "fs", {"encrypted": LATER}, parent=component.urn)
+    promise = {"type": FILE_SYSTEM, "name": "fs", "property": "encrypted", "says": {"a": "b"}}
+    promising = replace(component, outputs={"documents": [promise]})
+    assert [one.finding.verdict.value for one in judged(None, of(component, made))] == ["indeterminate"]
+    assert [one.finding.verdict.value for one in judged(None, of(promising, made))] == ["fail"]
+
+
+def place(thing: Resource, path: str = "") -> str:
+    return str(spots(thing, path, "stack.yaml", parse(STACK_FILE))[0])
+
+
+def in_class(name: str, path: str = "") -> str:
+    kind = "kubernetes:extensions.agents.x-k8s.io/v1beta1:SandboxTemplate"
+    return place(resource(kind, "t", {"kind": "SandboxTemplate", "metadata": {"namespace": f"sandbox-{name}"}}), path)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda: place(resource(FILE_SYSTEM, "fs")), "stack.yaml:2"),
+        (lambda: in_class("untrusted"), "stack.yaml:7"),
+        (lambda: in_class("untrusted", "spec.podTemplate.spec.containers[0].image"), "stack.yaml:9"),
+        (lambda: in_class("untrusted", "spec.podTemplate.spec.runtimeClassName"), "stack.yaml:8"),
+        (lambda: in_class("standard", "spec.podTemplate.spec.runtimeClassName"), "stack.yaml:5"),
+        (lambda: place(at(Resource("urn:pulumi:prod::p::x:y:Z::z", "x:y:Z"), "main.py", 3)), "main.py:3"),
+        (lambda: place(Resource("urn:pulumi:prod::p::x:y:Z::z", "x:y:Z")), "stack.yaml:1"),
+    ],
+)
+def test_where_a_finding_is_mended(found: Any, expected: str) -> None:
+    assert found() == expected
+
+
+def test_a_seat_is_found_by_its_name() -> None:
+    inside = "agent-environment:index:Environment$agent-environment:index:Workspace"
+    made = Resource(urn("aws:efs/accessPoint:AccessPoint", "x", inside), "aws:efs/accessPoint:AccessPoint")
+    seat = replace(made, parent="urn:pulumi:prod::p::agent-environment:index:Workspace::agents-release-desk")
+    assert place(seat) == "stack.yaml:11"
+
+
+def test_the_line_of_the_program_is_told_beside() -> None:
+    both = spots(at(resource(FILE_SYSTEM, "fs"), "components/storage.py", 122), "", "s.yaml", parse(STACK_FILE))
+    assert [str(one) for one in both] == ["s.yaml:2", "components/storage.py:122"]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"tags": {"sandbox-class": "web"}},
+        {"metadata": {"labels": {"sandbox.users.io/class": "web"}}},
+        {"metadata": {"namespace": "sandbox-web"}},
+        {"kind": "Namespace", "metadata": {"name": "sandbox-web"}},
+    ],
+)
+def test_whose_class_a_resource_is(inputs: dict[str, Any]) -> None:
+    assert class_of(resource("x:y:Z", "z", inputs)) == "web"
+    assert class_of(resource("x:y:Z", "z", {"metadata": {"name": "sandbox-web"}})) is None

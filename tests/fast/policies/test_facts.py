@@ -1,0 +1,33 @@
+"""What rules know by heart, held against whoever knows it first."""
+
+import json
+import os
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from model.settings.cluster import Version
+from policies.rules.cluster_control import OLDEST
+from policies.view.tags import taggable
+
+
+def test_every_version_that_settings_offer_is_in_standard_support() -> None:
+    [offered] = [get_args(one) for one in get_args(Version) if get_args(one)]
+    assert min(int(version.partition(".")[2]) for version in offered) == OLDEST
+
+
+def test_what_can_carry_tags_is_what_the_official_schema_says() -> None:
+    if "AGENTENV_FACTS" not in os.environ:
+        pytest.skip("needs AGENTENV_FACTS: the official schema of the aws plugin")
+    schema = json.loads((Path(os.environ["AGENTENV_FACTS"]) / "aws-schema.json").read_text(encoding="utf-8"))
+    said = {kind for kind, described in schema["resources"].items() if "tags" in described["inputs"]}
+    assert len(said) > 40
+    assert {kind for kind in schema["resources"] if kind in taggable()} == said
+
+
+def test_tags_that_are_something_else_are_not_asked_for() -> None:
+    assert "aws:efs/fileSystem:FileSystem" in taggable()
+    # A mount target has none, a scaling group lists them, a resource group of DevOps Guru means others
+    for kind in ("efs/mountTarget:MountTarget", "autoscaling/group:Group"):
+        assert f"aws:{kind}" not in taggable()

@@ -1,0 +1,164 @@
+"""The view of resources: nothing that is not known is lost on the way down, and none of it hides what is wrong."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.capabilities.plain import UNKNOWN
+from policies.offline import findings_of
+from policies.rules.registry import all_rules
+from policies.verdicts import Verdict
+from policies.view.fields import MISSING, Field, UnknownReached
+from policies.view.pods import PLACES, pods_of
+from policies.view.resource import Resource
+
+Plain = Any
+leaves = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "ALL"])
+keys = st.sampled_from(["a", "b", "name", "x.y/z"])
+values = st.recursive(leaves, lambda below: st.lists(below, max_size=3) | st.dictionaries(keys, below, max_size=3))
+steps = st.lists(keys | st.integers(0, 2), max_size=4)
+
+
+def field(raw: Plain) -> Field:
+    return Field("urn", "", MISSING if raw is None else raw)
+
+
+@given(values, steps)
+def test_below_what_is_not_known_nothing_is_known(raw: Plain, path: list[str | int]) -> None:
+    below = Field("urn", "here", UNKNOWN).at(*path)
+    assert below.unknown
+    assert [one.unknown for one in below.elements()] == [True]
+    assert [one.unknown for _, one in below.entries()] == [True]
+    # And below what is missing nothing is there
+    assert Field("urn", "here", MISSING).at(*path).missing
+    assert field(raw).at(*path).known is not None
+
+
+@given(values)
+def test_walking_finds_every_leaf(raw: Plain) -> None:
+    def walked(one: Field) -> Iterator[object]:
+        if isinstance(one.raw, list):
+            for below in one.elements():
+                yield from walked(below)
+        elif isinstance(one.raw, dict):
+            for _, below in one.entries():
+                yield from walked(below)
+        elif one.known:
+            yield one.raw
+
+    def leaves_of(value: Plain) -> Iterator[object]:
+        if isinstance(value, dict | list):
+            for below in value.values() if isinstance(value, dict) else value:
+                yield from leaves_of(below)
+        elif value is not None:
+            yield value
+
+    assert list(walked(field(raw))) == list(leaves_of(raw))
+
+
+def test_a_path_is_written_as_the_engine_writes_it() -> None:
+    root = field({"spec": {"containers": [{"name": "a"}]}, "metadata": {"labels": {"a.b/c": "d"}}})
+    assert root.at("spec", "containers", 0, "name").path == "spec.containers[0].name"
+    assert root.at("metadata", "labels", "a.b/c").path == 'metadata.labels["a.b/c"]'
+    assert root.at("spec", "containers", 1).missing
+    assert root.at("spec", "containers", "name").unknown, "a text where a number belongs says nothing"
+
+
+def test_reading_a_leaf_that_is_not_known_says_so() -> None:
+    with pytest.raises(UnknownReached) as reached:
+        _ = Field("urn", "a.b", UNKNOWN).value
+    assert reached.value.field.path == "a.b"
+    with pytest.raises(UnknownReached):
+        _ = field({"a": []}).at("a").number
+    assert field({"a": "12"}).at("a").number == 12
+    assert field({"a": '{"b": 1}'}).at("a").parsed().at("b").number == 1
+    assert field({"a": "{"}).at("a").parsed().unknown
+
+
+PLACED = [(kind, place) for kind, place in PLACES.items() if place]
+
+
+@pytest.mark.parametrize(("kind", "place"), PLACED)
+def test_a_pod_is_found_wherever_it_stands_and_in_lists(kind: str, place: tuple[str, ...]) -> None:
+    thing: Plain = {"spec": {"containers": [{"name": "a"}]}}
+    for key in reversed(place):
+        thing = {key: thing}
+    versions = {"Sandbox": "agents.x-k8s.io/v1beta1", "SandboxTemplate": "extensions.agents.x-k8s.io/v1beta1"}
+    version = versions.get(kind, "apps/v1")
+    single = Resource("u", f"kubernetes:{version}:{kind}", "a", thing)
+    patched = Resource("u", f"kubernetes:{version}:{kind}Patch", "a", {"kind": kind, **thing})
+    typed = Resource("u", f"kubernetes:{version}:{kind}List", "a", {"items": [thing]})
+    mixed = Resource("u", "kubernetes:core/v1:List", "a", {"items": [{"apiVersion": version, "kind": kind, **thing}]})
+    path = ".".join([*place, "spec", "containers[0]"])
+    for resource, before in ((single, ""), (patched, ""), (typed, "items[0]."), (mixed, "items[0].")):
+        [pod] = pods_of(resource)
+        assert [one.root.path for one in pod.containers] == [before + path]
+        assert pod.patch == (resource is patched)
+
+
+def test_a_kind_that_nobody_has_heard_of_starts_pods_too() -> None:
+    rollout = {"spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}}
+    assert len(pods_of(Resource("u", "kubernetes:argoproj.io/v1alpha1:Rollout", "a", rollout))) == 1
+    job = {"spec": {"replicatedJobs": [{"template": {"spec": rollout["spec"]}}]}}
+    [pod] = pods_of(Resource("u", "kubernetes:jobset.x-k8s.io/v1alpha2:JobSet", "a", job))
+    assert pod.containers[0].root.path == "spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
+    tasks = {"spec": {"tasks": [rollout["spec"]]}}
+    assert len(pods_of(Resource("u", "kubernetes:batch.volcano.sh/v1alpha1:Job", "a", tasks))) == 1
+    crd = {"spec": {"versions": [{"schema": {"properties": {"spec": {"containers": {"type": "array"}}}}}]}}
+    assert pods_of(Resource("u", "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "a", crd)) == ()
+    assert pods_of(Resource("u", "kubernetes:core/v1:ConfigMap", "a", {"data": {}})) == ()
+    assert pods_of(Resource("u", "kubernetes:helm.sh/v3:Release", "a", rollout)) == ()
+
+
+WEAK: Plain = {
+    "hostNetwork": True,
+    "volumes": [{"name": "a", "hostPath": {"path": "/"}}, {"name": "b", "emptyDir": {}}],
+    "containers": [
+        {
+            "name": "one",
+            "securityContext": {"privileged": True, "runAsUser": 0, "capabilities": {"add": ["SYS_ADMIN"]}},
+            "ports": [{"hostPort": 1}],
+            "env": [{"name": "TOKEN", "value": "trial"}],
+        },
+        {"name": "two", "securityContext": {"seccompProfile": {"type": "Unconfined"}, "procMount": "Unmasked"}},
+    ],
+    "initContainers": [{"name": "three", "securityContext": {"privileged": True}}],
+}
+RULES = [rule for rule in all_rules() if rule.family == "POD"]
+
+
+def places(value: Plain, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """The place of everything in a value, but of itself."""
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place for key, one in below for place in [(*before, key), *places(one, (*before, key))]]
+
+
+def failed(spec: Plain) -> set[tuple[str, str]]:
+    pod = Resource("u", "kubernetes:core/v1:Pod", "a", {"metadata": {"namespace": "sandbox-a"}, "spec": spec})
+    return {(one.rule, one.path) for one in findings_of([pod], rules=RULES) if one.verdict is Verdict.FAIL}
+
+
+def parts(place: tuple[str | int, ...]) -> str:
+    """The container, volume or switch that a place is in."""
+    return "spec" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[:2])
+
+
+@given(st.sets(st.sampled_from(places(WEAK)), min_size=1, max_size=5))
+def test_what_is_not_known_in_one_part_hides_nothing_in_another(hidden: set[tuple[str | int, ...]]) -> None:
+    spec = copy.deepcopy(WEAK)
+    for place in sorted(hidden, key=len):
+        inner = spec
+        for key in place[:-1]:
+            inner = inner[key] if inner is not UNKNOWN else UNKNOWN
+        if inner is not UNKNOWN:
+            inner[place[-1]] = UNKNOWN
+    covered = tuple(parts(place) for place in hidden)
+    # What the pod's own security context leaves out is said once for all containers that leave it out too
+    expected = {one for one in failed(WEAK) if not one[1].startswith((*covered, "spec.securityContext"))}
+    assert expected <= failed(spec)

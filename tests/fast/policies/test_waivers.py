@@ -1,0 +1,114 @@
+"""Waivers: which are refused, what one covers and until when, and what is said of those that are of no use."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policies.verdicts import Finding, Severity, Verdict
+from policies.waivers import FILE, Waivers, bounded, read_waivers, used_by, waivers_of
+
+TODAY = datetime.date(2030, 6, 15)
+SEVERITIES: dict[str, Severity] = {"POD-01": "Critical", "POD-09": "High"}
+STACK = "urn:pulumi:prod::agents::"
+GOOD = {
+    "id": "disk-of-reports",
+    "rule": "POD-09",
+    "urn": f"{STACK}kubernetes:apps/v1:Deployment::reports",
+    "environment": "prod",
+    "reason": "it is measured first",
+    "owners": ["reports"],
+    "ticket": "OPS-7",
+    "created": TODAY - datetime.timedelta(days=30),
+    "expires": TODAY + datetime.timedelta(days=60),
+}
+
+
+def read(*rows: dict[str, Any]) -> Waivers:
+    return waivers_of(yaml.safe_dump({"waivers": list(rows)}), SEVERITIES, TODAY)
+
+
+def finding(urn: str = str(GOOD["urn"]), rule: str = "POD-09", verdict: Verdict = Verdict.FAIL) -> Finding:
+    return Finding(rule, SEVERITIES[rule], verdict, urn, "spec", "it is wrong")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"expires": TODAY + datetime.timedelta(days=61)}, "it holds for more than 90 days"),
+        ({"created": TODAY + datetime.timedelta(days=1)}, "it was made in the future"),
+        ({"expires": TODAY - datetime.timedelta(days=40)}, "it expires before it was made"),
+        ({"rule": "POD-99"}, "there is no rule POD-99"),
+        ({"rule": "POD-01"}, "a Critical rule needs two owners"),
+        ({"rule": "POD-01", "owners": ["me", "me"]}, "a Critical rule needs two owners"),
+        ({"urn": "*"}, "its urn has to be"),
+        ({"urn": f"{STACK}kubernetes:apps/v1:*::reports"}, "its urn has to be"),
+        ({"urn": f"{STACK}kubernetes:apps/v1:Deployment::re*"}, "its urn has to be"),
+        ({"id": "A"}, "its id has to be"),
+        ({"reason": ""}, "'reason' is missing"),
+        ({"reason": ["a"]}, "'reason' has to be a text"),
+        ({"owners": [1]}, "'owners' has to be a list"),
+        ({"expires": "soon"}, "'expires' has to be a day"),
+        ({"until": TODAY}, "'until' is no key"),
+    ],
+)
+def test_a_waiver_that_is_written_wrongly_waives_nothing(changed: dict[str, Any], said: str) -> None:
+    waivers = read({**GOOD, **changed})
+    assert not waivers.all
+    assert any(said in words for words in waivers.wrong), waivers.wrong
+
+
+def test_two_waivers_of_one_id_are_a_mistake() -> None:
+    waivers = read(GOOD, GOOD)
+    assert len(waivers.all) == 1
+    assert waivers.wrong == ("waiver disk-of-reports: its id is another's too",)
+
+
+@pytest.mark.parametrize("text", ["a: [", "waivers: 3", "waivers: [3]", "- 3"])
+def test_what_is_no_file_of_waivers_is_said(text: str) -> None:
+    assert waivers_of(text, SEVERITIES, TODAY).wrong
+
+
+def test_a_waiver_covers_its_rule_on_its_resource_in_its_environment_until_its_last_day() -> None:
+    waivers = read(GOOD)
+    last = TODAY + datetime.timedelta(days=60)
+    assert waivers.waiver_for(finding(), "prod", last) is not None
+    assert waivers.waiver_for(finding(verdict=Verdict.INDETERMINATE), "prod", last) is not None
+    assert waivers.waiver_for(finding(), "prod", last + datetime.timedelta(days=1)) is None
+    assert waivers.waiver_for(finding(), "staging", TODAY) is None
+    assert waivers.waiver_for(finding(rule="POD-01"), "prod", TODAY) is None
+    assert waivers.waiver_for(finding(f"{GOOD['urn']}-too"), "prod", TODAY) is None
+    assert waivers.waiver_for(finding(verdict=Verdict.PASS), "prod", TODAY) is None
+
+
+def test_a_pattern_stays_within_a_name() -> None:
+    waivers = read({**GOOD, "urn": f"{STACK}kubernetes:apps/v1:Deployment::rep*"})
+    prefix = f"{STACK}kubernetes:apps/v1:Deployment::"
+    assert waivers.waiver_for(finding(f"{prefix}reports-2"), "prod", TODAY) is not None
+    assert waivers.waiver_for(finding(f"{prefix}other"), "prod", TODAY) is None
+    assert waivers.waiver_for(finding(f"{prefix}reports::more"), "prod", TODAY) is None
+    # What stands in a URN for itself stands for itself here too
+    assert waivers.waiver_for(finding(prefix.replace(".", "x") + "rep"), "prod", TODAY) is not None
+    assert not bounded("urn:pulumi:prod::agents::a?b::reports")
+
+
+def test_expired_wrong_and_unused_ones_are_findings() -> None:
+    old = {**GOOD, "id": "too-old", "expires": TODAY - datetime.timedelta(days=1)}
+    elsewhere = {**GOOD, "id": "elsewhere", "environment": "dev"}
+    unused = {**GOOD, "id": "nobody-needs", "rule": "POD-01", "owners": ["a", "b"]}
+    waivers = read(GOOD, old, elsewhere, unused, {**GOOD, "id": "wrong", "rule": "X"})
+    left, waived = waivers.split([finding(), finding("other")], "prod", TODAY)
+    assert [one.urn for one in left] == ["other"]
+    assert used_by(waived) == {"disk-of-reports"}
+    assert "waived by disk-of-reports until 2030-08-14" in waived[0].waiver.line
+    said = [(one.rule, one.severity) for one in waivers.own_findings("prod", used_by(waived), TODAY)]
+    assert said == [("WVR-02", "High"), ("WVR-01", "High"), ("WVR-03", "Low")]
+
+
+def test_the_file_that_is_shipped_is_sound_and_another_has_to_be_there(tmp_path: Path) -> None:
+    assert read_waivers(FILE, SEVERITIES, TODAY).wrong == ()
+    assert read_waivers(tmp_path / "none.yaml", SEVERITIES, TODAY).wrong

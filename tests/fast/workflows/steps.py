@@ -1,0 +1,88 @@
+"""The workflows as data, and their shell steps run here with programs of our own on PATH."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+FOLDER = ROOT / ".github" / "workflows"
+WORKFLOWS = sorted(FOLDER.glob("*.yml"))
+# Writes down what it was called with, and does what a file beside it says
+FAKE = """#!/bin/sh
+printf '%s' "$(basename "$0")" >> "$CALLS"
+for argument in "$@"; do printf ' [%s]' "$argument" >> "$CALLS"; done
+printf '\\n' >> "$CALLS"
+if [ -f "$FAKES/$(basename "$0").does" ]; then . "$FAKES/$(basename "$0").does"; fi
+"""
+
+
+def read(name: str) -> dict[str, Any]:
+    """A workflow; YAML 1.1 takes its `on` for a truth."""
+    return yaml.load((FOLDER / name).read_text(encoding="utf-8"), Loader=yaml.BaseLoader)  # noqa: S506 - texts only
+
+
+def steps() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every step with its workflow and job."""
+    for path in WORKFLOWS:
+        for job, described in read(path.name)["jobs"].items():
+            for step in described.get("steps", ()):
+                yield path.name, job, step
+
+
+def script(workflow: str, job: str, name: str) -> str:
+    """The text of a shell step."""
+    (found,) = [step["run"] for step in read(workflow)["jobs"][job]["steps"] if step.get("name") == name]
+    return found
+
+
+@dataclass
+class Machine:
+    """A folder in which steps run, and the programs that they find."""
+
+    folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.fakes = self.folder / "fakes"
+        self.fakes.mkdir()
+        self.work = self.folder / "work"
+        (self.work / ".venv" / "bin").mkdir(parents=True)
+        for place in (self.fakes, self.work / ".venv" / "bin"):
+            for name in ("agentenv", "gh", "pulumi", "curl"):
+                (place / name).write_text(FAKE, encoding="utf-8")
+                (place / name).chmod(0o755)
+        self.calls = self.folder / "calls"
+        self.calls.touch()
+        self.summary = self.folder / "summary"
+        self.summary.touch()
+
+    def does(self, program: str, text: str) -> None:
+        """Let a program do something once it is called."""
+        (self.fakes / f"{program}.does").write_text(text, encoding="utf-8")
+
+    def run(self, text: str, shell: str = "bash", **variables: str) -> int:
+        """Run a step as a runner does; the code it ends with."""
+        around = {
+            "PATH": f"{self.fakes}:{os.environ['PATH']}",
+            "HOME": str(self.folder),
+            "CALLS": str(self.calls),
+            "FAKES": str(self.fakes),
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+            "GITHUB_REPOSITORY": "team/platform",
+            **self.variables,
+            **variables,
+        }
+        options = ["-eo", "pipefail"] if shell == "bash" else ["-e"]
+        return subprocess.run([shell, *options, "-c", text], cwd=self.work, env=around, check=False).returncode
+
+    def called(self, program: str = "") -> list[str]:
+        """What was called, in order."""
+        lines = self.calls.read_text(encoding="utf-8").splitlines()
+        return [line for line in lines if line.startswith(program)]

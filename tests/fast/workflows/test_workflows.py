@@ -1,0 +1,260 @@
+"""The workflows: what linters say of them, what they may do, and what their steps do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agentenv.review.markdown import marker
+
+from .steps import ROOT, WORKFLOWS, Machine, read, script, steps
+
+BIN = Path(sys.executable).parent
+GITLAB = ROOT / "docs" / "examples" / "gitlab-ci.yml"
+REVIEW, SELECTED = script("review.yml", "offline", "Review"), script("review.yml", "selected", "Review")
+COMMENT = script("review.yml", "comment", "Write the comment of each stack, or bring it up to date")
+PREVIEW = script("deploy-stack.yml", "preview", "Ask the account, and preview")
+UP = script("deploy-stack.yml", "up", "Bring it up, with both packs")
+NAMES = [path.name for path in WORKFLOWS]
+
+
+def linted(*command: str) -> str:
+    ended = subprocess.run([str(BIN / command[0]), *command[1:]], cwd=ROOT, capture_output=True, text=True, check=False)
+    return "" if ended.returncode == 0 else ended.stdout + ended.stderr
+
+
+def test_the_workflows_are_what_github_takes_and_are_safe() -> None:
+    files = [str(path) for path in WORKFLOWS]
+    assert not linted("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *files)
+    assert not linted("zizmor", "--offline", "--no-progress", "--quiet", "--strict-collection", ".github")
+
+
+def test_the_linter_would_find_what_is_unsafe(tmp_path: Path) -> None:
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    text = (ROOT / ".github" / "workflows" / "review.yml").read_text(encoding="utf-8")
+    (folder / "review.yml").write_text(text.replace("pull_request:", "pull_request_target:"), encoding="utf-8")
+    assert "dangerous-triggers" in linted("zizmor", "--offline", "--no-progress", "--quiet", str(tmp_path / ".github"))
+
+
+def test_the_gitlab_example_is_what_gitlab_takes() -> None:
+    assert not linted("check-jsonschema", "--builtin-schema", "vendor.gitlab-ci", str(GITLAB))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_action_is_pinned_by_its_whole_commit_with_its_version_beside(name: str) -> None:
+    lines = (ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8").splitlines()
+    used = [line.strip(" -") for line in lines if line.strip(" -").startswith("uses:")]
+    assert used
+    for line in used:
+        assert line.startswith("uses: ./") or re.fullmatch(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+
+
+def test_an_action_has_one_version_everywhere() -> None:
+    versions: dict[str, set[str]] = {}
+    for _, _, step in steps():
+        if "uses" in step:
+            action, _, pin = step["uses"].partition("@")
+            versions.setdefault(action, set()).add(pin)
+    assert {action: pins for action, pins in versions.items() if len(pins) > 1} == {}
+
+
+def jobs() -> list[tuple[str, str, dict[str, Any]]]:
+    return [(name, job, described) for name in NAMES for job, described in read(name)["jobs"].items()]
+
+
+def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
+    assert all(read(name)["permissions"] == {} for name in NAMES)
+    given = {f"{name}/{job}": described.get("permissions") for name, job, described in jobs()}
+    deploying = {"contents": "read", "id-token": "write"}
+    assert given == {
+        "review.yml/offline": {"contents": "read"},
+        "review.yml/comment": {"pull-requests": "write", "security-events": "write"},
+        "review.yml/selected": deploying,
+        "deploy.yml/dev": deploying,
+        "deploy.yml/staging": deploying,
+        "deploy.yml/prod": deploying,
+        "deploy-stack.yml/preview": deploying,
+        "deploy-stack.yml/up": deploying,
+    }
+
+
+def test_a_fork_gets_no_secret_no_identity_and_nothing_to_write_with() -> None:
+    review = read("review.yml")
+    assert list(review["on"]) == ["pull_request"]
+    assert "secrets" not in str(review)
+    for name, job in review["jobs"].items():
+        if "write" in job["permissions"].values():
+            assert "head.repo.full_name == github.repository" in job["if"], name
+
+
+def test_what_may_write_runs_none_of_the_pull_requests_code() -> None:
+    comment = read("review.yml")["jobs"]["comment"]
+    assert not any("checkout" in step.get("uses", "") for step in comment["steps"])
+    assert "make" not in COMMENT
+    assert "agentenv review" not in COMMENT.replace("agentenv-review", "")
+
+
+def test_no_text_of_a_pull_request_becomes_part_of_a_script() -> None:
+    assert [step for _, _, step in steps() if "${{" in step.get("run", "")] == []
+
+
+def test_every_job_ends_some_day_and_every_checkout_keeps_no_key() -> None:
+    for name, job, described in jobs():
+        assert "uses" in described or int(described["timeout-minutes"]) <= 120, f"{name}/{job}"
+    for _, job, step in steps():
+        if "actions/checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] == "false", job
+
+
+def test_updates_of_a_stack_wait_for_each_other_and_need_the_environments_approval() -> None:
+    deploy = read("deploy-stack.yml")
+    assert deploy["concurrency"] == {"group": "deploy-${{ inputs.stack }}", "cancel-in-progress": "false"}
+    assert deploy["jobs"]["up"]["environment"] == "${{ inputs.stack }}"
+    assert deploy["jobs"]["up"]["needs"] == "preview"
+    assert [read("deploy.yml")["jobs"][job].get("needs") for job in ("dev", "staging", "prod")] == [
+        None,
+        "dev",
+        "staging",
+    ]
+
+
+def test_caches_are_kept_by_what_decides_over_their_content() -> None:
+    (cache,) = [step["with"] for _, _, step in steps() if "actions/cache@" in step.get("uses", "")]
+    assert "hashFiles('uv.lock', 'rehearsal/tools/**')" in cache["key"]
+
+
+@pytest.mark.parametrize("text", [step["run"] for _, _, step in steps() if "run" in step])
+def test_every_shell_step_is_a_script(text: str) -> None:
+    assert subprocess.run(["bash", "-n", "-c", text], check=False).returncode == 0
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path, {"STACK": "prod", "BASE": "abc", "LINKS": "there", "PULL_REQUEST": "7", "GH_TOKEN": "t"})
+
+
+WRITES = 'mkdir -p review/prod; echo "said" > review/prod/review.md; exit '
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_review_says_what_it_found_and_fails_where_it_blocks(machine: Machine, code: int) -> None:
+    machine.does("agentenv", f"{WRITES}{code}")
+    assert machine.run(REVIEW) == code
+    assert machine.summary.read_text(encoding="utf-8") == "said\n"
+    (asked,) = machine.called("agentenv")
+    for part in (
+        "[review] [--stack] [prod] [--offline] [--base] [abc]",
+        "[--format] [markdown,sarif,json]",
+        "[review/prod]",
+    ):
+        assert part in asked
+
+
+def test_a_review_that_writes_nothing_still_fails(machine: Machine) -> None:
+    machine.does("agentenv", "exit 1")
+    assert machine.run(REVIEW) == 1
+    assert machine.summary.read_text(encoding="utf-8") == ""
+
+
+def test_the_review_of_a_real_stack_logs_in_and_looks_at_what_was_changed_by_hand(machine: Machine) -> None:
+    machine.does("agentenv", f"{WRITES}1")
+    assert machine.run(SELECTED, PULUMI_BACKEND_URL="s3://state") == 1
+    assert machine.called() == [
+        "pulumi [login]",
+        (
+            "agentenv [review] [--stack] [prod] [--base] [abc] [--drift] [--links] [there] [--format] [markdown]"
+            " [--out] [review/prod]"
+        ),
+    ]
+
+
+def written(machine: Machine, *stacks: str) -> None:
+    for stack in stacks:
+        folder = machine.work / "review" / stack
+        folder.mkdir(parents=True)
+        (folder / "review.md").write_text(f"{marker(stack)}\n", encoding="utf-8")
+
+
+def test_a_comment_is_written_once_and_brought_up_to_date_from_then_on(machine: Machine) -> None:
+    written(machine, "dev", "prod")
+    # The comment of prod stands; the marker decides, which only the filter of gh itself would look at
+    machine.does("gh", 'case "$*" in *--paginate*) case "$MARKER" in *:prod*) echo 42; echo 43;; esac;; esac')
+    assert machine.run(COMMENT) == 0
+    changes = [line for line in machine.called("gh") if "--method" in line]
+    assert changes == [
+        (
+            "gh [api] [--silent] [--method] [POST] [repos/team/platform/issues/7/comments]"
+            " [--field] [body=@review/dev/review.md]"
+        ),
+        (
+            "gh [api] [--silent] [--method] [PATCH] [repos/team/platform/issues/comments/42]"
+            " [--field] [body=@review/prod/review.md]"
+        ),
+    ]
+
+
+def test_the_comment_is_looked_for_by_the_words_that_the_review_begins_with() -> None:
+    assert marker("$stack").replace("-stack", "$stack") in COMMENT
+    assert "startswith($ENV.MARKER)" in COMMENT
+
+
+def test_a_comment_that_cannot_be_written_fails(machine: Machine) -> None:
+    written(machine, "dev")
+    machine.does("gh", "exit 4")
+    assert machine.run(COMMENT) != 0
+
+
+def test_a_preview_that_blocks_keeps_the_update_from_being_approved(machine: Machine) -> None:
+    machine.does("agentenv", 'if [ "$1" = review ]; then mkdir -p review; echo said > review/review.md; exit 1; fi')
+    assert machine.run(PREVIEW) == 1
+    assert [line.split()[1] for line in machine.called("agentenv")] == ["[preflight]", "[review]"]
+    assert machine.summary.read_text(encoding="utf-8") == "said\n"
+
+
+def test_an_account_that_lacks_something_ends_it_before_the_review(machine: Machine) -> None:
+    machine.does("agentenv", "exit 1")
+    assert machine.run(PREVIEW) == 1
+    assert len(machine.called("agentenv")) == 1
+
+
+def test_an_update_runs_with_its_preview_and_both_packs(machine: Machine) -> None:
+    assert machine.run(UP) == 0
+    update = machine.called("pulumi")[1]
+    assert "[up]" in update
+    assert "[--policy-pack] [policies/isolation] [--policy-pack] [policies/cost]" in update
+    assert "skip-preview" not in update
+
+
+def gitlab(job: str) -> str:
+    described = yaml.safe_load(GITLAB.read_text(encoding="utf-8"))[job]
+    return "\n".join(described["script"])
+
+
+def test_gitlabs_review_asks_for_the_same(machine: Machine) -> None:
+    text = gitlab("offline").removeprefix("make setup\n")
+    around = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "abc", "CI_PROJECT_URL": "there"}
+    assert machine.run(text, **around) == 0
+    (asked,) = machine.called("agentenv")
+    assert "[--offline] [--base] [abc] [--links] [there/-/blob/abc] [--format] [markdown,sarif,json]" in asked
+
+
+@pytest.mark.parametrize(
+    ("notes", "method"), [("[]", "POST"), ('[{"id": 5, "body": "<!-- agentenv-review:prod -->"}]', "PUT")]
+)
+def test_gitlabs_comment_is_written_once_and_then_replaced(machine: Machine, notes: str, method: str) -> None:
+    written(machine, "prod")
+    machine.does("curl", f"case \"$*\" in *per_page*) echo '{notes}';; *) ls .curlrc-review;; esac")
+    around = {"CI_API_V4_URL": "api", "CI_PROJECT_ID": "3", "CI_MERGE_REQUEST_IID": "9", "REVIEW_TOKEN": "very-secret"}
+    assert machine.run(gitlab("comment"), "sh", **around) == 0
+    change = machine.called("curl")[-1]
+    assert f"[--request] [{method}] [--data-urlencode] [body@review/prod/review.md]" in change
+    assert change.endswith("merge_requests/9/notes]" if method == "POST" else "merge_requests/9/notes/5]")
+    assert "very-secret" not in machine.calls.read_text(encoding="utf-8")
+    assert not (machine.work / ".curlrc-review").exists()
