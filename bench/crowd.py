@@ -6,9 +6,7 @@ is measured is whether anything of the stack looks at them, and ten thousand pod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 from agentenv.cli import Refusal
@@ -21,14 +19,15 @@ _AT_ONCE = 16
 _PATIENCE_SECONDS = 120.0
 
 
-@contextmanager
-def held_off(client: Client) -> Iterator[None]:
-    """Nobody fills claims in here."""
-    _scale(client, 0)
-    try:
-        yield
-    finally:
-        _scale(client, 1)
+def hold_off(client: Client) -> None:
+    """Let nobody fill claims in here any more: for as long as the stage stands, which is not used again after that."""
+    client.merge(CONTROLLER, {"spec": {"replicas": 0}})
+
+    def gone() -> bool:
+        return not client.get(CONTROLLER)["status"].get("replicas")
+
+    if not until(gone, _PATIENCE_SECONDS):
+        raise Refusal("the controller of sandboxes does not stop")
 
 
 def claims(client: Client, class_name: str, numbers: range) -> None:
@@ -51,13 +50,3 @@ def count(client: Client, class_name: str) -> int:
 
 def _listed(client: Client, class_name: str, plural: str) -> list[dict[str, Any]]:
     return client.get(f"/apis/{EXTENSIONS}/namespaces/{namespace(class_name)}/{plural}")["items"]
-
-
-def _scale(client: Client, replicas: int) -> None:
-    client.merge(CONTROLLER, {"spec": {"replicas": replicas}})
-
-    def there() -> bool:
-        return (client.get(CONTROLLER)["status"].get("readyReplicas") or 0) == replicas
-
-    if not until(there, _PATIENCE_SECONDS):
-        raise Refusal(f"the controller of sandboxes does not have {replicas} replicas")

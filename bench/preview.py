@@ -140,16 +140,16 @@ def _users(opened: Stage, standing: Engine, repeat: int) -> dict[str, Any]:
         raise Refusal("there is no cluster on this stage")
     client, name = opened.cluster.plane.client, stacks.local()[stacks.CLASSES][0]["name"]
     taken: list[tuple[float, list[Any]]] = []
-    with crowd.held_off(client):
-        there = 0
-        for users in (FEW, MANY):
-            crowd.claims(client, name, range(there, users))
-            there = crowd.count(client, name)
-            if there != users:
-                raise Refusal(f"{users} claims were made, and {there} are there")
-            found: list[Any] = []
-            (shortest,) = best(repeat, lambda found=found: found.append(standing.preview("--refresh").touched()))
-            taken.append((shortest, found))
+    crowd.hold_off(client)
+    there = 0
+    for users in (FEW, MANY):
+        crowd.claims(client, name, range(there, users))
+        there = crowd.count(client, name)
+        if there != users:
+            raise Refusal(f"{users} claims were made, and {there} are there")
+        found: list[Any] = []
+        (shortest,) = best(repeat, lambda found=found: found.append(standing.preview("--refresh").touched()))
+        taken.append((shortest, found))
     (few_s, few), (many_s, many) = taken
     if few[-1] != many[-1]:
         raise Refusal(f"a preview says something else with {MANY} claims: {many[-1]} instead of {few[-1]}")
