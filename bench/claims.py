@@ -1,8 +1,8 @@
-"""Claims against a warm pool of ten, beside bare pods on the same nodes.
+"""Claims against warm pools: bare ones and the local stack's own, whose sandboxes have storage, beside bare pods.
 
-A claim that finds a warm sandbox should cost the API server's and the controller's words and nothing else; a bare pod
-costs the scheduler's. Both are timed from the request to the moment that a watch tells of Ready, one at a time, and a
-claim is made only while its pool is full. `slots` are claims whose sandboxes have storage of their own.
+A claim that finds a warm sandbox should cost the API server's and the controller's words and nothing else, whether the
+sandbox was born with an access point of its own or without; a bare pod costs the scheduler's. All are timed from the
+request to the moment that a watch tells of Ready, one at a time, and a claim is made only while its pool is full.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import Any
 
 from agentenv.cli import Refusal
 from bench.timing import percentile
+from model.capabilities.surroundings import CLASS_LABEL
+from model.claims import claim
+from model.classes.names import HOME
 from rehearsal import probe
 from rehearsal.cluster_side import Serving
 from rehearsal.controlplane.client import Client, until
@@ -30,7 +33,7 @@ Object = dict[str, Any]
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """Bring the local stack up, and claim from a pool on its nodes."""
+    """Bring the local stack up, and claim from a pool on its nodes and from its own."""
     root = Path(__file__).resolve().parent.parent
     count = repeat * PER_REPEAT
     with stage(telling(), cluster=Serving()) as opened:
@@ -38,6 +41,7 @@ def measure(repeat: int) -> dict[str, Any]:
         if opened.cluster is None:
             raise Refusal("there is no cluster on this stage")
         client = opened.cluster.plane.client
+        slots, slot_rate = slots_claimed(client, stacks_pool(client), count)
         with probe.pool_of_our_own(client, POOL) as pool:
             began = time.monotonic()
             claims = claimed(client, pool, count)
@@ -46,19 +50,51 @@ def measure(repeat: int) -> dict[str, Any]:
     raw, bare = _figures(claims), _figures(pods)
     return {
         "raw": raw,
+        "slots": _figures(slots),
         "pod": bare,
         "ratio": round(raw["p50_ms"] / bare["p50_ms"], 2),
-        "slots": None,  # storage of one's own comes with the sandbox classes
         "rate": round(rate, 2),
+        "slots_rate": round(slot_rate, 2),
         "count": count,
     }
+
+
+def stacks_pool(client: Client) -> Object:
+    """The first pool of the stack's first class; its members have storage."""
+    pools = client.get(f"/apis/{probe.EXTENSIONS}/sandboxwarmpools")["items"]
+    found = [pool for pool in pools if pool["spec"].get("replicas") and CLASS_LABEL in pool["metadata"]["labels"]]
+    if not found:
+        raise Refusal("the stack has no pool of a class")
+    return found[0]
 
 
 def claimed(client: Client, pool: Object, count: int) -> list[float]:
     """Milliseconds to Ready of so many claims, each against the full pool."""
     spec = {"warmPoolRef": {"name": pool["metadata"]["name"]}}
-    claim = {"apiVersion": probe.EXTENSIONS, "kind": "SandboxClaim", "spec": spec}
-    return _timed(client, claim, pool["metadata"]["namespace"], count, before=lambda: _full(client, client.path(pool)))
+    space = pool["metadata"]["namespace"]
+    about = {"apiVersion": probe.EXTENSIONS, "kind": "SandboxClaim", "spec": spec}
+    return _timed(client, lambda name: _named(about, space, name), count, before=lambda: _full(client, pool))
+
+
+def slots_claimed(client: Client, pool: Object, count: int) -> tuple[list[float], float]:
+    """Milliseconds to Ready of so many claims of slots, each with storage that no other had; and how many a second."""
+    class_name = pool["metadata"]["labels"][CLASS_LABEL]
+    handles: list[str] = []
+
+    def make(name: str) -> Object:
+        return claim(class_name, pool["metadata"]["name"], name, owner="u-bench", workspace=name)
+
+    began = time.monotonic()
+    times = _timed(
+        client,
+        make,
+        count,
+        before=lambda: _full(client, pool),
+        after=lambda one: handles.append(_bound(client, one)),
+    )
+    if len(set(handles)) != count:
+        raise Refusal(f"{count} claims had {len(set(handles))} access points")
+    return times, count / (time.monotonic() - began)
 
 
 def podded(client: Client, pool: Object, count: int) -> list[float]:
@@ -66,24 +102,47 @@ def podded(client: Client, pool: Object, count: int) -> list[float]:
     space = pool["metadata"]["namespace"]
     template = client.get(f"/apis/{probe.EXTENSIONS}/namespaces/{space}/sandboxtemplates")["items"][0]
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]["podTemplate"]["spec"]}
-    return _timed(client, pod, space, count, before=lambda: None)
+    return _timed(client, lambda name: _named(pod, space, name), count)
 
 
-def _timed(client: Client, thing: Object, space: str, count: int, before: Callable[[], None]) -> list[float]:
+def _named(thing: Object, space: str, name: str) -> Object:
+    return {**thing, "metadata": {"name": name, "namespace": space}}
+
+
+def _timed(
+    client: Client,
+    make: Callable[[str], Object],
+    count: int,
+    before: Callable[[], None] = lambda: None,
+    after: Callable[[Object], None] = lambda _: None,
+) -> list[float]:
     times: list[float] = []
-    here = {**thing, "metadata": {"name": "any", "namespace": space}}
-    watched = Watched(client, client.path(here, named=False))
+    watched = Watched(client, client.path(make("any"), named=False))
     for _ in range(count):
         before()
-        one = {**here, "metadata": {"name": f"bench-{secrets.token_hex(4)}", "namespace": space}}
+        one = make(f"bench-{secrets.token_hex(4)}")
         path = client.path(one)
         began = time.monotonic()
         client.create(one)
         times.append((watched.ready(one["metadata"]["name"]) - began) * 1000)
+        after(one)
         client.delete(path)
         if not until(lambda path=path: client.find(path) is None, _PATIENCE_SECONDS):
             raise Refusal(f"{path} did not go again")
     return times
+
+
+def _bound(client: Client, made: Object) -> str:
+    """The access point of a claim's sandbox, which is bound; and it was taken from the pool, not started cold."""
+    space = made["metadata"]["namespace"]
+    sandbox = client.get(client.path(made))["status"]["sandbox"]["name"]
+    if sandbox == made["metadata"]["name"]:
+        raise Refusal(f"{sandbox} was started cold although its pool was full")
+    home = client.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{HOME}-{sandbox}")
+    if home["status"]["phase"] != "Bound":
+        raise Refusal(f"{sandbox} is Ready and its storage {home['status']['phase']}")
+    volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
+    return volume["spec"]["csi"]["volumeHandle"]
 
 
 class Watched:
@@ -110,11 +169,13 @@ class Watched:
                     self._news.notify_all()
 
 
-def _full(client: Client, path: str) -> None:
+def _full(client: Client, pool: Object) -> None:
+    path, size = client.path(pool), pool["spec"]["replicas"]
+
     def ready() -> int:
         return (client.get(path).get("status") or {}).get("readyReplicas", 0)
 
-    if not until(lambda: ready() == POOL, _PATIENCE_SECONDS):
+    if not until(lambda: ready() == size, _PATIENCE_SECONDS):
         raise Refusal(f"{path} did not fill up again")
 
 

@@ -1,19 +1,23 @@
-"""A preview of the local stack, beside the engine's own price for the same resources.
+"""A preview of the local stack, beside the engine's own price for the same resources, and with more of everything.
 
 The baseline is a program that does nothing but register the same resource types with the same inputs in a loop, through
 the same SDK and plugins, on the same stage: no components of ours, no settings, no look-ups. The cluster is registered
 as the component of the eks plugin, which makes its children in both. What is left between the two is ours. `untyped_s`
 is the same loop without the SDK's classes, which nobody writes, but which shows what their import is.
+
+More classes cost what their resources cost; declared workspaces cost hardly more than the engine takes to register
+theirs; and more users, who are claims in the cluster, cost nothing.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
+from agentenv.cli import Refusal
+from bench import crowd, stacks
 from bench.timing import best
 from rehearsal.cluster_side import Serving
 from rehearsal.engine import Engine
@@ -58,6 +62,9 @@ for row in rows:
         continue
 """
 
+FEW, MANY = 10, 10_000
+SEATS = 100
+_SEATS_RECORDED = 2
 
 CLUSTER = {
     "authenticationMode": "API",
@@ -82,55 +89,106 @@ class Recorded:
 
 
 def measure(repeat: int) -> dict[str, Any]:
-    """The previews by turns; the program's is at most one and a half times the engine's."""
-    root = Path(__file__).resolve().parent.parent
+    """All of it on one stage; the program's preview is at most one and a half times the engine's."""
     with stage(telling(), cluster=Serving()) as opened:
-        recorded = record(opened, root)
-        program = opened.project(root, "local")
-        typed = loop(opened, "typed", UNTYPED + TYPED + LOOP, recorded)
-        untyped = loop(opened, "untyped", UNTYPED + LOOP, recorded)
-        for one in (program, typed, untyped):
-            one.preview()  # once unmeasured: byte code and the disk's cache are warm for all alike
-        program_s, engine_s, untyped_s = best(repeat, program.preview, typed.preview, untyped.preview)
+        standing = stacks.project(opened, stacks.local(seats=_SEATS_RECORDED))
+        standing.up()
+        local, seats = record(standing.state())
+        return {
+            "resources": local.resources,
+            **_first(opened, local, seats, repeat),
+            **_users(opened, standing, repeat),
+        }
+
+
+def _first(opened: Stage, local: Recorded, seats: Recorded, repeat: int) -> dict[str, Any]:
+    """First previews, all by turns: of the local stack, of the same in a loop, and of more classes and more seats."""
+    copies = [
+        {**row, "name": f"{row['name']}-{number}"} for number in range(SEATS // _SEATS_RECORDED) for row in seats.rows
+    ]
+    engines = (
+        stacks.project(opened, stacks.local()),
+        loop(opened, "typed", UNTYPED + TYPED + LOOP, local),
+        loop(opened, "untyped", UNTYPED + LOOP, local),
+        stacks.project(opened, stacks.local(classes=3)),
+        stacks.project(opened, stacks.local(classes=30)),
+        stacks.project(opened, stacks.local(seats=SEATS)),
+        loop(opened, "seats", UNTYPED + TYPED + LOOP, replace(local, rows=[*local.rows, *copies])),
+    )
+    for one in engines:
+        one.preview()  # once unmeasured: byte code and the disk's cache are warm for all alike
+    program, typed, untyped, few, many, seated, seated_engine = best(repeat, *(one.preview for one in engines))
     return {
-        "resources": recorded.resources,
-        "program_s": round(program_s, 2),
-        "engine_s": round(engine_s, 2),
-        "ratio": round(program_s / engine_s, 2),
-        "untyped_s": round(untyped_s, 2),
-        # Claims come with the sandbox classes: until then no user reaches the program, so there is nothing to compare
-        "users_10_s": None,
-        "users_10000_s": None,
-        "users_ratio": None,
+        "program_s": round(program, 2),
+        "engine_s": round(typed, 2),
+        "ratio": round(program / typed, 2),
+        "untyped_s": round(untyped, 2),
+        "classes_3_s": round(few, 2),
+        "classes_30_s": round(many, 2),
+        "classes_ratio": round(many / few, 2),
+        # What the seats add to each
+        "seats": SEATS,
+        "seats_s": round(seated - program, 2),
+        "seats_engine_s": round(seated_engine - typed, 2),
+        "seats_ratio": round((seated - program) / (seated_engine - typed), 2),
     }
 
 
-def record(opened: Stage, root: Path) -> Recorded:
-    """Every resource of the local stack with the inputs that it was brought up with."""
-    engine = opened.project(root, "local")
-    engine.up()
-    made = [row for row in engine.state() if row.get("custom") and not row["type"].startswith("pulumi:")]
-    engine.destroy()
-    own = [row for row in made if "$eks:index:" not in row["urn"]]
-    [cluster] = [row["inputs"] for row in made if row["type"] == "aws:eks/cluster:Cluster"]
-    rows = [
+def _users(opened: Stage, standing: Engine, repeat: int) -> dict[str, Any]:
+    """A preview of what stands, with refresh, while few people have a claim and while many have."""
+    if opened.cluster is None:
+        raise Refusal("there is no cluster on this stage")
+    client, name = opened.cluster.plane.client, stacks.local()[stacks.CLASSES][0]["name"]
+    taken: list[tuple[float, list[Any]]] = []
+    crowd.hold_off(client)
+    there = 0
+    for users in (FEW, MANY):
+        crowd.claims(client, name, range(there, users))
+        there = crowd.count(client, name)
+        if there != users:
+            raise Refusal(f"{users} claims were made, and {there} are there")
+        found: list[Any] = []
+        (shortest,) = best(repeat, lambda found=found: found.append(standing.preview("--refresh").touched()))
+        taken.append((shortest, found))
+    (few_s, few), (many_s, many) = taken
+    if few[-1] != many[-1]:
+        raise Refusal(f"a preview says something else with {MANY} claims: {many[-1]} instead of {few[-1]}")
+    return {
+        "users_10_s": round(few_s, 2),
+        "users_10000_s": round(many_s, 2),
+        "users_ratio": round(many_s / few_s, 2),
+    }
+
+
+def record(made: list[dict[str, Any]]) -> tuple[Recorded, Recorded]:
+    """Every resource of the local stack with the inputs that it was brought up with, and apart from them the seats'."""
+    own = [row for row in made if row.get("custom") and not row["type"].startswith("pulumi:")]
+    seats = [row for row in own if "$agent-environment:index:Workspace$" in row["urn"]]
+    rest = [row for row in own if row not in seats]
+    [cluster] = [row["inputs"] for row in own if row["type"] == "aws:eks/cluster:Cluster"]
+    inputs = {
+        **CLUSTER,
+        "name": cluster["name"],
+        "version": cluster["version"],
+        "privateSubnetIds": cluster["vpcConfig"]["subnetIds"],
+        "vpcId": next(row["id"] for row in own if row["type"] == "aws:ec2/vpc:Vpc"),
+        "tags": cluster["tags"],
+    }
+    component = {"inputs": inputs, "version": version("pulumi-eks")}
+    outside = [row for row in rest if "$eks:index:" not in row["urn"]]
+    return Recorded(_rows(outside), component, len(rest)), Recorded(_rows(seats), component, len(seats))
+
+
+def _rows(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [
         {
             "type": row["type"],
             "name": f"{row['urn'].rsplit('::', 1)[-1]}-{number}",
             "inputs": {key: value for key, value in row.get("inputs", {}).items() if key != "__defaults"},
             "version": version(f"pulumi-{row['type'].partition(':')[0]}"),
         }
-        for number, row in enumerate(own)
+        for number, row in enumerate(made)
     ]
-    inputs = {
-        **CLUSTER,
-        "name": cluster["name"],
-        "version": cluster["version"],
-        "privateSubnetIds": cluster["vpcConfig"]["subnetIds"],
-        "vpcId": next(row["id"] for row in made if row["type"] == "aws:ec2/vpc:Vpc"),
-        "tags": cluster["tags"],
-    }
-    return Recorded(rows, {"inputs": inputs, "version": version("pulumi-eks")}, len(made))
 
 
 def loop(opened: Stage, name: str, text: str, recorded: Recorded) -> Engine:

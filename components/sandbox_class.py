@@ -244,7 +244,10 @@ class _Objects:
         blueprint = written(f"{self.base}-{word}-template", template, self.child, kept)
         scheduled = ["spec.replicas"] if self.objects.schedules else None
         filled = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint], ignore_changes=scheduled)
-        written(f"{self.base}-{word}-pool", pool, self.child, filled)
+        # A release that comes back finds its pool as the service left it: empty, and with a size that is the service's.
+        said = {**pool["metadata"].get("annotations", {}), "pulumi.com/patchForce": "true"}
+        forced = {**pool, "metadata": {**pool["metadata"], "annotations": said}}
+        written(f"{self.base}-{word}-pool", forced, self.child, filled)
 
     def _schedules(self, after: list[Any]) -> None:
         if self.objects.schedules is None:

@@ -16,10 +16,10 @@ from agentenv.cli import OK, Refusal
 
 BENCHES = {
     "startup": "how long the command itself takes to start, beside a bare Python",
-    "preview": "a preview of the local stack, beside the engine's own price for the same resources",
+    "preview": "a preview beside the engine's own price, and with more classes, seats and users",
     "rehearsal": "a warm rehearsal, beside the same engine calls on an empty program",
     "plane": "the control plane's start and memory, beside its API server and etcd alone",
-    "claims": "a claim against a warm pool of ten in the rehearsal, beside a bare pod",
+    "claims": "a claim of a warm sandbox, bare and with storage of its own, beside a bare pod",
     "policies": "both policy packs over the prod stack, next to an empty pack and beside Checkov",
     "gate": "a warm `make test`, beside its slowest part alone",
 }

@@ -80,7 +80,7 @@ def _section(group: Sequence[Policy]) -> Iterator[str]:
     yield f"## {', '.join(policy.name for policy in group)}"
     yield ""
     for policy in group:
-        where = "" if policy.in_classes else " Not in the namespaces of classes alone."
+        where = "" if policy.in_classes or policy.elsewhere else " Not in the namespaces of classes alone."
         yield f"- `{policy.full_name}`: {policy.about}{where} ({_looked_at(policy)})"
     yield ""
     yield "| rule | how it has to be | why |"

@@ -60,6 +60,7 @@ class Policy:
     watches: tuple[Watch, ...]
     rules: tuple[Rule, ...]
     in_classes: bool = True  # whether only in the namespaces of classes
+    elsewhere: bool = False  # or only in others
     by_class: bool = False  # whether its rules read the class's ConfigMap
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     when: Mapping[str, str] = field(default_factory=dict[str, str])  # further conditions, all of which have to hold
@@ -78,7 +79,7 @@ class Policy:
         """The ValidatingAdmissionPolicy."""
         spec: Plain = {
             "failurePolicy": "Fail",
-            "matchConstraints": _matching(self.watches, self.in_classes),
+            "matchConstraints": self._matching(self.watches),
             "validations": [
                 {"expression": one_line(rule.holds), "message": f"[{rule.id}] {rule.message}", "reason": "Forbidden"}
                 for rule in self.rules
@@ -105,12 +106,30 @@ class Policy:
                 {
                     **spec,
                     "paramRef": {"name": CONSTRAINTS, "parameterNotFoundAction": missing},
-                    "matchResources": _matching(_only(self.watches, operation), self.in_classes),
+                    "matchResources": self._matching(_only(self.watches, operation)),
                 },
             )
             for word, operation, missing in (("made", "CREATE", "Deny"), ("changed", "UPDATE", "Allow"))
             if operation in self.operations
         ]
+
+    def _matching(self, watches: tuple[Watch, ...]) -> Plain:
+        rules = [
+            {
+                "apiGroups": [watch.group],
+                "apiVersions": [watch.version],
+                "resources": list(watch.resources),
+                "operations": list(watch.operations),
+                "scope": "*",
+            }
+            for watch in watches
+        ]
+        where: Plain = {}
+        if self.in_classes or self.elsewhere:
+            operator = "DoesNotExist" if self.elsewhere else "Exists"
+            where = {"matchExpressions": [{"key": CLASS_LABEL, "operator": operator}]}
+        # Said in full, with what the server would fill in: what is read back is then what was written.
+        return {"resourceRules": rules, "matchPolicy": "Equivalent", "objectSelector": {}, "namespaceSelector": where}
 
 
 def one_line(cel: str) -> str:
@@ -145,23 +164,6 @@ def _only(watches: tuple[Watch, ...], operation: Operation) -> tuple[Watch, ...]
         for watch in watches
         if operation in watch.operations
     )
-
-
-def _matching(watches: tuple[Watch, ...], in_classes: bool) -> Plain:
-    rules = [
-        {
-            "apiGroups": [watch.group],
-            "apiVersions": [watch.version],
-            "resources": list(watch.resources),
-            "operations": list(watch.operations),
-            "scope": "*",
-        }
-        for watch in watches
-    ]
-    # Said in full, with what the server would fill in: what is read back is then what was written.
-    matching: Plain = {"resourceRules": rules, "matchPolicy": "Equivalent", "objectSelector": {}}
-    exists = [{"key": CLASS_LABEL, "operator": "Exists"}]
-    return {**matching, "namespaceSelector": {"matchExpressions": exists} if in_classes else {}}
 
 
 def _object(kind: str, name: str, spec: Plain) -> Plain:

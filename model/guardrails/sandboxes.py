@@ -12,7 +12,7 @@ _CREATED = "oldObject != null"
 
 def policies(hands: Hands) -> tuple[Policy, ...]:
     """What is said of them, class by class, and who may."""
-    return (_storage(), _templates(), _pools(), _writers(hands), _scale(hands))
+    return (_storage(), _templates(), _pools(), _writers(hands), _scale(hands), _elsewhere(hands))
 
 
 def _storage() -> Policy:
@@ -155,6 +155,28 @@ def _scale(hands: Hands) -> Policy:
                 "Every warm sandbox is paid for, and an empty pool makes everybody wait.",
                 asked_by(hands.service, groups=[SCHEDULES]),
                 "pools are scaled by the workspace service, their schedules and deployers",
+            ),
+        ),
+    )
+
+
+def _elsewhere(hands: Hands) -> Policy:
+    return Policy(
+        name="elsewhere",
+        about="Claims, Sandboxes, templates and pools in namespaces that are no class's.",
+        watches=(
+            Watch("agents.x-k8s.io", ("sandboxes",)),
+            Watch(EXTENSIONS, ("sandboxclaims", "sandboxtemplates", "sandboxwarmpools")),
+        ),
+        in_classes=False,
+        elsewhere=True,
+        rules=(
+            Rule(
+                "sandbox-elsewhere",
+                "The controller makes whatever pod it is told to, with its own rights: where no guardrail looks at the"
+                " pod, whoever may write a Sandbox may have any pod.",
+                unless(f"{_CREATED} && object.spec == oldObject.spec", asked_by(hands.sandbox_controller)),
+                "sandboxes are claimed in the namespace of a class; elsewhere deployers alone make them",
             ),
         ),
     )

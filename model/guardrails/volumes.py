@@ -14,6 +14,8 @@ from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
 
 DRIVER = "efs.csi.aws.com"
 HANDLE = "^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$"
+# Whatever the storage classes of classes are called, it begins so.
+OF_CLASSES = "efs-"
 _NEW = "oldObject == null"
 
 
@@ -28,10 +30,15 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
     ours += " object.spec.?nfs.?server.orValue('').contains(id))"
     return Policy(
         name="volumes",
-        about="PersistentVolumes on the environment's file systems, and those that belong to the namespace of a class.",
+        about="PersistentVolumes on the environment's file systems, those for the namespace of a class, and those that"
+        " anybody may claim by a storage class of ours.",
         watches=(Watch("", ("persistentvolumes",)),),
         in_classes=False,
-        when={"ours": f"{ours} || object.spec.?claimRef.?namespace.orValue('').startsWith('sandbox-')"},
+        when={
+            # One that waits for whoever asks for its class would be taken for the home of the next sandbox.
+            "ours": f"{ours} || object.spec.?claimRef.?namespace.orValue('').startsWith('sandbox-') ||"
+            f" (object.spec.?storageClassName.orValue('').startsWith({text(OF_CLASSES)}) && !has(object.spec.claimRef))"
+        },
         rules=(
             Rule(
                 "volume-handle",
@@ -39,7 +46,8 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                 " first; one that chooses its way of mounting goes past both.",
                 unless(
                     f"!({_NEW}) && object.spec.?csi == oldObject.spec.?csi && object.spec.?mountOptions =="
-                    " oldObject.spec.?mountOptions",
+                    " oldObject.spec.?mountOptions && object.spec.?storageClassName =="
+                    " oldObject.spec.?storageClassName",
                     every(
                         f"object.spec.?csi.?driver.orValue('') == {text(DRIVER)}",
                         f"{handle}.matches({text(HANDLE)})",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from model.classes.names import SCHEDULES, namespace
 from model.ids import class_id, seat_id
 from model.names import KINDS
 from model.refusals.row import Finding, Row
@@ -36,6 +37,12 @@ def _class_ids_collide(settings: Settings) -> Iterator[Finding]:
         holder = holders.setdefault(class_id(one.name), one.name)
         if holder != one.name:
             yield Finding(("sandboxClasses", index, "name"), f"{one.name} with the ids of {holder}", also=(_NAMES,))
+
+
+def _class_taken(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        if namespace(one.name) == SCHEDULES:
+            yield Finding(("sandboxClasses", index, "name"), one.name)
 
 
 def _class_too_long(settings: Settings) -> Iterator[Finding]:
@@ -183,6 +190,13 @@ ROWS = (
         "classes whose ids differ",
         "rename the one that has no data yet",
         _class_ids_collide,
+    ),
+    Row(
+        "class-name-taken",
+        "the namespace of that name is where the schedules of all pools run, which may do what no sandbox may",
+        "any other name",
+        "rename it",
+        _class_taken,
     ),
     Row(
         "class-name-too-long",

@@ -87,6 +87,9 @@ def test_a_changed_class_is_a_new_release_beside_the_old_one_which_the_cluster_k
     assert all(
         one.retain for some in (old, new) for kind in ("SandboxTemplate", "SandboxWarmPool") for one in some.of(kind)
     )
+    # Should it come back, its pool has been emptied by somebody who owns that size since.
+    pools = old.of("SandboxWarmPool")
+    assert {one.inputs["metadata"]["annotations"]["pulumi.com/patchForce"] for one in pools} == {"true"}
     others = {one.key for one in old.made} - {one.key for one in new.made}
     assert {type_.rsplit(":", 1)[-1] for type_, _ in others} == {"SandboxTemplate", "SandboxWarmPool"}
     # What holds the sandboxes goes with the stack.

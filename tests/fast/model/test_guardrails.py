@@ -157,10 +157,13 @@ def test_the_cluster_is_asked_who_deploys_after_everybody_known_was_looked_for()
 
 def test_only_namespaces_of_classes_are_looked_at_but_for_what_has_none() -> None:
     everywhere: dict[str, Any] = {}
+    elsewhere = {"matchExpressions": [{"key": CLASS_LABEL, "operator": "DoesNotExist"}]}
     for policy in POLICIES:
         selector = policy.document()["spec"]["matchConstraints"]["namespaceSelector"]
         if policy.in_classes:
             assert selector == {"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]}
+        elif policy.elsewhere:
+            assert (policy.name, selector) == ("elsewhere", elsewhere)
         else:
             everywhere[policy.name] = selector
     assert set(everywhere) == {"bindings", "volumes", "storage-classes", "namespaces"}

@@ -63,6 +63,12 @@ TWO_FILE_SYSTEMS = {"storage": {"fileSystems": 2}}
 
 SAMPLES = [
     Sample(
+        "class-name-taken",
+        f"{CLASS}.name",
+        {"sandboxClasses": [sandbox("schedules")]},
+        {"sandboxClasses": [sandbox("schedule")]},
+    ),
+    Sample(
         "release-twice",
         f"{CLASS}.releases[0].image",
         one(releases=[{"image": IMAGE}]),

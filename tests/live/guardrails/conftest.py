@@ -187,6 +187,9 @@ def _before(made: Guarded) -> None:
         "resources": {"requests": {"storage": "1Gi"}},
     }
     admin.apply(plain(made, "v1", "PersistentVolumeClaim", "waiting", space=space, spec=spec))
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/"}}
+    lying: Object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "leftover"}, "spec": spec}
+    admin.apply({**lying, "spec": {**spec, "storageClassName": "another"}})
     _declare(admin, made.loose)
 
 
@@ -267,6 +270,7 @@ def _go(made: Guarded, documents: list[Object]) -> None:
         f"/apis/{RBAC}/v1/clusterrolebindings/but-guardrails",
         f"/apis/{RBAC}/v1/clusterroles/but-guardrails",
         f"/api/v1/nodes/{NODE}",
+        "/api/v1/persistentvolumes/leftover",
     ):
         admin.delete(path)
     assert until(lambda: admin.get("/api/v1/persistentvolumes")["items"] == [], PATIENCE)

@@ -21,6 +21,7 @@ from tests.live.guardrails.stage import (
     OFFICE_HOURS,
     SERVICE,
     Guarded,
+    claim,
     pool,
     sandbox,
     swarm,
@@ -196,3 +197,12 @@ _scale.refused("pool-scale-by", "none", INSIDER, merge(_size, {"spec": {"replica
 _scale.passes("pool-scale-by", "by the service", SERVICE, merge(_size, {"spec": {"replicas": 3}}))
 _scale.passes("pool-scale-by", "by a schedule", OFFICE_HOURS, merge(_size, {"spec": {"replicas": 3}}))
 _scale.passes("pool-scale-by", "by a deployment", DEPLOYER, merge(_size, {"spec": {"replicas": 3}}))
+
+_elsewhere = Table("elsewhere", ATTEMPTS)
+for _name, _thing in (("a Sandbox", sandbox), ("a template", template), ("a pool", pool), ("a claim", claim)):
+    _away = changed(_thing, put("metadata.namespace", "default"))
+    _elsewhere.refused("sandbox-elsewhere", f"{_name} by somebody", INSIDER, create(_away))
+    _elsewhere.refused("sandbox-elsewhere", f"{_name} by server-side apply", INSIDER, apply(_away))
+    _elsewhere.refused("sandbox-elsewhere", f"{_name} by the service", SERVICE, create(_away))
+    _elsewhere.passes("sandbox-elsewhere", f"{_name} by a deployment", DEPLOYER, create(_away))
+    _elsewhere.passes("sandbox-elsewhere", f"{_name} by the controller", CONTROLLER, create(_away))

@@ -126,6 +126,43 @@ _volumes.passes(
 )
 
 
+def _trap(made: Guarded, name: str = "attempt", kind: str = "") -> Object:
+    """A volume that waits for whoever asks for its class."""
+    found = _of_node(made)
+    found["spec"].pop("claimRef")
+    found["metadata"]["name"] = name
+    found["spec"]["storageClassName"] = kind or made.objects.storage_classes[0]["metadata"]["name"]
+    return found
+
+
+def _lying(_: Guarded) -> str:
+    return "/api/v1/persistentvolumes/leftover"
+
+
+for _user, _who in ((INSIDER, "somebody"), (PROVISIONER, "the provisioner"), (DEPLOYER, "a deployment")):
+    _volumes.refused(
+        "volume-handle", f"the node's files for whoever asks for a class's storage, by {_who}", _user, create(_trap)
+    )
+_volumes.refused(
+    "volume-handle",
+    "one that lay there, now for whoever asks for a class's storage",
+    INSIDER,
+    merge(_lying, lambda made: {"spec": {"storageClassName": made.objects.storage_classes[0]["metadata"]["name"]}}),
+)
+_volumes.refused(
+    "volume-kept",
+    "one that lay there, now for a claim of the class",
+    INSIDER,
+    merge(_lying, lambda made: {"spec": {"claimRef": {"namespace": made.space, "name": "home-x"}}}),
+)
+_volumes.passes(
+    "volume-kept", "another label of one that lay there", INSIDER, merge(_lying, {"metadata": {"labels": {"x": "y"}}})
+)
+_volumes.passes(
+    "volume-by", "the node's files for nobody of ours", INSIDER, create(lambda made: _trap(made, kind="other"))
+)
+
+
 def _storage_class(system: str = "{ours}") -> Any:
     def made_of(made: Guarded) -> Object:
         parameters = {"provisioningMode": "efs-ap", "fileSystemId": system.format(ours=made.file_system)}

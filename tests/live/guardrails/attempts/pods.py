@@ -1,0 +1,183 @@
+"""Pods of sandboxes as they must not be, and some as they may be: each a change to one that is as its class has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.live.guardrails.attempts.attempt import put
+from tests.live.guardrails.stage import Object
+
+Change = Callable[[Object], Any]  # of the pod: its `metadata` and `spec`
+
+OTHER = "registry.example.com/other@sha256:" + "cd" * 32
+CONTAINER = "spec.containers.0."
+
+
+def _every_container(place: str, value: Any) -> Change:
+    def change(thing: Object) -> None:
+        for kind in ("containers", "initContainers"):
+            for number in range(len(thing["spec"].get(kind, ()))):
+                put(f"spec.{kind}.{number}.{place}", value)(thing)
+
+    return change
+
+
+def _init(place: str, value: Any) -> Change:
+    """In the first container: what looks at the others only is found out."""
+    return put(f"spec.initContainers.0.{place}", value)
+
+
+_TOKEN = {"serviceAccountToken": {"path": "token", "audience": "kubernetes.default.svc", "expirationSeconds": 3600}}
+LABEL = "metadata|labels|sandbox.users.io/"
+BAD: tuple[tuple[str, str, Change], ...] = (
+    ("pod-runtime", "no runtime class", put("spec.runtimeClassName", None)),
+    ("pod-account", "another account", put("spec.serviceAccountName", "default")),
+    ("pod-account", "a token mounted", put("spec.automountServiceAccountToken", value=True)),
+    ("pod-account", "a token that is mounted where nothing is said", put("spec.automountServiceAccountToken", None)),
+    ("pod-user", "another user", put("spec.securityContext.runAsUser", 1000)),
+    ("pod-user", "another group", put("spec.securityContext.runAsGroup", 1000)),
+    ("pod-user", "a container of another user", put(CONTAINER + "securityContext.runAsUser", 1000)),
+    ("pod-user", "a first container of another group", _init("securityContext.runAsGroup", 1000)),
+    ("pod-user", "root in a container", put(CONTAINER + "securityContext.runAsNonRoot", value=False)),
+    ("pod-user", "another group's files", put("spec.securityContext.supplementalGroups", [4711])),
+    ("pod-user", "volumes of another group", put("spec.securityContext.fsGroup", 4711)),
+    (
+        "pod-privileges",
+        "privileges",
+        lambda thing: [
+            put(CONTAINER + "securityContext.privileged", value=True)(thing),
+            put(CONTAINER + "securityContext.allowPrivilegeEscalation", value=True)(thing),
+        ],
+    ),
+    ("pod-privileges", "escalation", put(CONTAINER + "securityContext.allowPrivilegeEscalation", None)),
+    ("pod-privileges", "capabilities not dropped", _init("securityContext.capabilities", {"drop": ["NET_RAW"]})),
+    (
+        "pod-privileges",
+        "a capability added",
+        put(CONTAINER + "securityContext.capabilities", {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}),
+    ),
+    ("pod-privileges", "a device", put(CONTAINER + "volumeDevices", [{"name": "home", "devicePath": "/dev/x"}])),
+    ("pod-root", "a root to write to", _init("securityContext.readOnlyRootFilesystem", value=False)),
+    ("pod-seccomp", "no filter", put("spec.securityContext.seccompProfile", None)),
+    (
+        "pod-seccomp",
+        "a container without a filter",
+        put(CONTAINER + "securityContext.seccompProfile", {"type": "Unconfined"}),
+    ),
+    ("pod-host", "the node's network", put("spec.hostNetwork", value=True)),
+    ("pod-host", "the node's processes", put("spec.hostPID", value=True)),
+    ("pod-host", "the node's memory", put("spec.hostIPC", value=True)),
+    ("pod-host", "processes shared", put("spec.shareProcessNamespace", value=True)),
+    ("pod-host", "a kernel's setting", put("spec.securityContext.sysctls", [{"name": "kernel.msgmax", "value": "1"}])),
+    ("pod-host", "a port of the node", put(CONTAINER + "ports", [{"containerPort": 80, "hostPort": 80}])),
+    ("pod-volumes", "the node's files", put("spec.volumes.-", {"name": "x", "hostPath": {"path": "/"}})),
+    ("pod-volumes", "a secret", put("spec.volumes.-", {"name": "x", "secret": {"secretName": "x"}})),
+    ("pod-volumes", "scratch space without a size", put("spec.volumes.-", {"name": "x", "emptyDir": {}})),
+    (
+        "pod-volumes",
+        "somebody else's home",
+        put("spec.volumes.-", {"name": "x", "persistentVolumeClaim": {"claimName": "home-somebody"}}),
+    ),
+    ("pod-volumes", "a file server", put("spec.volumes.-", {"name": "x", "nfs": {"server": "fs", "path": "/"}})),
+    (
+        "pod-volumes",
+        "a driver's volume without a claim",
+        put("spec.volumes.-", {"name": "x", "csi": {"driver": "efs.csi.aws.com"}}),
+    ),
+    ("pod-volumes", "a token of Kubernetes", put("spec.volumes.-", {"name": "x", "projected": {"sources": [_TOKEN]}})),
+    ("pod-volumes", "an empty projection", put("spec.volumes.-", {"name": "x", "projected": {"sources": []}})),
+    ("pod-labels", "the label of another class", put(LABEL + "class", "other")),
+    ("pod-labels", "no label of a class", put(LABEL + "class", None)),
+    ("pod-labels", "the label of another tier", put(LABEL + "tier", "verified")),
+    (
+        "pod-annotations",
+        "an annotation that gVisor reads",
+        put("metadata|annotations|dev.gvisor.spec.mount.x.type", "bind"),
+    ),
+    (
+        "pod-annotations",
+        "an annotation that Kata reads",
+        put("metadata|annotations|io.katacontainers.config.hypervisor.path", "/x"),
+    ),
+    ("pod-images", "a tag", put(CONTAINER + "image", "registry.example.com/sandbox:latest")),
+    ("pod-images", "a first container's tag", _init("image", "registry.example.com/gate:latest")),
+    ("pod-placement", "another tier's nodes", put("spec|nodeSelector|sandbox.users.io/tier", "verified")),
+    ("pod-placement", "any node", put("spec.tolerations.-", {"operator": "Exists"})),
+    (
+        "pod-placement",
+        "another tier's taint",
+        put("spec.tolerations.-", {"key": "sandbox.users.io/tier", "value": "verified", "effect": "NoSchedule"}),
+    ),
+    (
+        "pod-placement",
+        "the platform's nodes",
+        put("spec.tolerations.-", {"key": "CriticalAddonsOnly", "operator": "Exists"}),
+    ),
+    ("pod-node", "a node by name", put("spec.nodeName", "walled")),
+    ("pod-node", "a scheduler of its own", put("spec.schedulerName", "mine")),
+    ("pod-priority", "more priority", put("spec.priorityClassName", "system-node-critical")),
+    (
+        "pod-env",
+        "a secret as a variable",
+        put(CONTAINER + "env", [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "x", "key": "y"}}}]),
+    ),
+    ("pod-env", "all of a secret", put(CONTAINER + "envFrom", [{"secretRef": {"name": "x"}}])),
+    ("pod-no-debug", "a debug container", put("spec.ephemeralContainers", [{"name": "debug", "image": OTHER}])),
+)
+# What the server refuses by itself before it asks anybody, or fills in, has no attempt in that place.
+NOT_IN = {
+    # RuntimeClass and nodeSelector are merged; they have to agree.
+    "pods": {
+        "another tier's nodes",
+        "a token that is mounted where nothing is said",
+        "a debug container",
+        "an empty projection",
+        "a device",
+        "a driver's volume without a claim",
+    },
+    "templates": {"somebody else's home"},
+    "sandboxes": set[str](),
+}
+GOOD: tuple[tuple[str, str, Change], ...] = (
+    ("pod-user", "the same user said again", _every_container("securityContext.runAsUser", None)),
+    (
+        "pod-placement",
+        "nodes that are away for a moment",
+        put(
+            "spec.tolerations.-",
+            {
+                "key": "node.kubernetes.io/not-ready",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 5,
+            },
+        ),
+    ),
+    (
+        "pod-placement",
+        "nodes with local disks",
+        put(
+            "spec.affinity",
+            {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]
+                    }
+                }
+            },
+        ),
+    ),
+    (
+        "pod-env",
+        "its own name as a variable",
+        put(CONTAINER + "env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+    ),
+    ("pod-volumes", "more scratch space", put("spec.volumes.-", {"name": "x", "emptyDir": {"sizeLimit": "1Mi"}})),
+    (
+        "pod-annotations",
+        "an annotation that keeps its node",
+        put("metadata|annotations|karpenter.sh/do-not-disrupt", "true"),
+    ),
+    ("pod-node", "the usual scheduler", put("spec.schedulerName", "default-scheduler")),
+)
