@@ -30,7 +30,7 @@ _DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, whole()[version], DNS) f
     " and is reached from all of it.",
     do="Declare a NetworkPolicy in the sandbox's namespace whose podSelector matches the labels of the template's pods"
     " and that names both policyTypes, or leave networkPolicyManagement to Managed.",
-    equivalents={"Checkov": ("CKV2_K8S_6",), "CIS": ("5.3.2",), "Kyverno": ("add-networkpolicy",)},
+    equivalents={"CIS": ("5.3.2",), "Kyverno": ("add-networkpolicy",)},
     about=GRAPH,
     defaults="A pod that no policy selects is not isolated (Kubernetes documents, Network Policies). A SandboxTemplate"
     " is Managed where nothing is said; a bare Sandbox has no policy (agent-sandbox v1.0.3).",
