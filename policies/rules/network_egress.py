@@ -14,7 +14,7 @@ from policies.view.fargate import on_fargate
 from policies.view.fields import Field
 from policies.view.forbidden import DNS, all_forbidden, example, forbidden, resolvers, unknown_vpc
 from policies.view.graph import Graph
-from policies.view.reaching import Policy, about_tenants, covered, foreign, policies
+from policies.view.reaching import Policy, about_tenants, covered, foreign, policies, policies_in
 from policies.view.tenants import tenants, tier_of
 
 RESOLVER_LABEL = ("pod", "k8s-app")
@@ -77,7 +77,7 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
     Of a policy for nobody knows whom, only the metadata address itself counts: the rest may be its pods' work.
     """
     for policy in policies(graph):
-        for field, bounds in policy.rules("Egress") if about_tenants(graph, policy) is None else ():
+        for field, bounds in policy.ways_out if about_tenants(graph, policy) is None else ():
             if bounds.least.boxes & CREDENTIALS:
                 yield fail(field, f"lets pods reach instance metadata ({METADATA[0]})")
             elif bounds.unknown and bounds.most.boxes & CREDENTIALS:
@@ -161,7 +161,7 @@ def cluster_names(graph: Graph) -> Iterator[Outcome]:
         tier, policy = tier_of(graph, tenant), tenant.pod.at("dnsPolicy")
         if (tier.known and tier.raw != "untrusted") or tier.missing or on_fargate(graph, tenant).answer:
             continue
-        if policy.missing and any(one.managed and one.selects(tenant) for one in policies(graph)):
+        if policy.missing and any(one.managed and one.selects(tenant) for one in policies_in(graph, tenant.namespace)):
             continue
         if policy.known and policy.raw not in {"ClusterFirst", "ClusterFirstWithHostNet"}:
             continue
@@ -204,7 +204,7 @@ def _tenants_policies(graph: Graph) -> Iterator[Policy]:
 
 def _egress(graph: Graph) -> Iterator[tuple[Field, Bounds]]:
     for policy in _tenants_policies(graph):
-        yield from policy.rules("Egress")
+        yield from policy.ways_out
 
 
 def _asks_anybody(door: Door) -> bool:
