@@ -16,6 +16,7 @@ from policies.view.forbidden import DNS, all_forbidden, example, forbidden, reso
 from policies.view.graph import Graph
 from policies.view.reaching import Policy, about_tenants, covered, foreign, policies, policies_in
 from policies.view.tenants import tenants, tier_of
+from policies.view.words import one_of
 
 RESOLVER_LABEL = ("pod", "k8s-app")
 CREDENTIALS = product((4,), ("TCP",), spans(METADATA[:1])[4], Intervals.single(80))
@@ -163,7 +164,7 @@ def cluster_names(graph: Graph) -> Iterator[Outcome]:
             continue
         if policy.missing and any(one.managed and one.selects(tenant) for one in policies_in(graph, tenant.namespace)):
             continue
-        if policy.known and policy.raw not in {"ClusterFirst", "ClusterFirstWithHostNet"}:
+        if policy.known and not one_of(policy, {"ClusterFirst", "ClusterFirstWithHostNet"}):
             continue
         if tier.unknown or policy.unknown:
             yield unknown(policy if policy.unknown else tier)

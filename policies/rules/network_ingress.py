@@ -16,6 +16,7 @@ from policies.view.reaching import Policy, about_tenants, covered, foreign, poli
 from policies.view.resource import KubernetesObject
 from policies.view.spaces import Space, place_of, space_of, spaces
 from policies.view.tenants import Tenant, tenants, tenants_in
+from policies.view.words import one_of
 
 ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
 EVERYWHERE = frozenset({"0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1"})
@@ -127,20 +128,20 @@ def doors(graph: Graph) -> Iterator[Outcome]:
         elif addresses.elements():
             yield fail(addresses, "has external addresses of its own choice")
         kind = thing.at("spec", "type")
-        if kind.missing or kind.raw in {"ClusterIP", "ExternalName"}:
+        if kind.missing or one_of(kind, {"ClusterIP", "ExternalName"}):
             continue
         mine = _for_tenants(graph, thing)
         if mine is False:
             continue
         if kind.unknown or mine is None:
             yield unknown(kind if kind.unknown else thing.namespace)
-        elif kind.raw in {"LoadBalancer", "NodePort"}:
+        elif one_of(kind, {"LoadBalancer", "NodePort"}):
             yield fail(kind, f"a {kind.raw} leads from outside to sandboxes")
     ways = [*graph.objects("networking.k8s.io", "Ingress"), *graph.objects("gateway.networking.k8s.io", *ROUTES)]
     for thing in ways:
         space = space_of(graph, place_of(graph, thing))
         if space is not None and space.tenants:
-            yield fail(thing.at("spec"), f"a {thing.kind} leads from outside to sandboxes")
+            yield fail(thing.at("spec"), "is a way from outside to sandboxes, past the router")
 
 
 @rule(
@@ -203,7 +204,7 @@ def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
     if block.unknown:
         yield unknown(block)
         return
-    if block.raw in EVERYWHERE:
+    if one_of(block, EVERYWHERE):
         yield fail(block, "lets every address in")
         return
     space, pods = peer.at("namespaceSelector"), peer.at("podSelector")
