@@ -24,7 +24,7 @@ from bench import checkov
 from bench.analyzing import analyzer, questions
 from bench.timing import best
 from rehearsal.cluster_side import Serving
-from rehearsal.engine import Engine
+from rehearsal.engine import Engine, EngineError
 from rehearsal.packs import Packs, staged
 from rehearsal.stage import Stage, stage
 from rehearsal.tools.progress import Progress, telling
@@ -40,8 +40,10 @@ def measure(repeat: int) -> dict[str, Any]:
     news = telling()
     with stage(news) as opened:
         program = _program(opened, root)
-        wanted = Call(program.pulumi, program.project, root, STACK, program.environment).preview().after
-        resources = list(wanted.values())
+        found = Call(program.pulumi, program.project, root, STACK, program.environment).preview()
+        if found.refused:
+            raise EngineError("preview", 1, "\n".join(found.errors))
+        resources = list(found.after.values())
         sources = (root / "policies" / "isolation", root / "policies" / "cost", root / "bench" / "empty_pack")
         packs = staged(sources, opened.run.folder / "packs")
         return {

@@ -17,7 +17,7 @@ from policies.view.fields import Field, UnknownReached
 from policies.view.graph import Graph
 from policies.view.resource import Resource
 
-__all__ = ["judge_all", "judge_graph", "judge_resource"]
+__all__ = ["judge_all", "judge_graph", "judge_resource", "place_of"]
 
 
 def judge_resource(rules: Sequence[Rule], resource: Resource) -> Iterator[Finding]:
@@ -99,8 +99,13 @@ def _findings(rule: Rule, whole: Field, arguments: tuple[object, ...]) -> Iterat
         yield Finding(rule.id, rule.severity, Verdict.PASS, whole.urn, whole.path, "")
 
 
-def _broken(rule: Rule, field: Field, error: Exception) -> Finding:
+def place_of(error: Exception) -> str:
+    """Where an error came from, without its words."""
     last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{last.name}, line {last.lineno}"
-    message = f"the rule {rule.id} itself broke ({type(error).__name__} in {where}): it has judged nothing here"
+    return f"{last.name}, line {last.lineno}"
+
+
+def _broken(rule: Rule, field: Field, error: Exception) -> Finding:
+    kind = f"{type(error).__name__} in {place_of(error)}"
+    message = f"the rule {rule.id} itself broke ({kind}): it has judged nothing here"
     return Finding(rule.id, rule.severity, Verdict.INDETERMINATE, field.urn, field.path, message)

@@ -55,6 +55,12 @@ OWN: Final[Mapping[str, Own]] = {
         "A pack that is configured otherwise than somebody believes judges by other measures.",
         "Mend the file that --policy-pack-config names.",
     ),
+    "PACK-03": Own(
+        "A pack itself broke",
+        "Critical",
+        "What it had not judged by then, it has not judged.",
+        "Mend what the message names; where it is a mistake of the pack's, tell those who keep it.",
+    ),
     "PACK-02": Own(
         "A document is not what was promised",
         "High",

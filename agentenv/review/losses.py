@@ -81,8 +81,19 @@ def losses(changes: Iterable[Change], before: Graph, allowances: Iterable[Allowa
         lost = held_by(old) if old is not None else None
         if old is not None and lost is not None:
             # A replaced one is deleted all the same, unless it is retained as well
-            found.append(Loss(change, lost, old.retain, old.protect, permitted.get(change.urn)))
+            allowed = next((permitted[urn] for urn in _with_holders(old, before) if urn in permitted), None)
+            found.append(Loss(change, lost, old.retain, old.protect, allowed))
     return sorted(found, key=lambda loss: not loss.blocks)
+
+
+def _with_holders(resource: Resource, before: Graph) -> list[str]:
+    """Its URN, and those of the things with data that it is a part of: whoever lets a seat go lets go of its parts."""
+    found = [resource.urn]
+    while (parent := before.get(resource.parent)) is not None:
+        resource = parent
+        if resource.type in HOLDERS:
+            found.append(resource.urn)
+    return found
 
 
 def held_by(resource: Resource) -> str | None:

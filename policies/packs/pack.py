@@ -29,7 +29,7 @@ from policies.packs.configuration import Configuration, read, schema
 from policies.packs.plain import Later, plain_mapping
 from policies.packs.promises import broken, kept
 from policies.packs.remedies import remedied
-from policies.packs.reporting import Report, tell
+from policies.packs.reporting import Report, guarded, tell
 from policies.rules.registry import Rule, all_rules
 from policies.verdicts import OWN, Finding, Verdict
 from policies.view.graph import Graph
@@ -246,7 +246,7 @@ def serve(name: Name, description: str) -> None:
         ResourceValidationPolicy(
             name=name,
             description=f"What is wrong with a resource by itself ({description})",
-            validate=pack.collect,
+            validate=guarded(pack.collect),
             # The SDK's own type wants an awaitable, and its documentation and code take a mapping too
             remediate=cast("Any", pack.remedy),
             config_schema=PolicyConfigSchema(schema()),
@@ -254,7 +254,7 @@ def serve(name: Name, description: str) -> None:
         StackValidationPolicy(
             name=f"{name}-of-the-stack",
             description=f"What is wrong between resources ({description})",
-            validate=pack.conclude,
+            validate=guarded(pack.conclude),
         ),
     ]
     PolicyPack(

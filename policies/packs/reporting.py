@@ -13,12 +13,14 @@ from typing import Any
 
 from pulumi.runtime.proto import analyzer_pb2
 
+from policies.judging import place_of
 from policies.packs.enforcement import Level
 from policies.rules.registry import Rule, all_rules
 from policies.verdicts import OWN, Finding, Own, Severity, Verdict
 from policies.waivers import Waiver
 
 Report = Callable[[str, str | None], None]
+BROKE = "PACK-03"
 REFERENCE = "docs/reference/policies.md"
 _LEVELS: dict[Level, int] = {"mandatory": analyzer_pb2.MANDATORY, "advisory": analyzer_pb2.ADVISORY}
 _SEVERITIES: dict[Severity, int] = {
@@ -41,6 +43,23 @@ def tell(report: Report, finding: Finding, level: Level, waiver: Waiver | None =
     made.message = words
     made.enforcementLevel = _LEVELS[level]
     made.severity = _SEVERITIES[finding.severity]
+
+
+def guarded(judge: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """The same, but what breaks in it neither ends the engine's run nor is lost: it is a finding.
+
+    Of the error its kind and place are told: its own words may hold a secret's value.
+    """
+
+    def judged(args: Any, report: Report) -> None:
+        try:
+            judge(args, report)
+        except Exception as error:  # noqa: BLE001 whatever it is
+            words = f"{type(error).__name__} in {place_of(error)}"
+            urn = str(getattr(args, "urn", ""))
+            tell(report, Finding(BROKE, OWN[BROKE].severity, Verdict.INDETERMINATE, urn, "", words), "mandatory")
+
+    return judged
 
 
 def message(finding: Finding, waiver: Waiver | None = None) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from policies.rules.registry import GRAPH, Outcome, fail, objects, resources, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
-from policies.view.guards import BINDING, GROUP, POLICY, WEBHOOKS, guards_of, touches
+from policies.view.guards import BINDING, GROUP, POLICY, WEBHOOKS, Guard, guards_of, touches
+from policies.view.once import once
 from policies.view.resource import KubernetesObject, Resource
 from policies.view.rooms import AGENTS, EXTENSIONS, rooms_of
 
@@ -72,16 +73,19 @@ def opaque_release(release: Resource, graph: Graph) -> Iterator[Outcome]:
 def admission_twins(graph: Graph) -> Iterator[Outcome]:
     """For every namespace of sandboxes that the stack makes; one guard that refuses is enough for a kind."""
     rooms = [room for room in rooms_of(graph) if room.space is not None]
-    guards = list(guards_of(graph)) if rooms else []
+    if not rooms:
+        return
+    guards = [guard for guard in guards_of(graph) if guard.closed() is not False]
+    hearing = {resource: _hearing(guards, group, resource) for group, resource in GUARDED}
     for room in rooms:
         labels = room.field.at("metadata", "labels")
         lacking: list[str] = []
         unsure = False
-        for group, resource in GUARDED:
-            answers = [_both(guard.closed(), guard.covers(group, resource, labels)) for guard in guards]
-            if True not in answers:
+        for resource, ones in hearing.items():
+            answers = [(guard.holds_in(labels), heard) for guard, heard in ones]
+            if (True, True) not in answers:
                 lacking.append(resource)
-                unsure = unsure or None in answers
+                unsure = unsure or any(holds is not False for holds, _ in answers)
         if lacking and unsure:
             yield unknown(room.field, f"whether a policy refuses {' and '.join(lacking)} here is not known yet")
         elif lacking:
@@ -90,8 +94,10 @@ def admission_twins(graph: Graph) -> Iterator[Outcome]:
             )
 
 
-def _both(one: bool | None, other: bool | None) -> bool | None:
-    return False if one is False or other is False else None if one is None or other is None else True
+def _hearing(guards: list[Guard], group: str, resource: str) -> list[tuple[Guard, bool | None]]:
+    """Those that hear of such a thing, or may; asked once, and not for each namespace."""
+    answers = [(guard, guard.hears(group, resource)) for guard in guards]
+    return [(guard, heard and guard.closed()) for guard, heard in answers if heard is not False]
 
 
 @rule(
@@ -134,10 +140,15 @@ def _about_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:
     own = binding.at("spec", "matchResources", "resourceRules")
     if not own.missing:
         return touches(own, SANDBOXES)
-    name = binding.at("spec", "policyName").raw
-    return any(
-        policy.name.raw == name and touches(policy.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
-        for policy in graph.objects(GROUP, POLICY)
+    return binding.at("spec", "policyName").raw in _sandbox_policies(graph)
+
+
+@once
+def _sandbox_policies(graph: Graph) -> frozenset[object]:
+    """The names of policies that hear of the sandbox kinds."""
+    found = graph.objects(GROUP, POLICY)
+    return frozenset(
+        one.name.raw for one in found if touches(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
     )
 
 

@@ -12,6 +12,7 @@ from policies.view.graph import Graph
 from policies.view.paths import Segments, holds, segments
 from policies.view.references import reference
 from policies.view.resource import Resource
+from policies.view.words import word
 
 ACCESS_POINT, FILE_SYSTEM = "aws:efs/accessPoint:AccessPoint", "aws:efs/fileSystem:FileSystem"
 OWNER_TAGS: Final = ("sandbox-user", "sandbox-class")
@@ -199,7 +200,7 @@ def _folders(graph: Graph) -> Iterator[_Folder]:
         found = segments(path.raw) if isinstance(path.raw, str) else ()
         # The root is another rule's, and would hold everything here too
         if found:
-            tenant = frozenset((key, point.at("tags", key).raw) for key in OWNER_TAGS if point.at("tags", key).known)
+            tenant = frozenset((key, said) for key in OWNER_TAGS if (said := word(point.at("tags", key))) is not None)
             yield _Folder(_file_system(graph, point), found, path, point.name, tenant)
     for thing in graph.objects("storage.k8s.io", "StorageClass"):
         base = thing.at("parameters", "basePath")

@@ -12,6 +12,7 @@ from policies.view.groups import GROUPS, Passing, may_have_more, passing
 from policies.view.references import Reference, among, reference
 from policies.view.resource import Resource
 from policies.view.statements import Statement, statements, unknown_in
+from policies.view.words import one_of
 
 FILE_SYSTEM, POLICY = "aws:efs/fileSystem:FileSystem", "aws:efs/fileSystemPolicy:FileSystemPolicy"
 BACKUP, TARGET, SUBNET = "aws:efs/backupPolicy:BackupPolicy", "aws:efs/mountTarget:MountTarget", "aws:ec2/subnet:Subnet"
@@ -227,7 +228,7 @@ def _opens_more(one: Passing) -> Iterator[Outcome]:
     for cidr in one.ranges:
         if cidr.unknown:
             yield unknown(cidr)
-        elif cidr.raw in OPEN:
+        elif one_of(cidr, OPEN):
             yield fail(one.field, "lets the whole internet at the file system")
             return
     if one.every_port is None:

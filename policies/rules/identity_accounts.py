@@ -15,6 +15,7 @@ from policies.view.pods import PodSpec
 from policies.view.resource import KubernetesObject
 from policies.view.spaces import place_of, space_of, spaces
 from policies.view.tenants import account_of, tenants
+from policies.view.words import one_of, word
 
 RBAC: Final = "rbac.authorization.k8s.io"
 API: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
@@ -67,7 +68,7 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
                 continue
             if audience.unknown:
                 yield unknown(audience)
-            elif audience.missing or audience.raw in API or audience.raw == "":
+            elif audience.missing or one_of(audience, (*API, "")):
                 yield fail(audience, "a projected token is for the API server")
 
 
@@ -115,22 +116,22 @@ def no_roles(graph: Graph) -> Iterator[Outcome]:
     """Subjects by name, and the groups that accounts are in without being named."""
     accounts = {(one.namespace, account_of(one.pod)) for one in tenants(graph)}
     for binding in _bindings(graph):
-        if binding.at("roleRef", "name").raw in HARMLESS:
+        if one_of(binding.at("roleRef", "name"), HARMLESS):
             continue
         here = place_of(graph, binding) if binding.kind == "RoleBinding" else UNKNOWN
         for subject in binding.at("subjects").elements():
             kind, name, space = subject.at("kind"), subject.at("name"), subject.at("namespace")
             if kind.unknown or name.unknown:
                 yield unknown(kind if kind.unknown else name)
-            elif kind.raw in {"Group", "User"} and name.raw == "system:anonymous":
+            elif one_of(kind, {"Group", "User"}) and name.raw == "system:anonymous":
                 yield fail(name, "gives a role to callers that nobody knows")
             elif kind.raw == "Group":
                 yield from _group(graph, name)
             elif kind.raw == "ServiceAccount":
-                place = here if space.missing else space.raw
+                place = here if space.missing else word(space)
                 if space.unknown:
                     yield unknown(space)
-                elif (place, name.raw) in accounts or _of_tenants(graph, place):
+                elif (place, word(name)) in accounts or _of_tenants(graph, place):
                     yield fail(subject, "gives a role to the account of sandboxes")
 
 
@@ -173,7 +174,7 @@ class _Bound:
 
 
 def _group(graph: Graph, name: Field) -> Iterator[Outcome]:
-    if name.raw in EVERYBODY:
+    if one_of(name, EVERYBODY):
         yield fail(name, "gives a role to everybody, sandboxes too")
     elif name.raw == MASTERS:
         yield fail(name, "names a group that may do everything, and that nobody can be taken out of")
@@ -210,7 +211,7 @@ def _bindings(graph: Graph) -> list[KubernetesObject]:
 
 @once
 def _accounts(graph: Graph) -> dict[tuple[object, object], KubernetesObject]:
-    return {(place_of(graph, one), one.name.raw): one for one in graph.objects("", "ServiceAccount") if not one.patch}
+    return {(place_of(graph, one), word(one.name)): one for one in graph.objects("", "ServiceAccount") if not one.patch}
 
 
 @once
@@ -221,5 +222,5 @@ def _subjects(graph: Graph) -> _Bound:
         for subject in binding.at("subjects").elements():
             space = subject.at("namespace")
             unknown_ones = unknown_ones or subject.unknown or space.unknown
-            found.add((place_of(graph, binding) if space.missing else space.raw, subject.at("name").raw))
+            found.add((place_of(graph, binding) if space.missing else word(space), word(subject.at("name"))))
     return _Bound(frozenset(found), unknown_ones)

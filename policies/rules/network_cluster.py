@@ -15,6 +15,7 @@ from policies.view.graph import Graph
 from policies.view.once import once
 from policies.view.references import reference
 from policies.view.resource import Resource
+from policies.view.words import one_of
 
 CLUSTER, ADDON = "aws:eks/cluster:Cluster", "aws:eks/addon:Addon"
 # Charts and operators that bring another network agent, whose settings are its own
@@ -117,7 +118,9 @@ def second_way_out(graph: Graph) -> Iterator[Outcome]:
 @once
 def _cnis(graph: Graph) -> list[Cni]:
     """One for each cluster, and for each add-on whose cluster is not of the stack."""
-    addons = [one for one in graph.of_type(ADDON) if one.at("addonName").raw in {"vpc-cni", UNKNOWN}]
+    addons = [
+        one for one in graph.of_type(ADDON) if one.at("addonName").unknown or one.at("addonName").raw == "vpc-cni"
+    ]
     named = {addon: reference(graph, addon, ("clusterName",), CLUSTER) for addon in addons}
     found: list[Cni] = []
     for cluster in graph.of_type(CLUSTER):
@@ -160,6 +163,6 @@ def _other_agent(graph: Graph) -> Resource | None:
         if isinstance(chart, str) and chart.rpartition("/")[2] in OTHERS:
             return one
     for thing in graph.objects("apps", "DaemonSet"):
-        if thing.name.raw in {"cilium", "calico-node"}:
+        if one_of(thing.name, {"cilium", "calico-node"}):
             return thing.resource
     return None

@@ -14,8 +14,9 @@ from policies.view.fargate import on_fargate
 from policies.view.fields import Field
 from policies.view.forbidden import DNS, all_forbidden, example, forbidden, resolvers, unknown_vpc
 from policies.view.graph import Graph
-from policies.view.reaching import Policy, about_tenants, covered, foreign, policies
+from policies.view.reaching import Policy, about_tenants, covered, foreign, policies, policies_in
 from policies.view.tenants import tenants, tier_of
+from policies.view.words import one_of
 
 RESOLVER_LABEL = ("pod", "k8s-app")
 CREDENTIALS = product((4,), ("TCP",), spans(METADATA[:1])[4], Intervals.single(80))
@@ -30,7 +31,7 @@ _DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, whole()[version], DNS) f
     " and is reached from all of it.",
     do="Declare a NetworkPolicy in the sandbox's namespace whose podSelector matches the labels of the template's pods"
     " and that names both policyTypes, or leave networkPolicyManagement to Managed.",
-    equivalents={"Checkov": ("CKV2_K8S_6",), "CIS": ("5.3.2",), "Kyverno": ("add-networkpolicy",)},
+    equivalents={"CIS": ("5.3.2",), "Kyverno": ("add-networkpolicy",)},
     about=GRAPH,
     defaults="A pod that no policy selects is not isolated (Kubernetes documents, Network Policies). A SandboxTemplate"
     " is Managed where nothing is said; a bare Sandbox has no policy (agent-sandbox v1.0.3).",
@@ -77,7 +78,7 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
     Of a policy for nobody knows whom, only the metadata address itself counts: the rest may be its pods' work.
     """
     for policy in policies(graph):
-        for field, bounds in policy.rules("Egress") if about_tenants(graph, policy) is None else ():
+        for field, bounds in policy.ways_out if about_tenants(graph, policy) is None else ():
             if bounds.least.boxes & CREDENTIALS:
                 yield fail(field, f"lets pods reach instance metadata ({METADATA[0]})")
             elif bounds.unknown and bounds.most.boxes & CREDENTIALS:
@@ -161,9 +162,9 @@ def cluster_names(graph: Graph) -> Iterator[Outcome]:
         tier, policy = tier_of(graph, tenant), tenant.pod.at("dnsPolicy")
         if (tier.known and tier.raw != "untrusted") or tier.missing or on_fargate(graph, tenant).answer:
             continue
-        if policy.missing and any(one.managed and one.selects(tenant) for one in policies(graph)):
+        if policy.missing and any(one.managed and one.selects(tenant) for one in policies_in(graph, tenant.namespace)):
             continue
-        if policy.known and policy.raw not in {"ClusterFirst", "ClusterFirstWithHostNet"}:
+        if policy.known and not one_of(policy, {"ClusterFirst", "ClusterFirstWithHostNet"}):
             continue
         if tier.unknown or policy.unknown:
             yield unknown(policy if policy.unknown else tier)
@@ -204,7 +205,7 @@ def _tenants_policies(graph: Graph) -> Iterator[Policy]:
 
 def _egress(graph: Graph) -> Iterator[tuple[Field, Bounds]]:
     for policy in _tenants_policies(graph):
-        yield from policy.rules("Egress")
+        yield from policy.ways_out
 
 
 def _asks_anybody(door: Door) -> bool:

@@ -17,6 +17,7 @@ from policies.view.graph import Graph
 from policies.view.groups import Passing, may_have_more, passing, pod_groups
 from policies.view.resource import Resource
 from policies.view.tenants import tenants
+from policies.view.words import one_of
 
 CLUSTER: Final = "aws:eks/cluster:Cluster"
 OPEN: Final = frozenset({"0.0.0.0/0", "::/0"})
@@ -105,7 +106,7 @@ def cluster_group(graph: Graph) -> Iterator[Outcome]:
     groups = _cluster_groups(graph)
     for pods in pod_groups(graph):
         hangs_on = graph.targets(pods.owner.resource, "spec", CLUSTER)
-        named = [one for one in pods.ids.elements() if one.raw in groups]
+        named = [one for one in pods.ids.elements() if one_of(one, groups)]
         inside = {one: _open_to_itself(graph, one) for one in pods.groups(graph)}
         yield from (answer for answer in inside.values() if isinstance(answer, Outcome))
         shared = [one for one, answer in inside.items() if answer is True]
@@ -130,7 +131,7 @@ def _open(graph: Graph, one: Passing) -> Iterator[Outcome]:
             yield unknown(cidr)
             continue
         every = one.every_port
-        if cidr.raw in OPEN and every is not False:
+        if one_of(cidr, OPEN) and every is not False:
             yield fail(one.field, "lets everything out to everywhere") if every else unknown(one.protocol)
             continue
         if not _near(graph, cidr):
@@ -158,7 +159,11 @@ def _boxes(cidr: Field, one: Passing) -> BoxSet:
     except ValueError:
         return BoxSet()
     span = one.span
-    ports = ALL_PORTS if one.every_port or span is None else Intervals.of([(max(span[0], 1), max(span[1], 1))])
+    ports = (
+        ALL_PORTS
+        if one.every_port or span is None
+        else Intervals.of([(min(max(span[0], 1), 65535), min(max(span[1], 1), 65535))])
+    )
     wanted = NUMBERS.get(str(one.protocol.raw), PROTOCOLS)
     found = [product((version,), wanted, addresses, ports) for version, addresses in spans((text,)).items()]
     return union(found)

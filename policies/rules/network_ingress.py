@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from model.capabilities.plain import UNKNOWN
+from model.capabilities.pods import NAMESPACE_NAME
 from model.capabilities.selecting import matches
 from model.capabilities.surroundings import CLASS_LABEL
 from policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
 from policies.view.fargate import on_fargate
 from policies.view.fields import Field
 from policies.view.graph import Graph
-from policies.view.reaching import Policy, about_tenants, covered, foreign, policies
+from policies.view.reaching import Policy, about_tenants, covered, foreign, policies, policies_in
 from policies.view.resource import KubernetesObject
 from policies.view.spaces import Space, place_of, space_of, spaces
-from policies.view.tenants import Tenant, tenants
+from policies.view.tenants import Tenant, tenants, tenants_in
+from policies.view.words import one_of
 
 ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
 EVERYWHERE = frozenset({"0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1"})
@@ -62,7 +64,7 @@ def let_in(graph: Graph) -> Iterator[Outcome]:
 def idle_policy(graph: Graph) -> Iterator[Outcome]:
     """A policy may select by what claims bring; and another policy may speak of the way out."""
     for policy in policies(graph):
-        here = [one for one in tenants(graph) if one.namespace == policy.namespace]
+        here = [one for one in tenants_in(graph, policy.namespace) if one.namespace == policy.namespace]
         if policy.managed or not here:
             continue
         selected = [one for one in here if policy.selects(one) is not False]
@@ -96,9 +98,9 @@ def told_apart(graph: Graph) -> Iterator[Outcome]:
     for tenant in tenants(graph):
         if not isinstance(tenant.namespace, str) or not tenant.pod.sandbox or on_fargate(graph, tenant).answer:
             continue
-        answers = {policy: policy.selects(tenant) for policy in policies(graph)}
+        answers = {policy: policy.selects(tenant) for policy in policies_in(graph, tenant.namespace)}
         if doubtful := [policy for policy, answer in answers.items() if answer is None]:
-            if len([policy for policy in policies(graph) if policy.namespace == tenant.namespace]) > 1:
+            if len(answers) > 1:
                 yield unknown(doubtful[0].spec.at("podSelector"), "which policies bind it is not known yet")
             continue
         mine = frozenset(_same(policy) for policy, answer in answers.items() if answer)
@@ -126,20 +128,20 @@ def doors(graph: Graph) -> Iterator[Outcome]:
         elif addresses.elements():
             yield fail(addresses, "has external addresses of its own choice")
         kind = thing.at("spec", "type")
-        if kind.missing or kind.raw in {"ClusterIP", "ExternalName"}:
+        if kind.missing or one_of(kind, {"ClusterIP", "ExternalName"}):
             continue
         mine = _for_tenants(graph, thing)
         if mine is False:
             continue
         if kind.unknown or mine is None:
             yield unknown(kind if kind.unknown else thing.namespace)
-        elif kind.raw in {"LoadBalancer", "NodePort"}:
+        elif one_of(kind, {"LoadBalancer", "NodePort"}):
             yield fail(kind, f"a {kind.raw} leads from outside to sandboxes")
     ways = [*graph.objects("networking.k8s.io", "Ingress"), *graph.objects("gateway.networking.k8s.io", *ROUTES)]
     for thing in ways:
         space = space_of(graph, place_of(graph, thing))
         if space is not None and space.tenants:
-            yield fail(thing.at("spec"), f"a {thing.kind} leads from outside to sandboxes")
+            yield fail(thing.at("spec"), "is a way from outside to sandboxes, past the router")
 
 
 @rule(
@@ -158,10 +160,10 @@ def denied_at_first(graph: Graph) -> Iterator[Outcome]:
     for name, space in spaces(graph).items():
         if space.made_by is None or not space.tenants or space.made_by.patch:
             continue
-        here = [one for one in tenants(graph) if one.namespace == name]
+        here = [one for one in tenants_in(graph, name) if one.namespace == name]
         if any(on_fargate(graph, one).answer for one in here):
             continue
-        standing = [policy for policy in policies(graph) if policy.namespace in (name, UNKNOWN) and not policy.managed]
+        standing = [policy for policy in policies_in(graph, name) if not policy.managed]
         answers = [_denies(policy, space) for policy in standing]
         for direction in ("Egress", "Ingress"):
             found = {_and(answer, policy.governs(direction)) for policy, answer in zip(standing, answers, strict=True)}
@@ -202,7 +204,7 @@ def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
     if block.unknown:
         yield unknown(block)
         return
-    if block.raw in EVERYWHERE:
+    if one_of(block, EVERYWHERE):
         yield fail(block, "lets every address in")
         return
     space, pods = peer.at("namespaceSelector"), peer.at("podSelector")
@@ -212,7 +214,9 @@ def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
         yield fail(space, "lets the pods of every namespace in")
         return
     doubt: Field | None = None
-    for tenant in tenants(graph):
+    named = space.at("matchLabels", NAMESPACE_NAME).raw
+    place = named if isinstance(named, str) else policy.namespace if space.missing else UNKNOWN
+    for tenant in tenants_in(graph, place):
         answer = _and(_in_space(graph, policy, space, tenant), tenant.selected_by(None if pods.missing else pods.raw))
         if answer:
             yield fail(peer, "lets other sandboxes in")

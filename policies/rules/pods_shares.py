@@ -84,7 +84,6 @@ def _given(pod: PodSpec, graph: Graph, name: str) -> Field | None:
     severity="Low",
     why="Files of group 0 are often writable for the group in images, and everybody's on a shared file system.",
     do="Choose numbers above 0 for runAsGroup, fsGroup and supplementalGroups.",
-    equivalents={"Kyverno": ("require-non-root-groups",)},
     about=POD,
     defaults="The image decides where nothing is said; only what is said is judged.",
 )

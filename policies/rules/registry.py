@@ -85,9 +85,13 @@ def resources(*types: str) -> About[Resource]:
 def objects(group: str, *kinds: str) -> About[KubernetesObject]:
     """Kubernetes objects of those kinds, in whatever version; the core group is the empty text."""
     title = ", ".join(f"{kind} ({group or 'core'})" for kind in kinds)
-    return About(
-        title, holds_objects, lambda resource: [found for found in resource.objects if found.is_a(group, *kinds)]
-    )
+    endings = tuple(f":{kind}{patch}" for kind in kinds for patch in ("", "Patch"))
+
+    def may_hold(token: str) -> bool:
+        """By the last word of the type; a list may hold anything."""
+        return holds_objects(token) and token.endswith((*endings, "List"))
+
+    return About(title, may_hold, lambda resource: [found for found in resource.objects if found.is_a(group, *kinds)])
 
 
 # A rule that takes the graph as its second argument is judged once all resources are known

@@ -10,6 +10,7 @@ from policies.view.fields import Field
 from policies.view.graph import Graph
 from policies.view.tenants import STRENGTH, Tenant, account_of, parent_of, tenants, tier_of
 from policies.view.walls import HANDLERS, OF_EKS, of_handler, runtime_classes, strength, unnamed
+from policies.view.words import word
 
 ASSOCIATION = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
 GVISOR = STRENGTH["standard"]
@@ -67,7 +68,7 @@ def runtime_class(graph: Graph) -> Iterator[Outcome]:
     used: set[object] = set()
     for tenant in tenants(graph):
         name = tenant.pod.at("runtimeClassName")
-        used.add(name.raw)
+        used.add(word(name))
         if name.unknown and classes:
             yield unknown(name)
         if (

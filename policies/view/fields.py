@@ -36,9 +36,13 @@ class UnknownReached(Exception):
         self.field = field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Field:
-    """One value: whose it is, where, and what it is (plain data, `MISSING` or `UNKNOWN`)."""
+    """One value: whose it is, where, and what it is (plain data, `MISSING` or `UNKNOWN`).
+
+    Nobody changes one. It is not frozen all the same: a preview makes tens of thousands, and a frozen one takes three
+    times as long to make.
+    """
 
     urn: str
     path: str

@@ -15,6 +15,7 @@ from policies.view.references import among, reference
 from policies.view.resource import KubernetesObject, Resource
 from policies.view.spaces import place_of
 from policies.view.tenants import Tenant
+from policies.view.words import one_of
 
 Way = Literal["egress", "ingress"]
 GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
@@ -42,12 +43,12 @@ class Passing:
     @property
     def every_port(self) -> bool | None:
         """Whether it is for all protocols, or all ports of one; None where that is not known."""
-        if self.protocol.raw in {"-1", -1, -1.0, "all"}:
+        if one_of(self.protocol, {"-1", -1, "all"}):
             return True
         fields = (self.protocol, self.first, self.last)
         if any(one.unknown for one in fields):
             return None
-        return self.protocol.raw in {"tcp", "udp", "6", "17"} and self.span == (0, 65535)
+        return one_of(self.protocol, {"tcp", "udp", "6", "17", 6, 17}) and self.span == (0, 65535)
 
     @property
     def span(self) -> tuple[int, int] | None:

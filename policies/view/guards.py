@@ -5,7 +5,7 @@ Claims are made at run time and never pass through a deployment, so these are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from model.capabilities.plain import UNKNOWN, as_mapping
@@ -34,11 +34,13 @@ class Guard:
             return False
         return None if self.refuses is None or self.failure.unknown else True
 
-    def covers(self, group: str, resource: str, labels: Field) -> bool | None:
-        """Whether it hears of such a thing being made in a namespace with those labels."""
-        answers = [_hears(scope, group, resource) for scope in self.scopes]
-        answers += [_selects(space, labels) for space in self.spaces]
-        return False if False in answers else None if None in answers else True
+    def hears(self, group: str, resource: str) -> bool | None:
+        """Whether it hears of such a thing being made, in whatever namespace."""
+        return _all(_hears(scope, group, resource) for scope in self.scopes)
+
+    def holds_in(self, labels: Field) -> bool | None:
+        """Whether it holds in a namespace with those labels."""
+        return _all(_selects(space, labels) for space in self.spaces)
 
 
 def guards_of(graph: Graph) -> Iterator[Guard]:
@@ -67,6 +69,16 @@ def guards_of(graph: Graph) -> Iterator[Guard]:
     for configuration in graph.objects(GROUP, WEBHOOKS):
         for hook in configuration.at("webhooks").elements():
             yield Guard((hook.at("rules"),), (hook.at("namespaceSelector"),), hook.at("failurePolicy"), True)
+
+
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    """No is stronger than not known yet."""
+    verdict: bool | None = True
+    for answer in answers:
+        if answer is False:
+            return False
+        verdict = verdict and answer
+    return verdict
 
 
 def touches(rules: Field, groups: frozenset[str]) -> bool:

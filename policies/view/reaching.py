@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, cast
 
 from model.capabilities.effective import Direction, effective
@@ -15,7 +16,7 @@ from policies.view.graph import Graph
 from policies.view.once import once
 from policies.view.resource import KubernetesObject
 from policies.view.spaces import place_of, space_of
-from policies.view.tenants import CLAIMED, Tenant, tenants
+from policies.view.tenants import CLAIMED, Tenant, tenants, tenants_in
 
 SIDES: Final[Mapping[Direction, str]] = {"Egress": "to", "Ingress": "from"}
 # What the controller writes for a template that says nothing (agent-sandbox v1.0.3, sandboxtemplate_controller.go).
@@ -79,19 +80,29 @@ class Policy:
 
     def governs(self, direction: Direction) -> bool | None:
         """Whether it speaks of a direction: without types of ingress, and of egress where it has rules for it."""
+        return self._governed[direction]
+
+    @cached_property
+    def _governed(self) -> Mapping[Direction, bool | None]:
         if self.managed:
-            return True
+            return {"Egress": True, "Ingress": True}
         types = self.spec.at("policyTypes")
         if types.unknown or any(one.unknown for one in types.elements()):
-            return None
+            return {"Egress": None, "Ingress": None}
         named = [one.raw for one in types.elements()]
-        if named:
-            return direction in named
         egress = self.spec.at("egress")
-        return direction == "Ingress" or (None if egress.unknown else bool(egress.elements()))
+        spoken = None if egress.unknown else bool(egress.elements())
+        return {
+            "Egress": "Egress" in named if named else spoken,
+            "Ingress": "Ingress" in named if named else True,
+        }
 
-    def rules(self, direction: Direction) -> Iterator[tuple[Field, Bounds]]:
-        """Each rule of a direction with what it allows."""
+    @cached_property
+    def ways_out(self) -> tuple[tuple[Field, Bounds], ...]:
+        """Each rule of egress with what it allows."""
+        return tuple(self._rules("Egress"))
+
+    def _rules(self, direction: Direction) -> Iterator[tuple[Field, Bounds]]:
         if self.governs(direction) is False:
             return
         if self.spec.unknown:
@@ -120,6 +131,21 @@ def policies(graph: Graph) -> list[Policy]:
     return [*made, *(found for tenant in tenants(graph) if (found := _managed(tenant)) is not None)]
 
 
+@once
+def _by_place(graph: Graph) -> dict[str | Unknown, list[Policy]]:
+    found: dict[str | Unknown, list[Policy]] = {}
+    for policy in policies(graph):
+        found.setdefault(policy.namespace, []).append(policy)
+    return found
+
+
+def policies_in(graph: Graph, namespace: str | Unknown) -> list[Policy]:
+    """Those that are, or may be, in that namespace."""
+    if namespace is UNKNOWN:
+        return policies(graph)
+    return [*_by_place(graph).get(namespace, []), *_by_place(graph).get(UNKNOWN, [])]
+
+
 def about_tenants(graph: Graph, policy: Policy) -> bool | None:
     """Whether a policy is about tenants; None where it stands alone, in a namespace of which nothing says what it is.
 
@@ -130,7 +156,7 @@ def about_tenants(graph: Graph, policy: Policy) -> bool | None:
     space = space_of(graph, policy.namespace)
     if space is None or space.tenants or (space.name == "default" and space.made_by is None and not space.pods):
         return True
-    if any(policy.selects(tenant) for tenant in tenants(graph)):
+    if any(policy.selects(tenant) for tenant in tenants_in(graph, policy.namespace)):
         return True
     return False if space.platform else None
 
@@ -138,8 +164,9 @@ def about_tenants(graph: Graph, policy: Policy) -> bool | None:
 def covered(graph: Graph, tenant: Tenant, direction: Direction) -> tuple[bool | None, Field | None]:
     """Whether any policy binds a pod in that direction; None where it depends on the field."""
     doubt: Field | None = None
-    for policy in policies(graph):
-        answer = _both(policy.selects(tenant), policy.governs(direction))
+    for policy in policies_in(graph, tenant.namespace):
+        selected = policy.selects(tenant)
+        answer = False if selected is False else _both(selected, policy.governs(direction))
         if answer:
             return True, None
         if answer is None:
@@ -149,7 +176,8 @@ def covered(graph: Graph, tenant: Tenant, direction: Direction) -> tuple[bool | 
 
 def reach(graph: Graph, tenant: Tenant, direction: Direction) -> Bounds:
     """What a pod may reach under all policies together, or be reached by."""
-    plain = [policy.plain for policy in policies(graph) if policy.selects(tenant) is not False]
+    here = policies_in(graph, tenant.namespace)
+    plain = [policy.plain for policy in here if policy.selects(tenant) is not False]
     if isinstance(tenant.namespace, str):
         return effective(plain, tenant.namespace, tenant.labels, direction)
     return effective([{**one, "metadata": {"namespace": "?"}} for one in plain], "?", tenant.labels, direction)

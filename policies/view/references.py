@@ -5,6 +5,7 @@ At a first preview no id is known, and still two inputs that hang on the same re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -72,6 +73,8 @@ def known_ids(resource: Resource) -> frozenset[str]:
     """What it is called by others, as far as that is known: its id, ARN and name."""
     values = [resource.outputs.get(key) for key in ("id", "arn", "name", "keyId", "accessPointId")]
     values.append(resource.inputs.get("name"))
+    # The engine keeps a resource's id beside its outputs, and not every provider puts it among them too
+    values += [re.split("[/:]", value)[-1] for value in values if isinstance(value, str) and value.startswith("arn:")]
     return frozenset(value for value in values if isinstance(value, str) and value)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from model.capabilities.surroundings import CLASS_LABEL
 from policies.view.fields import Field
 from policies.view.graph import Graph
+from policies.view.once import once
 from policies.view.resource import KubernetesObject
 
 AGENTS = "agents.x-k8s.io"
@@ -36,14 +36,10 @@ class Room:
         return None
 
 
-_KNOWN: WeakKeyDictionary[Graph, tuple[Room, ...]] = WeakKeyDictionary()
-
-
+@once
 def rooms_of(graph: Graph) -> tuple[Room, ...]:
     """All of them, made once for a graph."""
-    if graph not in _KNOWN:
-        _KNOWN[graph] = tuple(_rooms(graph))
-    return _KNOWN[graph]
+    return tuple(_rooms(graph))
 
 
 def sandbox_things(graph: Graph) -> list[KubernetesObject]:

@@ -78,6 +78,21 @@ def tenants(graph: Graph) -> list[Tenant]:
     return found
 
 
+@once
+def _by_place(graph: Graph) -> dict[str | Unknown, list[Tenant]]:
+    found: dict[str | Unknown, list[Tenant]] = {}
+    for tenant in tenants(graph):
+        found.setdefault(tenant.namespace, []).append(tenant)
+    return found
+
+
+def tenants_in(graph: Graph, namespace: str | Unknown) -> list[Tenant]:
+    """Those that are, or may be, in that namespace."""
+    if namespace is UNKNOWN:
+        return tenants(graph)
+    return [*_by_place(graph).get(namespace, []), *_by_place(graph).get(UNKNOWN, [])]
+
+
 def tier_of(graph: Graph, tenant: Tenant) -> Field:
     """What it says of its tier: on the pod, by the nodes it wants, on its object or on its namespace.
 

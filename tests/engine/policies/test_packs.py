@@ -122,10 +122,14 @@ def test_the_engine_refuses_a_configuration_of_wrong_types(reviewed: Reviewed, c
 
 def test_a_configuration_that_means_nothing_stops_the_deployment(reviewed: Reviewed) -> None:
     reviewed.configure([])
-    code, printed = reviewed.preview("cost", config={"registrys": ["a"], "rules": {"POD-99": "advisory"}})
+    given = {"registrys": ["a"], "rules": {"POD-99": "advisory"}, "record": "/no/such/folder/record.json"}
+    code, printed = reviewed.preview("cost", config=given)
     assert code != 0
     assert "there is no key 'registrys'; did you mean 'registries'?" in printed
     assert "there is no rule POD-99" in printed
+    # And where the pack itself breaks, the engine goes on and says so
+    assert [level for _, level in of(reviewed.told(), "PACK-03")] == ["mandatory"]
+    assert "FileNotFoundError in" in printed
 
 
 def test_remediation_adds_what_is_missing_once_it_is_switched_on(reviewed: Reviewed) -> None:

@@ -75,7 +75,7 @@ def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
     deploying = {"contents": "read", "id-token": "write"}
     assert given == {
         "review.yml/offline": {"contents": "read"},
-        "review.yml/comment": {"pull-requests": "write", "security-events": "write"},
+        "review.yml/comment": {"pull-requests": "write", "security-events": "write", "actions": "read"},
         "review.yml/selected": deploying,
         "deploy.yml/dev": deploying,
         "deploy.yml/staging": deploying,

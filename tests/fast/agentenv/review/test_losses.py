@@ -95,6 +95,22 @@ def test_an_allowance_is_for_one_resource_alone() -> None:
     assert [(loss.change.name, loss.blocks) for loss in found] == [("one-more", True), ("one", False)]
 
 
+def test_whoever_lets_a_seat_go_lets_go_of_its_parts_and_of_no_others() -> None:
+    kind = "agent-environment:index:Workspace"
+    around = resource("agent-environment:index:Environment", "agents", custom=False)
+    seat = resource(kind, "seat", custom=False, parent=around.urn)
+    inside, beside = (resource(ACCESS_POINT, name, parent=one.urn) for name, one in (("in", seat), ("by", around)))
+    every = (around, seat, inside, beside)
+    changes = [Change("delete", one.urn, one.type) for one in every]
+
+    def blocking(urn_: str) -> set[str]:
+        allowed = [Allowance(urn_, "they left", "storage", TODAY)]
+        return {loss.change.name for loss in losses(changes, of(*every), allowed, TODAY) if loss.blocks}
+
+    assert blocking(seat.urn) == {"by"}
+    assert blocking(around.urn) == {"seat", "in", "by"}
+
+
 def test_what_loses_its_protection_is_told() -> None:
     before = of(
         resource(FILE_SYSTEM, "a", protect=True), resource(FILE_SYSTEM, "b", retain=True), resource("x:y:Z", "c")

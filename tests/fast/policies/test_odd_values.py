@@ -1,0 +1,41 @@
+"""A value of a shape that nobody meant breaks no rule: it would judge nothing else then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import cycle
+from typing import Any
+
+import pytest
+
+from policies.offline import findings_of
+from policies.rules.registry import all_rules
+from policies.samples import samples_of
+from tests.fast.policies.test_unknown_is_no_pass import Path, leaves
+
+ODD: tuple[object, ...] = (None, 0, -1, 1.5, "", "x", [], [None], ["x"], {}, {"a": None}, True, [[]], "9.0.0.0/99", "{")
+RULES = {rule.id: rule for rule in all_rules() if rule.family in {"NET", "RT", "EFS", "IAM"}}
+
+
+def put(value: Any, path: Path, odd: object) -> Any:
+    if not path:
+        return odd
+    if isinstance(value, dict):
+        return {**value, path[0]: put(value[path[0]], path[1:], odd)}
+    return [put(one, path[1:], odd) if index == path[0] else one for index, one in enumerate(value)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_value_breaks_a_rule(rule: str) -> None:
+    # Where in the row it begins differs from rule to rule
+    odds = cycle((*ODD[len(rule + RULES[rule].title) % len(ODD) :], *ODD))
+    tried = 0
+    for sample in samples_of(rule):
+        for index, resource in enumerate(sample.resources):
+            for path in leaves(resource.inputs):
+                changed = list(sample.resources)
+                changed[index] = replace(resource, inputs=put(dict(resource.inputs), path, next(odds)))
+                found = findings_of(changed, sample.situation, [RULES[rule]])
+                assert [one.message for one in found if "itself broke" in one.message] == [], path
+                tried += 1
+    assert tried
