@@ -35,6 +35,8 @@ OWNER_LABEL = "sandbox.users.io/owner"
 COST_CENTER_LABEL = "sandbox.users.io/cost-center"
 KEPT = "sandbox.users.io/kept"
 CLAIMABLE_BY = "sandbox.users.io/claimable-by"
+# The class whose reach and tier a class stays within: policies hold what was really made against it.
+PARENT = "sandbox.users.io/parent"
 
 
 def namespace(class_name: str) -> str:

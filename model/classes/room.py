@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.amounts import GPU, Amounts, share, whole_pod, written
-from model.classes.names import CLAIMABLE_BY, SANDBOX, namespace, owner_labels
+from model.classes.names import CLAIMABLE_BY, PARENT, SANDBOX, namespace, owner_labels
 from model.pools import most_volumes, with_rollover
 from model.quantities import Quantity, size
 from model.tiers import TIER_LABEL
@@ -27,13 +27,14 @@ ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 
 def namespace_document(plan: ClassPlan) -> Plain:
     """The namespace: with the strictest pod security there is, as this version of the cluster knows it."""
+    parent = plan.asked.parent
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
             "name": namespace(plan.name),
             "labels": {**restricted(plan.version), **room_labels(plan)},
-            "annotations": {CLAIMABLE_BY: claimable_by(plan)},
+            "annotations": {CLAIMABLE_BY: claimable_by(plan), **({PARENT: parent} if parent else {})},
         },
     }
 

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from model.classes.names import PARENT
 from model.classes.objects import ClassObjects
-from model.classes.plan import ClassPlan
+from model.classes.plan import ClassPlan, plans
+from model.classes.room import namespace_document
 from model.pools import warm_members
 from model.quantities import Quantity
 from tests.fast.model.classes.drawn import FEW, made, objects_of, plan_of, planned
-from tests.fast.model.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox
+from tests.fast.model.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox, settings
 
 Object = dict[str, Any]
 Amounts = dict[str, Decimal]
@@ -187,3 +189,10 @@ def test_every_object_is_in_the_classes_own_room_under_a_name_of_its_own(plan: C
             assert space == "sandbox-schedules"
         else:
             assert space == f"sandbox-{plan.name}"
+
+
+def test_a_class_says_whose_child_it_is() -> None:
+    sections = {"sandboxClasses": [sandbox(), sandbox("reviewer", parent="standard")]}
+    parent, child = (namespace_document(plan)["metadata"]["annotations"] for plan in plans(settings(sections)))
+    assert PARENT not in parent
+    assert child[PARENT] == "standard"
