@@ -27,10 +27,10 @@ class Analyzer:
 
     stub: Any
 
-    def review(self, questions: Questions) -> int:
-        """Ask about every resource, and then about the whole; the number of findings."""
-        found = sum(len(self.stub.Analyze(one).diagnostics) for one in questions.each)
-        return found + len(self.stub.AnalyzeStack(questions.whole).diagnostics)
+    def review(self, questions: Questions) -> list[str]:
+        """Ask about every resource, and then about the whole; the rules of the findings."""
+        found = [said.policyName for one in questions.each for said in self.stub.Analyze(one).diagnostics]
+        return found + [said.policyName for said in self.stub.AnalyzeStack(questions.whole).diagnostics]
 
 
 @dataclass(frozen=True)

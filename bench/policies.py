@@ -23,6 +23,7 @@ from agentenv.review.previewing import Call
 from bench import checkov
 from bench.analyzing import analyzer, questions
 from bench.timing import best
+from policies.packs.reporting import BROKE
 from rehearsal.cluster_side import Serving
 from rehearsal.engine import Engine, EngineError
 from rehearsal.packs import Packs, staged
@@ -30,6 +31,15 @@ from rehearsal.stage import Stage, stage
 from rehearsal.tools.progress import Progress, telling
 
 STACK = "prod"
+# What each of our packs has to find something wrong with
+CANARIES = (
+    Resource(
+        "urn:pulumi:prod::bench::kubernetes:core/v1:Pod::bad",
+        "kubernetes:core/v1:Pod",
+        {"apiVersion": "v1", "kind": "Pod", "spec": {"hostPID": True, "containers": []}},
+    ),
+    Resource("urn:pulumi:prod::bench::aws:ec2/vpc:Vpc::bad", "aws:ec2/vpc:Vpc", {"cidrBlock": "10.0.0.0/16"}),
+)
 # Stands where a value is not known yet: manifests have no such thing
 LATER = "known-later"
 
@@ -68,8 +78,14 @@ def _added(packs: Packs, resources: list[Resource], repeat: int) -> dict[str, An
         isolation, cost, empty = [held.enter_context(analyzer(folder)) for folder in packs.folders]
         for one in (isolation, cost, empty):
             one.review(asked)
+            if BROKE in one.review(asked):
+                raise EngineError("preview", 1, "a policy pack broke on the way, and what it costs is not known")
         sides = [lambda one=one: one.review(asked) for one in (isolation, cost, empty)]
         taken = [seconds * 1000 / len(resources) for seconds in best(max(repeat, 3), *sides)]
+        # A pack that judges nothing would cost nothing
+        judged = questions(CANARIES)
+        if not isolation.review(judged) or not cost.review(judged) or empty.review(judged):
+            raise EngineError("preview", 1, "a policy pack has judged nothing")
     return {
         "empty_ms_per_resource": round(taken[2], 3),
         "isolation_added_ms": round(taken[0] - taken[2], 3),
