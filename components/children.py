@@ -21,6 +21,15 @@ def children_of(component: pulumi.ComponentResource, opts: pulumi.ResourceOption
     return child
 
 
+def inner_of(component: pulumi.ComponentResource) -> Child:
+    """How children are given their options that come after another child, and so after whatever that one waited for.
+
+    A component that is waited for stands for all of its children, at each place where it is said: said for each of a
+    hundred policies, it would cost more than the policies.
+    """
+    return children_of(component, None)
+
+
 def outputs_of(component: pulumi.ComponentResource) -> dict[str, object]:
     """The component's outputs, under the names that its schema gives them in every language."""
     return {_camel(name): getattr(component, name) for name in type(component).__annotations__}

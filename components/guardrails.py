@@ -8,7 +8,7 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from components.children import children_of, outputs_of
+from components.children import children_of, inner_of, outputs_of
 from components.ownership import Labels, Ownership
 from components.plain import Plain
 from components.written import written
@@ -67,22 +67,22 @@ class Guardrails(pulumi.ComponentResource):
         hands = _hands(given)
 
         super().__init__("agent-environment:index:Guardrails", name, {}, opts)
-        child = children_of(self, opts)
+        inner = inner_of(self)
         systems = pulumi.Output.from_input(args["file_system_ids"])
 
-        written(f"{name}-priority", priority_class(), child)
+        priority = written(f"{name}-priority", priority_class(), children_of(self, opts))
+        after = pulumi.ResourceOptions(depends_on=[priority])
         # Which policies there are hangs on no id; what one says may.
         pairs = zip(policies(["fs-1"], hands), policies(["fs-2"], hands), strict=True)
         for place, (policy, other) in enumerate(pairs):
             document = policy.document()
             if document != other.document():
                 document["spec"] = systems.apply(lambda ids, place=place: _spec(ids, hands, place))
-            made = written(f"{name}-{policy.name}", document, child)
+            made = written(f"{name}-{policy.name}", document, inner, after)
             for binding in policy.bindings():
                 suffix = binding["metadata"]["name"].removeprefix(policy.full_name)
-                written(
-                    f"{name}-{policy.name}-binding{suffix}", binding, child, pulumi.ResourceOptions(depends_on=[made])
-                )
+                bound = pulumi.ResourceOptions(depends_on=[made])
+                written(f"{name}-{policy.name}-binding{suffix}", binding, inner, bound)
 
         self.policy_names = pulumi.Output.from_input([policy.full_name for policy in policies(["fs-1"])])
         self.register_outputs(outputs_of(self))

@@ -14,7 +14,7 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 from pulumi_aws import eks, iam
 
-from components.children import Child, children_of, outputs_of
+from components.children import Child, children_of, inner_of, outputs_of
 from components.documents import text
 from components.identities import Bearer, Issuer, Roles, agent_trust
 from components.ownership import Labels, Ownership
@@ -98,11 +98,11 @@ class SandboxClass(pulumi.ComponentResource):
         super().__init__("agent-environment:index:SandboxClass", name, {}, opts)
         for remark in remarks(plan):
             pulumi.log.info(remark, self)
-        child = children_of(self, opts)
-        aws = _ToAws(plan, cluster, Roles(labels, child, boundary), labels, child)
+        inner = inner_of(self)
+        aws = _ToAws(plan, cluster, Roles(labels, inner, boundary), labels, inner)
         role = aws.role(self, args)
         objects = class_objects(plan, _known(plan, args, role))
-        made = _Objects(name, objects, child).make()
+        made = _Objects(name, objects, inner).make(children_of(self, opts))
         self.template = stable_template(objects)
 
         # By way of the namespace itself, whatever takes its name waits for it and goes before it.
@@ -209,13 +209,13 @@ class _Objects:
     objects: ClassObjects
     child: Child
 
-    def make(self) -> Any:
-        """All of them, each after what it needs; returns the namespace."""
+    def make(self, first: Child) -> Any:
+        """All of them, each after what it needs, and all after the namespace, which is returned."""
         objects = self.objects
         space = written(
             f"{self.base}-namespace",
             objects.namespace,
-            self.child,
+            first,
             # Everything in it goes with it: sandboxes end, and their claims for storage are given back.
             pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="15m")),
         )

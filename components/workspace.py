@@ -16,7 +16,7 @@ from pulumi_aws import efs, resourcegroupstaggingapi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core import v1 as core
 
-from components.children import Child, children_of, outputs_of
+from components.children import children_of, inner_of, outputs_of
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
 from model import seats
@@ -96,7 +96,7 @@ class Workspace(pulumi.ComponentResource):
 
         super().__init__("agent-environment:index:Workspace", name, {}, opts)
         self._name = name
-        self._child: Child = children_of(self, opts)
+        self._child, self._inner = children_of(self, opts), inner_of(self)
         point = self._point(seat, labels, args["file_system_id"], kept=kept, destroyed=destroyed)
         volume = self._volume(seat, pulumi.Output.format("{0}::{1}", args["file_system_id"], point.id))
         self._sandbox(seat, args["template"], volume, self._claim(seat, volume))
@@ -145,7 +145,7 @@ class Workspace(pulumi.ComponentResource):
             f"{self._name}-claim",
             metadata=document["metadata"],
             spec=document["spec"],
-            opts=self._child(
+            opts=self._inner(
                 pulumi.ResourceOptions(
                     delete_before_replace=True, replace_on_changes=["spec"], ignore_changes=["spec.resources"]
                 )
@@ -171,7 +171,7 @@ class Workspace(pulumi.ComponentResource):
             kind=document["kind"],
             metadata={**document["metadata"], "annotations": annotations},
             spec=document["spec"],
-            opts=self._child(
+            opts=self._inner(
                 pulumi.ResourceOptions(
                     depends_on=[claim],
                     delete_before_replace=True,
