@@ -17,7 +17,7 @@ from model.capabilities.surroundings import CLASS_LABEL
 from model.claims import claim
 from rehearsal import slots
 from rehearsal.controlplane.client import Client, until
-from rehearsal.slots import ProbeFailed
+from rehearsal.slots import SANDBOXES, ProbeFailed
 
 Object = dict[str, Any]
 
@@ -61,14 +61,15 @@ def _next(client: Client, pool: Object) -> slots.Slot | None:
         return slots.slot_of(client, ready)
 
 
-def filled(client: Client, pool: Object) -> dict[str, Any]:
+def filled(client: Client, pool: Object, patience: float = _PATIENCE_SECONDS) -> dict[str, Any]:
+    """Wait until a pool has all its members; one that does not get them is told with what keeps them."""
     path = client.path(pool)
     size = pool["spec"]["replicas"]
 
     def ready() -> int:
         return (client.get(path).get("status") or {}).get("readyReplicas", 0)
 
-    until(lambda: ready() >= size, _PATIENCE_SECONDS)
+    until(lambda: ready() >= size, patience)
     found = ready()
     if found < size:
         raise ProbeFailed(
@@ -80,10 +81,10 @@ def filled(client: Client, pool: Object) -> dict[str, Any]:
 @contextmanager
 def claimed(client: Client, pool: Object) -> Iterator[tuple[Object, float]]:
     """A claim that is Ready, and the seconds that it took; it goes again."""
-    claim = _document(pool)
-    path = client.path(claim)
+    document = _document(pool)
+    path = client.path(document)
     began = time.monotonic()
-    client.create(claim)
+    client.create(document)
     try:
         ready = until(lambda: is_ready(client.get(path)), _PATIENCE_SECONDS, every=_TICK_SECONDS)
         took = time.monotonic() - began
@@ -154,12 +155,14 @@ def _named(pool: Object) -> str:
 
 
 def _why_not(client: Client, pool: Object) -> str:
-    """What the pods of its namespace say of themselves."""
-    pods = client.get(f"/api/v1/namespaces/{pool['metadata']['namespace']}/pods")["items"]
+    """What its sandboxes say of themselves, and their pods: a pod that a quota kept away can say nothing."""
+    space = pool["metadata"]["namespace"]
+    kinds = (f"/apis/{SANDBOXES}/namespaces/{space}/sandboxes", f"/api/v1/namespaces/{space}/pods")
     said = {
-        row.get("message", row["type"])
-        for pod in pods
-        for row in (pod.get("status") or {}).get("conditions") or ()
+        row.get("message") or row["type"]
+        for path in kinds
+        for thing in client.get(path)["items"]
+        for row in (thing.get("status") or {}).get("conditions") or ()
         if row["status"] != "True"
     }
-    return "\n".join(f"  {words}" for words in sorted(said)) or "  it has no pods"
+    return "\n".join(f"  {words}" for words in sorted(said)) or "  there are no sandboxes of it"

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import yaml
 
-from rehearsal import processes
+from rehearsal import probe, processes
 from rehearsal.controlplane.client import Client, until
 from rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
@@ -155,3 +155,27 @@ def test_without_its_deployment_it_ends(client: Client, world: World) -> None:
     assert until(lambda: client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"] == [], PATIENCE)
     client.ask("PATCH", DEPLOYMENT, {"spec": {"replicas": 1}}, content="application/merge-patch+json")
     assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("word", "quota", "place", "told"),
+    [
+        ("over-quota", {"pods": "1"}, {"tier": "standard"}, "exceeded quota"),
+        ("nowhere", {}, {"tier": "moon"}, "didn't match Pod's node affinity/selector"),
+    ],
+)
+def test_a_pool_that_does_not_fill_says_why(client: Client, word: str, quota: Object, place: Object, told: str) -> None:
+    space = namespace(client, f"sandbox-{word}")
+    about = {"name": word, "namespace": space}
+    hard = {"hard": quota or {"pods": "9"}}
+    client.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": about, "spec": hard})
+    quotas = f"/api/v1/namespaces/{space}/resourcequotas/{word}"
+    assert until(lambda: (client.get(quotas).get("status") or {}).get("used"), PATIENCE)
+    spec = {"nodeSelector": place, "containers": [{"name": "main", "image": "registry.example/sandbox"}]}
+    template = {"podTemplate": {"spec": spec}}
+    client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": about, "spec": template})
+    asked = {"replicas": 2, "sandboxTemplateRef": {"name": word}}
+    pool = client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": about, "spec": asked})
+    with pytest.raises(probe.ProbeFailed, match=told):
+        probe.filled(client, pool, patience=3)
+    client.delete(client.path(pool))
