@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from model.capabilities.boxes import Point
 from model.capabilities.of_settings import egress_of
 from model.capabilities.pods import shared
+from model.classes.hardening import container_security
 from model.quantities import Quantity
 from model.releases import releases
 
@@ -73,14 +74,7 @@ def gate_container(one: SandboxClass, here: Surroundings, image: str) -> dict[st
         "command": ["/bin/sh", "-c", script(), GATE],
         "args": [str(BOUND_SECONDS), str(SILENT_ROUNDS), one.name, *(str(address) for address in asked)],
         "resources": _resources(one),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "privileged": False,
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from model.capabilities.network_policy import dns_settings
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.amounts import SCRATCH, share
+from model.classes.hardening import container_security, pod_security
 from model.classes.names import HOME, SANDBOX
 from model.quantities import size
 from model.tiers import placement
@@ -41,32 +42,6 @@ def pod_spec(plan: ClassPlan, image: str) -> Plain:
         **({"initContainers": [deepcopy(plan.gate)]} if plan.gate else {}),
         "containers": [_container(plan, image)],
         "volumes": _scratch_volumes(plan),
-    }
-
-
-def pod_security(uid: int) -> Plain:
-    """Who a pod runs as.
-
-    There is no fsGroup: the access point says whose its files are, and a kubelet that made them somebody else's would
-    walk through all of them at every start.
-    """
-    return {
-        "runAsNonRoot": True,
-        "runAsUser": uid,
-        "runAsGroup": uid,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-
-
-def container_security() -> Plain:
-    """What a container of a sandbox may do to its node: nothing."""
-    return {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "privileged": False,
-        "readOnlyRootFilesystem": True,
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
     }
 
 

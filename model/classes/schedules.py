@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from model.classes.hardening import container_security
 from model.classes.names import SCHEDULES, namespace, owner_labels
-from model.classes.pod import container_security
 from model.classes.pool import divided
 from model.classes.releases import releases_of
 from model.classes.room import restricted, room_labels
