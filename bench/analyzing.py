@@ -75,7 +75,8 @@ def questions(resources: Sequence[Resource]) -> Questions:
 @contextmanager
 def analyzer(folder: Path) -> Iterator[Analyzer]:
     """The pack of a folder, for as long as it is needed."""
-    command = [sys.executable, "-m", "pulumi.policy", NOBODY, str(folder)]
+    # Its port is the one line that it prints, and a pipe would keep that back
+    command = [sys.executable, "-u", "-m", "pulumi.policy", NOBODY, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
             port = process.stdout.readline().strip() if process.stdout else ""
