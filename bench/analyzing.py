@@ -83,7 +83,7 @@ def analyzer(folder: Path) -> Iterator[Analyzer]:
             options = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
             with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
                 stub: Any = analyzer_pb2_grpc.AnalyzerStub(channel)
-                stub.Configure(analyzer_pb2.ConfigureAnalyzerRequest(), wait_for_ready=True)
+                stub.Configure(analyzer_pb2.ConfigureAnalyzerRequest(), wait_for_ready=True, timeout=60)
                 yield Analyzer(stub)
         finally:
             process.terminate()
