@@ -20,13 +20,15 @@ def made(
     **changed: str,
 ) -> str:
     """A token as the AWS CLI makes one, by the SDK's own signer."""
+    # Held here: the signer itself holds on to it only weakly
+    emitter = botocore.session.get_session().get_component("event_emitter")
     signer = RequestSigner(
         ServiceId("STS"),
         "us-east-1",
         "sts",
         "v4",
         Credentials("AKIAEXAMPLE", "secret", "session/token+="),
-        botocore.session.get_session().get_component("event_emitter"),
+        emitter,
     )
     request = {
         "method": "GET",
