@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from components.offered import COMPONENTS
 from rehearsal.engine import Engine
 from rehearsal.stage import Stage
 
@@ -38,16 +39,7 @@ def test_the_engine_reads_the_schema(opened: Stage) -> None:
     schema: dict[str, Any] = json.loads(read.stdout)
     assert schema["name"] == "agent-environment"
     assert {name.removeprefix("agent-environment:index:") for name in schema["resources"]} == {
-        "AdoptedCluster",
-        "AdoptedNetwork",
-        "AdoptedStorage",
-        "AgentSandbox",
-        "Capacity",
-        "Cluster",
-        "ClusterAddons",
-        "Environment",
-        "Network",
-        "Storage",
+        one.__name__ for one in COMPONENTS
     }
 
 
