@@ -162,8 +162,8 @@ def test_what_a_stack_registers_does_not_grow_with_its_users() -> None:
     # No target group, association, role or access point of a user is in it: a claim makes those of its own, if any.
     few, many = (
         [(one["kind"], one["metadata"]["name"]) for one in objects(plan).documents()]
-        for size in (2, 5_000)
-        for plan in plans(settings({"sandboxClasses": [on_nodes(pool={"size": size}, maxSandboxes=8_000)]}))
+        for size in (2, 4_000)
+        for plan in plans(settings({"sandboxClasses": [on_nodes(pool={"size": size}, maxSandboxes=4_000)]}))
     )
     assert few == many
 
