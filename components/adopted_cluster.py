@@ -117,6 +117,8 @@ class AdoptedCluster(pulumi.ComponentResource):
             # Other credentials or another address are still the same cluster, and what is in it stays.
             cluster_identifier=self.arn,
             enable_server_side_apply=True,
+            # A class's parameters are changed where they are: while they were away, nothing could be made in it.
+            enable_config_map_mutable=True,
             opts=child(),
         )
         Doors(args["nodes_security_group_id"], self.security_group_id, None, labels, child).open()

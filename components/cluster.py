@@ -179,6 +179,8 @@ class Cluster(pulumi.ComponentResource):
             enable_server_side_apply=True,
             # What a stack declares is put back, whoever changed it by hand.
             enable_patch_force=True,
+            # A class's parameters are changed where they are: while they were away, nothing could be made in it.
+            enable_config_map_mutable=True,
             # A class that goes back to an earlier release finds its template and pool there still, for claims of it.
             upsert_existing_objects=True,
             opts=self._child(pulumi.ResourceOptions(depends_on=entries)),

@@ -219,12 +219,13 @@ class _Objects:
             # Everything in it goes with it: sandboxes end, and their claims for storage are given back.
             pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="15m")),
         )
-        inside = [space]
+        parameters = self._made("constraints", objects.constraints, [space])
+        # The engine waits until a quota is counted. By then the API server has seen the parameters too, without which
+        # its guardrails let nothing be made here.
+        inside = [space, parameters, self._made("quota", objects.quota, [parameters])]
         for word, document in (
             ("account", objects.account),
-            ("quota", objects.quota),
             ("limits", objects.limits),
-            ("constraints", objects.constraints),
             ("policy", objects.network_policy),
             ("groups", objects.group_policy),
         ):

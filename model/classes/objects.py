@@ -53,7 +53,7 @@ class ClassObjects:
 
     def documents(self) -> tuple[Plain, ...]:
         """All of them, each after what it needs."""
-        found = [self.namespace, self.account, self.quota, self.limits, self.constraints]
+        found = [self.namespace, self.constraints, self.quota, self.account, self.limits]
         found += [one for one in (self.network_policy, self.group_policy) if one is not None]
         found += [*self.storage_classes, *self.templates, *self.pools]
         return (*found, *(self.schedules.documents() if self.schedules else ()))

@@ -70,6 +70,8 @@ def test_sandboxes_come_after_everything_that_holds_them() -> None:
         assert pool.inputs["spec"]["sandboxTemplateRef"]["name"] == template.inputs["metadata"]["name"]
         for word in ("NetworkPolicy", "ResourceQuota", "ConfigMap", "ServiceAccount"):
             assert made.comes_before(made.one(word), template)
+        # The engine waits for the quota's count, and the API server sees the class's parameters meanwhile
+        assert made.comes_before(made.one("ConfigMap"), made.one("ResourceQuota"))
         assert made.comes_before(template, pool)
         assert all(made.comes_before(one, pool) for one in made.of("StorageClass"))
 

@@ -216,12 +216,21 @@ def _declare(admin: Client, objects: ClassObjects) -> None:
         if document["kind"] == "Namespace":
             namespace(admin, document["metadata"]["name"], **document["metadata"]["labels"])
             continue
+        assert until(lambda document=document: _taken(admin, document), PATIENCE)
         if document["kind"] == "ResourceQuota":
-            # The controller manager takes half a minute to know new kinds, and nothing of them may be made before.
-            hard = {name: most for name, most in document["spec"]["hard"].items() if not name.startswith("count/")}
-            admin.apply({**document, "spec": {"hard": hard}})
-        else:
-            admin.apply(document)
+            path = admin.path(document)
+            assert until(lambda path=path: (admin.get(path).get("status") or {}).get("hard"), PATIENCE)
+
+
+def _taken(admin: Client, document: Any) -> bool:
+    """Whether it was written: policies that were made this second may not have seen the class's parameters yet."""
+    try:
+        admin.apply(document)
+    except ApiError as error:
+        if "no params found" in str(error):
+            return False
+        raise
+    return True
 
 
 def _claim(made: Guarded) -> None:
