@@ -1,6 +1,7 @@
 """What a component passes down to its children, and what it hands out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pulumi
 
@@ -28,6 +29,15 @@ def inner_of(component: pulumi.ComponentResource) -> Child:
     hundred policies, it would cost more than the policies.
     """
     return children_of(component, None)
+
+
+def known_after(value: str, resources: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
+    """A value that is known already, for whoever has to wait for these."""
+
+    async def now(of: Any) -> Any:
+        return of
+
+    return pulumi.Output(now(set(resources)), now(value), now(True))
 
 
 def outputs_of(component: pulumi.ComponentResource) -> dict[str, object]:

@@ -99,8 +99,9 @@ def make_seats(
             # The first, whatever is added: a seat's files stay where they are.
             "file_system_id": ground.file_system_ids.apply(lambda ids: ids[0]),
             "template": of.template,
+            "namespace": of.ready,
         }
         if "keep_data" in args:
             told["keep_data"] = args["keep_data"]
-        after = pulumi.ResourceOptions(depends_on=[of], providers=speaking)
-        Workspace(f"{ground.name}-seat-{seat['name']}", told, ground.child(after))
+        spoken = pulumi.ResourceOptions(providers=speaking)
+        Workspace(f"{ground.name}-seat-{seat['name']}", told, ground.child(spoken))

@@ -14,7 +14,7 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 from pulumi_aws import eks, iam
 
-from components.children import Child, children_of, inner_of, outputs_of
+from components.children import Child, children_of, inner_of, known_after, outputs_of
 from components.documents import text
 from components.identities import Bearer, Issuer, Roles, agent_trust
 from components.ownership import Labels, Ownership
@@ -102,11 +102,14 @@ class SandboxClass(pulumi.ComponentResource):
         aws = _ToAws(plan, cluster, Roles(labels, inner, boundary), labels, inner)
         role = aws.role(self, args)
         objects = class_objects(plan, _known(plan, args, role))
-        made = _Objects(name, objects, inner).make(children_of(self, opts))
+        made, held = _Objects(name, objects, inner).make(children_of(self, opts))
         self.template = stable_template(objects)
 
         # By way of the namespace itself, whatever takes its name waits for it and goes before it.
         self.namespace = made.metadata.name
+        # The same, once what holds its sandboxes is there. Whoever waits for the whole component waits for each of its
+        # children, by every way there is to each, and the engine walks all of them when a deletion fails.
+        self.ready = known_after(namespace(plan.name), held)
         self.releases = pulumi.Output.from_input({one.channel: one.name() for one in objects.releases})
         self.pool_size = pulumi.Output.from_input(objects.choice.size)
         expected = objects.choice.expected_miss_rate
@@ -209,8 +212,8 @@ class _Objects:
     objects: ClassObjects
     child: Child
 
-    def make(self, first: Child) -> Any:
-        """All of them, each after what it needs, and all after the namespace, which is returned."""
+    def make(self, first: Child) -> tuple[Any, list[Any]]:
+        """All of them, each after what it needs; returns the namespace, and what has to be there before a sandbox."""
         objects = self.objects
         space = written(
             f"{self.base}-namespace",
@@ -222,21 +225,25 @@ class _Objects:
         parameters = self._made("constraints", objects.constraints, [space])
         # The engine waits until a quota is counted. By then the API server has seen the parameters too, without which
         # its guardrails let nothing be made here.
-        inside = [space, parameters, self._made("quota", objects.quota, [parameters])]
+        held = [space, parameters]
         for word, document in (
             ("account", objects.account),
-            ("limits", objects.limits),
             ("policy", objects.network_policy),
             ("groups", objects.group_policy),
         ):
             if document is not None:
-                inside.append(self._made(word, document, [space]))
+                held.append(self._made(word, document, [space]))
+        inside = [
+            *held,
+            self._made("quota", objects.quota, [parameters]),
+            self._made("limits", objects.limits, [space]),
+        ]
         for shard, document in enumerate(objects.storage_classes):
             inside.append(self._made(f"storage-{shard}", document, [space], replaced_first=True))
         for template, pool in zip(objects.templates, objects.pools, strict=True):
             self._release(template, pool, inside)
         self._schedules(inside)
-        return space
+        return space, held
 
     def _release(self, template: Document, pool: Document, after: list[Any]) -> None:
         """A template and its pool, which outlive their release in the stack: claims name them."""

@@ -69,6 +69,9 @@ class WorkspaceArgs(TypedDict):
     template: dict[str, Any]
     """The specification of its class's SandboxTemplate."""
 
+    namespace: NotRequired[pulumi.Input[str]]
+    """The namespace of its class, once a sandbox may be made in it; taken to be there unless told."""
+
     keep_data: NotRequired[bool]
     """Whether its access point is protected; true in `prod` unless told."""
 
@@ -98,6 +101,7 @@ class Workspace(pulumi.ComponentResource):
         self._name = name
         self._child, self._inner = children_of(self, opts), inner_of(self)
         point = self._point(seat, labels, args["file_system_id"], kept=kept, destroyed=destroyed)
+        self._space = args.get("namespace") or seat.namespace
         volume = self._volume(seat, pulumi.Output.format("{0}::{1}", args["file_system_id"], point.id))
         self._sandbox(seat, args["template"], volume, self._claim(seat, volume))
 
@@ -123,6 +127,7 @@ class Workspace(pulumi.ComponentResource):
 
     def _volume(self, seat: SeatPlan, handle: pulumi.Input[str]) -> core.PersistentVolume:
         document = seats.volume(seat, handle)
+        document["spec"]["claimRef"]["namespace"] = self._space
         return core.PersistentVolume(
             f"{self._name}-volume",
             metadata=document["metadata"],
@@ -141,9 +146,10 @@ class Workspace(pulumi.ComponentResource):
         document = seats.claim(seat)
         # By reference, so that the engine takes the claim away before it takes away its volume.
         document["spec"]["volumeName"] = volume.metadata.name
+        about: Any = {**document["metadata"], "namespace": self._space}
         return core.PersistentVolumeClaim(
             f"{self._name}-claim",
-            metadata=document["metadata"],
+            metadata=about,
             spec=document["spec"],
             opts=self._inner(
                 pulumi.ResourceOptions(
@@ -169,7 +175,7 @@ class Workspace(pulumi.ComponentResource):
             f"{self._name}-sandbox",
             api_version=document["apiVersion"],
             kind=document["kind"],
-            metadata={**document["metadata"], "annotations": annotations},
+            metadata={**document["metadata"], "namespace": self._space, "annotations": annotations},
             spec=document["spec"],
             opts=self._inner(
                 pulumi.ResourceOptions(
