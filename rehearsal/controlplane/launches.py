@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.quantities import Quantity
+from model.tiers import WALL_LABEL, wall_of
 from rehearsal.controlplane.nodes import NodeShape
 
 Object = dict[str, Any]
 
 POOL, CLASS, CAPACITY = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass", "karpenter.sh/capacity-type"
 ZONE, ARCHITECTURE, TYPE = "topology.kubernetes.io/zone", "kubernetes.io/arch", "node.kubernetes.io/instance-type"
+NITRO_SLOTS = tuple(name for name in wall_of("untrusted", "nitro").overhead if "/" in name)
 _INSTANCE = "karpenter.k8s.aws/instance-"
 _NAME = re.compile(r"(?P<family>(?P<category>[a-z]+)(?P<generation>\d+)[a-z0-9-]*)\.(?P<size>[a-z0-9-]+)")
 _VM_OVERHEAD = 0.075  # of memory, for the hypervisor
@@ -110,6 +112,8 @@ def launch(
                 architecture=chosen.architecture,
                 labels={**labels, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"},
                 taints=tuple(_written(row) for row in template["spec"].get("taints") or ()),
+                # A node for Nitro sandboxes says how many it can hold; here as many as it can hold pods
+                extended={slots: str(pods) for slots in NITRO_SLOTS if labels.get(WALL_LABEL) == "nitro"},
             )
         )
     return shapes

@@ -29,10 +29,17 @@ class NodeShape:
     architecture: str = "amd64"
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[str, ...] = ()
+    extended: Mapping[str, str] = field(default_factory=dict)  # resources beside those that every node has
 
     def node(self) -> Object:
         """The node object, as the kubelet would register it."""
-        room = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "80Gi"}
+        room = {
+            "cpu": self.cpu,
+            "memory": self.memory,
+            "pods": str(self.pods),
+            "ephemeral-storage": "80Gi",
+            **self.extended,
+        }
         status: Object = {
             "capacity": room,
             "allocatable": room,

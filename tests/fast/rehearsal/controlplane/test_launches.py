@@ -126,3 +126,14 @@ def test_disks_that_come_with_an_instance_are_a_label_of_its_node() -> None:
 def test_an_operator_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="In, NotIn, Exists"):
         launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})
+
+
+def test_a_node_for_nitro_sandboxes_says_how_many_it_can_hold() -> None:
+    plain, nitro = pool(), pool()
+    nitro["spec"]["template"]["metadata"]["labels"]["sandbox.users.io/wall"] = "nitro"
+    rooms = [
+        launches.launch(found, TYPES, ZONES[:1], cpu=4)[0].node()["status"]["allocatable"] for found in (plain, nitro)
+    ]
+    slots = "eks.amazonaws.com/nip-slots"
+    assert slots not in rooms[0]
+    assert int(rooms[1][slots]) == int(rooms[1]["pods"]) > 0
