@@ -170,13 +170,8 @@ class Watched:
 
 
 def _full(client: Client, pool: Object) -> None:
-    path, size = client.path(pool), pool["spec"]["replicas"]
-
-    def ready() -> int:
-        return (client.get(path).get("status") or {}).get("readyReplicas", 0)
-
-    if not until(lambda: ready() == size, _PATIENCE_SECONDS):
-        raise Refusal(f"{path} did not fill up again")
+    if not until(lambda: probe.ready_members(client, pool) == pool["spec"]["replicas"], _PATIENCE_SECONDS):
+        raise Refusal(f"{client.path(pool)} did not fill up again")
 
 
 def _figures(times: list[float]) -> dict[str, float]:

@@ -73,8 +73,8 @@ class Guardrails(pulumi.ComponentResource):
         priority = written(f"{name}-priority", priority_class(), children_of(self, opts))
         after = pulumi.ResourceOptions(depends_on=[priority])
         # Which policies there are hangs on no id; what one says may.
-        pairs = zip(policies(["fs-1"], hands), policies(["fs-2"], hands), strict=True)
-        for place, (policy, other) in enumerate(pairs):
+        known = policies(["fs-1"], hands)
+        for place, (policy, other) in enumerate(zip(known, policies(["fs-2"], hands), strict=True)):
             document = policy.document()
             if document != other.document():
                 document["spec"] = systems.apply(lambda ids, place=place: _spec(ids, hands, place))
@@ -84,7 +84,7 @@ class Guardrails(pulumi.ComponentResource):
                 bound = pulumi.ResourceOptions(depends_on=[made])
                 written(f"{name}-{policy.name}-binding{suffix}", binding, inner, bound)
 
-        self.policy_names = pulumi.Output.from_input([policy.full_name for policy in policies(["fs-1"])])
+        self.policy_names = pulumi.Output.from_input([policy.full_name for policy in known])
         self.register_outputs(outputs_of(self))
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from model.capabilities.surroundings import CLASS_LABEL
+from model.claims import DO_NOT_DISRUPT
 from model.classes.names import (
     CHANNEL_LABEL,
     HOME,
@@ -37,7 +38,6 @@ Document = dict[str, Any]
 FOLDER = "/seats"
 BUDGET = "sandbox.users.io/budget"
 # A node that runs somebody's sandbox is not given up to save money.
-STAY = "karpenter.sh/do-not-disrupt"
 HOMELESS = "/tmp"  # noqa: S108 - of a sandbox
 # Beside the tags of every access point: by it, seats that nothing declares any more are found again.
 SEAT_TAG, USER_TAG, CLASS_TAG = "sandbox-workspace", "sandbox-user", "sandbox-class"
@@ -183,7 +183,7 @@ def seated(seat: SeatPlan, template: Mapping[str, Any]) -> Document:
     # A seat outlives releases: while its pod runs, the class may be two of them ahead.
     kept = {key: value for key, value in labels.items() if key not in {RELEASE_LABEL, CHANNEL_LABEL}}
     metadata["labels"] = {**kept, **seat.labels}
-    metadata["annotations"] = {**(metadata.get("annotations") or {}), STAY: "true"}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), DO_NOT_DISRUPT: "true"}
     if seat.budget is not None:
         metadata["annotations"][BUDGET] = seat.budget
     spec: Document = pod["spec"]

@@ -15,14 +15,14 @@ from typing import Any
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.claims import claim
+from model.classes.names import EXTENSIONS, SANDBOXES
 from rehearsal import slots
 from rehearsal.controlplane.client import Client, until
-from rehearsal.slots import SANDBOXES, ProbeFailed
+from rehearsal.slots import ProbeFailed
 
 Object = dict[str, Any]
 
 PROBE = "rehearsal-probe"
-EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
 _POOLS = f"/apis/{EXTENSIONS}/sandboxwarmpools"
 _SIZE = 3
 _PATIENCE_SECONDS = 60.0
@@ -63,19 +63,19 @@ def _next(client: Client, pool: Object) -> slots.Slot | None:
 
 def filled(client: Client, pool: Object, patience: float = _PATIENCE_SECONDS) -> dict[str, Any]:
     """Wait until a pool has all its members; one that does not get them is told with what keeps them."""
-    path = client.path(pool)
     size = pool["spec"]["replicas"]
-
-    def ready() -> int:
-        return (client.get(path).get("status") or {}).get("readyReplicas", 0)
-
-    until(lambda: ready() >= size, patience)
-    found = ready()
+    until(lambda: ready_members(client, pool) >= size, patience)
+    found = ready_members(client, pool)
     if found < size:
         raise ProbeFailed(
             f"of the pool {_named(pool)} {found} of {size} sandboxes are Ready:\n{_why_not(client, pool)}"
         )
     return {"class": _class_of(pool), "ready": found, "size": size}
+
+
+def ready_members(client: Client, pool: Object) -> int:
+    """How many of a pool's sandboxes are Ready."""
+    return (client.get(client.path(pool)).get("status") or {}).get("readyReplicas", 0)
 
 
 @contextmanager

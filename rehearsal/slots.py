@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from model.classes.names import SANDBOXES
 from rehearsal.controlplane.client import Client, until
 
 Object = dict[str, Any]
 
-SANDBOXES = "agents.x-k8s.io/v1beta1"
 _PATIENCE_SECONDS = 60.0
 
 

@@ -13,6 +13,7 @@ from datetime import date
 from agentenv.review.allowed import Allowance
 from agentenv.review.changes import Change, Sureness
 from agentenv.review.graph import Graph, Resource
+from model.capabilities.surroundings import CLASS_LABEL
 
 # What goes with a resource of each type, for whoever decides
 HOLDERS: Mapping[str, str] = {
@@ -44,7 +45,6 @@ KINDS: Mapping[tuple[str, str], str] = {
 }
 # Retained so that whoever has a sandbox of an old release keeps it, and nothing by themselves
 RELEASES = (("extensions.agents.x-k8s.io", "SandboxTemplate"), ("extensions.agents.x-k8s.io", "SandboxWarmPool"))
-CLASS_LABEL = "sandbox.users.io/class"
 SANDBOX_NAMESPACE = "the namespace of a class with every workspace and claim in it"
 KEPT = "something that was to outlive its stack"
 

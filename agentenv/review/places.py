@@ -8,6 +8,7 @@ from typing import Any
 
 from agentenv.review.graph import Resource
 from agentenv.stack_yaml import Document, Place
+from model.capabilities.surroundings import CLASS_LABEL
 
 PREFIX = "agent-environment:"
 # Which section of a stack file a component is made from
@@ -38,7 +39,6 @@ SETTINGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("version", ("version",)),
     ("egress", ("capabilities",)),
 )
-CLASS = "sandbox.users.io/class"
 NAMESPACE = "sandbox-"
 
 
@@ -98,7 +98,7 @@ def class_of(resource: Resource) -> str | None:
     metadata = inputs.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
     for said in (metadata.get("labels"), inputs.get("tags")):
-        if isinstance(said, Mapping) and isinstance(found := said.get(CLASS) or said.get("sandbox-class"), str):
+        if isinstance(said, Mapping) and isinstance(found := said.get(CLASS_LABEL) or said.get("sandbox-class"), str):
             return found
     namespace = metadata.get("namespace") or (metadata.get("name") if inputs.get("kind") == "Namespace" else None)
     if isinstance(namespace, str) and namespace.startswith(NAMESPACE):

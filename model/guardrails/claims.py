@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from model.claims import DO_NOT_DISRUPT
+from model.classes.names import USER_LABEL
 from model.guardrails.constraints import listed, said
 from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
 from model.settings.values import OWNER_ID
 
 CLAIMS = Watch("extensions.agents.x-k8s.io", ("sandboxclaims",))
-USER = "sandbox.users.io/user"
 # What the class says of its sandboxes; upstream refuses another value, and lets a claim add one that is missing.
 OF_CLASS = tuple(
     f"sandbox.users.io/{word}"
     for word in ("class", "tier", "wall", "release", "channel", "shard", "environment", "owner", "cost-center")
 )
-ANNOTATIONS = ("karpenter.sh/do-not-disrupt",)
+ANNOTATIONS = (DO_NOT_DISRUPT,)
 
 _LABELS = "object.spec.?additionalPodMetadata.?labels"
 _SAME = "oldObject != null && object.spec == oldObject.spec"
@@ -27,7 +28,7 @@ def policies() -> tuple[Policy, ...]:
             about="Claims of sandboxes, when they are made and when their specification changes.",
             watches=(CLAIMS,),
             by_class=True,
-            variables={"user": f"{_LABELS}[?'{USER}'].orValue('')"},
+            variables={"user": f"{_LABELS}[?'{USER_LABEL}'].orValue('')"},
             rules=(
                 _rule(
                     "claim-owner",
@@ -35,9 +36,9 @@ def policies() -> tuple[Policy, ...]:
                     " metrics and bills.",
                     every(
                         f"variables.user.matches({text(OWNER_ID)})",
-                        f"object.metadata.?labels[?'{USER}'].orValue(variables.user) == variables.user",
+                        f"object.metadata.?labels[?'{USER_LABEL}'].orValue(variables.user) == variables.user",
                     ),
-                    f"a claim names its owner in spec.additionalPodMetadata.labels['{USER}'], by an opaque id and"
+                    f"a claim names its owner in spec.additionalPodMetadata.labels['{USER_LABEL}'], by an opaque id and"
                     " no address, the same as in its own label if it has one",
                 ),
                 _rule(

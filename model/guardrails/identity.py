@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.classes.names import SCHEDULES
 from model.guardrails.hands import API_SERVER, NODES, Hands, asked_by
 from model.guardrails.row import SUBRESOURCE, Policy, Rule, Watch, every, text, texts, unless
 
@@ -9,18 +10,17 @@ _RBAC = "rbac.authorization.k8s.io"
 # All of a cluster's service accounts are in these groups, or everybody is.
 _EVERYBODY = ("system:serviceaccounts", "system:authenticated", "system:unauthenticated")
 # In it are pools' schedules, which may scale pools; it is no class's.
-_NO_CLASS = "sandbox-schedules"
 
 
 def policies(hands: Hands) -> tuple[Policy, ...]:
     """Bindings in the whole cluster, tokens and secrets in the namespaces of classes."""
     subject = every(
         f"!(subject.kind == 'ServiceAccount' && subject.?namespace.orValue('').startsWith('sandbox-')"
-        f" && subject.namespace != {text(_NO_CLASS)})",
+        f" && subject.namespace != {text(SCHEDULES)})",
         "!(subject.kind == 'User' && subject.name.startsWith('system:serviceaccount:sandbox-')"
-        f" && !subject.name.startsWith('system:serviceaccount:{_NO_CLASS}:'))",
+        f" && !subject.name.startsWith('system:serviceaccount:{SCHEDULES}:'))",
         "!(subject.kind == 'Group' && subject.name.startsWith('system:serviceaccounts:sandbox-')"
-        f" && subject.name != 'system:serviceaccounts:{_NO_CLASS}')",
+        f" && subject.name != 'system:serviceaccounts:{SCHEDULES}')",
         f"!(subject.kind == 'Group' && subject.name in {texts(_EVERYBODY)})",
     )
     return (

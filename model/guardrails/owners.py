@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from model.guardrails.claims import CLAIMS, USER
+from model.classes.names import USER_LABEL
+from model.guardrails.claims import CLAIMS
 from model.guardrails.row import Policy, Rule, Watch, every, text
 
 _WHY = (
@@ -39,7 +40,7 @@ def policies() -> tuple[Policy, ...]:
 
 def _kept(name: str, about: str, watch: Watch, *places: str) -> Policy:
     kept = (
-        f"oldObject.{place}[?{text(USER)}].orValue('') in ['', object.{place}[?{text(USER)}].orValue('')]"
+        f"oldObject.{place}[?{text(USER_LABEL)}].orValue('') in ['', object.{place}[?{text(USER_LABEL)}].orValue('')]"
         for place in places
     )
     return Policy(
@@ -51,7 +52,7 @@ def _kept(name: str, about: str, watch: Watch, *places: str) -> Policy:
                 "owner-kept",
                 _WHY,
                 every(*kept),
-                f"the label {USER} stays as it was first set; delete the claim and make another",
+                f"the label {USER_LABEL} stays as it was first set; delete the claim and make another",
             ),
         ),
     )

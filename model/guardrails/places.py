@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.capabilities.surroundings import CLASS_LABEL
 from model.guardrails.constraints import listed, said
 from model.guardrails.hands import Hands
 from model.guardrails.row import Operation, Watch, every, text, texts, unless
 from model.tiers import TIER_LABEL
 
-CLASS = "sandbox.users.io/class"
 # Whose tokens EKS's own webhooks put into pods, for the two ways to a role.
 AUDIENCES = ("sts.amazonaws.com", "pods.eks.amazonaws.com")
 
@@ -38,7 +38,7 @@ def places(hands: Hands) -> tuple[Place, ...]:
     inside, about = "object.spec.podTemplate.spec", "object.spec.podTemplate.?metadata"
     same = f"oldObject != null && {inside} == oldObject.spec.podTemplate.spec"
     same_metadata = "oldObject != null && object.spec.podTemplate.?metadata == oldObject.spec.podTemplate.?metadata"
-    named = _labels(CLASS, "class"), _labels(TIER_LABEL, "tier")
+    named = _labels(CLASS_LABEL, "class"), _labels(TIER_LABEL, "tier")
     labelled = every(
         *named,
         f"{listed('podLabels')}.all(pair, variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import CONSTRAINTS
 
 Plain = dict[str, Any]
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 PREFIX = "sandbox-guardrail"
-CONSTRAINTS = "sandbox-class"
 _API = "admissionregistration.k8s.io/v1"
 # Whoever reads the audit log finds what was refused, to whom and where, whatever the request itself was.
 _AUDITED = {

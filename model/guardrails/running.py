@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import RELEASE_LABEL
 from model.guardrails.hands import CLOUD, Hands, asked_by
 from model.guardrails.row import SUBRESOURCE, Operation, Policy, Rule, Watch, every, text, unless
+from model.tiers import TIER_LABEL
 
-_FIXED = ("sandbox.users.io/class", "sandbox.users.io/tier", "sandbox.users.io/release")
+_FIXED = (CLASS_LABEL, TIER_LABEL, RELEASE_LABEL)
 
 
 def policies(hands: Hands) -> tuple[Policy, ...]:

@@ -6,9 +6,10 @@ leaves older sandboxes asleep: their pods would have the wall that the class no 
 
 from __future__ import annotations
 
+from model.capabilities.surroundings import CLASS_LABEL
 from model.guardrails.constraints import listed, said
 from model.guardrails.hands import Hands
-from model.guardrails.places import CLASS, Place, places
+from model.guardrails.places import Place, places
 from model.guardrails.row import Policy, Rule, every, text, texts, unless
 from model.tiers import GPU_TAINT, TIER_LABEL
 
@@ -148,7 +149,8 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
             "pod-labels",
             "The network policy of a class selects by its label: a pod without it is a pod without the policy.",
             place.labels,
-            f"the pod has the labels {CLASS} and {TIER_LABEL} of its class, and a template the class's others too",
+            f"the pod has the labels {CLASS_LABEL} and {TIER_LABEL} of its class, and a template the class's others"
+            " too",
         ),
         Rule(
             "pod-annotations",

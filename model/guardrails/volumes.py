@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from model.classes.storage import DRIVER
 from model.guardrails.constraints import listed
 from model.guardrails.hands import Hands, asked_by
 from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
 
-DRIVER = "efs.csi.aws.com"
 HANDLE = "^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$"
 # Whatever the storage classes of classes are called, it begins so.
 OF_CLASSES = "efs-"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model.classes.names import MODE_LABEL
 from policies.rules.registry import GRAPH, About, Outcome, fail, not_applicable, objects, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
@@ -27,7 +28,6 @@ BOUNDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("cpu", frozenset({"cpu", "requests.cpu", "limits.cpu"})),
     ("memory", frozenset({"memory", "requests.memory", "limits.memory"})),
 )
-MODE = "sandbox.users.io/mode"
 
 ENDING: About[KubernetesObject] = About(
     "Sandbox and SandboxClaim",
@@ -160,7 +160,7 @@ def shutdown(thing: KubernetesObject) -> Iterator[Outcome]:
         return
     claim = thing.kind == "SandboxClaim"
     pod = ("additionalPodMetadata",) if claim else ("podTemplate", "metadata")
-    if thing.at("spec", *pod, "labels", MODE).raw == "user":
+    if thing.at("spec", *pod, "labels", MODE_LABEL).raw == "user":
         return
     place = thing.at("spec", "lifecycle") if claim else thing.at("spec")
     ends = [place.at("shutdownTime"), place.at("ttlSecondsAfterFinished")]

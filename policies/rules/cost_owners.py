@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model.classes.names import USER_LABEL
 from policies.rules.nodes import MACHINE
 from policies.rules.registry import GRAPH, About, Outcome, fail, objects, rule, unknown
 from policies.view.fields import Field
@@ -13,7 +14,6 @@ from policies.view.resource import KubernetesObject, Resource
 from policies.view.rooms import EXTENSIONS, rooms_of
 from policies.view.tags import given_to_all, lacking, taggable
 
-USER = "sandbox.users.io/user"
 STARTED = ("instance", "volume")
 EBS = "ebs.csi.aws.com"
 SCALING_GROUP = "aws:autoscaling/group:Group"
@@ -66,7 +66,7 @@ def _of_group(given: Field, wanted: tuple[str, ...]) -> Iterator[Outcome]:
     why="Labels are how the ledger, and AWS's own split of costs, tell whose a pod was: without them its time"
     " is nobody's.",
     do="Label namespaces and pod templates of sandboxes with what the packs' `requiredLabels` say, and claims"
-    f" with the user (spec.additionalPodMetadata.labels, {USER}).",
+    f" with the user (spec.additionalPodMetadata.labels, {USER_LABEL}).",
     about=GRAPH,
 )
 def labels(graph: Graph) -> Iterator[Outcome]:
@@ -77,7 +77,7 @@ def labels(graph: Graph) -> Iterator[Outcome]:
     claims = [claim for claim in graph.objects(EXTENSIONS, "SandboxClaim") if not claim.patch]
     for field, keys in [
         *((field, wanted) for field in (*spaces, *templates)),
-        *((claim.at("spec", "additionalPodMetadata", "labels"), (USER,)) for claim in claims),
+        *((claim.at("spec", "additionalPodMetadata", "labels"), (USER_LABEL,)) for claim in claims),
     ]:
         if field.unknown:
             yield unknown(field)

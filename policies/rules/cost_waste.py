@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model.classes.names import USER_LABEL
 from policies.rules.cluster_control import CLUSTER
 from policies.rules.registry import GRAPH, Outcome, fail, objects, resources, rule, unknown
 from policies.view.clusters import Cluster
@@ -19,7 +20,6 @@ EFS = "aws:efs/fileSystem:FileSystem"
 ECR, ECR_LIFECYCLE = "aws:ecr/repository:Repository", "aws:ecr/lifecyclePolicy:LifecyclePolicy"
 ADDON = "aws:eks/addon:Addon"
 METRICS = "kube-state-metrics"
-USER = "sandbox.users.io/user"
 
 
 @rule(
@@ -70,7 +70,7 @@ def control_plane_group(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
     title="Metrics of pods say whose they are",
     severity="Medium",
     why="Without its label on kube_pod_labels no time of a pod can be told to be anybody's.",
-    do=f"Set metricLabelsAllowlist to pods=[{USER},agents.x-k8s.io/claim-uid,agents.x-k8s.io/warm-pool-sandbox].",
+    do=f"Set metricLabelsAllowlist to pods=[{USER_LABEL},agents.x-k8s.io/claim-uid,agents.x-k8s.io/warm-pool-sandbox].",
     about=GRAPH,
     defaults="No label of a pod is in its metrics where none is allowed (kube-state-metrics, command line arguments).",
 )
@@ -94,8 +94,8 @@ def _allowed(field: Field) -> Iterator[Outcome]:
     said = " ".join(str(one.raw) for one in field.elements()) if isinstance(field.raw, list) else str(field.raw)
     if field.holds_unknown():
         yield unknown(field)
-    elif USER not in said and "pods=[*]" not in said:
-        yield fail(field, f"the label {USER} is in no metric")
+    elif USER_LABEL not in said and "pods=[*]" not in said:
+        yield fail(field, f"the label {USER_LABEL} is in no metric")
 
 
 @rule(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from model.classes.storage import DRIVER
 from policies.rules.efs_access_points import ACCESS_POINT, FILE_SYSTEM, others_bits
 from policies.rules.registry import GRAPH, Outcome, fail, forbid, objects, rule, unknown
 from policies.view.fields import Field
@@ -13,7 +14,6 @@ from policies.view.graph import Graph
 from policies.view.references import known_ids
 from policies.view.resource import KubernetesObject
 
-DRIVER: Final = "efs.csi.aws.com"
 EFS_NAME: Final = ".efs."
 
 

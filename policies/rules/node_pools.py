@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model.tiers import TIER_LABEL
 from policies.rules.registry import Outcome, fail, objects, resources, rule, unknown
 from policies.view.fields import Field
 from policies.view.resource import KubernetesObject, Resource
 
 KARPENTER, NODE_CLASSES = "karpenter.sh", "karpenter.k8s.aws"
 PROFILE = "aws:eks/fargateProfile:FargateProfile"
-TIER = "sandbox.users.io/tier"
 # The label by which the platform's own pools say whose they are
 POOL = "sandbox.users.io/pool"
 HARD = frozenset({"NoSchedule", "NoExecute"})
@@ -23,7 +23,7 @@ WILDCARDS = frozenset("*?")
     severity="High",
     why="On a pool without its tier's taint sandboxes of another tier, or of none, share a kernel with what is there;"
     " without limits one loop buys nodes for ever; a node that never expires never gets its fixes.",
-    do=f"Give the pool the taint {TIER}=<tier>:NoSchedule along with the label, spec.limits, and an expireAfter.",
+    do=f"Give the pool the taint {TIER_LABEL}=<tier>:NoSchedule along with the label, spec.limits, and an expireAfter.",
     about=objects(KARPENTER, "NodePool"),
     defaults="No taint, no limit, and expireAfter 720h where nothing is said (Karpenter's NodePool reference).",
 )
@@ -47,14 +47,14 @@ def walled_pool(pool: KubernetesObject) -> Iterator[Outcome]:
 
 def _taint(template: Field) -> Iterator[Outcome]:
     labels, taints = template.at("metadata", "labels"), template.at("spec", "taints")
-    tier = labels.at(TIER)
+    tier = labels.at(TIER_LABEL)
     hard = [taint for taint in taints.elements() if taint.at("effect").raw in HARD]
     if taints.holds_unknown():
         yield unknown(taints)
     elif labels.unknown and not hard:
         yield unknown(labels)
     elif not tier.missing:
-        own = [taint for taint in hard if taint.at("key").raw == TIER]
+        own = [taint for taint in hard if taint.at("key").raw == TIER_LABEL]
         if not own:
             yield fail(taints, "pods of any tier are placed on its nodes: they have no taint of their tier")
         elif tier.known and tier.raw not in {taint.at("value").raw for taint in own}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from model.classes.names import MODE_LABEL, RELEASE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from policies.rules.registry import Outcome, fail, objects, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
@@ -12,13 +13,12 @@ from policies.view.resource import KubernetesObject
 from policies.view.rooms import EXTENSIONS
 
 # Labels and annotations that say whose a sandbox is
-TENANT_KEYS = frozenset(f"sandbox.users.io/{word}" for word in ("user", "workspace", "task", "mode"))
+TENANT_KEYS = frozenset({USER_LABEL, WORKSPACE_LABEL, TASK_LABEL, MODE_LABEL})
 # The names under which programs are told whose they are; what a shell sets by itself (USER, HOME) is none of them
 TENANT_NAMES = re.compile(
     r"(\w+_)?((USER|TENANT|CUSTOMER|OWNER|WORKSPACE|SESSION|ACCOUNT|CLAIM)_(ID|UID|UUID|EMAIL|NAME)|TENANT|CUSTOMER)",
     re.IGNORECASE,
 )
-RELEASE = "sandbox.users.io/release"
 
 
 @rule(
@@ -91,7 +91,7 @@ def _of_a_tenant(template: KubernetesObject, kind: str, name: Field, graph: Grap
     why="OnReplenish hands out members that were made before the template was hardened; Overrides lets a claim"
     " put its own variables and volumes in the place of the template's.",
     do="Set updateStrategy.type to Recreate, or give each version of a template a pool of its own (label"
-    f" {RELEASE}); leave the injection policies at Disallowed, or Allowed where claims have to add something.",
+    f" {RELEASE_LABEL}); leave the injection policies at Disallowed, or Allowed where claims have to add something.",
     about=objects(EXTENSIONS, "SandboxWarmPool", "SandboxTemplate"),
     defaults="OnReplenish for pools, Disallowed for both injection policies (agent-sandbox v1.0.3, v1beta1 types).",
 )
@@ -106,7 +106,7 @@ def stale_or_overridden(thing: KubernetesObject) -> Iterator[Outcome]:
                 yield fail(policy, "a claim may replace what the template says")
         return
     strategy = thing.at("spec", "updateStrategy", "type")
-    if thing.labels.known and not thing.labels.at(RELEASE).missing:
+    if thing.labels.known and not thing.labels.at(RELEASE_LABEL).missing:
         return  # Another version has a pool of its own, so no member of this one grows stale
     if strategy.unknown:
         yield unknown(strategy)

@@ -13,7 +13,7 @@ from typing import Final
 from model.capabilities.plain import UNKNOWN, Unknown
 from model.capabilities.selecting import matches
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import PARENT
+from model.classes.names import MODE_LABEL, PARENT, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.tiers import TIER_LABEL
 from policies.view.fields import Field
 from policies.view.graph import Graph
@@ -26,7 +26,7 @@ from policies.view.spaces import Labels, labels_of, place_of, space_of, spaces
 NAME_HASH: Final = "agents.x-k8s.io/sandbox-name-hash"
 TEMPLATE_HASH: Final = "agents.x-k8s.io/sandbox-template-ref-hash"
 # Whose sandbox it is says the claim, at run time.
-CLAIMED: Final = tuple(f"sandbox.users.io/{word}" for word in ("user", "workspace", "mode", "task"))
+CLAIMED: Final = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
 STRENGTH: Final = {"verified": 0, "standard": 1, "untrusted": 2}
 
 
