@@ -36,12 +36,16 @@ def client(world: World, toolbox: Toolbox) -> Iterator[Client]:
         if thing["kind"] == "CustomResourceDefinition":
             client.apply(thing)
     made = [one.namespace for one in MADE.values() if client.find(client.path(one.namespace)) is None]
-    for space in made:
-        client.ask("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
-    assert until(lambda: all(_known(client, document) for _, document in written()), PATIENCE)
-    yield client
-    for space in made:
-        client.delete(client.path(space))
+    try:
+        for space in made:
+            client.ask("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
+        assert until(lambda: all(_known(client, document) for _, document in written()), PATIENCE)
+        yield client
+    finally:
+        for space in made:
+            client.delete(client.path(space))
+        # Gone and not going: others of this server may want a room of that name.
+        assert until(lambda: not any(client.find(client.path(space)) for space in made), PATIENCE)
 
 
 def written() -> Iterator[tuple[str, Object]]:

@@ -23,7 +23,7 @@ from .things import PATIENCE, becomes_ready, condition, namespace
 Object = dict[str, Any]
 
 SYSTEM = "agent-sandbox-system"
-SPACE = "sandbox-standard"
+SPACE = "raw-standard"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/agent-sandbox-controller"
 EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
 CLAIMS = f"/apis/{EXTENSIONS}/namespaces/{SPACE}/sandboxclaims"
@@ -176,6 +176,9 @@ def test_a_pool_that_does_not_fill_says_why(client: Client, word: str, quota: Ob
     client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": about, "spec": template})
     asked = {"replicas": 2, "sandboxTemplateRef": {"name": word}}
     pool = client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": about, "spec": asked})
+    # One that was killed keeps its lease for a while, and the next does nothing until then.
+    made = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{space}/sandboxes"
+    assert until(lambda: client.get(made)["items"], PATIENCE)
     with pytest.raises(probe.ProbeFailed, match=told):
         probe.filled(client, pool, patience=3)
     client.delete(client.path(pool))

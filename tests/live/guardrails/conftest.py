@@ -41,9 +41,6 @@ AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
 def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     admin = world.plane.client
     _controller(admin, toolbox)
-    kinds = "/apis/vpcresources.k8s.aws/v1beta1"
-    admin.apply(_group_policies())
-    assert until(lambda: admin.find(kinds), PATIENCE)
     _users(admin)
     file_system = _driver(world)
     known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
@@ -142,19 +139,6 @@ def _place(world: World) -> None:
     world.plane.add_nodes([NodeShape(NODE, "us-east-1a", "m7g.4xlarge", "16", "60Gi", labels=labels, taints=(taint,))])
     runtime: Object = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", **(runtime_class(wall) or {})}
     world.plane.client.apply(runtime)
-
-
-def _group_policies() -> Object:
-    """The kind by which EKS gives pods a security group; on EKS it is there from the start."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"plural": "securitygrouppolicies", "kind": "SecurityGroupPolicy"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "securitygrouppolicies.vpcresources.k8s.aws"},
-        "spec": {"group": "vpcresources.k8s.aws", "scope": "Namespaced", "names": names, "versions": [version]},
-    }
 
 
 def _before(made: Guarded) -> None:
@@ -275,7 +259,6 @@ def _go(made: Guarded, documents: list[Object]) -> None:
     for path in (
         "/apis/node.k8s.io/v1/runtimeclasses/gvisor",
         "/apis/scheduling.k8s.io/v1/priorityclasses/sandbox",
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/securitygrouppolicies.vpcresources.k8s.aws",
         f"/apis/{RBAC}/v1/clusterrolebindings/but-guardrails",
         f"/apis/{RBAC}/v1/clusterroles/but-guardrails",
         f"/api/v1/nodes/{NODE}",
