@@ -1,0 +1,237 @@
+"""Workspaces as they stand on objects: read from a claim or from the volume of a deleted one, and written to them.
+
+Reading is lenient: an annotation that somebody spoiled by hand makes a workspace that lacks it, never one that cannot be
+listed or deleted any more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, cast, get_args
+
+from model import workspaces as words
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.workspaces import Access, Asked, Because, Changes, Lease, Mode, State, Unset, Workspace, moment, written
+
+Plain = dict[str, Any]
+
+# Reasons of a claim's Ready condition; whatever else it says passes by itself.
+SUSPENDED = "SandboxSuspended"
+FAILED = (
+    "ClaimExpired",
+    "EnvVarsInjectionRejected",
+    "InvalidMetadata",
+    "PodFailed",
+    "PodSucceeded",
+    "SandboxExpired",
+    "VolumeClaimTemplatesError",
+)
+
+
+def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
+    """The workspace of a claim; None where nobody's name is on it."""
+    about: Plain = claim["metadata"]
+    labels, notes = _section(about, "labels"), _section(about, "annotations")
+    owner = labels.get(USER_LABEL, "")
+    if not owner:
+        return None
+    status = _section(claim, "status")
+    sandbox = _section(status, "sandbox")
+    state, why = _state(claim)
+    read = Workspace(
+        id=about["name"],
+        owner=owner,
+        class_name=labels.get(CLASS_LABEL) or str(about["namespace"]).removeprefix("sandbox-"),
+        mode=_mode(labels),
+        state=state,
+        created=moment(about.get("creationTimestamp")),
+        claim_uid=about.get("uid", ""),
+        version=about.get("resourceVersion", ""),
+        pool=claim["spec"]["warmPoolRef"]["name"],
+        sandbox=sandbox.get("name"),
+        addresses=tuple(sandbox.get("podIPs") or ()),
+        task=labels.get(TASK_LABEL),
+        kept=notes.get(KEPT) == "true",
+        cold=notes.get(words.COLD),
+        why=why,
+    )
+    return _with_notes(read, labels, notes)
+
+
+def of_volume(volume: Mapping[str, Any]) -> Workspace | None:
+    """The deleted workspace whose data a volume keeps; None where it is nobody's, or its workspace stands."""
+    about: Plain = volume["metadata"]
+    labels, notes = _section(about, "labels"), _section(about, "annotations")
+    owner, name = labels.get(USER_LABEL, ""), labels.get(WORKSPACE_LABEL, "")
+    if not owner or not name or words.DELETED_AT not in notes:
+        return None
+    read = Workspace(
+        id=name,
+        owner=owner,
+        class_name=str(_section(volume["spec"], "claimRef").get("namespace", "")).removeprefix("sandbox-"),
+        mode=_mode(labels),
+        state="deleted",
+        created=moment(about.get("creationTimestamp")),
+        version=about.get("resourceVersion", ""),
+        volume=about["name"],
+        task=labels.get(TASK_LABEL),
+        kept=True,
+    )
+    return _with_notes(read, labels, notes)
+
+
+def ready(claim: Mapping[str, Any]) -> bool:
+    """Whether a claim's sandbox can be used."""
+    return _condition(claim, "Ready").get("status") == "True" and bool(_section(claim, "status").get("sandbox"))
+
+
+def notes_of(asked: Asked, now: datetime) -> dict[str, str]:
+    """The annotations that a claim is made with."""
+    found = {
+        words.KEY: asked.fingerprint,
+        words.CREATED_BY: asked.created_by,
+        words.LAST_ACTIVE: written(now),
+        words.SHARED: _shared(asked.shared) if asked.shared else None,
+        words.IDLE_AFTER: _seconds(asked.idle_after),
+        words.DEADLINE: written(asked.deadline) if asked.deadline else None,
+        words.BUDGET: None if asked.budget is None else str(asked.budget),
+        words.ARCHIVE: asked.archive,
+        words.PARENT_WORKSPACE: asked.parent,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
+    """An owner's own labels as they stand on objects."""
+    return {f"{words.OWN_LABEL}{key}": value for key, value in labels.items()}
+
+
+def change(read: Workspace, changes: Changes) -> Plain:
+    """The merge of changes into what they are made to, but for the class: that is another claim."""
+    notes: dict[str, str | None] = {}
+    simple: tuple[tuple[str, Any, Any], ...] = (
+        (words.SHARED, changes.shared, _shared),
+        (words.IDLE_AFTER, changes.idle_after, _seconds),
+        (words.DEADLINE, changes.deadline, written),
+        (words.BUDGET, changes.budget, str),
+        (words.ARCHIVE, changes.archive, str),
+        (words.BUSY_UNTIL, changes.busy_until, written),
+        (words.WAKE_AT, changes.wake_at, written),
+        (words.LAST_ACTIVE, changes.last_active, written),
+    )
+    for key, value, write in simple:
+        if not isinstance(value, Unset):
+            notes[key] = None if value is None else write(value)
+    about: Plain = {"annotations": notes} if notes else {}
+    if not isinstance(changes.labels, Unset):
+        gone = dict.fromkeys(labels_of({key: "" for key in read.labels if key not in changes.labels}))
+        about["labels"] = gone | labels_of(changes.labels)
+    return {"metadata": about} if about else {}
+
+
+def leases_note(leases: tuple[Lease, ...]) -> str | None:
+    """Leases as they stand on a claim; none at all take the annotation away."""
+    rows = [{"holder": one.holder, "mode": one.mode, "until": written(one.until)} for one in leases]
+    return json.dumps(rows, separators=(",", ":")) if rows else None
+
+
+def _with_notes(read: Workspace, labels: Plain, notes: Plain) -> Workspace:
+    because = notes.get(words.SUSPENDED_BECAUSE)
+    return replace(
+        read,
+        key=notes.get(words.KEY, ""),
+        created_by=notes.get(words.CREATED_BY, ""),
+        labels={
+            key.removeprefix(words.OWN_LABEL): value for key, value in labels.items() if key.startswith(words.OWN_LABEL)
+        },
+        shared=_read_shared(notes.get(words.SHARED)),
+        leases=_read_leases(notes.get(words.LEASES)),
+        last_active=moment(notes.get(words.LAST_ACTIVE)),
+        busy_until=moment(notes.get(words.BUSY_UNTIL)),
+        wake_at=moment(notes.get(words.WAKE_AT)),
+        idle_after=_read_seconds(notes.get(words.IDLE_AFTER)),
+        deadline=moment(notes.get(words.DEADLINE)),
+        budget=_read_money(notes.get(words.BUDGET)),
+        suspended_because=cast("Because", because) if because in get_args(Because) else None,
+        deleted_at=moment(notes.get(words.DELETED_AT)),
+        destroy_after=moment(notes.get(words.DESTROY_AFTER)),
+        archive=notes.get(words.ARCHIVE),
+        parent=notes.get(words.PARENT_WORKSPACE),
+    )
+
+
+def _state(claim: Mapping[str, Any]) -> tuple[State, str]:
+    if claim["metadata"].get("deletionTimestamp"):
+        return "deleting", ""
+    row = _condition(claim, "Ready")
+    if ready(claim):
+        return "running", ""
+    reason, message = row.get("reason") or "", row.get("message") or ""
+    if reason == SUSPENDED:
+        return "suspended", message
+    if reason in FAILED or _condition(claim, "Finished").get("status") == "True":
+        return "failed", message or reason
+    return "creating", message
+
+
+def _condition(claim: Mapping[str, Any], kind: str) -> Plain:
+    rows: list[Plain] = _section(claim, "status").get("conditions") or []
+    return next((row for row in rows if row.get("type") == kind), {})
+
+
+def _section(document: Mapping[str, Any], key: str) -> Plain:
+    return document.get(key) or {}
+
+
+def _mode(labels: Mapping[str, str]) -> Mode:
+    found = labels.get(MODE_LABEL)
+    return cast("Mode", found) if found in words.MODES else "user"
+
+
+def _shared(shared: Mapping[str, Access]) -> str:
+    return json.dumps(dict(sorted(shared.items())), separators=(",", ":"))
+
+
+def _read_shared(text: str | None) -> dict[str, Access]:
+    read = _json(text)
+    rows = cast("Plain", read) if isinstance(read, dict) else {}
+    return {who: cast("Access", access) for who, access in rows.items() if access in get_args(Access)}
+
+
+def _read_leases(text: str | None) -> tuple[Lease, ...]:
+    read = _json(text)
+    found: list[Lease] = []
+    for row in cast("list[Any]", read) if isinstance(read, list) else []:
+        entry = cast("Plain", row) if isinstance(row, dict) else {}
+        until = moment(str(entry.get("until")))
+        if until and entry.get("holder") and entry.get("mode") in get_args(Access):
+            found.append(Lease(str(entry["holder"]), cast("Access", entry["mode"]), until))
+    return tuple(found)
+
+
+def _json(text: str | None) -> object:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return None
+
+
+def _seconds(time: timedelta | None) -> str | None:
+    return None if time is None else str(int(time.total_seconds()))
+
+
+def _read_seconds(text: str | None) -> timedelta | None:
+    return timedelta(seconds=int(text)) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _read_money(text: str | None) -> Decimal | None:
+    try:
+        found = Decimal(text) if text else None
+    except InvalidOperation:
+        return None
+    return found if found is not None and found.is_finite() else None
