@@ -1,0 +1,95 @@
+"""Logs as lines of JSON, without secrets.
+
+Whoever logs names what happened and gives facts beside it: `log.info("workspace suspended", extra={"facts": {...}})`.
+Facts under the names of secrets, and anything that looks like a token or a key wherever it stands, are blotted out: a
+library's message or an exception may hold what nobody meant to write.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO, cast
+
+BLOT = "[removed]"
+AUDIT = "service.audit"
+
+_SECRET_NAMES = re.compile(
+    r"(authorization|cookie|password|passwd|secret|token|credential|private[-_]?key|access[-_]?key|api[-_]?key|"
+    r"session[-_]?key|signature)",
+    re.IGNORECASE,
+)
+# What they are called is no secret, though the names look like it.
+_NO_SECRETS = re.compile(r"(name|kind|type|id|count|seconds|ref|refs|reference|expires|audience)$", re.IGNORECASE)
+_SECRET_SHAPES = re.compile(
+    r"eyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*"  # a JSON Web Token
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"  # a key's id, which leads to its key
+    r"|(?i:\b(?:bearer|basic)\s+)[\w.~+/=-]{8,}"
+    r"|(?i:\b(?:aws_secret_access_key|aws_session_token|password|secret|token)\s*[=:]\s*)[^\s,;\"'}]{6,}"
+    r"|(?i:x-amz-(?:security-token|signature|credential)=)[^\s&\"']+"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"
+)
+
+
+def clean(text: str) -> str:
+    """The text without what looks like a secret."""
+    return _SECRET_SHAPES.sub(BLOT, text)
+
+
+def _cleaned(value: Any, name: str = "") -> Any:
+    if name and _SECRET_NAMES.search(name) and not _NO_SECRETS.search(name):
+        return BLOT
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {str(key): _cleaned(inner, str(key)) for key, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_cleaned(inner, name) for inner in cast("list[Any]", value)]
+    return value if value is None or isinstance(value, bool | int | float) else clean(str(value))
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """When, how grave, who says it, what, and the facts."""
+        said: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": clean(record.getMessage()),
+        }
+        facts: object = getattr(record, "facts", None)
+        if isinstance(facts, Mapping):
+            said["facts"] = _cleaned(facts)
+        if record.exc_info and record.exc_info[1] is not None:
+            said["exception"] = clean("".join(traceback.format_exception(record.exc_info[1])))
+        return json.dumps(said, default=str)
+
+
+def set_up(level: str, stream: TextIO | None = None) -> None:
+    """Let everything of this process log like this, libraries included, and nothing twice."""
+    handler = logging.StreamHandler(stream or sys.stdout)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # The audit is kept whatever else is.
+    logging.getLogger(AUDIT).setLevel(logging.INFO)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        library = logging.getLogger(name)
+        library.handlers[:] = []
+        library.propagate = True
+    # These tell every request at `info`, with its address.
+    for name in ("uvicorn.access", "httpx", "httpx2", "httpcore", "botocore", "urllib3"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def audit(what: str, **facts: object) -> None:
+    """Who did what to whose, for good: told at every level of logging."""
+    logging.getLogger(AUDIT).info(what, extra={"facts": facts})
