@@ -1,7 +1,7 @@
 """Workspaces as they stand on objects: read from a claim or from the volume of a deleted one, and written to them.
 
-Reading is lenient: an annotation that somebody spoiled by hand makes a workspace that lacks it, never one that cannot be
-listed or deleted any more.
+Reading is lenient: an annotation that somebody spoiled by hand makes a workspace that lacks it, never one that cannot
+be listed or deleted any more.
 """
 
 from __future__ import annotations

@@ -178,13 +178,13 @@ class Changes:
     class_name: str | Unset = UNSET
     labels: Mapping[str, str] | Unset = UNSET
     shared: Mapping[str, Access] | Unset = UNSET
-    idle_after: timedelta | None | Unset = UNSET
-    deadline: datetime | None | Unset = UNSET
-    budget: Decimal | None | Unset = UNSET
-    archive: str | None | Unset = UNSET
-    busy_until: datetime | None | Unset = UNSET
-    wake_at: datetime | None | Unset = UNSET
-    last_active: datetime | None | Unset = UNSET
+    idle_after: timedelta | Unset | None = UNSET
+    deadline: datetime | Unset | None = UNSET
+    budget: Decimal | Unset | None = UNSET
+    archive: str | Unset | None = UNSET
+    busy_until: datetime | Unset | None = UNSET
+    wake_at: datetime | Unset | None = UNSET
+    last_active: datetime | Unset | None = UNSET
 
 
 @dataclass(frozen=True)
