@@ -1,0 +1,108 @@
+"""What may be wrong with a request, as callers are told it: problem+json (RFC 9457) with the way out.
+
+A problem is raised where it is found, by the backend as by the API, and is written out in one place. `kind` is what
+programs go by; `detail` says what was found and `way_out` what to do, to whoever reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Literal
+
+MEDIA_TYPE = "application/problem+json"
+
+Kind = Literal[
+    "budget-spent",
+    "busy",
+    "capability-beyond-parent",
+    "class-not-claimable",
+    "class-unknown",
+    "key-reused",
+    "malformed",
+    "mode-not-offered",
+    "no-room",
+    "not-allowed",
+    "not-found",
+    "not-signed-in",
+    "pool-empty",
+    "refused",
+    "too-many-requests",
+    "unavailable",
+    "wrong-state",
+]
+
+_STATUS: Mapping[Kind, int] = {
+    "budget-spent": HTTPStatus.PAYMENT_REQUIRED,
+    "busy": HTTPStatus.CONFLICT,
+    "capability-beyond-parent": HTTPStatus.FORBIDDEN,
+    "class-not-claimable": HTTPStatus.FORBIDDEN,
+    "class-unknown": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "key-reused": HTTPStatus.CONFLICT,
+    "malformed": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "mode-not-offered": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "no-room": HTTPStatus.SERVICE_UNAVAILABLE,
+    "not-allowed": HTTPStatus.FORBIDDEN,
+    "not-found": HTTPStatus.NOT_FOUND,
+    "not-signed-in": HTTPStatus.UNAUTHORIZED,
+    "pool-empty": HTTPStatus.SERVICE_UNAVAILABLE,
+    "refused": HTTPStatus.UNPROCESSABLE_ENTITY,
+    "too-many-requests": HTTPStatus.TOO_MANY_REQUESTS,
+    "unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "wrong-state": HTTPStatus.CONFLICT,
+}
+
+_TITLES: Mapping[Kind, str] = {
+    "budget-spent": "The budget is spent",
+    "busy": "It is being changed by somebody else",
+    "capability-beyond-parent": "It may do more than its parent",
+    "class-not-claimable": "The class is not for you",
+    "class-unknown": "There is no such class",
+    "key-reused": "The key was used for something else",
+    "malformed": "The request is not as it has to be",
+    "mode-not-offered": "The class is not for this mode",
+    "no-room": "There is no room",
+    "not-allowed": "You may not do this",
+    "not-found": "There is no such thing",
+    "not-signed-in": "Nobody knows who you are",
+    "pool-empty": "No sandbox is ready",
+    "refused": "The cluster refused it",
+    "too-many-requests": "Too many requests",
+    "unavailable": "The cluster does not answer",
+    "wrong-state": "It is not in the state for this",
+}
+
+
+class Problem(Exception):
+    """Why a request is not done."""
+
+    def __init__(
+        self, kind: Kind, detail: str, way_out: str, *, retry_after: int | None = None, **facts: object
+    ) -> None:
+        super().__init__(f"{detail}; {way_out}")
+        self.kind: Kind = kind
+        self.detail = detail
+        self.way_out = way_out
+        self.retry_after = retry_after
+        self.facts = facts
+
+    @property
+    def status(self) -> int:
+        """Its HTTP status."""
+        return int(_STATUS[self.kind])
+
+    def document(self) -> dict[str, Any]:
+        """What is written out."""
+        return {
+            "type": f"urn:agent-environment:problem:{self.kind}",
+            "title": _TITLES[self.kind],
+            "status": self.status,
+            "detail": self.detail,
+            "way_out": self.way_out,
+            **self.facts,
+        }
+
+
+def not_found(what: str) -> Problem:
+    """The same words whether a thing is not there or is somebody else's: nobody learns what others have."""
+    return Problem("not-found", f"there is no {what} of that name that you may see", "list what there is: GET on it")
