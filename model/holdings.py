@@ -77,7 +77,7 @@ def spans(
         by_claim[holding.claim] = holding
         for pod, began, ended in _intervals(holding):
             before = unclaimed.pop((holding.claim, pod.uid if pod else NO_POD), None)
-            found += _days(holding, pod, before, before.began if before else began, ended, now)
+            found += _days(holding, pod, before, (before.began if before else began, ended), now)
     deleted = {(one.owner, one.workspace): one.since for one in by_claim.values() if _outlived(one)}
     for row in unclaimed.values():
         last = max(row.ended, seen.get(row.sort_key, row.ended))
@@ -115,9 +115,10 @@ def _outlived(holding: Holding) -> bool:
 
 
 def _days(
-    holding: Holding, pod: Pod | None, before: Row | None, began: datetime, ended: datetime | None, now: datetime
+    holding: Holding, pod: Pod | None, before: Row | None, interval: tuple[datetime, datetime | None], now: datetime
 ) -> Iterator[Span]:
     """An interval as a row a day; the last one is open while there is no end."""
+    began, ended = interval
     over = ended is not None and ended <= now
     until = ended if ended is not None and over else now
     if before is not None:
