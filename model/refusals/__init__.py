@@ -20,6 +20,7 @@ from model.refusals import (
     network,
     pools,
     references,
+    service,
     storage,
 )
 from model.refusals.row import Finding, Row
@@ -40,6 +41,7 @@ ROWS: tuple[Row, ...] = (
     *pools.ROWS,
     *references.ROWS,
     *money.ROWS,
+    *service.ROWS,
 )
 
 

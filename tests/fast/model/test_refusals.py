@@ -25,6 +25,14 @@ class Sample:
     found: list[str] = field(default_factory=list)
 
 
+ISSUER = "https://login.example.com"
+CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/6ce8a1b2"
+# A service that is reached under a domain, as it has to be.
+REACHED = {"image": f"registry.example.com/workspace-service@sha256:{'a' * 64}", "domain": "w.example.com"} | {
+    "certificate": CERTIFICATE
+}
+
+
 def one(**changes: Any) -> dict[str, Any]:
     return {"sandboxClasses": [sandbox(**changes)]}
 
@@ -761,6 +769,31 @@ SAMPLES = [
         "cost.perUserCap",
         {"cost": {"monthlyBudget": 100, "perUserCap": "100.01", "alertTo": "platform@example.com"}},
         {"cost": {"monthlyBudget": 100, "perUserCap": 100, "alertTo": "platform@example.com"}},
+    ),
+    Sample("service-in-clear", "service.domain", {"service": {**REACHED, "certificate": None}}, {"service": REACHED}),
+    Sample(
+        "certificate-of-another-region",
+        "service.certificate",
+        {"service": {**REACHED, "certificate": CERTIFICATE.replace("us-east-1", "eu-west-1")}},
+        {"service": REACHED},
+    ),
+    Sample(
+        "service-open-to-all",
+        "service.reach",
+        {"service": {**REACHED, "reach": "internet", "issuer": ISSUER}},
+        {"service": {**REACHED, "reach": "internet", "issuer": ISSUER, "callers": ["203.0.113.0/24"]}},
+    ),
+    Sample(
+        "callers-without-issuer",
+        "service.reach",
+        {"service": {**REACHED, "reach": "internet", "callers": ["203.0.113.0/24"]}},
+        {"service": {**REACHED, "callers": ["203.0.113.0/24"]}},
+    ),
+    Sample(
+        "domain-without-service",
+        "service.image",
+        {"service": {**REACHED, "image": None}},
+        {"service": {**REACHED, "image": None, "enabled": False}},
     ),
 ]
 
