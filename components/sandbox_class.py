@@ -246,16 +246,17 @@ class _Objects:
         return space, held
 
     def _release(self, template: Document, pool: Document, after: list[Any]) -> None:
-        """A template and its pool, which outlive their release in the stack: claims name them."""
+        """A template and its pools, which outlive their release in the stack: claims name them."""
         kept = pulumi.ResourceOptions(retain_on_delete=True, depends_on=after)
         word = template["metadata"]["name"]
         blueprint = written(f"{self.base}-{word}-template", template, self.child, kept)
         scheduled = ["spec.replicas"] if self.objects.schedules else None
         filled = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint], ignore_changes=scheduled)
-        # A release that comes back finds its pool as the service left it: empty, and with a size that is the service's.
-        said = {**pool["metadata"].get("annotations", {}), "pulumi.com/patchForce": "true"}
-        forced = {**pool, "metadata": {**pool["metadata"], "annotations": said}}
-        written(f"{self.base}-{word}-pool", forced, self.child, filled)
+        written(f"{self.base}-{word}-pool", _forced(pool), self.child, filled)
+        empty = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint])
+        for cold in self.objects.cold_pools:
+            if cold["spec"]["sandboxTemplateRef"]["name"] == word:
+                written(f"{self.base}-{word}-cold-pool", _forced(cold), self.child, empty)
 
     def _schedules(self, after: list[Any]) -> None:
         if self.objects.schedules is None:
@@ -269,3 +270,9 @@ class _Objects:
     def _made(self, word: str, document: Document, after: list[Any], *, replaced_first: bool = False) -> Any:
         more = pulumi.ResourceOptions(depends_on=after, delete_before_replace=replaced_first or None)
         return written(f"{self.base}-{word}", document, self.child, more)
+
+
+def _forced(pool: Document) -> Document:
+    """A pool that takes itself back: one that returns is as the service left it, and its size is the service's."""
+    said = {**pool["metadata"].get("annotations", {}), "pulumi.com/patchForce": "true"}
+    return {**pool, "metadata": {**pool["metadata"], "annotations": said}}

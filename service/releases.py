@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import CHANNEL_LABEL, CONSTRAINTS, EXTENSIONS
+from model.classes.names import CHANNEL_LABEL, CONSTRAINTS, EXTENSIONS, cold_pool
 from model.classes.retirement import (
     RELEASES_KEY,
     RETIRING,
@@ -136,19 +136,26 @@ def _step(cluster: Api, read: _Read, step: Step, moment: datetime) -> bool:
         return cluster.change(POOLS, pool, {"spec": {"replicas": 0}})
     if step.do == "remove-pool" and pool is not None:
         return cluster.remove(POOLS, pool)
-    if step.do == "restore-pool" and template is not None:
-        return cluster.make(POOLS, _restored(template, moment))
+    if step.do == "restore-pool" and (of := _template_of(read, step.name)) is not None:
+        return cluster.make(POOLS, _restored(of, step.name, moment))
     return step.do == "remove-template" and template is not None and cluster.remove(TEMPLATES, template)
 
 
-def _restored(template: Document, moment: datetime) -> Document:
-    """The pool of a template as it was before it went: empty, and on its way out."""
+def _template_of(read: _Read, pool: str) -> Document | None:
+    """The template that a pool was of, by its name."""
+    found = (one for name, one in read.templates.items() if cold_pool(name) == pool)
+    # A task may be called anything, so a template of the very name comes first.
+    return read.templates.get(pool) or next(found, None)
+
+
+def _restored(template: Document, name: str, moment: datetime) -> Document:
+    """A pool of a template as it was before it went: empty, and on its way out."""
     about = template["metadata"]
     return {
         "apiVersion": EXTENSIONS,
         "kind": "SandboxWarmPool",
         "metadata": {
-            "name": about["name"],
+            "name": name,
             "namespace": about["namespace"],
             "labels": section(about, "labels"),
             "annotations": {RETIRING: moment.isoformat()},
@@ -177,6 +184,7 @@ def _pool(document: Document, members: int) -> Pool:
         ready=status.get("readyReplicas", 0),
         observed=status.get("observedGeneration") == document["metadata"]["generation"],
         members=members,
+        template=document["spec"]["sandboxTemplateRef"]["name"],
     )
 
 

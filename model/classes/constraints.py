@@ -14,9 +14,15 @@ from model.classes.room import claimable_by, room_labels
 from model.classes.template import pod_labels
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from model.classes.plan import ClassPlan
 
 Plain = dict[str, Any]
+
+
+SUSPEND_AFTER, MAX_LIFETIME = "suspendAfter", "maxLifetime"
+RETAIN_DELETED_FOR, SESSION_RETENTION = "retainDeletedFor", "sessionRetention"
 
 
 def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
@@ -48,9 +54,19 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             "podLabels": ",".join(f"{key}={value}" for key, value in sorted(pod_labels(plan).items())),
             # Tokens for others than AWS, for whom none is put into a sandbox yet.
             "tokenAudiences": "",
+            # By these the service lets workspaces sleep and end, and their data go.
+            SUSPEND_AFTER: _seconds(plan.asked.suspend_after),
+            MAX_LIFETIME: _seconds(plan.asked.max_lifetime),
+            RETAIN_DELETED_FOR: _seconds(plan.retain_deleted_for),
+            SESSION_RETENTION: _seconds(plan.session_retention),
             "modes": ",".join(plan.asked.modes),
             "claimableBy": claimable_by(plan),
             # By these old releases are told from current ones.
             RELEASES_KEY: ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
         },
     }
+
+
+def _seconds(length: timedelta | None) -> str:
+    """A length of time; nothing where there is none."""
+    return "" if length is None else str(int(length.total_seconds()))

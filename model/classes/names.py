@@ -49,6 +49,11 @@ def release_name(class_name: str, release: str, shard: int = 0) -> str:
     return f"{class_name}-{release}" if shard == 0 else f"{class_name}-{release}-{shard}"
 
 
+def cold_pool(template: str) -> str:
+    """The pool of a template that is always empty: a claim of it gets a sandbox of its own, and so may bring a home."""
+    return f"{template}-cold"
+
+
 def storage_class(class_name: str, shard: int = 0) -> str:
     """The StorageClass of a class; the first shard has no number, so that a second renames nothing."""
     return f"efs-{class_name}" if shard == 0 else f"efs-{class_name}-{shard}"

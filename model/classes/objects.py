@@ -12,7 +12,7 @@ from model.capabilities.resolve import reach_of
 from model.capabilities.security_group import security_group_policy
 from model.classes.constraints import constraints
 from model.classes.pool import PoolChoice, choice
-from model.classes.releases import Release, pools, releases_of, templates
+from model.classes.releases import Release, cold_pools, pools, releases_of, templates
 from model.classes.room import account, limits, namespace_document, quota, room_labels
 from model.classes.schedules import Schedules, schedules
 from model.classes.storage import storage_classes
@@ -48,6 +48,7 @@ class ClassObjects:
     releases: tuple[Release, ...]
     templates: tuple[Plain, ...]
     pools: tuple[Plain, ...]  # each named like the template that it is of
+    cold_pools: tuple[Plain, ...]  # always empty, one for each template of a class whose sandboxes have homes
     schedules: Schedules | None  # with them, a pool's `spec.replicas` is theirs
     choice: PoolChoice
 
@@ -55,7 +56,7 @@ class ClassObjects:
         """All of them, each after what it needs."""
         found = [self.namespace, self.constraints, self.quota, self.account, self.limits]
         found += [one for one in (self.network_policy, self.group_policy) if one is not None]
-        found += [*self.storage_classes, *self.templates, *self.pools]
+        found += [*self.storage_classes, *self.templates, *self.pools, *self.cold_pools]
         return (*found, *(self.schedules.documents() if self.schedules else ()))
 
 
@@ -77,6 +78,7 @@ def class_objects(plan: ClassPlan, known: Known) -> ClassObjects:
         releases=releases_of(plan),
         templates=templates(plan),
         pools=pools(plan),
+        cold_pools=cold_pools(plan),
         schedules=schedules(plan),
         choice=choice(plan.asked.pool),
     )

@@ -7,6 +7,7 @@ it, and never has a part in a name or in the hash of a release.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,8 @@ class ClassPlan:
     ingress: Reach
     gate_image: str
     kubectl_image: str
+    retain_deleted_for: timedelta
+    session_retention: timedelta
     seats: tuple[PlannedSeat, ...] = ()
 
     @property
@@ -110,6 +113,8 @@ def plans(settings: Settings, here: Surroundings | None = None) -> tuple[ClassPl
             ingress=ingress_of(one, settings),
             gate_image=gate_image(mirrors),
             kubectl_image=mirrors.image(releases().images["kubectl"]),
+            retain_deleted_for=settings.storage.retain_deleted_for,
+            session_retention=settings.service.session_retention,
             seats=tuple(_planned(seat, one) for seat in settings.workspaces if seat.class_ == one.name),
         )
         for one in settings.sandbox_classes

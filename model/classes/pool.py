@@ -49,15 +49,17 @@ def divided(members: int, shards: int) -> tuple[int, ...]:
     return tuple(each + (shard < more) for shard in range(shards))
 
 
-def warm_pool(plan: ClassPlan, name: str, members: int, labels: Mapping[str, str]) -> Plain:
-    """The document of one pool."""
+def warm_pool(
+    plan: ClassPlan, name: str, members: int, labels: Mapping[str, str], template: str | None = None
+) -> Plain:
+    """The document of one pool, of the template that is named like it unless another is said."""
     return {
         "apiVersion": EXTENSIONS,
         "kind": "SandboxWarmPool",
         "metadata": {"name": name, "namespace": namespace(plan.name), "labels": dict(labels)},
         "spec": {
             "replicas": members,
-            "sandboxTemplateRef": {"name": name},
+            "sandboxTemplateRef": {"name": template or name},
             # A template of ours never changes; of one that was changed by hand no member is handed out.
             "updateStrategy": {"type": "Recreate"},
         },

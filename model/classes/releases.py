@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import CHANNEL_LABEL, RELEASE_LABEL, SHARD_LABEL, owner_labels, release_name
+from model.classes.names import (
+    CHANNEL_LABEL,
+    RELEASE_LABEL,
+    SHARD_LABEL,
+    cold_pool,
+    owner_labels,
+    release_name,
+)
 from model.classes.pool import sizes, warm_pool
 from model.classes.template import release_hash, template
 
@@ -61,6 +68,20 @@ def pools(plan: ClassPlan) -> tuple[Plain, ...]:
         warm_pool(plan, one.name(shard), members, labels(plan, one, shard))
         for one in releases_of(plan)
         for shard, members in zip(one.shards, sizes(plan.asked.pool, len(one.shards)), strict=True)
+    )
+
+
+def cold_pools(plan: ClassPlan) -> tuple[Plain, ...]:
+    """For each template a pool that is always empty, by which whoever comes back starts on the home that was kept.
+
+    A warm slot has a home already and takes no other. A class without homes of its own has nothing to come back to.
+    """
+    if not plan.slots:
+        return ()
+    return tuple(
+        warm_pool(plan, cold_pool(one.name(shard)), 0, labels(plan, one, shard), one.name(shard))
+        for one in releases_of(plan)
+        for shard in one.shards
     )
 
 

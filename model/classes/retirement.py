@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
+from model.classes.names import cold_pool
+
 RETIRING = "sandbox.users.io/retiring"
 RELEASES_KEY = "releases"
 # Somebody who chose the pool before it was marked has been served after this.
@@ -39,6 +41,7 @@ class Pool(Template):
     ready: int = 0
     observed: bool = True  # whether its controller has seen its last change
     members: int = 0  # sandboxes in it that nobody has, on their way out included
+    template: str = ""  # what it is of; named like it where nothing is said
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,9 @@ class ClassState:
 
     @property
     def named(self) -> frozenset[str]:
-        """The pools, and with them the templates, that the stack names."""
-        return frozenset(name for names in self.current.values() for name in names)
+        """The pools, and with them the templates, that the stack names; an empty one beside each for who comes back."""
+        names = [name for names in self.current.values() for name in names]
+        return frozenset([*names, *map(cold_pool, names)])
 
 
 @dataclass(frozen=True)
@@ -162,15 +166,19 @@ def _late(name: str, retiring: datetime, state: ClassState, now: datetime) -> st
 
 
 def _lone_templates(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
-    pools = {one.name for one in state.pools}
+    there = {one.name for one in state.pools}
+    used = {one.template or one.name for one in state.pools}
     for template in sorted(state.templates, key=lambda one: one.name):
-        if template.name in state.named or template.name in pools:
+        if template.name in state.named:
             continue
-        claims = sum(one.pool == template.name for one in state.claims)
-        if claims:
-            # Named like its pool: somebody claimed from that in the moment in which it went.
-            yield Step("restore-pool", template.name, _named_by(claims))
-        elif template.retiring is None:
+        # Pools are named after their template: somebody claimed from one in the moment in which it went.
+        lost = [name for name in (template.name, cold_pool(template.name)) if name not in there]
+        wanted = {name: claims for name in lost if (claims := sum(one.pool == name for one in state.claims))}
+        for name, claims in wanted.items():
+            yield Step("restore-pool", name, _named_by(claims))
+        if wanted or template.name in used:
+            continue
+        if template.retiring is None:
             yield Step("mark", template.name, "it has no pool")
         elif now - template.retiring < SETTLED:
             yield Wait(template.name, "it is marked, and claims may be on their way")

@@ -114,6 +114,19 @@ def test_every_release_has_a_template_and_a_pool_a_shard_by_one_name(plan: Class
         assert template["spec"]["volumeClaimTemplatesPolicy"] == "Disallowed"
 
 
+@FEW
+@given(planned())
+def test_every_template_of_homes_has_a_pool_that_is_always_empty(plan: ClassPlan) -> None:
+    objects = objects_of(plan)
+    of = {one["spec"]["sandboxTemplateRef"]["name"]: one for one in objects.cold_pools}
+    assert set(of) == ({one["metadata"]["name"] for one in objects.templates} if plan.slots else set())
+    for name, pool in of.items():
+        assert (pool["metadata"]["name"], pool["spec"]["replicas"]) == (f"{name}-cold", 0)
+        assert len(pool["metadata"]["name"]) <= 63
+        # Nobody who takes a warm one is sent there.
+        assert f"/{name}-cold" not in objects.constraints["data"]["releases"]
+
+
 def test_a_release_that_becomes_the_stable_one_keeps_its_name() -> None:
     tried = made(sandbox(image=IMAGE, releases=[{"image": OTHER_IMAGE}]))
     promoted = made(sandbox(image=OTHER_IMAGE))

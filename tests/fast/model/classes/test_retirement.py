@@ -96,6 +96,28 @@ def test_a_claim_that_came_as_its_pool_went_gets_it_back() -> None:
     assert steps(state(NEW, claims=(claim(sandbox=None),), templates=(TEMPLATE,))) == [("restore-pool", "box-old")]
 
 
+COLD = Pool("box-old-cold", "stable", template="box-old")
+
+
+def test_the_empty_pool_of_a_current_release_is_current() -> None:
+    assert steps(state(NEW, Pool("box-new-cold", "stable", template="box-new"))) == []
+
+
+def test_the_empty_pool_of_an_old_release_goes_by_the_same_steps_and_its_template_after_both() -> None:
+    assert steps(state(NEW, COLD, templates=(TEMPLATE,))) == [("mark", "box-old-cold")]
+    marked = replace(COLD, retiring=NOW - SETTLED)
+    named = (claim("box-old-cold"),)
+    assert steps(state(NEW, marked, claims=named, templates=(TEMPLATE,))) == []
+    assert steps(state(NEW, marked, templates=(TEMPLATE,))) == [("remove-pool", "box-old-cold")]
+    assert steps(state(NEW, EMPTY, marked, claims=named, templates=(TEMPLATE,))) == [("remove-pool", "box-old")]
+
+
+def test_a_claim_that_came_as_its_empty_pool_went_gets_it_back() -> None:
+    named = (claim("box-old-cold", sandbox=None),)
+    assert steps(state(NEW, claims=named, templates=(TEMPLATE,))) == [("restore-pool", "box-old-cold")]
+    assert ("restore-pool", "box-old-cold") in steps(state(NEW, EMPTY, claims=named, templates=(TEMPLATE,)))
+
+
 def test_a_release_that_comes_back_is_given_out_again() -> None:
     back = replace(NEW, retiring=NOW)
     assert steps(state(back, templates=(Template("box-new", retiring=NOW),))) == [("unmark", "box-new")]
