@@ -1,0 +1,57 @@
+"""Divides an amount so that the parts are it again, to the last grain: by largest remainder, in whole numbers.
+
+Money is counted in grains while it is divided. Rounding each part by itself would lose or find some of it; here what is
+left over after rounding down goes, a grain each, to those who were rounded down most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from decimal import ROUND_HALF_EVEN, Decimal
+from typing import TypeVar
+
+# Finer than any line of a bill has a use for: a millionth of a millionth of a dollar.
+GRAINS_A_DOLLAR = 10**12
+CENT = Decimal("0.01")
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def grains(dollars: Decimal) -> int:
+    """An amount in grains; what is finer than a grain is rounded, half to even."""
+    return int((dollars * GRAINS_A_DOLLAR).to_integral_value(ROUND_HALF_EVEN))
+
+
+def dollars(amount: int) -> Decimal:
+    """Grains in dollars, exactly."""
+    return Decimal(amount).scaleb(-12)
+
+
+def cents(amount: Decimal) -> Decimal:
+    """An amount of dollars to the cent, half to even."""
+    return amount.quantize(CENT, ROUND_HALF_EVEN)
+
+
+def apportion(amount: int, weights: Mapping[Key, int]) -> dict[Key, int]:
+    """An amount divided by weights, which are whole and not negative and not all nothing.
+
+    The parts are the amount, exactly. Of equal remainders the key whose text comes first is served first, so that the
+    order in which keys are given makes no difference. A negative amount, a credit, is divided as what it takes back.
+    """
+    total = sum(weights.values())
+    if total <= 0 or min(weights.values()) < 0:
+        raise ValueError("there is nothing to divide by: weights are not negative, and not all nothing")
+    sign, size = (-1, -amount) if amount < 0 else (1, amount)
+    parts: dict[Key, int] = {}
+    remainders: list[tuple[int, str, Key]] = []
+    left = size
+    for key, weight in weights.items():
+        whole, remainder = divmod(size * weight, total)
+        parts[key] = whole
+        left -= whole
+        if remainder:
+            remainders.append((-remainder, repr(key), key))
+    if left:
+        for _, _, key in sorted(remainders, key=lambda one: one[:2])[:left]:
+            parts[key] += 1
+    return parts if sign > 0 else {key: -part for key, part in parts.items()}

@@ -1,0 +1,127 @@
+"""What goes into an attribution and what comes out: charges of a bill, warm time of a pool, parts of what is owed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Literal
+
+HOUR = timedelta(hours=1)
+
+# Who is charged where nobody was there to be. No owner has this name: a label begins with a letter or a digit.
+NOBODY = "-"
+
+# What a charge is for. `nodes` are divided by what was held of them, `storage` by what was kept, `storage_io` by the
+# time that somebody had files mounted (a file system does not say who read), `network` by bytes, `fixed` by presence.
+Kind = Literal["nodes", "storage", "storage_io", "network", "fixed"]
+KINDS: tuple[Kind, ...] = ("nodes", "storage", "storage_io", "network", "fixed")
+
+# The lines of what somebody owes. The first three are metered, the others are shares of what is everybody's.
+Part = Literal["compute", "storage", "network", "storage_io", "idle", "pool", "fixed"]
+PARTS: tuple[Part, ...] = ("compute", "storage", "network", "storage_io", "idle", "pool", "fixed")
+METERED: tuple[Part, ...] = ("compute", "storage", "network")
+SHARED: tuple[Part, ...] = ("storage_io", "idle", "pool", "fixed")
+
+TITLES: Mapping[Part, str] = {
+    "compute": "Compute held",
+    "storage": "Files kept",
+    "network": "Bytes moved",
+    "storage_io": "File access",
+    "idle": "Idle nodes",
+    "pool": "Warm slots",
+    "fixed": "Platform",
+}
+MEANINGS: Mapping[Part, str] = {
+    "compute": "what was set aside or used on nodes while somebody had it, whichever was more",
+    "storage": "the bytes of a home, asleep or not, scaled to what the file systems are billed for",
+    "network": "NAT, cross-zone and outgoing bytes, by each pod's own bytes",
+    "storage_io": "reads and writes of files, by the time that homes were mounted: file systems do not say who read",
+    "idle": "what nodes had room for and nobody held, by compute",
+    "pool": "sandboxes that waited to be claimed, by the time that their class was held",
+    "fixed": "control plane, gateways, balancers, controllers, logs: in equal parts by days present",
+}
+
+# Of a node's price: a core weighs as nine gigabytes, as AWS weighs them when it splits a node's cost among pods.
+CORE_WEIGHT, GIB_WEIGHT = 9, 1
+
+
+def weight_hours(core_hours: Decimal, gib_hours: Decimal) -> Decimal:
+    """Cores and memory over time as one number."""
+    return CORE_WEIGHT * core_hours + GIB_WEIGHT * gib_hours
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Charge:
+    """A line of a bill: whole hours of something.
+
+    Of `nodes`, `group` is which nodes it is one of (a node pool), `supply` the node itself, `capacity` its weight-hours
+    that can be held; none of them where what is billed is what is held, as with Fargate: nothing of that is idle.
+    """
+
+    kind: Kind
+    began: datetime
+    ended: datetime
+    amount: Decimal
+    group: str = ""
+    supply: str = ""
+    capacity: Decimal = Decimal(0)
+    service: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no bill has."""
+        if self.began.tzinfo is None or self.ended <= self.began:
+            raise ValueError("a charge is for a time, in a time zone")
+        if any((one.minute, one.second, one.microsecond) != (0, 0, 0) for one in (self.began, self.ended)):
+            raise ValueError(f"a charge is for whole hours, and this one is from {self.began} to {self.ended}")
+        if self.capacity < 0:
+            raise ValueError("nothing has less than no capacity")
+
+    def hours(self) -> range:
+        """Its hours, counted from 1970."""
+        return range(hour_of(self.began), hour_of(self.ended))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Warm:
+    """A slot of a pool, or what else waits for somebody, for as long as it waited: it is the pool's."""
+
+    pod: str
+    sandbox_class: str
+    began: datetime
+    ended: datetime
+    cpu_seconds: Decimal
+    memory_gib_hours: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where pods ran: the node of a pod where that is known, and the group of nodes that a class runs on."""
+
+    nodes: Mapping[str, str] = field(default_factory=dict[str, str])
+    groups: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def group(self, sandbox_class: str) -> str:
+        """The group of a class's nodes; one for all where nothing is said."""
+        return self.groups.get(sandbox_class, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is owed for: by whom, on which day (UTC), for which class (none for what is not of one), for which part."""
+
+    owner: str
+    day: str
+    sandbox_class: str
+    part: Part
+
+
+def hour_of(when: datetime) -> int:
+    """The hour of a moment, counted from 1970."""
+    return int(when.timestamp()) // 3600
+
+
+def day_of(hour: int) -> str:
+    """The day, in UTC, of an hour counted from 1970."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + hour * HOUR).strftime("%Y-%m-%d")
