@@ -1,4 +1,4 @@
-"""What the API and the loops need of whatever gives workspaces: all effects go through here, so that they cannot differ.
+"""What the API and the loops need of whatever gives workspaces: all effects go through here, so they cannot differ.
 
 A backend keeps nothing that a restart would lose. Whatever it refuses is a `Problem`. It does not ask who may do what:
 whoever calls it has asked.

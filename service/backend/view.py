@@ -1,0 +1,285 @@
+"""What this replica has been told of: workspaces for lists, volumes and pools for what comes next. Never the truth.
+
+It is fed by informers and kept small: a row for each object, with what lists and choices ask for. Whatever is changed,
+handed over or refused to somebody is read from the API server first, or named by the version that was seen here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import CHANNEL_LABEL, TASK_LABEL
+from model.classes.retirement import RELEASES_KEY, RETIRING
+from model.workspace_records import of_claim, of_volume
+from model.workspaces import Filter, Page, Workspace
+from service.backend.wire import Document, section
+
+Key = tuple[str, str]
+_NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeRow:
+    """A volume of a class: whose it is, and whether it would stay."""
+
+    name: str
+    uid: str
+    version: str
+    claim: str  # the claim of a volume that it is bound to, and that one's namespace and uid
+    namespace: str
+    claim_uid: str
+    bound: bool
+    retained: bool
+    labels: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """A warm pool of a class."""
+
+    name: str
+    class_name: str
+    channel: str
+    wanted: int
+    ready: int
+    retiring: bool
+    task: bool
+
+
+class View:
+    """All of it, by what it is looked up by."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Key, Workspace] = {}  # of claims by namespace and name, of volumes by their name alone
+        self._by_id: dict[str, set[Key]] = {}
+        self._ids: list[str] = []
+        self._seen_by: dict[str, set[str]] = {}  # owner, or whom it is shared with -> ids
+        self._waiting: dict[str, asyncio.Event] = {}
+        self._volumes: dict[str, VolumeRow] = {}
+        self._volume_of: dict[Key, str] = {}
+        self._pools: dict[Key, PoolRow] = {}
+        self._current: dict[str, dict[str, tuple[str, ...]]] = {}
+
+    # What informers tell.
+
+    def put_claim(self, claim: Document) -> None:
+        """A claim is there, or has changed."""
+        about = claim["metadata"]
+        found = of_claim(claim)
+        key = (about["namespace"], about["name"])
+        if found is None:
+            self._forget(key)
+        else:
+            self._remember(key, _small(found))
+
+    def drop_claim(self, key: Key) -> None:
+        """A claim is gone."""
+        self._forget(key)
+
+    def put_volume(self, volume: Document) -> None:
+        """A volume is there, or has changed."""
+        about, spec = volume["metadata"], volume["spec"]
+        name = about["name"]
+        whose = section(spec, "claimRef")
+        self._volumes[name] = VolumeRow(
+            name=name,
+            uid=about["uid"],
+            version=about["resourceVersion"],
+            claim=whose.get("name", ""),
+            namespace=sys.intern(whose.get("namespace", "")),
+            claim_uid=whose.get("uid", ""),
+            bound=section(volume, "status").get("phase") == "Bound",
+            retained=spec.get("persistentVolumeReclaimPolicy") == "Retain",
+            labels=about.get("labels") or _NOTHING,
+            notes=about.get("annotations") or _NOTHING,
+        )
+        if whose.get("name"):
+            self._volume_of[whose.get("namespace", ""), whose["name"]] = name
+        deleted = of_volume(volume)
+        if deleted is None:
+            self._forget(("", name))
+        else:
+            self._remember(("", name), _small(deleted))
+
+    def drop_volume(self, key: Key) -> None:
+        """A volume is gone."""
+        row = self._volumes.pop(key[1], None)
+        if row and self._volume_of.get((row.namespace, row.claim)) == row.name:
+            del self._volume_of[row.namespace, row.claim]
+        self._forget(("", key[1]))
+
+    def put_pool(self, pool: Document) -> None:
+        """A pool is there, or has changed."""
+        about = pool["metadata"]
+        labels = section(about, "labels")
+        self._pools[about["namespace"], about["name"]] = PoolRow(
+            name=about["name"],
+            class_name=labels.get(CLASS_LABEL, ""),
+            channel=labels.get(CHANNEL_LABEL, ""),
+            wanted=int(section(pool, "spec").get("replicas") or 0),
+            ready=int(section(pool, "status").get("readyReplicas") or 0),
+            retiring=RETIRING in section(about, "annotations"),
+            task=TASK_LABEL in labels,
+        )
+
+    def drop_pool(self, key: Key) -> None:
+        """A pool is gone."""
+        self._pools.pop(key, None)
+
+    def put_constraints(self, configuration: Document) -> None:
+        """What is said of a class: among it, the pools that its stack names."""
+        found: dict[str, list[str]] = {}
+        for entry in section(configuration, "data").get(RELEASES_KEY, "").split(","):
+            channel, _, name = entry.partition("/")
+            if name:
+                found.setdefault(channel, []).append(name)
+        named = {channel: tuple(names) for channel, names in found.items()}
+        self._current[configuration["metadata"]["namespace"]] = named
+
+    def drop_constraints(self, key: Key) -> None:
+        """A class is gone."""
+        self._current.pop(key[0], None)
+
+    # What is asked.
+
+    def find(self, id_: str) -> Workspace | None:
+        """A workspace as it was told of last; the one that stands before what was deleted."""
+        rows = [self._rows[key] for key in self._by_id.get(id_, ())]
+        return min(rows, key=lambda row: (row.state == "deleted", row.state == "deleting"), default=None)
+
+    def deleted(self, id_: str) -> Workspace | None:
+        """A workspace of which only the data is there."""
+        rows = [self._rows[key] for key in self._by_id.get(id_, ()) if not key[0]]
+        return min(rows, key=lambda row: row.volume or "", default=None)
+
+    def list(self, chosen: Filter, limit: int, after: str | None) -> Page:
+        """A page of workspaces by id."""
+        found: list[Workspace] = []
+        for id_ in self._ids_for(chosen, after):
+            row = self.find(id_)
+            if row is not None and _matches(row, chosen):
+                if len(found) == limit:
+                    return Page(tuple(found), found[-1].id)
+                found.append(row)
+        return Page(tuple(found))
+
+    def counted(self) -> Counter[tuple[str, str]]:
+        """How many there are, by class and state."""
+        return Counter((row.class_name, row.state) for row in self._rows.values())
+
+    def home(self, namespace: str, volume_claim: str) -> VolumeRow | None:
+        """The volume that is for a claim of one."""
+        name = self._volume_of.get((namespace, volume_claim))
+        return self._volumes.get(name) if name else None
+
+    def pools(self, namespace: str) -> list[PoolRow]:
+        """The pools of a class."""
+        return [row for (where, _), row in self._pools.items() if where == namespace]
+
+    def current(self, namespace: str, channel: str) -> tuple[str, ...]:
+        """The pools that a class's stack names for a channel."""
+        return self._current.get(namespace, {}).get(channel, ())
+
+    async def change(self, id_: str, seconds: float) -> None:
+        """Wait until something is told of a workspace, or so long."""
+        event = self._waiting.setdefault(id_, asyncio.Event())
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            pass
+
+    def _remember(self, key: Key, row: Workspace) -> None:
+        before = self._rows.get(key)
+        self._rows[key] = row
+        if before is None:
+            keys = self._by_id.get(row.id)
+            if keys is None:
+                keys = self._by_id[row.id] = set()
+                insort(self._ids, row.id)
+            keys.add(key)
+        if before is None or before.shared != row.shared or before.owner != row.owner:
+            self._index(row.id)
+        self._tell(row.id)
+
+    def _forget(self, key: Key) -> None:
+        before = self._rows.pop(key, None)
+        if before is None:
+            return
+        keys = self._by_id[before.id]
+        keys.discard(key)
+        self._unindex(before)
+        if keys:
+            self._index(before.id)
+        else:
+            del self._by_id[before.id]
+            place = bisect_right(self._ids, before.id) - 1
+            del self._ids[place]
+        self._tell(before.id)
+
+    def _index(self, id_: str) -> None:
+        for key in self._by_id[id_]:
+            row = self._rows[key]
+            for who in (row.owner, *row.shared):
+                self._seen_by.setdefault(who, set()).add(id_)
+
+    def _unindex(self, row: Workspace) -> None:
+        for who in (row.owner, *row.shared):
+            ids = self._seen_by.get(who, set())
+            ids.discard(row.id)
+            if not ids:
+                self._seen_by.pop(who, None)
+
+    def _tell(self, id_: str) -> None:
+        event = self._waiting.pop(id_, None)
+        if event:
+            event.set()
+
+    def _ids_for(self, chosen: Filter, after: str | None) -> Iterator[str]:
+        narrow = chosen.reader or chosen.owner
+        if narrow:
+            ids = sorted(self._seen_by.get(narrow, ()))
+            yield from ids[bisect_right(ids, after) if after else 0 :]
+        else:
+            yield from self._ids[bisect_right(self._ids, after) if after else 0 :]
+
+
+def _small(row: Workspace) -> Workspace:
+    """The row with its often repeated words stored once."""
+    return replace(
+        row,
+        class_name=sys.intern(row.class_name),
+        mode=row.mode,
+        pool=sys.intern(row.pool),
+        owner=sys.intern(row.owner),
+        created_by=sys.intern(row.created_by),
+        labels=row.labels or _NOTHING,
+        shared=row.shared or _NOTHING,
+    )
+
+
+def _matches(row: Workspace, chosen: Filter) -> bool:
+    if row.state == "deleted" and not chosen.deleted and chosen.state != "deleted":
+        return False
+    return (
+        # The index may still hold whom it was shared with: what stands in the row counts.
+        (
+            chosen.reader is None
+            or row.owner == chosen.reader
+            or (chosen.reader in row.shared and row.state != "deleted")
+        )
+        and (chosen.owner is None or row.owner == chosen.owner)
+        and (chosen.class_name is None or row.class_name == chosen.class_name)
+        and (chosen.state is None or row.state == chosen.state)
+        and (chosen.mode is None or row.mode == chosen.mode)
+        and (chosen.task is None or row.task == chosen.task)
+        and all(row.labels.get(key) == value for key, value in chosen.labels.items())
+    )
