@@ -103,8 +103,10 @@ def known() -> tuple[Chart, ...]:
     for row in catalogue.RECIPES:
         path = toolbox.find(row).path if row.name.endswith(SUFFIX) else None
         if path is not None:
-            version = row.version.removeprefix("v")
-            found.append(Chart(path, read(path).name, version, version, unstamped=True))
+            chart, version = read(path), row.version.removeprefix("v")
+            # Beside a program's source lies what is stamped when it is released; a repository of charts has it stamped.
+            stamped = chart.version == version
+            found.append(chart if stamped else Chart(path, chart.name, version, version, unstamped=True))
     return tuple(found)
 
 
@@ -118,17 +120,43 @@ def helm() -> Path:
 
 def render(chart: Chart, rendering: Rendering) -> Rendered:
     """The chart's objects with these values; values against its schema are helm's error."""
-    if not chart.unstamped:
+    absent = _absent(chart, rendering.values)
+    if not chart.unstamped and not absent:
         return _rendered(chart, rendering)
     with tempfile.TemporaryDirectory(prefix="agentenv-") as folder:
-        return _rendered(_stamped(chart, Path(folder) / chart.name), rendering)
+        return _rendered(_as_published(chart, Path(folder) / chart.name, absent), rendering)
 
 
-def _stamped(chart: Chart, folder: Path) -> Chart:
-    """A copy that says the version it is published under: templates put it into labels and images."""
+def _absent(chart: Chart, values: Mapping[str, Any]) -> list[str]:
+    """The charts that this one depends on, that a source tree does not have, and that the values switch off.
+
+    A published chart brings them along, and helm passes over what is switched off; but it wants all of them there.
+    """
+    if not chart.path.is_dir():
+        return []
+    about = yaml.safe_load((chart.path / "Chart.yaml").read_text(encoding="utf-8"))
+    missing = [one for one in about.get("dependencies") or [] if not any(chart.path.glob(f"charts/{one['name']}*"))]
+    wanted = [one["name"] for one in missing if _at(values, str(one.get("condition") or "")) is not False]
+    if wanted:
+        raise NotHad(f"chart {chart.name} needs {', '.join(wanted)}, which its source does not bring along")
+    return [one["name"] for one in missing]
+
+
+def _at(values: Any, path: str) -> Any:
+    for key in path.split("."):
+        values = values.get(key) if isinstance(values, Mapping) else None
+    return values
+
+
+def _as_published(chart: Chart, folder: Path, absent: Sequence[str]) -> Chart:
+    """A copy that says the version it is published under, which templates put into labels and images; and no more of
+    what it depends on than is there."""
     shutil.copytree(chart.path, folder)
     about = yaml.safe_load((folder / "Chart.yaml").read_text(encoding="utf-8"))
     about |= {"version": chart.version, "appVersion": chart.app_version}
+    if absent:
+        about["dependencies"] = [one for one in about["dependencies"] if one["name"] not in absent]
+        (folder / "Chart.lock").unlink(missing_ok=True)
     (folder / "Chart.yaml").chmod(0o644)
     (folder / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
     return replace(chart, path=folder, unstamped=False)

@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 _PULUMI = "v3.259.0"
 _KUBERNETES = "v1.35.4"
 _AGENT_SANDBOX = "v1.0.3"
+_PROMETHEUS = "v3.14.0"
 _ASSETS = "KUBEBUILDER_ASSETS"  # where controllers' own tests keep an API server and its etcd
 
 
@@ -30,6 +31,7 @@ class Program:
     package: str
     stamp: str = ""  # the linker variable that holds the version, where the program wants to be told
     stamps: tuple[str, ...] = ()  # further ones, as variable=value
+    tags: tuple[str, ...] = ()  # build tags: what of it is left out, or put in
     least: str = ""  # the least version that is taken from elsewhere
     only_minor: bool = False  # whether a newer minor version is another program to us
     assets: str = ""  # an environment variable that may name a folder with the program, looked into before PATH
@@ -41,7 +43,8 @@ class Program:
     def flags(self) -> tuple[str, ...]:
         """How it is compiled; part of the cache's key."""
         stamps = (*([f"{self.stamp}={self.version}"] if self.stamp else []), *self.stamps)
-        return ("-trimpath", "-ldflags", " ".join(("-s -w", *(f"-X {stamp}" for stamp in stamps))))
+        tags = ("-tags", ",".join(self.tags)) if self.tags else ()
+        return ("-trimpath", *tags, "-ldflags", " ".join(("-s -w", *(f"-X {stamp}" for stamp in stamps))))
 
     def takes(self, version: Version) -> bool:
         """Whether a program of that version, found elsewhere, will do."""
@@ -152,6 +155,23 @@ RECIPES: tuple[Recipe, ...] = (
         minutes=2,
         go_room_mb=2000,
     ),
+    # Only the tests ask for these two: rules and queries are tried on what will evaluate them. Of the places where one
+    # can find what to scrape, only Kubernetes is left in, which leaves out the clients of a dozen clouds.
+    *(
+        Program(
+            name=name,
+            group="prometheus",
+            version=_PROMETHEUS,
+            package=f"github.com/prometheus/prometheus/cmd/{name}",
+            stamp="github.com/prometheus/common/version.Version",
+            tags=("remove_all_sd", "enable_kubernetes_sd"),
+            least="v3.5.0",
+            ask=("--version",),
+            minutes=minutes,
+            go_room_mb=3000,
+        )
+        for name, minutes in (("prometheus", 3), ("promtool", 0.2))
+    ),
     *(
         ModuleFile(
             name=name, group="agent-sandbox", version=_AGENT_SANDBOX, module="sigs.k8s.io/agent-sandbox", member=member
@@ -167,6 +187,15 @@ RECIPES: tuple[Recipe, ...] = (
             member=f"charts/{chart}",
         )
         for chart in ("karpenter", "karpenter-crd")
+    ),
+    # Charts that are published in repositories of charts: as those repositories had them when these were released.
+    *(
+        ModuleFile(name=f"{chart}-chart", group="charts", version=version, module=module, member=f"charts/{chart}")
+        for chart, version, module in (
+            ("prometheus", "v29.27.0", "github.com/prometheus-community/helm-charts"),
+            ("opencost", "v2.5.30", "github.com/opencost/opencost-helm-chart"),
+            ("grafana", "v13.0.1", "github.com/grafana-community/helm-charts"),
+        )
     ),
 )
 
