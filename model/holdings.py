@@ -17,7 +17,7 @@ from model.ledger import NO_POD, NOTHING, VOLUME_PREFIX, Row, cut
 PATIENCE = timedelta(minutes=1)
 # How often a row that grows is written down: what is lost to a crash together with the facts is no more than this. What
 # sleeps costs little, and is not worth more writes.
-GROWS_EVERY = timedelta(minutes=10)
+GROWS_EVERY = timedelta(minutes=5)
 GROWS_ASLEEP_EVERY = timedelta(hours=6)
 
 

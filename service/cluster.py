@@ -32,8 +32,10 @@ POOLS = _kinds.create_namespaced_resource(*_EXTENSIONS, "SandboxWarmPool", "sand
 CLAIMS = _kinds.create_namespaced_resource(*_EXTENSIONS, "SandboxClaim", "sandboxclaims")
 SANDBOXES = _kinds.create_namespaced_resource("agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes")
 VOLUME_CLAIMS = _kinds.create_namespaced_resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+PODS = _kinds.create_namespaced_resource("", "v1", "Pod", "pods")
 QUOTAS = _kinds.create_namespaced_resource("", "v1", "ResourceQuota", "resourcequotas")
 CONFIGURATIONS = _kinds.create_namespaced_resource("", "v1", "ConfigMap", "configmaps")
+LEASES = _kinds.create_namespaced_resource("coordination.k8s.io", "v1", "Lease", "leases")
 NAMESPACES = _kinds.create_global_resource("", "v1", "Namespace", "namespaces")
 VOLUMES = _kinds.create_global_resource("", "v1", "PersistentVolume", "persistentvolumes")
 
@@ -41,7 +43,21 @@ Kind = type[Any]
 
 
 class RefusedError(Exception):
-    """The API server refused something; the message is its own."""
+    """The API server refused something; the message is its own, and so is the code."""
+
+    def __init__(self, message: str, code: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @classmethod
+    def of(cls, refusal: ApiError) -> RefusedError:
+        """What the client told."""
+        return cls(str(refusal), refusal.status.code or 0)
+
+    @property
+    def passes(self) -> bool:
+        """Whether it is the server that cannot just now, and not the request that is wrong."""
+        return self.code == 429 or self.code >= 500
 
 
 class Api(Protocol):
@@ -110,7 +126,7 @@ class Cluster(Api):
         except ApiError as refusal:
             if refusal.status.code == 404:
                 return None
-            raise RefusedError(str(refusal)) from refusal
+            raise RefusedError.of(refusal) from refusal
 
     def make(self, kind: Kind, document: Document) -> bool:
         """Make it; False where one of its name is there already."""
@@ -119,7 +135,7 @@ class Cluster(Api):
         except ApiError as refusal:
             if refusal.status.code == 409:
                 return False
-            raise RefusedError(str(refusal)) from refusal
+            raise RefusedError.of(refusal) from refusal
         return True
 
     def change(self, kind: Kind, read: Document, changes: Document) -> bool:
@@ -153,7 +169,7 @@ def _still(ask: Callable[[], object]) -> bool:
     except ApiError as refusal:
         if refusal.status.code in {404, 409}:
             return False
-        raise RefusedError(str(refusal)) from refusal
+        raise RefusedError.of(refusal) from refusal
     return True
 
 

@@ -1,0 +1,85 @@
+"""Keeps the ledger: a pass reads what is held and has every row there that follows from it.
+
+A pass may be killed anywhere and be run by two at once. What it remembers (when each pod was last seen) only makes the
+end of one that vanished more exact; without it, that is known to the last row written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.holdings import Span, spans, worth_writing
+from model.ledger import Row
+from service.cluster import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api
+from service.ledger.facts import Listed, holdings
+from service.ledger.store import Ledger
+from service.ledger.usage import Meter
+
+# How often a pass is made: reading ten thousand workspaces takes seconds, and the facts wait.
+KEEP_EVERY = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a pass found and did."""
+
+    holdings: int
+    due: int  # rows that had something new to say
+    written: int
+    rows: tuple[Row, ...]  # as they are now
+
+
+class Keeper:
+    """The ledger of one cluster."""
+
+    def __init__(self, cluster: Api, ledger: Ledger, meter: Meter, listing: Callable[[], Listed] | None = None) -> None:
+        """`listing` is where to look, where somebody is told of changes already; the cluster is asked else."""
+        self._ledger = ledger
+        self._meter = meter
+        self._listing = listing or (lambda: listed(cluster))
+        self._seen: dict[str, datetime] = {}
+
+    def keep_all(self) -> Pass:
+        """Have every row there."""
+        # First, so that a row of whatever is made meanwhile is not taken for one that nothing belongs to any more.
+        still_open = self._ledger.open_rows()
+        held = holdings(self._listing())
+        now = self._ledger.now()
+        found = spans(held, still_open, now, self._seen)
+        self._seen = {span.row.sort_key: span.row.ended for span in found if not span.row.closed}
+        return self._write(found, now, len(held))
+
+    def settle(self, claim: str) -> Pass:
+        """Have the rows of one claim, by its uid, there as of now: before what they follow from is taken away."""
+        held = [one for one in holdings(self._listing()) if one.claim == claim]
+        still_open = [row for one in held for row in self._ledger.of_claim(one.owner, claim) if not row.closed]
+        now = self._ledger.now()
+        return self._write(spans(held, still_open, now), now, len(held), everything=True)
+
+    def _write(self, found: Iterable[Span], now: datetime, held: int, *, everything: bool = False) -> Pass:
+        due = [span for span in found if everything or worth_writing(span, now)]
+        written = 0
+        rows: list[Row] = []
+        for span in due:
+            kept = self._ledger.keep(self._meter.row(span), lambda row, span=span: self._piece(span, row))
+            written += kept.written
+            rows.append(kept.row)
+        return Pass(held, len(due), written, tuple(rows))
+
+    def _piece(self, span: Span, row: Row) -> Row:
+        return self._meter.row(replace(span, row=row))
+
+
+def listed(cluster: Api) -> Listed:
+    """Everything that the ledger follows from; whatever cannot be listed ends the pass, for nothing may look gone."""
+    of_classes: dict[str, str | None] = {CLASS_LABEL: None}
+    return Listed(
+        claims=cluster.list(CLAIMS),
+        sandboxes=cluster.list(SANDBOXES),
+        pods=cluster.list(PODS, labels=of_classes),
+        volume_claims=cluster.list(VOLUME_CLAIMS),
+        volumes=cluster.list(VOLUMES),
+    )

@@ -1,0 +1,172 @@
+"""What an interval used: from Prometheus where it watched all of it, else what was set aside; and it says which.
+
+Amounts are of a whole row and never of a part since last time. So they can be asked for again by anybody, and a pass
+that was killed leaves nothing that the next one would count twice.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Protocol
+
+from model.holdings import Holding, Span
+from model.ledger import (
+    BYTES_A_GIB,
+    NO_POD,
+    NOTHING,
+    SECONDS_AN_HOUR,
+    Amounts,
+    Row,
+    StorageUsage,
+    Usage,
+    rounded,
+)
+
+_LOG = logging.getLogger(__name__)
+
+# The recording rules of the cluster, one sample a minute; `pod_uid` tells a claim's pods apart.
+CPU, MEMORY, NETWORK = (
+    "sandbox:owner_cpu_seconds:rate1m",
+    "sandbox:owner_memory_bytes:avg1m",
+    "sandbox:owner_network_bytes:rate1m",
+)
+SECONDS_A_SAMPLE = Decimal(60)
+# Of the minutes of a row, so many have to have been seen; else what was set aside is nearer to the truth.
+ENOUGH = Decimal("0.9")
+# Shorter rows may fall between two samples.
+SHORTEST_SECONDS = Decimal(180)
+_PATIENCE = 10.0
+_UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
+
+# How much is on a volume, in GiB, by its name; None where nobody has looked yet.
+Sizes = Callable[[str], Decimal | None]
+
+
+class Watched(Protocol):
+    """Who watched what sandboxes use."""
+
+    def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+        """CPU-seconds, byte-seconds of memory and bytes over the network in a row; None where it did not see it all."""
+        ...
+
+
+class Meter:
+    """Gives rows their amounts."""
+
+    def __init__(self, watched: Watched | None = None, sizes: Sizes = lambda _: None) -> None:
+        self._watched = watched
+        self._sizes = sizes
+
+    def row(self, span: Span) -> Row:
+        """The row of a span with its amounts."""
+        amounts = self._amounts(span) if span.holding is not None else self._last_known(span)
+        return replace(
+            span.row,
+            cpu_seconds=rounded(amounts.cpu_seconds),
+            memory_gib_hours=rounded(amounts.memory_gib_hours),
+            network_bytes=rounded(amounts.network_bytes),
+            storage_gib_hours=rounded(amounts.storage_gib_hours),
+            source=amounts.source,
+        )
+
+    def _amounts(self, span: Span) -> Amounts:
+        row, holding, pod = span.row, span.holding, span.pod
+        hours = row.seconds / SECONDS_AN_HOUR
+        gib, storage = self._storage(holding) if holding else (NOTHING, "none")
+        kept = Amounts(storage_gib_hours=gib * hours, storage=storage)
+        if pod is None:
+            return kept
+        used = self._used(row)
+        aside = replace(
+            kept,
+            cpu_seconds=pod.cores * row.seconds,
+            memory_gib_hours=pod.memory_gib * hours,
+            usage="requests",
+        )
+        return aside if used is None else _whichever_is_more(aside, *used)
+
+    def _last_known(self, span: Span) -> Amounts:
+        """Of a row whose facts are gone: as it used until it was written last, and as Prometheus saw it."""
+        before = span.before or span.row
+        grown = span.row.seconds / before.seconds if before.seconds else NOTHING
+        usage, _, storage = before.source.partition("/")
+        aside = Amounts(
+            cpu_seconds=before.cpu_seconds * grown,
+            memory_gib_hours=before.memory_gib_hours * grown,
+            network_bytes=before.network_bytes * grown,
+            storage_gib_hours=before.storage_gib_hours * grown,
+            usage=_USAGES.get(usage, "none"),
+            storage=_STORAGES.get(storage, "none"),
+        )
+        used = None if span.row.pod == NO_POD else self._used(span.row)
+        return aside if used is None else _whichever_is_more(aside, *used)
+
+    def _used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+        if self._watched is None or row.seconds < SHORTEST_SECONDS:
+            return None
+        return self._watched.used(row)
+
+    def _storage(self, holding: Holding) -> tuple[Decimal, StorageUsage]:
+        if not holding.volume:
+            return NOTHING, "none"
+        found = self._sizes(holding.volume)
+        return (holding.storage_gib, "requested") if found is None else (found, "metered")
+
+
+class Prometheus:
+    """A Prometheus with the cluster's recording rules."""
+
+    def __init__(self, url: str) -> None:
+        if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
+            raise ValueError(f"{url} is no address of a Prometheus")
+        self._url = f"{url.rstrip('/')}/api/v1/query"
+
+    def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+        """What the rules recorded of a row; None where they recorded too little of it, or nobody answers."""
+        if not (_UID.fullmatch(row.claim) and _UID.fullmatch(row.pod)):
+            return None
+        whose = f'claim_uid="{row.claim}",pod_uid="{row.pod}"'
+        over = f"{{{whose}}}[{int(row.seconds)}s]"
+        try:
+            seen = self._one(f"count_over_time({CPU}{over})", row)
+            if seen * SECONDS_A_SAMPLE < row.seconds * ENOUGH:
+                return None
+            # Minutes nobody saw were like the others.
+            each = row.seconds / seen
+            cpu, memory, network = (
+                self._one(f"sum_over_time({name}{over})", row) * each for name in (CPU, MEMORY, NETWORK)
+            )
+        except (OSError, ValueError, KeyError, ArithmeticError) as failure:
+            _LOG.warning("prometheus does not say what was used", extra={"facts": {"why": str(failure)}})
+            return None
+        return cpu, memory, network
+
+    def _one(self, query: str, row: Row) -> Decimal:
+        """The one number that a query has at the end of a row."""
+        asked = urllib.parse.urlencode({"query": query, "time": int(row.ended.timestamp())})
+        with urllib.request.urlopen(f"{self._url}?{asked}", timeout=_PATIENCE) as answer:  # noqa: S310 - looked at above
+            said: dict[str, Any] = json.load(answer)
+        result: list[dict[str, Any]] = said["data"]["result"]
+        return sum((Decimal(one["value"][1]) for one in result), NOTHING)
+
+
+def _whichever_is_more(aside: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
+    """What was set aside has to be paid for too, and what is used beyond it was taken from somebody."""
+    return replace(
+        aside,
+        cpu_seconds=max(aside.cpu_seconds, cpu),
+        memory_gib_hours=max(aside.memory_gib_hours, memory / BYTES_A_GIB / SECONDS_AN_HOUR),
+        network_bytes=network,
+        usage="prometheus",
+    )
+
+
+_USAGES: dict[str, Usage] = {"prometheus": "prometheus", "requests": "requests", "none": "none"}
+_STORAGES: dict[str, StorageUsage] = {"metered": "metered", "requested": "requested", "none": "none"}
