@@ -23,7 +23,7 @@ from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
 from components.pod_groups import FargateClass
-from components.population import Ground, make_classes, make_seats, mounting_classes, seats_of
+from components.population import Ground, make_classes, make_seats, make_service, mounting_classes, seats_of
 from components.storage import Storage, StorageArgs, StorageLayout
 from components.workspace import SeatLayout, refuse_strangers
 
@@ -122,6 +122,12 @@ class Environment(pulumi.ComponentResource):
     sandbox_classes: pulumi.Output[dict[str, Any]]
     """Of each class its namespace, its releases by channel, the size of their pools, and the misses to expect."""
 
+    service_url: pulumi.Output[str | None]
+    """Where pods of the cluster find the workspace service, where there is one."""
+
+    service_address: pulumi.Output[str | None]
+    """The load balancer's name that the record of the service's domain points to, where it has one."""
+
     def __init__(self, name: str, args: EnvironmentArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make all of it; a wrong plain argument raises before the part that it belongs to is made."""
         given = Plain.of("environment", args, EnvironmentArgs)
@@ -157,6 +163,7 @@ class Environment(pulumi.ComponentResource):
         ground = Ground(name, self._cluster_name, self.cluster, self.storage.file_system_ids, standing, self._child)
         self.classes = make_classes(ground, args, ready)
         make_seats(ground, args, self.classes, speaking)
+        self.service = make_service(ground, args, self.classes, ready)
 
         self.cluster_name = self.cluster.name
         self.kubeconfig = self.cluster.kubeconfig
@@ -170,6 +177,9 @@ class Environment(pulumi.ComponentResource):
         self.flow_log_group = self.network.flow_log_group
         self.file_system_ids = self.storage.file_system_ids
         self.sandbox_classes = pulumi.Output.all(**{of: one.summary for of, one in self.classes.items()})
+        nothing: pulumi.Output[str | None] = pulumi.Output.from_input(None)
+        self.service_url = self.service.url.apply(str) if self.service else nothing
+        self.service_address = self.service.address if self.service else nothing
         self.register_outputs(outputs_of(self))
 
     def _network(self) -> Network | AdoptedNetwork:

@@ -15,6 +15,7 @@ from components.network import Network
 from components.sandbox_class import SandboxClass
 from components.storage import Storage
 from components.workspace import Workspace
+from components.workspace_service import WorkspaceService
 
 COMPONENTS: list[type[pulumi.ComponentResource]] = [
     AdoptedCluster,
@@ -30,4 +31,5 @@ COMPONENTS: list[type[pulumi.ComponentResource]] = [
     SandboxClass,
     Storage,
     Workspace,
+    WorkspaceService,
 ]

@@ -1,4 +1,4 @@
-"""What lives in an environment: its classes of sandboxes, and the workspaces that are always there."""
+"""What lives in an environment: its classes of sandboxes, the workspaces that are always there, and their service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from components.sandbox_class import SandboxClass, SandboxClassArgs
 from components.schedules import schedules_place
 from components.settings_argument import settings_of
 from components.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
+from components.workspace_service import WorkspaceService, WorkspaceServiceArgs
 from model.seats import SeatPlan
 from model.settings.classes import SandboxClass as Asked
 
@@ -105,3 +106,27 @@ def make_seats(
             told["keep_data"] = args["keep_data"]
         spoken = pulumi.ResourceOptions(providers=speaking)
         Workspace(f"{ground.name}-seat-{seat['name']}", told, ground.child(spoken))
+
+
+def make_service(
+    ground: Ground, args: "EnvironmentArgs", classes: Mapping[str, SandboxClass], after: pulumi.ResourceOptions
+) -> WorkspaceService | None:
+    """The service that gives sandboxes of these classes to people, where it is said which image it is."""
+    if not args.get("settings") or not settings_of(Plain("environment", args)).service.deployed:
+        return None
+    told: WorkspaceServiceArgs = {
+        "ownership": args["ownership"],
+        "settings": args.get("settings") or {},
+        "cluster_name": ground.cluster_name,
+        "issuer_url": ground.cluster.issuer_url,
+        "issuer_arn": ground.cluster.issuer_arn,
+        "file_system_ids": ground.file_system_ids,
+        "class_namespaces": {name: one.ready for name, one in classes.items()},
+    }
+    if ground.standing.vpc_cidrs:
+        told["vpc_cidrs"] = list(ground.standing.vpc_cidrs)
+    if ground.standing.service_cidr:
+        told["service_cidr"] = ground.standing.service_cidr
+    if "permissions_boundary" in args:
+        told["permissions_boundary"] = args["permissions_boundary"]
+    return WorkspaceService(f"{ground.name}-service", told, ground.child(after))

@@ -9,9 +9,11 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.admissionregistration import v1 as admission
 from pulumi_kubernetes.apiextensions import CustomResource
+from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.batch import v1 as batch
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.networking import v1 as networking
+from pulumi_kubernetes.policy import v1 as policy
 from pulumi_kubernetes.rbac import v1 as rbac
 from pulumi_kubernetes.scheduling import v1 as scheduling
 from pulumi_kubernetes.storage import v1 as storage
@@ -21,15 +23,20 @@ from components.children import Child
 Document = dict[str, Any]
 
 KINDS: dict[str, Callable[..., pulumi.Resource]] = {
+    "ClusterRole": rbac.ClusterRole,
+    "ClusterRoleBinding": rbac.ClusterRoleBinding,
     "ConfigMap": core.ConfigMap,
     "CronJob": batch.CronJob,
+    "Deployment": apps.Deployment,
     "LimitRange": core.LimitRange,
     "Namespace": core.Namespace,
     "NetworkPolicy": networking.NetworkPolicy,
+    "PodDisruptionBudget": policy.PodDisruptionBudget,
     "PriorityClass": scheduling.PriorityClass,
     "ResourceQuota": core.ResourceQuota,
     "Role": rbac.Role,
     "RoleBinding": rbac.RoleBinding,
+    "Service": core.Service,
     "ServiceAccount": core.ServiceAccount,
     "StorageClass": storage.StorageClass,
     "ValidatingAdmissionPolicy": admission.ValidatingAdmissionPolicy,

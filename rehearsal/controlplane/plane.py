@@ -35,7 +35,7 @@ PROGRAMS = (
     "kube-controller-manager",
     "kube-scheduler",
     "kwok",
-    *(row.program for row in residents.RESIDENTS),
+    *residents.TOOLS,
 )
 _UP_SECONDS = 120.0
 _END_SECONDS = 5.0
@@ -229,7 +229,7 @@ def _duty(toolbox: Toolbox, layout: Layout, cluster: str) -> Path:
         client_certificate=str(speaks[0]),
         client_key=str(speaks[1]),
         cluster=cluster,
-        programs={row.program: str(toolbox.path(row.program)) for row in residents.RESIDENTS},
+        programs={name: str(toolbox.path(name)) for name in residents.TOOLS},
     )
     return duty.write(layout.folder / "duty.json")
 

@@ -1,26 +1,31 @@
 """Pods whose program runs for real: a kubelet for the few images that a rehearsal has as programs.
 
 A Deployment is applied, scheduled and bound as any other; kwok leaves its pods alone (`stages.py`), and here the
-program is started with the pod's arguments, environment and service account, and its probes decide whether the pod is
-Ready. Simplified: one container a pod, no resource limits, its ports are other ones on loopback.
+program is started with the pod's arguments, environment, files and service account, to AWS as whatever role that has,
+and its probes decide whether the pod is Ready. Simplified: one container a pod, no resource limits, its ports are
+other ones on loopback (`listening.py` says which).
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rehearsal.controlplane.account import Account
 from rehearsal.controlplane.client import Client
+from rehearsal.controlplane.ports import HOST
 from rehearsal.controlplane.tenancy import Tenancy
 
 Object = dict[str, Any]
 
 _LOG = logging.getLogger(__name__)
+PYTHON = "python"
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,12 @@ class Resident:
     ready_flag: str  # the one of them where probes are answered
     ready_path: str
     in_cluster_flags: tuple[str, ...] = ()  # what it would find out by itself in a pod; {namespace} is filled in
+    module: str | None = None  # of Python: the program is then the interpreter, which runs it
+    ports_only: bool = False  # whether its flags for addresses take a port, and the host is said beside them
+
+    def command(self, program: Path) -> list[str]:
+        """What a process of it is started with."""
+        return [str(program)] if self.module is None else [str(program), "-m", self.module]
 
 
 RESIDENTS = (
@@ -44,7 +55,19 @@ RESIDENTS = (
         ready_path="/readyz",
         in_cluster_flags=("--leader-election-namespace={namespace}",),
     ),
+    Resident(
+        program=PYTHON,
+        module="service",
+        image=r"(^|/)workspace-service([:@]|$)",
+        address_flags=("--port", "--metrics-port"),
+        ready_flag="--port",
+        ready_path="/readyz",
+        in_cluster_flags=(f"--host={HOST}",),
+        ports_only=True,
+    ),
 )
+# The tools that residents are; Python is there already.
+TOOLS = tuple(row.program for row in RESIDENTS if row.program != PYTHON)
 
 
 def resident_of(pod: Object) -> Resident | None:
@@ -59,10 +82,13 @@ def resident_of(pod: Object) -> Resident | None:
 class Keeper:
     """Starts and ends the residents of one plane."""
 
-    def __init__(self, client: Client, folder: Path, programs: Mapping[str, Path], ca: Path) -> None:
+    def __init__(
+        self, client: Client, folder: Path, programs: Mapping[str, Path], ca: Path, account: Account | None = None
+    ) -> None:
         self._client = client
         self._folder = folder
-        self._programs = programs
+        self._programs = {**programs, PYTHON: Path(sys.executable)}
+        self._account = account
         self._ca = ca
         self._tenants: dict[str, Tenancy] = {}
 
@@ -84,7 +110,15 @@ class Keeper:
                 if program is None:
                     _LOG.error("%s runs %s, which this plane was not given", pod["metadata"]["name"], row.program)
                     continue
-                self._tenants[uid] = Tenancy(self._client, row, pod, program=program, folder=self._folder, ca=self._ca)
+                self._tenants[uid] = Tenancy(
+                    self._client,
+                    row,
+                    pod,
+                    program=program,
+                    folder=self._folder,
+                    ca=self._ca,
+                    account=self._account,
+                )
                 self._tenants[uid].move_in()
             elif tenant is None and kind != "DELETED":
                 # Bound and given up before we saw it: nobody but us lets it go

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehearsal import processes
-from rehearsal.controlplane import container, kubeconfig, volumes
+from rehearsal.controlplane import container, kubeconfig, listening, volumes
+from rehearsal.controlplane.account import Account
 from rehearsal.controlplane.client import ApiError, Client, until
 from rehearsal.controlplane.container import CannotStart
+from rehearsal.controlplane.pod_keys import ROLE, STS
 from rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
 if TYPE_CHECKING:
@@ -35,12 +37,23 @@ _HASTY_SECONDS = 2.0  # when everything ends, nobody waits for a controller that
 class Tenancy:
     """A pod of a resident, in a thread of its own from `move_in` to the end of its process."""
 
-    def __init__(self, client: Client, row: Resident, pod: Object, *, program: Path, folder: Path, ca: Path) -> None:
+    def __init__(
+        self,
+        client: Client,
+        row: Resident,
+        pod: Object,
+        *,
+        program: Path,
+        folder: Path,
+        ca: Path,
+        account: Account | None = None,
+    ) -> None:
         self._client = client
         self._row = row
         self._pod = pod
         self._program = program
         self._ca = ca
+        self._account = account
         about = pod["metadata"]
         self._path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}"
         self._folder = folder / "residents" / about["uid"]
@@ -91,10 +104,12 @@ class Tenancy:
         with Ports(self._row.address_flags) as ports:
             renew_at = self._renew_token()
             mounted = volumes.gather(self._client, self._pod, self._folder / "volumes")
-            own = container.environment(self._pod, self._address())
-            listens = {flag: f"{HOST}:{ports[flag]}" for flag in self._row.address_flags}
+            own = {**container.environment(self._pod, self._address()), **self._to_aws()}
+            before = "" if self._row.ports_only else f"{HOST}:"
+            listens = {flag: f"{before}{ports[flag]}" for flag in self._row.address_flags}
             given = container.arguments(self._pod, own, listens, self._row.in_cluster_flags)
-            command = volumes.mounted([str(self._program), *given], mounted, self._folder)
+            command = self._command(given, mounted)
+            listening.tell(self._folder, {flag: ports[flag] for flag in self._row.address_flags})
             process = processes.start(command, environment=self._around(own), log=self._log, folder=self._folder)
             _LOG.info("%s runs as process %d", self._path, process.pid)
             address = f"http://{HOST}:{ports[self._row.ready_flag]}{self._row.ready_path}"
@@ -113,24 +128,45 @@ class Tenancy:
             _LOG.warning("%s ended with %d; see %s", self._path, code, self._log)
             self._tell(ready=False, waiting=("CrashLoopBackOff", f"the process ended with {code}"), ended_with=code)
 
+    def _command(self, given: list[str], mounted: dict[Path, Path]) -> list[str]:
+        """The command line; what is named in it can be somewhere else, what is not has to be laid in its place."""
+        command = self._row.command(self._program)
+        if self._row.module is None:
+            return volumes.mounted([*command, *given], mounted, self._folder)
+        return [*command, *(volumes.moved(text, mounted) for text in given)]
+
+    def _to_aws(self) -> dict[str, str]:
+        """What EKS adds to the pods of an account that is somebody to AWS, and where AWS is."""
+        if self._account is None or self._row.module is None:
+            return {}
+        around = {"AWS_ENDPOINT_URL": self._account.endpoint, "AWS_REGION": self._account.region}
+        role = self._role()
+        if role is None:
+            return around
+        return {
+            **around,
+            "AWS_ROLE_ARN": role,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(self._folder / "aws-token"),
+            "AWS_STS_REGIONAL_ENDPOINTS": "regional",
+        }
+
+    def _role(self) -> str | None:
+        about = self._pod["metadata"]
+        name = self._pod["spec"].get("serviceAccountName") or "default"
+        found = self._client.find(f"/api/v1/namespaces/{about['namespace']}/serviceaccounts/{name}") or {}
+        return (found.get("metadata", {}).get("annotations") or {}).get(ROLE)
+
     def _around(self, own: dict[str, str]) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", processes.MARK) if name in os.environ}
         return {**kept, **own, "KUBECONFIG": str(self._folder / "kubeconfig")}
 
     def _renew_token(self) -> float:
-        """Write the pod's service account token, and say when the next one is due."""
+        """Write the pod's service account tokens, and say when the next ones are due."""
         spec, about = self._pod["spec"], self._pod["metadata"]
         account = spec.get("serviceAccountName") or "default"
-        bound = {"kind": "Pod", "apiVersion": "v1", "name": about["name"], "uid": about["uid"]}
-        path = f"/api/v1/namespaces/{about['namespace']}/serviceaccounts/{account}"
-        body = {"spec": {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": bound}}
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", **body}
-        token = self._client.ask("POST", f"{path}/token", body)["status"]["token"]
-        file = self._folder / "token"
-        fresh = self._folder / "token.new"
-        fresh.touch(mode=0o600)
-        fresh.write_text(token, encoding="ascii")
-        fresh.replace(file)
+        file = self._token("token", account)
+        if self._row.module is not None:
+            self._token("aws-token", account, STS)
         kubeconfig.write(
             self._folder / "kubeconfig",
             server=self._client.server,
@@ -140,6 +176,22 @@ class Tenancy:
             namespace=about["namespace"],
         )
         return time.monotonic() + _TOKEN_SECONDS * 0.8
+
+    def _token(self, name: str, account: str, *audiences: str) -> Path:
+        """A fresh token of the account, bound to the pod, in a file of that name."""
+        about = self._pod["metadata"]
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": about["name"], "uid": about["uid"]}
+        spec = {"expirationSeconds": _TOKEN_SECONDS, "boundObjectRef": bound}
+        wanted = {**spec, "audiences": list(audiences)} if audiences else spec
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": wanted}
+        path = f"/api/v1/namespaces/{about['namespace']}/serviceaccounts/{account}/token"
+        token = self._client.ask("POST", path, body)["status"]["token"]
+        file = self._folder / name
+        fresh = self._folder / f"{name}.new"
+        fresh.touch(mode=0o600)
+        fresh.write_text(token, encoding="ascii")
+        fresh.replace(file)
+        return file
 
     def _address(self) -> str:
         """An address of its own: endpoints may not name loopback."""

@@ -67,6 +67,13 @@ def mounted(arguments: Sequence[str], wanted: Mapping[Path, Path], folder: Path)
     return command
 
 
+def moved(text: str, wanted: Mapping[Path, Path]) -> str:
+    """An argument that names a mounted file, naming it where it lies: for programs that can be told."""
+    for target, source in wanted.items():
+        text = text.replace(f"{target}/", f"{source}/")
+    return text
+
+
 def _works(command: Sequence[str]) -> bool:
     try:
         return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0
