@@ -146,7 +146,7 @@ class _Work:
         pots: tuple[tuple[Part, _Pots], ...] = (("pool", self.pool), ("idle", self.idle))
         for part, pot in pots:
             for (day, sandbox_class), amount in sorted(pot.items()):
-                those = daily.get(day, {})
+                those: Mapping[Holder, int] = daily.get(day) or {}
                 weights = _of(those, sandbox_class) or _of(month, sandbox_class) or those or month
                 self._give(amount, day, part, weights)
 
