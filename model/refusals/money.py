@@ -26,6 +26,23 @@ def _cap_over_budget(settings: Settings) -> Iterator[Finding]:
         yield Finding(("cost", "perUserCap"), found, also=(("cost", "monthlyBudget"),))
 
 
+def _monitor_for_nobody(settings: Settings) -> Iterator[Finding]:
+    cost = settings.cost
+    if cost.anomaly_monitor is not None and not cost.anomaly_alerts:
+        yield Finding(("cost", "anomalyMonitor"), "a monitor without anomalyAlerts", also=(("cost", "anomalyAlerts"),))
+
+
+def _labels_before_tags(settings: Settings) -> Iterator[Finding]:
+    cost = settings.cost
+    if not cost.cost_labels:
+        return
+    if cost.cost_tags != "activate":
+        found = f"true with costTags {cost.cost_tags}"
+        yield Finding(("cost", "costLabels"), found, also=(("cost", "costTags"),))
+    elif not cost.usage_export:
+        yield Finding(("cost", "costLabels"), "true without usageExport", also=(("cost", "usageExport"),))
+
+
 ROWS = (
     Row(
         "alert-without-recipient",
@@ -40,5 +57,19 @@ ROWS = (
         "a cap a user of at most the budget",
         "lower perUserCap, or raise monthlyBudget",
         _cap_over_budget,
+    ),
+    Row(
+        "monitor-for-nobody",
+        "a monitor that stands already is only named to be told of what it finds",
+        "anomalyMonitor with anomalyAlerts",
+        "set cost.anomalyAlerts, or take the monitor out",
+        _monitor_for_nobody,
+    ),
+    Row(
+        "labels-without-tags",
+        "labels are activated where tags are, and stand on the lines of pods, which only the export has",
+        "costLabels with usageExport and costTags: activate",
+        "set cost.costTags to activate and cost.usageExport, or take costLabels out",
+        _labels_before_tags,
     ),
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from decimal import Decimal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from model.quantities import Quantity
 from model.settings.section import Section
-from model.settings.values import Email, Money, TagText
+from model.settings.values import Email, Memory, Money, TagText
+
+CostTags = Literal["none", "active", "activate"]
 
 
 class Tag(Section):
@@ -29,7 +33,41 @@ class Cost(Section):
     owner: Annotated[TagText, Field(description="The team it belongs to; tag `owner`.")] = "platform"
     cost_center: Annotated[TagText, Field(description="Who pays; tag `cost-center`.")] = "unassigned"
     tags: Annotated[tuple[Tag, ...], Field(max_length=40, description="Tags beside ours, on everything.")] = ()
+    cost_tags: Annotated[
+        CostTags,
+        Field(
+            description="Whether AWS splits the bill by our tags: `active` where the account that pays has activated"
+            " them, `activate` to do so from here (in the account that pays, a day after the first `up`). With `none`"
+            " the budget watches the whole account.",
+        ),
+    ] = "none"
+    cost_labels: Annotated[
+        bool,
+        Field(
+            description="Whether the labels of sandboxes are activated as cost allocation tags, too; AWS knows them a"
+            " day after split cost allocation data was opted into.",
+        ),
+    ] = False
     usage_export: Annotated[bool, Field(description="Whether hourly cost and usage data is exported for reports.")] = (
         False
     )
+    # A month's data is written anew until its bill is final, some days into the next.
+    usage_export_days: Annotated[
+        int, Field(ge=62, le=3653, description="Days that exported cost and usage data is kept.")
+    ] = 400
+    query_scan_limit: Annotated[
+        Memory, Field(description="The most that one query may read of exported data; more is cancelled.")
+    ] = Quantity.parse("10Gi")
     anomaly_alerts: Annotated[bool, Field(description="Whether unusual spending is reported to `alertTo`.")] = False
+    anomaly_from: Annotated[Money, Field(description="Dollars from which unusual spending is reported.")] = Decimal(10)
+    anomaly_monitor: Annotated[
+        str | None,
+        Field(
+            pattern=r"^arn:aws[a-z-]*:ce::[0-9]{12}:anomalymonitor/[A-Za-z0-9-]+$",
+            title="the ARN of an anomaly monitor",
+            description="A monitor that stands already; an account has one for all its services, often made by AWS.",
+        ),
+    ] = None
+    platform_dashboard: Annotated[
+        bool, Field(description="Whether CloudWatch gets a dashboard of the platform; from the fourth on it costs $3.")
+    ] = False
