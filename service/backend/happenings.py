@@ -1,0 +1,56 @@
+"""What happened to a workspace: the events that Kubernetes keeps of its claim, its sandbox and its pod, for an hour."""
+
+from __future__ import annotations
+
+import asyncio
+
+from model.workspaces import Event, Workspace, moment
+from service.backend.wire import EVENTS, Document, Wire, section
+
+KINDS = frozenset({"SandboxClaim", "Sandbox", "Pod", "PersistentVolumeClaim"})
+MOST = 100
+
+
+async def events_of(wire: Wire, workspace: Workspace) -> list[Event]:
+    """The latest first."""
+    names = {name for name in (workspace.id, workspace.sandbox) if name}
+    # A sandbox and its pod have one name, and its home is called after them.
+    names |= {f"home-{workspace.sandbox}"} if workspace.sandbox else set()
+    found = await asyncio.gather(*(_named(wire, workspace.namespace, name) for name in sorted(names)))
+    rows = [event for events in found for event in events]
+    rows.sort(key=lambda event: event.at, reverse=True)
+    return rows[:MOST]
+
+
+async def _named(wire: Wire, namespace: str, name: str) -> list[Event]:
+    rows: list[Event] = []
+    async for page, _ in wire.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
+        rows += [event for one in page if (event := _event(one))]
+    return rows
+
+
+def _event(document: Document) -> Event | None:
+    about = section(document, "involvedObject")
+    at = next(
+        (
+            found
+            for text in (
+                section(document, "series").get("lastObservedTime"),
+                document.get("lastTimestamp"),
+                document.get("eventTime"),
+                section(document, "metadata").get("creationTimestamp"),
+            )
+            if (found := moment(text))
+        ),
+        None,
+    )
+    if about.get("kind") not in KINDS or at is None:
+        return None
+    return Event(
+        at=at,
+        about=f"{about['kind']}/{about['name']}",
+        reason=document.get("reason") or "",
+        message=document.get("message") or "",
+        count=int(document.get("count") or section(document, "series").get("count") or 1),
+        warning=document.get("type") == "Warning",
+    )

@@ -1,0 +1,328 @@
+"""Workspaces as claims of sandboxes in Kubernetes: what a backend has to do, put together from its parts.
+
+Kubernetes is the database. A workspace is a claim; deleted, and its data kept, it is what its volume says. What is
+written is guarded by the version that was read, and read again where somebody was quicker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from model.classes.names import CONSTRAINTS, USER_LABEL
+from model.leases import LeaseRefused, attached, detached
+from model.workspace_records import change, leases_note, of_claim, of_volume
+from model.workspaces import (
+    DELETED_AT,
+    DESTROY_AFTER,
+    LAST_ACTIVE,
+    LEASES,
+    OWN_LABEL,
+    RECORD,
+    SUSPENDED_BECAUSE,
+    UNSET,
+    Asked,
+    Because,
+    Changes,
+    Event,
+    Filter,
+    Lease,
+    Made,
+    Page,
+    Workspace,
+    written,
+)
+from service.backend.happenings import events_of
+from service.backend.handing import volume_of
+from service.backend.informer import Informer
+from service.backend.making import Making
+from service.backend.reading import Reading
+from service.backend.returning import Returning
+from service.backend.view import View
+from service.backend.wire import CLAIMS, CONFIGURATIONS, POOLS, SANDBOXES, VOLUMES, Document, Wire, section
+from service.catalog import Catalog
+from service.problems import Problem, not_found
+from service.telemetry.metrics import Metrics
+
+ATTEMPTS = 8
+LEADER = "app.kubernetes.io/managed-by"
+
+
+class KubernetesBackend:
+    """Workspaces in one cluster."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        catalog: Catalog,
+        metrics: Metrics,
+        returning: Returning | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._wire, self._catalog, self._metrics, self._now = wire, catalog, metrics, now
+        self.view = View()
+        self.reading = Reading(wire, self.view, catalog)
+        self.making = Making(wire, self.view, catalog, self.reading, metrics, now=now)
+        self._returning = returning
+        view = self.view
+        self._informers = [
+            Informer(wire, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
+            Informer(wire, VOLUMES, view.put_volume, view.drop_volume),
+            Informer(wire, POOLS, view.put_pool, view.drop_pool),
+            Informer(
+                wire,
+                CONFIGURATIONS,
+                view.put_constraints,
+                view.drop_constraints,
+                fields=f"metadata.name={CONSTRAINTS}",
+            ),
+        ]
+
+    async def run(self) -> None:
+        """Keep up with the cluster until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for informer in self._informers:
+                    group.create_task(informer.run())
+        finally:
+            await self.making.finish()
+
+    def in_step(self) -> bool:
+        """Whether it has seen everything there is once."""
+        return all(informer.listed.is_set() for informer in self._informers)
+
+    async def create(self, asked: Asked, *, wait: float, warm_only: bool = False) -> Made:
+        """The workspace of an owner and a key, made if it is not there."""
+        if self._returning is not None and self.view.find(asked.id) is not None:
+            kept = await self.reading.volume(asked.id)
+            if kept is not None and await self.reading.claim(asked.id) is None:
+                return await self._brought_back(kept, wait)
+        return await self.making.make(asked, wait, warm_only=warm_only)
+
+    async def get(self, id_: str) -> Workspace | None:
+        """One workspace as it is now."""
+        return await self.reading.get(id_)
+
+    async def settled(self, id_: str, *, wait: float) -> Workspace | None:
+        """The same, once it is neither on its way nor going."""
+        return await self.reading.settled(id_, wait)
+
+    async def list(self, chosen: Filter, *, limit: int, after: str | None = None) -> Page:
+        """A page of workspaces by id."""
+        if not self.in_step():
+            raise Problem("unavailable", "not everything has been read yet", "ask again in a moment", retry_after=2)
+        return self.view.list(chosen, limit, after)
+
+    async def update(self, id_: str, changes: Changes, *, wait: float) -> Made:
+        """Change what is said of it; another class makes it anew on the same data."""
+
+        def asked(read: Workspace) -> Document:
+            _standing(read)
+            return change(read, changes)
+
+        read = await self._changed(id_, asked)
+        if changes.class_name is UNSET or changes.class_name == read.class_name:
+            return Made(read, ready=read.state == "running", existed=True)
+        if self._returning is None:
+            raise Problem("refused", "classes are not changed here", "make another workspace of that class")
+        of_class = self._catalog.get(str(changes.class_name))
+        claim = await self._claim(id_)
+        began = time.monotonic()
+        moved = await self._returning.move(claim, of_class)
+        ready = await self.reading.ready(moved, wait - (time.monotonic() - began))
+        return await self.making.hand_over(of_class, ready, self._returning.choice("moved"), began)
+
+    async def delete(self, id_: str, *, keep_for: timedelta) -> Workspace:
+        """Take it away; its data is kept for so long."""
+        claim = await self.reading.claim(id_)
+        if claim is None:
+            return await self._shortened(id_, keep_for)
+        read = of_claim(claim)
+        if read is None:
+            raise not_found("workspace")
+        # What it had is marked first: killed in between, this is made up for by asking again.
+        await self._leave_record(read, claim, keep_for)
+        await self._wire.remove(CLAIMS, claim, policy="Foreground")
+        return await self.reading.get(id_) or read
+
+    async def suspend(self, id_: str, because: Because) -> Workspace:
+        """Let it sleep."""
+
+        def asleep(read: Workspace) -> Document:
+            _standing(read)
+            return {"metadata": {"annotations": {SUSPENDED_BECAUSE: because}}}
+
+        read = await self._changed(id_, asleep)
+        if await self._mode(read, "Suspended"):
+            self._metrics.suspended(read.class_name, because)
+        return await self.reading.get(id_) or read
+
+    async def resume(self, id_: str, *, wait: float) -> Made:
+        """Wake it; one that was deleted is made anew on its data."""
+        claim = await self.reading.claim(id_)
+        if claim is None:
+            volume = await self.reading.volume(id_)
+            if volume is None:
+                raise not_found("workspace")
+            return await self._brought_back(volume, wait)
+        began = time.monotonic()
+
+        def awake(read: Workspace) -> Document:
+            _standing(read)
+            return {"metadata": {"annotations": {SUSPENDED_BECAUSE: None, LAST_ACTIVE: written(self._now())}}}
+
+        read = await self._changed(id_, awake)
+        woken = await self._mode(read, "Running")
+        if read.state == "running" and not woken:
+            return Made(read, ready=True, existed=True)
+        ready = await self.reading.ready(read, wait - (time.monotonic() - began))
+        return Made(ready, ready=ready.state == "running", existed=True)
+
+    async def attach(self, id_: str, lease: Lease) -> Workspace:
+        """Take or renew a lease."""
+
+        def leased(read: Workspace) -> Document:
+            if read.state != "running":
+                raise Problem(
+                    "wrong-state",
+                    f"{read.id} is {read.state}",
+                    "wake it first: POST to its /resume" if read.state == "suspended" else "wait until it is running",
+                    retry_after=None if read.state == "suspended" else 2,
+                )
+            try:
+                held = attached(read, lease, self._now())
+            except LeaseRefused as why:
+                raise Problem("busy", str(why), "wait until it was given back or has run out", retry_after=5) from None
+            notes = {LEASES: leases_note(held), LAST_ACTIVE: written(self._now())}
+            return {"metadata": {"annotations": notes}}
+
+        return await self._changed(id_, leased)
+
+    async def detach(self, id_: str, holder: str) -> Workspace:
+        """Give a lease back."""
+
+        def released(read: Workspace) -> Document:
+            left = detached(read.leases, holder, self._now())
+            if left == read.leases:
+                return {}
+            return {"metadata": {"annotations": {LEASES: leases_note(left), LAST_ACTIVE: written(self._now())}}}
+
+        return await self._changed(id_, released)
+
+    async def events(self, id_: str) -> Sequence[Event]:
+        """What happened to it lately."""
+        found = await self.reading.get(id_)
+        if found is None:
+            raise not_found("workspace")
+        return await events_of(self._wire, found)
+
+    def counted(self) -> Mapping[tuple[str, str], int]:
+        """How many workspaces there are, by class and state."""
+        return self.view.counted()
+
+    async def _claim(self, id_: str) -> Document:
+        claim = await self.reading.claim(id_)
+        if claim is None or of_claim(claim) is None:
+            raise not_found("workspace")
+        return claim
+
+    async def _changed(self, id_: str, say: Callable[[Workspace], Document]) -> Workspace:
+        """Merge what is to be said of a workspace as it is, read again for as often as somebody was quicker."""
+        for attempt in range(ATTEMPTS):
+            claim = await self._claim(id_)
+            read = of_claim(claim)
+            if read is None:
+                raise not_found("workspace")
+            changes = say(read)
+            if not changes:
+                return read
+            merged = await self._wire.merge(CLAIMS, claim, changes)
+            changed = of_claim(merged) if merged else None
+            if changed is not None:
+                return changed
+            await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
+        raise Problem("busy", f"{id_} is changed by others all the time", "ask again", retry_after=1)
+
+    async def _mode(self, read: Workspace, mode: str) -> bool:
+        """Have a workspace's sandbox run or sleep; whether it did not already."""
+        for _ in range(ATTEMPTS):
+            sandbox = await self._wire.find(SANDBOXES, read.sandbox, read.namespace) if read.sandbox else None
+            owners: list[Document] = section(sandbox, "metadata").get("ownerReferences") or []
+            if sandbox is None or not any(owner["uid"] == read.claim_uid for owner in owners):
+                raise Problem("wrong-state", f"{read.id} has no sandbox yet", "ask again when it has", retry_after=2)
+            if (section(sandbox, "spec").get("operatingMode") or "Running") == mode:
+                return False
+            if await self._wire.merge(SANDBOXES, sandbox, {"spec": {"operatingMode": mode}}) is not None:
+                return True
+        raise Problem("busy", f"the sandbox of {read.id} is changed by others all the time", "ask again", retry_after=1)
+
+    async def _leave_record(self, read: Workspace, claim: Document, keep_for: timedelta) -> None:
+        now = self._now()
+        own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
+        notes = {key: value for key, value in section(claim["metadata"], "annotations").items() if key in RECORD}
+        notes |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
+        whose = claim["spec"]["additionalPodMetadata"]["labels"]
+        for _ in range(ATTEMPTS):
+            volume = await volume_of(self._wire, read)
+            if volume is None:
+                return
+            changes: dict[str, Any] = {
+                "metadata": {"labels": {**own, **whose}, "annotations": notes},
+                "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+            }
+            if await self._wire.merge(VOLUMES, volume, changes) is not None:
+                return
+        raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
+
+    async def _shortened(self, id_: str, keep_for: timedelta) -> Workspace:
+        """A deleted one whose data is to be kept for less long; never for longer, by asking again."""
+        for _ in range(ATTEMPTS):
+            volume = await self.reading.volume(id_)
+            read = of_volume(volume) if volume else None
+            if volume is None or read is None:
+                raise not_found("workspace")
+            end = self._now() + keep_for
+            if read.destroy_after is not None and read.destroy_after <= end:
+                return read
+            notes = {"metadata": {"annotations": {DESTROY_AFTER: written(end)}}}
+            merged = await self._wire.merge(VOLUMES, volume, notes)
+            if merged is not None:
+                return of_volume(merged) or read
+        raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)
+
+    async def _brought_back(self, volume: Document, wait: float) -> Made:
+        kept = of_volume(volume)
+        if self._returning is None or kept is None:
+            raise Problem(
+                "wrong-state",
+                "it was deleted, and its data is kept",
+                "ask with another key: what was deleted is not brought back here",
+            )
+        began = time.monotonic()
+        back = await self._returning.bring_back(volume, kept)
+        ready = await self.reading.ready(back, wait - (time.monotonic() - began))
+        of_class = self._catalog.get(ready.class_name)
+        return await self.making.hand_over(of_class, ready, self._returning.choice("returned"), began)
+
+
+def _standing(read: Workspace) -> None:
+    if read.state == "deleting":
+        raise Problem("wrong-state", f"{read.id} is being taken away", "wait until it is gone", retry_after=2)
+
+
+@contextlib.asynccontextmanager
+async def running(backend: KubernetesBackend) -> Any:
+    """A backend that keeps up with its cluster for as long as this goes on."""
+    task = asyncio.create_task(backend.run())
+    try:
+        yield backend
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

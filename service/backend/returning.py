@@ -1,0 +1,26 @@
+"""What makes a workspace anew on data that is there already: the seam to whoever does it."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from model.workspaces import Workspace
+from service.backend.choosing import Choice
+from service.backend.wire import Document
+from service.catalog import Class
+
+
+class Returning(Protocol):
+    """Brings back what was deleted, and moves what stands to another class."""
+
+    async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
+        """The workspace of a volume that was kept, with a claim again."""
+        ...
+
+    async def move(self, claim: Document, to: Class) -> Workspace:
+        """The workspace of a claim, of another class on the same data."""
+        ...
+
+    def choice(self, why: Literal["returned", "moved"]) -> Choice:
+        """How such a start is told: no pool was chosen for it."""
+        ...
