@@ -47,6 +47,7 @@ class Holding:
     asleep_since: datetime | None = None
     ended: datetime | None = None
     storage_gib: Decimal = NOTHING  # that were asked for
+    measured_gib: Decimal | None = None  # that were found on it, once somebody has looked
     volume: str = ""
 
 

@@ -7,7 +7,7 @@ ran warm before it was claimed is nobody's yet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,8 @@ from model.workspaces import DELETED_AT
 from service.cluster import Document, section
 
 _SPACE_PREFIX = "sandbox-"
+# What the daily measuring found on a volume, in bytes.
+MEASURED = "sandbox.users.io/measured-bytes"
 # What Fargate made of a pod's requests, and what it is billed by: "0.25vCPU 0.5GB".
 _PROVISIONED = "CapacityProvisioned"
 
@@ -60,6 +62,7 @@ def holdings(listed: Listed) -> list[Holding]:
         if (pod := _pod(document)) is not None:
             for owner in _owners(document):
                 pods.setdefault(owner, []).append(pod)
+    volumes = {one["metadata"]["name"]: _volume(one) for one in listed.volumes}
     homes = {(one["metadata"]["namespace"], one["metadata"]["name"]): _home(one) for one in listed.volume_claims}
     boxes: dict[str, _Box] = {}
     found: list[Holding] = []
@@ -68,9 +71,12 @@ def holdings(listed: Listed) -> list[Holding]:
     def hold(whose: Document, labels: Mapping[str, str], box: _Box | None) -> None:
         home = None if box is None else homes.get((box.space, box.home))
         its_pods = [] if box is None else pods.get(box.uid, [])
-        found.append(_holding(whose, labels, box, its_pods, home or _Home("", NOTHING)))
-        if home is not None:
-            held.add(home.volume)
+        holding = _holding(whose, labels, box, its_pods, home or _Home("", NOTHING))
+        if holding.volume:
+            held.add(holding.volume)
+            measured, _ = volumes.get(holding.volume, (None, None))
+            holding = replace(holding, measured_gib=measured)
+        found.append(holding)
 
     for sandbox in listed.sandboxes:
         box, owners = _box(sandbox), _owners(sandbox)
@@ -83,7 +89,7 @@ def holdings(listed: Listed) -> list[Holding]:
         labels = section(section(claim["spec"], "additionalPodMetadata"), "labels")
         if labels.get(USER_LABEL):
             hold(claim, labels, boxes.get(claim["metadata"]["uid"]))
-    return [*found, *(kept for volume in listed.volumes if (kept := _kept(volume, held)) is not None)]
+    return [*found, *(kept for name, (_, kept) in volumes.items() if kept is not None and name not in held)]
 
 
 def _holding(whose: Document, labels: Mapping[str, str], box: _Box | None, pods: Iterable[Pod], home: _Home) -> Holding:
@@ -103,13 +109,15 @@ def _holding(whose: Document, labels: Mapping[str, str], box: _Box | None, pods:
     )
 
 
-def _kept(volume: Document, held: set[str]) -> Holding | None:
-    """The data of a workspace that was deleted, for as long as it is kept."""
+def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
+    """What was measured on a volume, and whose data it is where its workspace was deleted and the data is kept."""
     about, spec = volume["metadata"], volume["spec"]
-    labels, since = section(about, "labels"), section(about, "annotations").get(DELETED_AT)
-    if not since or not labels.get(USER_LABEL) or about["name"] in held:
-        return None
-    return Holding(
+    labels, notes = section(about, "labels"), section(about, "annotations")
+    said, since = notes.get(MEASURED), notes.get(DELETED_AT)
+    measured = Decimal(said) / BYTES_A_GIB if said and said.isdecimal() else None
+    if not since or not labels.get(USER_LABEL):
+        return measured, None
+    return measured, Holding(
         owner=labels[USER_LABEL],
         claim=f"{VOLUME_PREFIX}{about['uid']}",
         sandbox_class=section(spec, "claimRef").get("namespace", "").removeprefix(_SPACE_PREFIX),
@@ -119,6 +127,7 @@ def _kept(volume: Document, held: set[str]) -> Holding | None:
         task=labels.get(TASK_LABEL, ""),
         asleep_since=moment(since),
         storage_gib=_amount(section(spec, "capacity").get("storage")) / BYTES_A_GIB,
+        measured_gib=measured,
         volume=about["name"],
     )
 

@@ -11,7 +11,6 @@ import logging
 import re
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Protocol
@@ -31,7 +30,7 @@ from model.ledger import (
 
 _LOG = logging.getLogger(__name__)
 
-# The recording rules of the cluster, one sample a minute; `pod_uid` tells a claim's pods apart.
+# The recording rules of the cluster, one sample a minute. A claim has one pod at a time, so the time tells them apart.
 CPU, MEMORY, NETWORK = (
     "sandbox:owner_cpu_seconds:rate1m",
     "sandbox:owner_memory_bytes:avg1m",
@@ -45,9 +44,6 @@ SHORTEST_SECONDS = Decimal(180)
 _PATIENCE = 10.0
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
-# How much is on a volume, in GiB, by its name; None where nobody has looked yet.
-Sizes = Callable[[str], Decimal | None]
-
 
 class Watched(Protocol):
     """Who watched what sandboxes use."""
@@ -60,9 +56,8 @@ class Watched(Protocol):
 class Meter:
     """Gives rows their amounts."""
 
-    def __init__(self, watched: Watched | None = None, sizes: Sizes = lambda _: None) -> None:
+    def __init__(self, watched: Watched | None = None) -> None:
         self._watched = watched
-        self._sizes = sizes
 
     def row(self, span: Span) -> Row:
         """The row of a span with its amounts."""
@@ -79,7 +74,7 @@ class Meter:
     def _amounts(self, span: Span) -> Amounts:
         row, holding, pod = span.row, span.holding, span.pod
         hours = row.seconds / SECONDS_AN_HOUR
-        gib, storage = self._storage(holding) if holding else (NOTHING, "none")
+        gib, storage = _storage(holding) if holding else (NOTHING, "none")
         kept = Amounts(storage_gib_hours=gib * hours, storage=storage)
         if pod is None:
             return kept
@@ -113,12 +108,6 @@ class Meter:
             return None
         return self._watched.used(row)
 
-    def _storage(self, holding: Holding) -> tuple[Decimal, StorageUsage]:
-        if not holding.volume:
-            return NOTHING, "none"
-        found = self._sizes(holding.volume)
-        return (holding.storage_gib, "requested") if found is None else (found, "metered")
-
 
 class Prometheus:
     """A Prometheus with the cluster's recording rules."""
@@ -130,10 +119,9 @@ class Prometheus:
 
     def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
         """What the rules recorded of a row; None where they recorded too little of it, or nobody answers."""
-        if not (_UID.fullmatch(row.claim) and _UID.fullmatch(row.pod)):
+        if not _UID.fullmatch(row.claim):
             return None
-        whose = f'claim_uid="{row.claim}",pod_uid="{row.pod}"'
-        over = f"{{{whose}}}[{int(row.seconds)}s]"
+        over = f'{{claim_uid="{row.claim}"}}[{int(row.seconds)}s]'
         try:
             seen = self._one(f"count_over_time({CPU}{over})", row)
             if seen * SECONDS_A_SAMPLE < row.seconds * ENOUGH:
@@ -155,6 +143,13 @@ class Prometheus:
             said: dict[str, Any] = json.load(answer)
         result: list[dict[str, Any]] = said["data"]["result"]
         return sum((Decimal(one["value"][1]) for one in result), NOTHING)
+
+
+def _storage(holding: Holding) -> tuple[Decimal, StorageUsage]:
+    if not holding.volume:
+        return NOTHING, "none"
+    measured = holding.measured_gib
+    return (holding.storage_gib, "requested") if measured is None else (measured, "metered")
 
 
 def _whichever_is_more(aside: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
