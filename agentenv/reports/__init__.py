@@ -1,0 +1,1 @@
+"""Files that people read: reports of cost, plots of estimates, exports."""
