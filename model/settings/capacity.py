@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -38,9 +38,16 @@ class Headroom(Section):
 
 
 class System(Section):
-    """Nodes for what is neither a sandbox nor on Fargate; always on-demand."""
+    """Nodes for what is neither a sandbox nor on Fargate."""
 
     families: Annotated[tuple[Family, ...], Field(min_length=1, description="Instance families.")] = ("t4g", "m7g")
+    capacity: Annotated[
+        Literal["spot", "on-demand", "both"],
+        Field(
+            description="How they are bought. On Spot what is there moves when a node is taken back, which no sandbox"
+            " feels: the storage driver, metrics, dashboards and the service."
+        ),
+    ] = "on-demand"
     limits: Annotated[Limits, Field(description="The most they may have together.")] = Limits(
         cpu=Quantity.parse("16"), memory=Quantity.parse("64Gi")
     )
@@ -71,6 +78,15 @@ class Capacity(Section):
     headroom: Annotated[Headroom, Field(description="Room kept free.")] = Headroom()
     system: Annotated[System, Field(description="Nodes of the platform itself.")] = System()
     gpu: Annotated[Gpu, Field(description="Nodes with graphics processors.")] = Gpu()
+    controllers: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=3,
+            description="How many Karpenters there are, of which one works. Without a second, no node is launched for"
+            " the minute or two in which Fargate starts one anew.",
+        ),
+    ] = 2
     pods_per_node: Annotated[
         int, Field(ge=8, le=250, description="The most pods on a node; with it the VPC's room is reckoned.")
     ] = 110

@@ -1,0 +1,99 @@
+"""What an estimate takes for granted because no setting says it: every number with its unit and its reason, all of
+them printed with every estimate and each open to be set otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal
+
+Kind = Literal["share", "GB", "GB an hour", "an hour", "hours", "GB a month", "factor", "days", "GB each", "a month"]
+
+
+def taken(value: str, kind: Kind, words: str) -> Any:
+    """A field with its unit and its words."""
+    return field(default=Decimal(value), metadata={"kind": kind, "says": words})
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One of them, as it is printed."""
+
+    name: str
+    value: Decimal
+    kind: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """All of them."""
+
+    spot_discount: Decimal = taken(
+        "0.60", "share", "how much less Spot costs than on-demand, where the price book has no Spot price"
+    )
+    spot_share: Decimal = taken("0.90", "share", "of capacity `both`, how much of the time it is had as Spot")
+    node_fill: Decimal = taken(
+        "0.70", "share", "how full nodes are on average: sandboxes come and go, and cannot be moved together"
+    )
+    node_life: Decimal = taken("8", "hours", "how long a node of users' sandboxes lives")
+    node_images: Decimal = taken(
+        "1.5", "GB each", "images that a new node takes through NAT; those in ECR of the region come over S3, free"
+    )
+    home: Decimal = taken("2", "GB", "what a user keeps, suspended or not")
+    half_touched: Decimal = taken(
+        "14", "days", "within how many days half of a home is touched; decides what moves to cheaper classes"
+    )
+    padding: Decimal = taken(
+        "1.25", "factor", "what small files add in cheaper classes, where each counts as 128 KiB at least"
+    )
+    tiered: Decimal = taken("0.2", "share", "of a home that moves to or from a cheaper class in a month")
+    backup_growth: Decimal = taken("1.5", "factor", "what 35 days of backups hold of a home, changes and all")
+    reads: Decimal = taken("0.04", "GB an hour", "read from a home while active, beyond what caches answer")
+    writes: Decimal = taken("0.015", "GB an hour", "written to a home while active")
+    metadata: Decimal = taken(
+        "0.015", "GB an hour", "metadata of a home while active: one operation a second, at 4 KiB each"
+    )
+    downloads: Decimal = taken("0.02", "GB an hour", "taken from the internet while active")
+    uploads: Decimal = taken("0.004", "GB an hour", "sent to the internet while active")
+    starts: Decimal = taken("0.5", "an hour", "claims and wakes while active: a session of two hours")
+    start_logs: Decimal = taken("0.0004", "GB each", "what the API server's audit log says of a claim or wake")
+    cluster_logs: Decimal = taken("6", "GB a month", "what the control plane logs without any user")
+    pod_logs: Decimal = taken("0.1", "GB a month", "what a controller on Fargate logs")
+    flows: Decimal = taken("1", "GB a month", "flow logs without any user, all traffic recorded")
+    user_flows: Decimal = taken("0.0003", "GB an hour", "flow logs of an active user, all traffic recorded")
+    rejected_flows: Decimal = taken("0.05", "share", "of traffic that is rejected")
+    compression: Decimal = taken("0.15", "share", "what logs take in CloudWatch once they are compressed")
+    ledger_writes: Decimal = taken("180", "an hour", "writes to the ledger while active, indexes counted")
+    exported: Decimal = taken("0.05", "GB a month", "cost and usage data that is exported, and queried twice a day")
+
+    def rows(self) -> list[Assumption]:
+        """All of them, as they are printed."""
+        return [
+            Assumption(one.name.replace("_", "-"), getattr(self, one.name), one.metadata["kind"], one.metadata["says"])
+            for one in fields(self)
+        ]
+
+    def but(self, given: Mapping[str, str]) -> Assumptions:
+        """The same with some set otherwise, by their printed names; `ValueError` where that makes no sense."""
+        kinds = {row.name: row.kind for row in self.rows()}
+        changed: dict[str, Any] = {}
+        for name, text in given.items():
+            if name not in kinds:
+                raise ValueError(f"there is no assumption '{name}'; there are {', '.join(kinds)}")
+            try:
+                value = Decimal(text)
+            except InvalidOperation:
+                raise ValueError(f"{name} is '{text}', which is no number") from None
+            most = 1 if kinds[name] == "share" else None
+            if not value.is_finite() or value < 0 or (most is not None and value > most):
+                raise ValueError(f"{name} is {text}; allowed is {'0 to 1' if most else 'nothing below 0'}")
+            if value == 0 and name in DIVISORS:
+                raise ValueError(f"{name} is 0; nothing can be divided by it")
+            changed[name.replace("-", "_")] = value
+        return replace(self, **changed)
+
+
+DIVISORS = ("node-fill", "node-life")

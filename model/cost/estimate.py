@@ -1,0 +1,260 @@
+"""The estimate: what an environment costs a month, for so many users who are active for so many hours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING
+
+from model.cost.assumptions import Assumption, Assumptions
+from model.cost.homes import homes, throughput
+from model.cost.kinds import Kind, kinds
+from model.cost.lines import Line, Part, line, plain
+from model.cost.network import traffic, ways
+from model.cost.platform import logged, platform, recorded
+from model.cost.sandboxes import Place, place_on_fargate, place_on_node, standing
+from model.prices.book import PriceBook, price_book
+from model.prices.units import Amount, Dollars, total
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from model.settings.classes import SandboxClass
+    from model.settings.whole import Settings
+
+USUAL_HOURS, USUAL_TARGET = Decimal(40), Decimal(3)
+MOST_HOURS = Decimal(730)
+
+
+@dataclass(frozen=True)
+class ClassCost:
+    """What one class costs: what of it stands there, an active hour, and a user who spends all hours in it."""
+
+    name: str
+    fixed_month: Decimal
+    hour: Decimal
+    per_user_month: Decimal
+    basis: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an environment costs a month, in dollars, exactly."""
+
+    region: str
+    users: int
+    active_hours: Decimal
+    target: Decimal
+    lines: tuple[Line, ...]
+    fixed_month: Decimal
+    variable_month: Decimal  # of one user
+    by_class: tuple[ClassCost, ...]
+    assumptions: tuple[Assumption, ...]
+    prices_of: date
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def total_month(self) -> Decimal:
+        """All of it."""
+        return self.fixed_month + self.variable_month * self.users
+
+    @property
+    def per_user_month(self) -> Decimal:
+        """A user's share of all of it."""
+        return self.total_month / self.users
+
+    @property
+    def break_even_users(self) -> int | None:
+        """From how many users on each costs no more than the target; None where none are enough."""
+        room = self.target - self.variable_month
+        if room <= 0:
+            return None
+        return max(int((self.fixed_month / room).to_integral_value(rounding=ROUND_CEILING)), 1)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What follows from settings and hours alone: what is fixed, and what a user adds. For many numbers of users, make
+    it once."""
+
+    settings: Settings
+    book: PriceBook
+    active_hours: Decimal
+    taken: Assumptions
+    parts: tuple[Part, ...]
+    by_class: tuple[ClassCost, ...]
+    remarks: tuple[str, ...] = field(default=())
+
+    def of(self, users: int) -> Estimate:
+        """The estimate for so many users."""
+        if users < 1:
+            raise ValueError(f"{users} users; there has to be one at least")
+        cap = self.settings.cost.per_user_cap
+        return Estimate(
+            self.settings.region,
+            users,
+            self.active_hours,
+            USUAL_TARGET if cap is None else cap,
+            tuple(line(part, users) for part in self.parts),
+            total(part.cost for part in self.parts if part.scale == "fixed").value,
+            total(part.cost for part in self.parts if part.scale == "user").value,
+            self.by_class,
+            tuple(self.taken.rows()),
+            self.book.date,
+            self.remarks,
+        )
+
+
+def estimate(
+    settings: Settings,
+    users: int,
+    active_hours: Decimal = USUAL_HOURS,
+    book: PriceBook | None = None,
+    taken: Assumptions | None = None,
+    mix: Mapping[str, Decimal] | None = None,
+) -> Estimate:
+    """What the environment of these settings costs a month; `NoPrices` for a region without a price book."""
+    return model(settings, active_hours, book, taken, mix).of(users)
+
+
+def model(
+    settings: Settings,
+    active_hours: Decimal = USUAL_HOURS,
+    book: PriceBook | None = None,
+    taken: Assumptions | None = None,
+    mix: Mapping[str, Decimal] | None = None,
+) -> Model:
+    """What follows from settings and hours alone. A mix says in which classes a user's hours are spent, as shares; all
+    in the first class that is for users unless told."""
+    if not 0 <= active_hours <= MOST_HOURS:
+        raise ValueError(f"{active_hours} active hours; a month has {MOST_HOURS}")
+    prices, assumed = book or price_book(settings.region), taken or Assumptions()
+    nodes = kinds(settings, prices, assumed)
+    places = _places(settings, nodes, prices, assumed)
+    shares = usual_mix(settings) if mix is None else _checked(mix, places)
+    fixed = [
+        *platform(settings, prices, assumed),
+        *ways(settings, prices),
+        *throughput(settings, prices),
+        *standing(settings, nodes, prices, assumed),
+    ]
+    return Model(
+        settings,
+        prices,
+        active_hours,
+        assumed,
+        (*fixed, *_user(settings, shares, places, active_hours, prices, assumed)),
+        tuple(
+            _class_cost(settings, one, fixed, places, active_hours, prices, assumed)
+            for one in settings.sandbox_classes
+        ),
+        tuple(_remarks(settings, shares)),
+    )
+
+
+def usual_mix(settings: Settings) -> Mapping[str, Decimal]:
+    """All hours in the first class that a user may have."""
+    first = next((one.name for one in settings.sandbox_classes if "user" in one.modes), None)
+    return {} if first is None else {first: Decimal(1)}
+
+
+def _places(
+    settings: Settings, nodes: list[Kind], book: PriceBook, taken: Assumptions
+) -> Mapping[str, Place]:
+    found = {one.name: place_on_node(one, kind, book, taken) for kind in nodes for one in kind.classes}
+    on_fargate = [one for one in settings.sandbox_classes if one.compute == "fargate"]
+    return {**found, **{one.name: place_on_fargate(one, book) for one in on_fargate}}
+
+
+def _user(
+    settings: Settings,
+    shares: Mapping[str, Decimal],
+    places: Mapping[str, Place],
+    hours: Decimal,
+    book: PriceBook,
+    taken: Assumptions,
+) -> list[Part]:
+    """What one user adds, whose hours are spent in such shares."""
+    found: list[Part] = []
+    node_hours = Decimal(0)
+    for name, share in shares.items():
+        place, spent = places[name], hours * share
+        cost = place.rate.of(Amount(spent, "h"))
+        found.append(Part(f"sandboxes: {name}", cost, f"{plain(spent)} h; {place.basis}", "user", name))
+        node_hours += spent * place.nodes
+    if not shares:
+        return found
+    if any(one.storage.kind in {"slot", "shared"} for one in settings.sandbox_classes if one.name in shares):
+        found += homes(settings, hours, book, taken)
+    found += traffic(settings, hours, node_hours, book, taken)
+    found.append(_logs(settings, hours, book, taken))
+    if settings.service.deployed:
+        writes = taken.ledger_writes * hours / 1_000_000
+        cost = book.rate("dynamodb.writes").of(Amount(writes, "million"))
+        found.append(Part("ledger", cost, f"{plain(taken.ledger_writes * hours)} writes", "user"))
+    return found
+
+
+def _logs(settings: Settings, hours: Decimal, book: PriceBook, taken: Assumptions) -> Part:
+    starts = taken.starts * hours * taken.start_logs
+    flows = taken.user_flows * hours * recorded(settings, taken)
+    cost = Dollars()
+    if settings.cluster.existing is None:
+        cost += logged(starts, settings.cluster.log_days, book, taken)
+    if settings.network.existing is None:
+        cost += logged(flows, settings.network.flow_log_days, book, taken, delivered=True)
+    words = f"{plain(taken.starts * hours)} claims and wakes, {plain(hours)} h of flows"
+    return Part("logs of users", cost, words, "user")
+
+
+def _class_cost(
+    settings: Settings,
+    one: SandboxClass,
+    fixed: list[Part],
+    places: Mapping[str, Place],
+    hours: Decimal,
+    book: PriceBook,
+    taken: Assumptions,
+) -> ClassCost:
+    place = places[one.name]
+    whole = _user(settings, {one.name: Decimal(1)}, places, hours, book, taken)
+    return ClassCost(
+        one.name,
+        total(part.cost for part in fixed if part.sandbox_class == one.name).value,
+        place.rate.dollars,
+        total(part.cost for part in whole).value,
+        place.basis,
+    )
+
+
+def _checked(mix: Mapping[str, Decimal], places: Mapping[str, Place]) -> Mapping[str, Decimal]:
+    for name, share in mix.items():
+        if name not in places:
+            raise ValueError(f"there is no class '{name}'; there are {', '.join(places)}")
+        if share < 0:
+            raise ValueError(f"the share of {name} is {share}; allowed is nothing below 0")
+    whole = sum(mix.values(), start=Decimal(0))
+    if whole != 1:
+        raise ValueError(f"the shares of a user's hours sum to {whole} and not to 1")
+    return mix
+
+
+def _remarks(settings: Settings, shares: Mapping[str, Decimal]) -> list[str]:
+    """What is not in the figures, or is taken to be so for want of anything said."""
+    found: list[str] = []
+    if not settings.sandbox_classes:
+        found.append("There are no sandbox classes, so users cost nothing.")
+    else:
+        spent = ", ".join(f"{share:.0%} in {name}" for name, share in shares.items()) or "in no class"
+        found.append(f"Users' hours are spent {spent}.")
+    if not settings.service.deployed:
+        found.append("The workspace service is not deployed: no image of it is named.")
+    for words, existing in (
+        ("network", settings.network.existing),
+        ("cluster", settings.cluster.existing),
+    ):
+        if existing is not None:
+            found.append(f"The {words} stands already, and what it costs by itself is not counted.")
+    found.append("Taxes, support plans, free tiers and committed discounts are not counted.")
+    return found

@@ -1,0 +1,162 @@
+"""Nodes: what is left of an instance for pods, how many it holds, which one Karpenter buys, and what an hour costs.
+
+What a node keeps for itself is reckoned as Karpenter reckons it before it buys one, because that decides how many
+sandboxes it plans to put there: the hypervisor's share of memory, the kubelet's share by cores and by addresses, and
+the thresholds of eviction. A node's disk counts, too: with many sandboxes it is what runs out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+
+from model.cost.assumptions import Assumptions
+from model.fargate import GIB
+from model.prices.book import Instance, NoPrices, PriceBook
+from model.prices.units import HOURS_A_MONTH, Amount, Rate
+
+MIB = Decimal(2**20)
+# Karpenter's own reckoning (VM_MEMORY_OVERHEAD_PERCENT as the chart has it, and its kubelet reservations).
+HYPERVISOR = Decimal("0.075")
+GRAVITON_KEPT = 64 * MIB
+KUBELET_MEMORY, KUBELET_MEMORY_A_POD = 255 * MIB, 11 * MIB
+EVICTION_MEMORY, EVICTION_DISK = 100 * MIB, Decimal("0.1")
+KUBELET_DISK = GIB
+KUBELET_CORES = ((1, Decimal("0.06")), (1, Decimal("0.01")), (2, Decimal("0.005")), (10**6, Decimal("0.0025")))
+# What runs on every node, by what its add-on asks for: the CNI with its policy agent, and kube-proxy. The storage
+# driver's and the identity agent's daemons ask for nothing.
+DAEMON_CORES, DAEMON_PODS = Decimal("0.15"), 4
+PREFIX = 16  # addresses that come together, in prefix delegation
+# What a pool demands of its instances at the least (`_SMALLEST` in model/node_pools.py).
+FEWEST_CORES, LEAST_MEMORY = 2, 3500 * MIB
+
+
+@dataclass(frozen=True)
+class Room:
+    """So much of a node: what is left on it, or what a pod takes."""
+
+    cores: Decimal
+    memory: Decimal  # bytes
+    disk: Decimal  # bytes
+    pods: int = 1
+
+    def __add__(self, other: Room) -> Room:
+        return Room(
+            self.cores + other.cores, self.memory + other.memory, self.disk + other.disk, self.pods + other.pods
+        )
+
+    def times(self, number: int) -> Room:
+        """Of so many."""
+        return Room(self.cores * number, self.memory * number, self.disk * number, self.pods * number)
+
+    @property
+    def weight(self) -> Decimal:
+        """Its weight among others, by which a node's price is shared: a core as much as nine gigabytes."""
+        return 9 * self.cores + self.memory / GIB
+
+
+NOTHING = Room(Decimal(0), Decimal(0), Decimal(0), 0)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Nodes of one kind of node: what they are bought from, how, and with which disk."""
+
+    instances: tuple[Instance, ...]
+    spot_share: Decimal  # of the time
+    root_disk: Decimal  # bytes
+    most_pods: int
+
+    def left(self, one: Instance) -> Room:
+        """What is left for pods of an instance."""
+        memory = one.memory * GIB - (GRAVITON_KEPT if one.architecture == "arm64" else 0)
+        usual_pods = one.interfaces * (one.addresses - 1) + 2
+        memory -= memory * HYPERVISOR + KUBELET_MEMORY + KUBELET_MEMORY_A_POD * usual_pods + EVICTION_MEMORY
+        cores, counted = Decimal(one.vcpu) - DAEMON_CORES, 0
+        for more, share in KUBELET_CORES:
+            step = min(more, one.vcpu - counted)
+            cores, counted = cores - step * share, counted + step
+        pods = min(self.most_pods, one.interfaces * (one.addresses - 1) * PREFIX + 2) - DAEMON_PODS
+        return Room(cores, memory, self.root_disk * (1 - EVICTION_DISK) - KUBELET_DISK, pods)
+
+    def holds(self, one: Instance, pod: Room) -> int:
+        """How many such pods fit on an instance."""
+        left = self.left(one)
+        ratios = [left.cores / pod.cores, left.memory / pod.memory] if pod.cores and pod.memory else []
+        ratios += [left.disk / pod.disk] if pod.disk else []
+        return max(min([left.pods, *(int(ratio) for ratio in ratios)]), 0)
+
+    def needed(self, one: Instance, all_of_them: Room) -> int:
+        """How many of an instance hold all of some pods, none of which is large beside a node."""
+        left = self.left(one)
+        if min(left.cores, left.memory, left.disk, left.pods) <= 0:
+            return 10**9
+        ratios = (
+            all_of_them.cores / left.cores,
+            all_of_them.memory / left.memory,
+            all_of_them.disk / left.disk,
+            Decimal(all_of_them.pods) / left.pods,
+        )
+        return int(max(ratios).to_integral_value(rounding=ROUND_CEILING))
+
+    def price(self, one: Instance, book: PriceBook, taken: Assumptions) -> Rate:
+        """An hour of one with its root disk."""
+        spot = one.spot or one.on_demand.times(1 - taken.spot_discount)
+        bought = spot.times(self.spot_share) + one.on_demand.times(1 - self.spot_share)
+        disk = book.rate("ebs.gp3").of(Amount(self.root_disk / GIB, "GB-month"))
+        return bought + Rate(disk.value / HOURS_A_MONTH, "h")
+
+    def for_one(self, pod: Room, book: PriceBook, taken: Assumptions) -> Instance:
+        """What is bought for one pod that has no place: the cheapest that holds it, however few more it holds."""
+        fitting = [one for one in self.instances if self.holds(one, pod) >= 1]
+        if not fitting:
+            raise NoPrices(f"none of the instances with prices in {book.region} holds a pod of that size")
+        return min(fitting, key=lambda one: (self.price(one, book, taken).dollars, -self.holds(one, pod), one.name))
+
+    def for_all(
+        self, all_of_them: Room, largest: Room, book: PriceBook, taken: Assumptions
+    ) -> tuple[Instance, int, Rate]:
+        """What is bought for pods that wait together: type, number and the price of an hour of all."""
+        fitting = [one for one in self.instances if self.holds(one, largest) >= 1]
+        if not fitting:
+            raise NoPrices(f"none of the instances with prices in {book.region} holds a pod of that size")
+
+        def cost(one: Instance) -> tuple[Decimal, int, str]:
+            count = self.needed(one, all_of_them)
+            return (self.price(one, book, taken).dollars * count, count, one.name)
+
+        best = min(fitting, key=cost)
+        count = self.needed(best, all_of_them)
+        return best, count, self.price(best, book, taken).times(count)
+
+
+def machine(
+    families: Sequence[str],
+    book: PriceBook,
+    *,
+    spot_share: Decimal,
+    root_disk: Decimal,
+    most_pods: int,
+    architecture: str = "any",
+) -> Machine:
+    """Nodes of some families; Graviton is tried first, so where there is any the others are not reckoned with."""
+    offered = [one for one in book.of_families(families) if _large_enough(one)]
+    wanted = "arm64" if architecture == "any" and any(one.architecture == "arm64" for one in offered) else architecture
+    fitting = tuple(one for one in offered if wanted in {"any", one.architecture})
+    if not fitting:
+        raise NoPrices(
+            f"there are no prices in {book.region} of {', '.join(families)}"
+            f"{'' if architecture == 'any' else f' for {architecture}'}; `agentenv prices refresh --region "
+            f"{book.region}` looks them up, or choose others of {', '.join(sorted(book.families()))}"
+        )
+    return Machine(fitting, spot_share, root_disk, most_pods)
+
+
+def summed(rooms: Iterable[Room]) -> Room:
+    """All of them together."""
+    return sum(rooms, start=NOTHING)
+
+
+def _large_enough(one: Instance) -> bool:
+    return one.vcpu >= FEWEST_CORES and one.memory * GIB > LEAST_MEMORY

@@ -1,0 +1,76 @@
+"""The pods that an environment always has, and where they run: on Fargate, where each is rounded up to a size that is
+sold, or on the system's nodes, where they share.
+
+What a setting says is taken from it; the rest is what the add-ons and charts ask for in the versions that are pinned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+from model.controllers import KARPENTER, replicas_of_karpenter
+from model.quantities import Quantity
+
+if TYPE_CHECKING:
+    from model.settings.whole import Settings
+
+
+@dataclass(frozen=True)
+class PlatformPod:
+    """One of them, so many times."""
+
+    name: str
+    replicas: int
+    cpu: Decimal
+    memory: Decimal  # bytes
+    on: Literal["fargate", "system"]
+
+
+def platform_pods(settings: Settings) -> list[PlatformPod]:
+    """All of them."""
+    return [*_controllers(settings), *_addons(), *_metering(settings), *_service(settings)]
+
+
+def _controllers(settings: Settings) -> list[PlatformPod]:
+    sandboxes = settings.cluster.sandbox_controller
+    found = [
+        _pod("Karpenter", replicas_of_karpenter(settings), KARPENTER.cpu, KARPENTER.memory, "fargate"),
+        PlatformPod(
+            "agent-sandbox controller", sandboxes.replicas, sandboxes.cpu.value, sandboxes.memory.value, "fargate"
+        ),
+    ]
+    # A cluster that stands already has its own names.
+    return found if settings.cluster.existing else [_pod("CoreDNS", 2, "100m", "70Mi", "fargate"), *found]
+
+
+def _addons() -> list[PlatformPod]:
+    """What the add-ons ask for; those of storage and of metrics by name ask for nothing, and stand with what they
+    take."""
+    return [
+        _pod("EFS driver", 2, "20m", "80Mi", "system"),
+        _pod("metrics-server", 2, "100m", "200Mi", "system"),
+        _pod("kube-state-metrics", 1, "10m", "64Mi", "system"),
+    ]
+
+
+def _metering(settings: Settings) -> list[PlatformPod]:
+    if not getattr(settings.cost, "dashboards", True):
+        return []
+    return [
+        _pod("Prometheus", 1, "100m", "512Mi", "system"),
+        _pod("OpenCost", 1, "20m", "256Mi", "system"),
+        _pod("Grafana", 1, "20m", "192Mi", "system"),
+    ]
+
+
+def _service(settings: Settings) -> list[PlatformPod]:
+    service = settings.service
+    if not service.deployed:
+        return []
+    return [PlatformPod("workspace service", service.replicas, service.cpu.value, service.memory.value, "system")]
+
+
+def _pod(name: str, replicas: int, cpu: str, memory: str, on: Literal["fargate", "system"]) -> PlatformPod:
+    return PlatformPod(name, replicas, Quantity.parse(cpu).value, Quantity.parse(memory).value, on)

@@ -1,0 +1,147 @@
+"""What sandboxes cost: an hour of one, what is kept warm for the next, room kept free, and seats that are always there.
+
+What is warm is there before anybody comes, so it is a fixed cost, and whole nodes of it are paid. What users add is
+their hours, at the price of a place on a node that is as full as nodes are on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from model.cost.kinds import Kind, room_of
+from model.cost.lines import Part, plain
+from model.cost.nodes import Room, summed
+from model.cost.week import Stretch, average_size, stretches
+from model.fargate import size_up
+from model.prices.book import NoPrices
+from model.prices.units import HOURS_A_MONTH, Amount, Dollars, Rate
+
+if TYPE_CHECKING:
+    from model.cost.assumptions import Assumptions
+    from model.prices.book import PriceBook
+    from model.settings.classes import SandboxClass
+    from model.settings.whole import Settings
+
+HEADROOM = "room kept free"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An hour of a sandbox's place: what it costs, and what that was reckoned from."""
+
+    rate: Rate
+    basis: str
+    nodes: Decimal  # the share of a node that it takes, 0 on Fargate
+
+
+def place_on_node(one: SandboxClass, kind: Kind, book: PriceBook, taken: Assumptions) -> Place:
+    """A place on a node of what Karpenter buys for one sandbox."""
+    room = room_of(one)
+    bought = kind.machine.for_one(room, book, taken)
+    price, fits = kind.machine.price(bought, book, taken), kind.machine.holds(bought, room)
+    share = 1 / (fits * taken.node_fill)
+    words = f"{bought.name} {kind.bought} ${plain(price.dollars)}/h with its disk, {fits} fit, {taken.node_fill:%} full"
+    return Place(price.times(share), words, share)
+
+
+def place_on_fargate(one: SandboxClass, book: PriceBook) -> Place:
+    """A machine of its own, in the size that is sold."""
+    size = size_up(one.resources.cpu.value, one.resources.memory.value)
+    if size is None:
+        raise NoPrices(f"Fargate sells no size for {one.resources.cpu} cores and {one.resources.memory}")
+    hour = fargate_hour(size.cpu, size.memory, book)
+    return Place(hour, f"Fargate, {plain(size.cpu)} cores and {plain(size.memory)} GB", Decimal(0))
+
+
+def fargate_hour(cores: Decimal, memory: Decimal, book: PriceBook) -> Rate:
+    """An hour of a size of Fargate."""
+    cost = book.rate("fargate.vcpu").of(Amount(cores, "vCPU-h")) + book.rate("fargate.memory").of(
+        Amount(memory, "GB-h")
+    )
+    return Rate(cost.value, "h")
+
+
+def standing(settings: Settings, kinds: list[Kind], book: PriceBook, taken: Assumptions) -> Iterator[Part]:
+    """What stands there for nobody yet, and for declared seats."""
+    for kind in kinds:
+        yield from _of_kind(settings, kind, book, taken)
+    for one in settings.sandbox_classes:
+        if one.compute == "fargate":
+            yield from _warm_on_fargate(settings, one, book)
+
+
+def _of_kind(settings: Settings, kind: Kind, book: PriceBook, taken: Assumptions) -> Iterator[Part]:
+    """Whole nodes for all that stands on them in each stretch of the week, shared by what each takes of them."""
+    pools = {one.name: one.pool for one in kind.classes}
+    costs: dict[tuple[str, str | None], Dollars] = {}
+    told: dict[str, int] = {}
+    for stretch in stretches(pools):
+        rooms = _rooms(settings, kind, stretch)
+        if not rooms:
+            continue
+        everything, largest = summed(rooms.values()), _largest(settings, kind, stretch)
+        bought, count, price = kind.machine.for_all(everything, largest, book, taken)
+        told[f"{count} {bought.name} {kind.bought}"] = 1
+        hours = Amount(HOURS_A_MONTH * stretch.share, "h")
+        weights = {key: room.weight for key, room in rooms.items()}
+        whole = sum(weights.values(), start=Decimal(0))
+        for key, weight in weights.items():
+            costs[key] = costs.get(key, Dollars()) + price.of(hours) * (weight / whole)
+    for (name, of), cost in costs.items():
+        words = _words(settings, kind, name, of)
+        yield Part(name, cost, f"{words}; of {' or '.join(told)}", sandbox_class=of)
+
+
+def _rooms(settings: Settings, kind: Kind, stretch: Stretch) -> Mapping[tuple[str, str | None], Room]:
+    found: dict[tuple[str, str | None], Room] = {}
+    for one in kind.classes:
+        releases = 1 + len(one.releases)
+        if members := stretch.members[one.name] * releases:
+            found[f"warm sandboxes: {one.name}", one.name] = room_of(one).times(members)
+        if seats := sum(seat.class_ == one.name for seat in settings.workspaces):
+            found[f"declared seats: {one.name}", one.name] = room_of(one).times(seats)
+    room = settings.capacity.headroom
+    if room.pods and not kind.gpu:
+        found[f"{HEADROOM}: {kind.name}", None] = Room(room.cpu.value, room.memory.value, Decimal(0)).times(room.pods)
+    return found
+
+
+def _largest(settings: Settings, kind: Kind, stretch: Stretch) -> Room:
+    """Room enough for each single pod that stands there."""
+    pods = [room_of(one) for one in kind.classes if stretch.members[one.name] or _seated(settings, one)]
+    room = settings.capacity.headroom
+    if room.pods and not kind.gpu:
+        pods.append(Room(room.cpu.value, room.memory.value, Decimal(0)))
+    return Room(
+        max(one.cores for one in pods), max(one.memory for one in pods), max(one.disk for one in pods)
+    )
+
+
+def _words(settings: Settings, kind: Kind, name: str, of: str | None) -> str:
+    if of is None:
+        room = settings.capacity.headroom
+        return f"{room.pods} x {room.cpu} and {room.memory}"
+    one = next(one for one in kind.classes if one.name == of)
+    if name.startswith("declared"):
+        return f"{sum(seat.class_ == of for seat in settings.workspaces)} awake all month"
+    releases = f" in each of {1 + len(one.releases)} releases" if one.releases else ""
+    return f"{plain(average_size(one.pool))} on average{releases}"
+
+
+def _warm_on_fargate(settings: Settings, one: SandboxClass, book: PriceBook) -> Iterator[Part]:
+    hour = place_on_fargate(one, book)
+    releases = 1 + len(one.releases)
+    for name, count in (
+        (f"warm sandboxes: {one.name}", average_size(one.pool) * releases),
+        (f"declared seats: {one.name}", Decimal(_seated(settings, one))),
+    ):
+        if count:
+            cost = hour.rate.of(Amount(HOURS_A_MONTH * count, "h"))
+            yield Part(name, cost, f"{plain(count)} on average; {hour.basis}", sandbox_class=one.name)
+
+
+def _seated(settings: Settings, one: SandboxClass) -> int:
+    return sum(seat.class_ == one.name for seat in settings.workspaces)
