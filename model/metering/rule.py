@@ -1,0 +1,55 @@
+"""What a recording rule is, and what several of them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+# The namespaces of classes.
+SANDBOXES = 'namespace=~"sandbox-.+"'
+OWNER = "user, class, workspace, claim_uid, uid"
+GIB = "1073741824"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A series that is recorded."""
+
+    record: str
+    expr: str
+    why: str
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def named(expr: str, **labels: str) -> str:
+    """The expression with labels copied to names of ours."""
+    for label, source in labels.items():
+        expr = f'label_replace({expr}, "{label}", "$1", "{source}", "(.+)")'
+    return expr
+
+
+def one_each(by: str, expr: str) -> str:
+    """One row for each: while an exporter is replaced there are two of it, and a join with both would fail."""
+    return f"topk by ({by}) (1, {expr})"
+
+
+def shared_out(word: str, ending: str, of: str) -> tuple[Rule, ...]:
+    """One measure of pods, to owners, pools and nobody: each pod's goes to exactly one of them."""
+    pods, whose = f"sandbox:pod_{word}:{ending}", "sandbox:pod_owner:info"
+    return (
+        Rule(
+            f"sandbox:owner_{word}:{ending}",
+            f'{pods} * on (namespace, pod) group_left ({OWNER}) {whose}{{held_by="owner"}}',
+            f"{of}, to whoever has it at this instant",
+        ),
+        Rule(
+            f"sandbox:pool_{word}:{ending}",
+            f'{pods} * on (namespace, pod) group_left (class, uid) {whose}{{held_by="pool"}}',
+            f"{of} that waits to be claimed; it stays the pool's whoever adopts it later",
+        ),
+        Rule(
+            f"sandbox:nobody_{word}:{ending}",
+            f'{pods} unless on (namespace, pod) {whose}{{held_by=~"owner|pool"}}',
+            f"{of} that nobody owns up to",
+        ),
+    )
