@@ -1,0 +1,48 @@
+"""When a workspace ends: at its deadline it sleeps and stays asleep, at the end of its class's life it goes.
+
+Its data is kept either way. A session goes with its chat's archive, which is told by whoever keeps the chats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from model.lifecycle.limits import Limits
+from model.lifecycle.moments import passed
+from model.workspaces import Workspace
+
+# When a session's chat was taken out of the archive, on its claim and on the volume of a deleted one.
+ARCHIVE_ENDED = "sandbox.users.io/archive-ended"
+
+Do = Literal["nothing", "suspend", "delete"]
+
+
+@dataclass(frozen=True)
+class End:
+    """What is to be done about a workspace's end, and how long its data is then kept."""
+
+    do: Do
+    why: str
+    keep_for: timedelta | None = None
+
+
+def end(workspace: Workspace, limits: Limits, now: datetime, *, archive_ended: datetime | None = None) -> End:
+    """What is to become of a workspace now."""
+    if workspace.state == "deleting":
+        return End("nothing", "it goes")
+    kept = limits.kept_for(workspace.mode)
+    if kept is not None:
+        # Without a time for its data nothing is taken away: it could never be told when that may go.
+        if limits.max_lifetime is not None and workspace.created is not None:
+            over = workspace.created + limits.max_lifetime
+            if passed(over, now):
+                return End("delete", f"its class lets one live for {limits.max_lifetime}", kept)
+        if workspace.mode == "session" and archive_ended is not None and passed(archive_ended, now):
+            return End("delete", "its chat is no longer in the archive", kept)
+    if workspace.deadline is not None and passed(workspace.deadline, now):
+        if workspace.state == "suspended" and workspace.suspended_because in {"deadline", "budget"}:
+            return End("nothing", "it was stopped")
+        return End("suspend", "its deadline is over")
+    return End("nothing", "its end is to come")

@@ -1,0 +1,34 @@
+"""How long things last in a class, as its constraints say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from model.classes.constraints import MAX_LIFETIME, RETAIN_DELETED_FOR, SESSION_RETENTION, SUSPEND_AFTER
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of one class; what is None has no end, and is never acted on."""
+
+    suspend_after: timedelta | None = None
+    max_lifetime: timedelta | None = None
+    retain_deleted_for: timedelta | None = None
+    session_retention: timedelta | None = None
+
+    def kept_for(self, mode: str) -> timedelta | None:
+        """How long the data of a deleted workspace is kept; None where nobody said, and so for ever."""
+        return self.session_retention if mode == "session" else self.retain_deleted_for
+
+
+def limits(data: Mapping[str, str]) -> Limits:
+    """Those of a class, from its constraints."""
+    keys = (SUSPEND_AFTER, MAX_LIFETIME, RETAIN_DELETED_FOR, SESSION_RETENTION)
+    return Limits(*(_length(data.get(key)) for key in keys))
+
+
+def _length(text: str | None) -> timedelta | None:
+    # Whatever is no length of time is none: nothing ends by it.
+    return timedelta(seconds=int(text)) if text and text.isascii() and text.isdigit() and len(text) < 12 else None

@@ -1,0 +1,100 @@
+"""When the data of a deleted workspace goes: once its time is over, its volume is let go by all, and nobody has it.
+
+The volume is the record: it says whose it is, when it was deleted, and after when it may be destroyed. A volume that
+was let go of in another way (a claim deleted by hand, a namespace that went) gets those dates first. Whatever is odd is
+left as it is and told: what was kept a day too long is a few cents, and what was destroyed is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from model.lifecycle.limits import Limits
+from model.lifecycle.moments import FURTHEST, passed
+
+# Whoever writes this on a volume has it kept, whatever its dates say.
+HOLD = "sandbox.users.io/hold"
+# A deletion that was cut short is taken for one that was not asked for after this: its workspace stands.
+UNFINISHED = timedelta(minutes=10)
+
+Do = Literal["leave", "date", "undate", "release", "destroy", "report"]
+
+
+@dataclass(frozen=True)
+class Home:
+    """A kept volume, as far as it matters here."""
+
+    volume: str
+    phase: str
+    policy: str = "Retain"
+    owner: str = ""
+    workspace: str = ""
+    mode: str = "user"
+    deleted_at: datetime | None = None
+    destroy_after: datetime | None = None
+    archive_ended: datetime | None = None
+    held: bool = False  # somebody wants it kept
+    claimed: bool = False  # a volume claim names it
+    wanted: bool = False  # its workspace stands
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What is to be done with a volume now; the dates that it is to have, for `date`."""
+
+    do: Do
+    why: str
+    deleted_at: datetime | None = None
+    destroy_after: datetime | None = None
+
+
+def fate(home: Home, limits: Limits, now: datetime) -> Fate:
+    """What is to become of a volume."""
+    if not home.owner or not home.workspace:
+        return Fate("leave", "it is nobody's")
+    if home.held:
+        return Fate("leave", "somebody holds it")
+    if home.wanted:
+        return _of_a_workspace_that_stands(home, now)
+    if home.claimed:
+        return Fate("leave", "a volume claim names it")
+    if home.phase not in {"Released", "Available"}:
+        return Fate("leave", f"it is {home.phase}")
+    return _of_nobody(home, limits, now)
+
+
+def _of_a_workspace_that_stands(home: Home, now: datetime) -> Fate:
+    """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
+    if home.deleted_at is None and home.destroy_after is None:
+        return Fate("leave", "its workspace stands")
+    if home.phase == "Bound" and home.deleted_at is not None and now - home.deleted_at > UNFINISHED:
+        return Fate("undate", "its workspace stands")
+    return Fate("leave", "its workspace stands, and may be going")
+
+
+def _of_nobody(home: Home, limits: Limits, now: datetime) -> Fate:
+    kept = limits.kept_for(home.mode)
+    deleted, due = home.deleted_at, home.destroy_after
+    if deleted is not None and due is not None:
+        return _dated(home, kept, deleted, due, now)
+    if kept is None:
+        return Fate("report", "nobody said how long it is kept")
+    began = deleted or now
+    return Fate("date", "it has no date yet", began, began + kept)
+
+
+def _dated(home: Home, kept: timedelta | None, deleted: datetime, due: datetime, now: datetime) -> Fate:
+    if due < deleted or deleted - now > FURTHEST:
+        return Fate("report", f"its dates make no sense: deleted {deleted}, to be destroyed {due}")
+    if home.archive_ended is not None and kept is not None and (sooner := home.archive_ended + kept) < due:
+        return Fate("date", "its chat is no longer in the archive", deleted, max(sooner, deleted))
+    if not (passed(due, now) and passed(deleted, now)):
+        return Fate("leave", f"it is kept until {due}")
+    if home.phase == "Available":
+        # Somebody began to come back on it and never did; the driver takes away what was let go of only.
+        return Fate("release", "it waits for a volume claim that never came")
+    if home.policy == "Delete":
+        return Fate("leave", "the driver is told")
+    return Fate("destroy", f"its time was over {due}")

@@ -1,0 +1,150 @@
+"""How somebody comes back to their files: the documents by which a kept volume becomes the home of a new sandbox.
+
+A warm sandbox has a home already, so whoever comes back starts cold: the volume is told whose it will be, the volume
+claim is made beforehand and names it, so that no other one is ever made for it, and the claim is of a pool that is
+always empty. The sandbox that upstream makes is called like its claim, and takes the volume claim that waits for it.
+
+Files keep the owner that they were written as. In another class a sandbox therefore runs with the ids of the class that
+its home was made in: gVisor looks at them itself, and an access point's ids can never be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from decimal import Decimal
+from typing import Any
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.claims import claim
+from model.classes.names import (
+    CHANNEL_LABEL,
+    EXTENSIONS,
+    HOME,
+    HOME_CLASS_LABEL,
+    MODE_LABEL,
+    TASK_LABEL,
+    USER_LABEL,
+    WORKSPACE_LABEL,
+    cold_pool,
+    namespace,
+)
+from model.names import KINDS, fit
+from model.quantities import Quantity
+from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
+
+Plain = dict[str, Any]
+
+# By this upstream knows that a sandbox may take a volume claim that it did not make.
+ADOPTABLE = "agents.x-k8s.io/adoptable"
+# A volume claim that waits for whoever comes back; and the class that a volume's workspace is on its way to.
+RETURNING_LABEL = "sandbox.users.io/returning"
+MOVING_TO = "sandbox.users.io/moving-to"
+_MADE_IN = "efs-"
+
+
+def home_name(claim_name: str) -> str:
+    """The volume claim of the sandbox that a claim starts cold."""
+    return f"{HOME}-{claim_name}"
+
+
+def home_class(volume: Mapping[str, Any]) -> str:
+    """The class with whose ids a volume's files were written."""
+    labels: Plain = volume["metadata"].get("labels") or {}
+    within = (volume["spec"].get("claimRef") or {}).get("namespace", "")
+    return labels.get(HOME_CLASS_LABEL) or str(within).removeprefix(namespace(""))
+
+
+def towards(volume: Mapping[str, Any], space: str, claim_name: str) -> Plain:
+    """The change by which a volume waits for a volume claim; nothing where it does already."""
+    spec: Plain = volume["spec"]
+    now: Plain = spec.get("claimRef") or {}
+    changes: Plain = {}
+    if (now.get("namespace"), now.get("name")) != (space, home_name(claim_name)) or now.get("uid"):
+        # Without an id it is free for the claim of that name, whenever that is made.
+        ref = {"namespace": space, "name": home_name(claim_name), "uid": None, "resourceVersion": None}
+        changes["spec"] = {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **ref}}
+    made_in = home_class(volume)
+    if namespace(made_in) != space:
+        # Another class's claims know only their own storage classes, or none: then the volume has to be named.
+        changes.setdefault("spec", {})["storageClassName"] = ""
+        changes["metadata"] = {"labels": {HOME_CLASS_LABEL: made_in}}
+    return changes
+
+
+def volume_claim(volume: Mapping[str, Any], space: str, claim_name: str, most: str | None) -> Plain:
+    """The volume claim of who comes back; `most` is the size that homes of the class have now."""
+    spec: Plain = volume["spec"]
+    own = namespace(home_class(volume)) == space
+    size = spec["capacity"]["storage"]
+    # No larger than the volume, and no larger than the class lets anybody ask for.
+    asked = size if most is None or _amount(size) <= _amount(most) else most
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": home_name(claim_name),
+            "namespace": space,
+            "labels": {CLASS_LABEL: space.removeprefix(namespace("")), ADOPTABLE: "true", RETURNING_LABEL: "true"},
+        },
+        "spec": {
+            "accessModes": spec["accessModes"],
+            "storageClassName": spec.get("storageClassName", "") if own else "",
+            "volumeName": volume["metadata"]["name"],
+            "resources": {"requests": {"storage": asked}},
+        },
+    }
+
+
+def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain:
+    """The claim by which a deleted workspace stands again, as its volume remembers it."""
+    about: Plain = volume["metadata"]
+    labels: Plain = about.get("labels") or {}
+    notes: Plain = about.get("annotations") or {}
+    made = claim(
+        class_name,
+        cold_pool(template),
+        labels[WORKSPACE_LABEL],
+        owner=labels[USER_LABEL],
+        workspace=labels[WORKSPACE_LABEL],
+        mode=labels.get(MODE_LABEL, "user"),
+        task=labels.get(TASK_LABEL),
+    )
+    made["metadata"]["annotations"] = {key: notes[key] for key in RECORD if key in notes}
+    made["metadata"]["labels"] |= {key: value for key, value in labels.items() if key.startswith(OWN_LABEL)}
+    return made
+
+
+# Once its workspace stands again, a volume was not deleted.
+UNDATED: Plain = {"metadata": {"annotations": {DELETED_AT: None, DESTROY_AFTER: None, MOVING_TO: None}}}
+
+
+def lent_name(template: str, made_in: str) -> str:
+    """The template and the pool for homes of another class."""
+    return fit(f"{template}-as-{made_in}", KINDS["kubernetes-label"].limit)
+
+
+def lent(template: Mapping[str, Any], made_in: str, ids: int) -> tuple[Plain, Plain]:
+    """A template like another, with the ids of the class that a home was made in; and its pool, always empty."""
+    about: Plain = template["metadata"]
+    name = lent_name(about["name"], made_in)
+    # Of no channel: nothing in the stack names it, so it goes when nobody claims by it any more.
+    labels: dict[str, str] = dict(about.get("labels") or {})
+    labels.pop(CHANNEL_LABEL, None)
+    head: Plain = {"apiVersion": EXTENSIONS, "kind": "SandboxTemplate"}
+    where: Plain = {"name": name, "namespace": about["namespace"], "labels": {**labels, HOME_CLASS_LABEL: made_in}}
+    spec: Plain = deepcopy(dict(template["spec"]))
+    pod: Plain = spec["podTemplate"]
+    pod["metadata"]["labels"][HOME_CLASS_LABEL] = made_in
+    pod["spec"]["securityContext"] |= {"runAsUser": ids, "runAsGroup": ids}
+    pool: Plain = {
+        "apiVersion": EXTENSIONS,
+        "kind": "SandboxWarmPool",
+        "metadata": deepcopy(where),
+        "spec": {"replicas": 0, "sandboxTemplateRef": {"name": name}, "updateStrategy": {"type": "Recreate"}},
+    }
+    return {**head, "metadata": where, "spec": spec}, pool
+
+
+def _amount(size: str) -> Decimal:
+    return Quantity.parse(size).value

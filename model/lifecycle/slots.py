@@ -1,0 +1,181 @@
+"""What is left over: access points, volumes and volume claims that belong to nothing, and workspaces off their home.
+
+Each is found from lists that were read one after the other, so it may only seem so: nothing is said of a thing before
+it has been left alone for a while, and nothing of what is found is destroyed. What can be put right without losing
+anything is; the rest is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+# Whoever is making or taking away something has come to an end after this.
+SETTLED = timedelta(minutes=15)
+# Somebody who has worked on another home than theirs for longer than this would miss what they did.
+UNNOTICED = timedelta(minutes=10)
+
+Kind = Literal[
+    "point-without-volume",
+    "volume-without-owner",
+    "volume-stuck",
+    "volume-claim-without-sandbox",
+    "claim-without-owner",
+    "workspace-off-its-home",
+]
+Heal = Literal["nothing", "remove-volume-claim", "restore"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """An access point of the driver's, and since when it has been seen without a volume."""
+
+    id: str
+    path: str
+    missed_since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Volume:
+    """A volume of the driver's."""
+
+    name: str
+    point: str
+    phase: str
+    policy: str
+    since: datetime | None  # in that phase
+    owner: str = ""
+    workspace: str = ""
+    claim_uid: str = ""  # of the volume claim that it is for
+
+
+@dataclass(frozen=True)
+class VolumeClaim:
+    """A claim of a volume that is some sandbox's home."""
+
+    namespace: str
+    name: str
+    made: datetime
+    owned: bool  # by a sandbox
+    volume: str = ""
+    own: bool = False  # made by the service for somebody who comes back
+    uid: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a sandbox, and the volume that its sandbox has now."""
+
+    namespace: str
+    name: str
+    made: datetime
+    owner: str
+    workspace: str
+    volume: str = ""
+    volume_since: datetime | None = None  # bound to it
+    last_active: datetime | None = None
+    going: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something that is not as it should be."""
+
+    kind: Kind
+    name: str
+    why: str
+    heal: Heal = "nothing"
+    about: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """What there is, as it was read: claims first, points last, so that what belongs to something is seen to."""
+
+    claims: Sequence[Claim] = ()
+    volume_claims: Sequence[VolumeClaim] = ()
+    volumes: Sequence[Volume] = ()
+    points: Sequence[Point] | None = None  # None where nobody could ask
+
+
+def found(shelf: Shelf, now: datetime) -> tuple[Found, ...]:
+    """Everything that is left over or off its place."""
+    return (*_claims(shelf, now), *_volume_claims(shelf, now), *_volumes(shelf, now), *_points(shelf, now))
+
+
+def _old(moment: datetime | None, now: datetime, settled: timedelta = SETTLED) -> bool:
+    return moment is not None and now - moment >= settled
+
+
+def _claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
+    homes: dict[tuple[str, str], list[Volume]] = {}
+    for volume in shelf.volumes:
+        if volume.owner and volume.workspace:
+            homes.setdefault((volume.owner, volume.workspace), []).append(volume)
+    for claim in shelf.claims:
+        name = f"{claim.namespace}/{claim.name}"
+        if claim.going:
+            continue
+        if not claim.owner:
+            if _old(claim.made, now):
+                yield Found("claim-without-owner", name, "nobody's name is on it")
+            continue
+        others = [
+            one
+            for one in homes.get((claim.owner, claim.workspace), [])
+            if one.name != claim.volume and one.phase == "Released" and one.policy == "Retain"
+        ]
+        if claim.volume and others:
+            yield _off_its_home(claim, others, now)
+
+
+def _off_its_home(claim: Claim, others: Sequence[Volume], now: datetime) -> Found:
+    """Its sandbox was lost, and upstream gave it another one with an empty home."""
+    name, about = f"{claim.namespace}/{claim.name}", {"has": claim.volume}
+    if len(others) > 1:
+        names = ", ".join(sorted(one.name for one in others))
+        return Found("workspace-off-its-home", name, f"several volumes are its own: {names}", about=about)
+    (home,) = others
+    about |= {"home": home.name}
+    said = f"it has {claim.volume}, and its files are on {home.name}"
+    since = claim.volume_since
+    if since is None or now - since < timedelta(seconds=5):
+        return Found("workspace-off-its-home", name, said, about=about)
+    used = claim.last_active is not None and claim.last_active - since > timedelta(0)
+    if used and now - since > UNNOTICED:
+        return Found("workspace-off-its-home", name, f"{said}; somebody has worked with what it has", about=about)
+    return Found("workspace-off-its-home", name, said, "restore", about)
+
+
+def _volume_claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
+    claims = {(one.namespace, one.name) for one in shelf.claims}
+    kept = {one.name for one in shelf.volumes if one.policy == "Retain"}
+    for one in shelf.volume_claims:
+        if one.owned or not _old(one.made, now):
+            continue
+        if (one.namespace, one.name.removeprefix("home-")) in claims:
+            continue
+        # Its volume is kept whatever becomes of it; of another one that cannot be said.
+        safe = one.own and (not one.volume or one.volume in kept)
+        why = "no sandbox has it, and nobody claims one of that name"
+        heal: Heal = "remove-volume-claim" if safe else "nothing"
+        yield Found("volume-claim-without-sandbox", f"{one.namespace}/{one.name}", why, heal, {"uid": one.uid})
+
+
+def _volumes(shelf: Shelf, now: datetime) -> Iterator[Found]:
+    for one in shelf.volumes:
+        if one.phase not in {"Released", "Failed"} or not _old(one.since, now):
+            continue
+        if one.policy == "Delete":
+            yield Found("volume-stuck", one.name, "the driver should have taken it away", about={"point": one.point})
+        elif not one.owner:
+            yield Found("volume-without-owner", one.name, "it is kept, and nobody's", about={"point": one.point})
+
+
+def _points(shelf: Shelf, now: datetime) -> Iterator[Found]:
+    used = {one.point for one in shelf.volumes}
+    for one in shelf.points or ():
+        if one.id not in used and _old(one.missed_since, now):
+            yield Found("point-without-volume", one.id, f"no volume leads to {one.path}", about={"path": one.path})
