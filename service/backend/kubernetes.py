@@ -37,8 +37,8 @@ from model.workspaces import (
     Workspace,
     written,
 )
-from service.backend.happenings import events_of
 from service.backend.handing import volume_of
+from service.backend.happenings import events_of
 from service.backend.informer import Informer
 from service.backend.making import Making
 from service.backend.reading import Reading

@@ -1,0 +1,100 @@
+"""From a request's token to its caller: which of the ways a token goes, and what roles its bearer has.
+
+A token says whose it is. Those of the settings' issuer are verified here; all others are the API server's to judge.
+What runs in a sandbox is nobody's caller: its own account's token, made for whatever audience, opens nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jwt
+
+from model.classes.names import namespace
+from model.settings.values import OWNER_ID
+from service.auth.callers import Caller, Role, has_claim, listed, owner_id, with_lesser
+from service.auth.issuer import Issuer
+from service.auth.refusing import Unsigned
+from service.auth.reviews import Account, Reviews
+from service.problems import Problem
+
+if TYPE_CHECKING:
+    from model.settings.service import Service
+
+OF_CLASSES = namespace("")
+KUBERNETES = "kubernetes"
+_OWNER = re.compile(OWNER_ID)
+_BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]+)")
+
+
+class Authenticating:
+    """Tells callers by their tokens."""
+
+    def __init__(
+        self, settings: Service, issuer: Issuer | None, reviews: Reviews, *, owner_claim: str | None = None
+    ) -> None:
+        self._issuer, self._reviews, self._owner_claim = issuer, reviews, owner_claim
+        self._roles_claim = settings.roles_claim
+        self._roles: tuple[tuple[Role, frozenset[str]], ...] = (
+            ("admin", frozenset(settings.admins)),
+            ("operator", frozenset(settings.operators)),
+        )
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """Whoever sends an `Authorization` header; `Unsigned` for nobody."""
+        found = _BEARER.fullmatch(authorization or "")
+        if found is None:
+            raise Unsigned("there is no token" if not authorization else "the header is no bearer's")
+        token = found[1]
+        if self._issuer is not None and _issuer_of(token) == self._issuer.url:
+            return self._of_token(self._issuer.url, await self._issuer.verified(token))
+        return self._of_account(await self._reviews.reviewed(token))
+
+    def _of_token(self, issuer: str, claims: Mapping[str, Any]) -> Caller:
+        subject = claims["sub"]
+        if not isinstance(subject, str) or not subject:
+            raise Unsigned("the token names nobody")
+        if "cnf" in claims:
+            # Bound to a key that whoever sends it would have to prove: taken for a bearer's it could be replayed.
+            raise Unsigned("the token is bound to a key, and no proof of one is taken here")
+        owner = owner_id(issuer, subject)
+        if self._owner_claim:
+            said = claims.get(self._owner_claim)
+            if not isinstance(said, str) or not _OWNER.fullmatch(said):
+                raise Unsigned(f"the token's claim {self._owner_claim!r} is no opaque id")
+            owner = said
+        groups = frozenset(listed(claims.get(self._roles_claim)))
+        if not groups and "." in self._roles_claim:
+            groups = frozenset(
+                name for _, names in self._roles for name in names if has_claim(claims, self._roles_claim, name)
+            )
+        # A group cannot be called like a service account, and so be taken for one.
+        return Caller(owner, self._role({name for name in groups if "/" not in name}), "token", claims)
+
+    def _of_account(self, account: Account) -> Caller:
+        if account.namespace.startswith(OF_CLASSES):
+            raise Problem(
+                "not-allowed",
+                "what runs in a sandbox does not ask for workspaces",
+                "ask with the token of whoever the agent works for",
+            )
+        claims = {"kubernetes.io": {"namespace": account.namespace, "serviceaccount": {"name": account.name}}}
+        role = self._role({f"{account.namespace}/{account.name}"})
+        return Caller(owner_id(KUBERNETES, account.user), role, "account", {"sub": account.user, **claims})
+
+    def _role(self, names: set[str]) -> frozenset[Role]:
+        for role, who in self._roles:
+            if names & who:
+                return with_lesser(role)
+        return with_lesser("user")
+
+
+def _issuer_of(token: str) -> str | None:
+    """What a token says of its issuer: only to know whom to ask."""
+    try:
+        said: object = jwt.decode(token, options={"verify_signature": False}).get("iss")
+    except jwt.InvalidTokenError:
+        return None
+    return said if isinstance(said, str) else None
