@@ -13,6 +13,7 @@ from components.capacity_layout import CapacityDemand, CapacityHeadroom, Capacit
 from components.children import children_of, outputs_of
 from components.cluster import Cluster, ClusterArgs, ClusterLayout
 from components.cluster_addons import ClusterAddons, ClusterAddonsArgs
+from components.cost_controls import CostControls, CostControlsArgs, CostLayout
 from components.existing import (
     Existing,
     existing_of,
@@ -60,6 +61,9 @@ class EnvironmentArgs(TypedDict):
 
     fargate_classes: NotRequired[list[FargateClass]]
     """The classes of sandboxes on Fargate, and what their security groups hold; none unless told."""
+
+    costs: NotRequired[CostLayout]
+    """What is controlled of its costs; nothing unless told."""
 
     headroom: NotRequired[CapacityHeadroom]
     """Room kept free on nodes; none unless told."""
@@ -119,6 +123,12 @@ class Environment(pulumi.ComponentResource):
     file_system_ids: pulumi.Output[list[str]]
     """The file systems, by shard."""
 
+    usage_database: pulumi.Output[str]
+    """The database of Athena that the bill is in by the hour; empty without an export."""
+
+    usage_workgroup: pulumi.Output[str]
+    """Where it is asked about from; empty without an export."""
+
     sandbox_classes: pulumi.Output[dict[str, Any]]
     """Of each class its namespace, its releases by channel, the size of their pools, and the misses to expect."""
 
@@ -146,6 +156,7 @@ class Environment(pulumi.ComponentResource):
         self.network = self._network()
         self.cluster = self._cluster()
         self.storage = self._storage()
+        self.costs = self._costs()
         # What runs in the cluster comes after all of it and goes before any of it.
         speaking: list[pulumi.ProviderResource] = [self.cluster.provider]
         self.capacity = self._capacity(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking))
@@ -176,6 +187,8 @@ class Environment(pulumi.ComponentResource):
         self.nodes_security_group_id = self.network.nodes_security_group_id
         self.flow_log_group = self.network.flow_log_group
         self.file_system_ids = self.storage.file_system_ids
+        self.usage_database = self.costs.usage_database if self.costs else pulumi.Output.from_input("")
+        self.usage_workgroup = self.costs.usage_workgroup if self.costs else pulumi.Output.from_input("")
         self.sandbox_classes = pulumi.Output.all(**{of: one.summary for of, one in self.classes.items()})
         nothing: pulumi.Output[str | None] = pulumi.Output.from_input(None)
         self.service_url = self.service.url.apply(str) if self.service else nothing
@@ -269,6 +282,22 @@ class Environment(pulumi.ComponentResource):
         if self._given.has("keep_data"):
             files["keep_data"] = self._given.flag("keep_data", default=False)
         return Storage(name, files, self._child())
+
+    def _costs(self) -> CostControls | None:
+        layout = self._args.get("costs")
+        if not layout:
+            return None
+        files: pulumi.Output[list[pulumi.Input[str]]] = self.storage.file_system_ids.apply(lambda ids: [*ids])
+        told: CostControlsArgs = {
+            "ownership": self._args["ownership"],
+            "layout": layout,
+            "cluster_name": self._cluster_name,
+            "file_system_ids": files,
+            "log_groups": [self.network.flow_log_group, f"/aws/eks/{self._cluster_name}/cluster"],
+        }
+        if self._given.has("keep_data"):
+            told["keep_data"] = self._given.flag("keep_data", default=False)
+        return CostControls(f"{self._name}-costs", told, self._child())
 
     def _capacity(self, after: pulumi.ResourceOptions) -> Capacity:
         told: CapacityArgs = {

@@ -9,6 +9,7 @@ from components.agent_sandbox import AgentSandbox
 from components.capacity import Capacity
 from components.cluster import Cluster
 from components.cluster_addons import ClusterAddons
+from components.cost_controls import CostControls
 from components.environment import Environment
 from components.guardrails import Guardrails
 from components.network import Network
@@ -25,6 +26,7 @@ COMPONENTS: list[type[pulumi.ComponentResource]] = [
     Capacity,
     Cluster,
     ClusterAddons,
+    CostControls,
     Environment,
     Guardrails,
     Network,

@@ -7,7 +7,7 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 
 from components.plain import ArgumentError, Plain
-from model.names import named
+from model.names import KINDS, fit, named
 
 
 class Ownership(TypedDict):
@@ -68,6 +68,13 @@ class Labels:
         """The tags of one resource; its `Name` is what people see in the console."""
         return {**self.everywhere, "Name": named("aws-tag-value", self.environment, self.base, suffix), **more}
 
-    def name(self, kind: str, suffix: str, *, prefix: str = "") -> str:
-        """The physical name of one resource, within its service's limit; it holds the environment."""
-        return named(kind, f"{prefix}{self.environment}", self.base, suffix)
+    def name(self, kind: str, suffix: str, *, prefix: str = "", plain: bool = False) -> str:
+        """The physical name of one resource, within its service's limit; it holds the environment.
+
+        A plain one has '_' and small letters only.
+        """
+        parts = (f"{prefix}{self.environment}", self.base, suffix)
+        if not plain:
+            return named(kind, *parts)
+        KINDS[kind].check(name := fit("_".join(parts), KINDS[kind].limit).replace("-", "_").lower())
+        return name

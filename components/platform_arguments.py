@@ -8,6 +8,7 @@ from components.access import ClusterAccess
 from components.agent_sandbox import SandboxControllerLayout
 from components.capacity_layout import CapacityDemand, CapacityHeadroom, CapacityLayout, CapacityMirrors
 from components.cluster import ClusterLayout
+from components.cost_controls import CostLayout
 from components.pod_groups import FargateClass, PodGroupRule
 from components.sandbox_controller import ControllerFlags
 from components.workspace import SeatLayout
@@ -20,6 +21,7 @@ from model.releases import releases
 from model.seats import SeatPlan, seat_plans
 from model.settings import Settings
 from model.settings.cluster import Cluster
+from model.settings.cost import Cost
 from model.settings.sandbox_controller import ControllerFlags as Flags
 
 
@@ -154,3 +156,29 @@ def capacity_headroom(settings: Settings) -> CapacityHeadroom:
     """Room kept free."""
     room = settings.capacity.headroom
     return {"pods": room.pods, "cpu": str(room.cpu), "memory": str(room.memory)}
+
+
+def cost_layout(cost: Cost) -> CostLayout | None:
+    """What is controlled of costs, if anything is."""
+    if not (cost.monthly_budget or cost.usage_export or cost.anomaly_alerts or cost.platform_dashboard) and (
+        cost.cost_tags != "activate"
+    ):
+        return None
+    layout: CostLayout = {
+        "notice_at": cost.notice_at,
+        "cost_tags": cost.cost_tags,
+        "cost_labels": cost.cost_labels,
+        "usage_export": cost.usage_export,
+        "usage_export_days": cost.usage_export_days,
+        "query_scan_bytes": int(cost.query_scan_limit.value),
+        "anomaly_alerts": cost.anomaly_alerts,
+        "anomaly_from": f"{cost.anomaly_from:f}",
+        "platform_dashboard": cost.platform_dashboard,
+    }
+    if cost.monthly_budget is not None:
+        layout["monthly_budget"] = f"{cost.monthly_budget:f}"
+    if cost.alert_to is not None:
+        layout["alert_to"] = cost.alert_to
+    if cost.anomaly_monitor is not None:
+        layout["anomaly_monitor_arn"] = cost.anomaly_monitor
+    return layout

@@ -107,6 +107,8 @@ KINDS: dict[str, NameKind] = {
     "sns-topic": NameKind("SNS topic", 256, _PLAIN_WORDS, _PLAIN),
     "backup-vault": NameKind("backup vault", 50, _PLAIN_WORDS, _PLAIN, shortest=2),
     "data-export": NameKind("data export", 128, _PLAIN_WORDS, _PLAIN),
+    "anomaly-monitor": NameKind("anomaly monitor", 1024, "any characters", r".+"),
+    "anomaly-subscription": NameKind("anomaly subscription", 1024, "any characters", r".+"),
     "glue-database": NameKind("Glue database", 255, "a-z, 0-9 and '_'", r"[a-z0-9_]+"),
     "athena-workgroup": NameKind("Athena workgroup", 128, _DOTTED_WORDS, _DOTTED),
     "aws-tag-key": NameKind(

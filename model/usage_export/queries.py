@@ -11,6 +11,8 @@ A pod's line carries the label that the pod had within the hour, so the hour in 
 for its new owner as a whole. The service's ledger knows the second; these queries are what it is held against.
 """
 
+# ruff: noqa: S608 - what is put into the text is quoted, or of letters that mean nothing to SQL
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -48,7 +50,11 @@ def queries(source: Source) -> tuple[Query, ...]:
     """Those that are kept."""
     lines = _lines(source)
     return (
-        Query("per-user-and-day", "Dollars a user, class and day; warm pools and the platform's own pods too", lines + _PER_USER),
+        Query(
+            "per-user-and-day",
+            "Dollars a user, class and day; warm pools and the platform's own pods too",
+            lines + _PER_USER,
+        ),
         Query("shared-costs", "Dollars a day of what belongs to nobody in particular, by part", lines + _SHARED),
         Query("reconciliation-gap", "The bill a day, what of it is explained, and the rest", lines + _GAP),
     )
