@@ -38,6 +38,7 @@ CONFIGURATIONS = _kinds.create_namespaced_resource("", "v1", "ConfigMap", "confi
 LEASES = _kinds.create_namespaced_resource("coordination.k8s.io", "v1", "Lease", "leases")
 NAMESPACES = _kinds.create_global_resource("", "v1", "Namespace", "namespaces")
 VOLUMES = _kinds.create_global_resource("", "v1", "PersistentVolume", "persistentvolumes")
+_REVIEWS = _kinds.create_global_resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews")
 
 Kind = type[Any]
 
@@ -145,6 +146,18 @@ class Cluster(Api):
         merged = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
         where = _where(kind, about.get("namespace"))
         return _still(lambda: self._client.patch(kind, about["name"], merged, patch_type=PatchType.MERGE, **where))
+
+    def review(self, token: str, audience: str) -> Document:
+        """What the API server says of a token that was made for an audience."""
+        asked = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [audience]},
+        }
+        try:
+            return section(dict(self._client.create(_REVIEWS(asked))), "status")
+        except ApiError as refusal:
+            raise RefusedError(str(refusal)) from refusal
 
     def remove(self, kind: Kind, read: Document) -> bool:
         """Delete what was read; False where it is another by now, or gone."""

@@ -1,1 +1,1 @@
-"""Who a sandbox is to AWS: its token is exchanged for credentials that are its owner's and its class's, and end soon."""
+"""Who a sandbox is to AWS: its token is exchanged for credentials of its owner and its class, and they end soon."""

@@ -1,8 +1,8 @@
 """Who brings a token: the pod that the API server made it for, and the workspace that this pod is of, at this moment.
 
-Nothing is believed of a token but what the API server says of it, and nothing is remembered: each exchange looks the pod
-up, its sandbox and its claim, each by uid. So whoever brings the token of a pod that went, of a sandbox that nobody has
-claimed, or of a claim that has ended, gets nothing.
+Nothing is believed of a token but what the API server says of it, and nothing is remembered: each exchange looks up the
+pod, its sandbox and its claim, each by uid. So whoever brings the token of a pod that went, of a sandbox that nobody
+has claimed, or of a claim that has ended, gets nothing.
 """
 
 from __future__ import annotations
@@ -79,14 +79,15 @@ def bearer_of(reviewer: Reviewer, token: str) -> Bearer:
     user = section(status, "user")
     namespace, _, account = str(user.get("username", "")).removeprefix(_ACCOUNT_PREFIX).partition(":")
     extra = section(user, "extra")
-    pods, uids = extra.get(_POD_NAME) or [], extra.get(_POD_UID) or []
+    pods: list[str] = extra.get(_POD_NAME) or []
+    uids: list[str] = extra.get(_POD_UID) or []
     if not str(user.get("username", "")).startswith(_ACCOUNT_PREFIX) or account != SANDBOX:
         raise RefusedExchangeError("account", "the token is not of a sandbox's account")
     if not namespace.startswith(_SPACE_PREFIX):
         raise RefusedExchangeError("account", "the token is of an account outside the namespaces of classes")
     if len(pods) != 1 or len(uids) != 1:
         raise RefusedExchangeError("unbound", "the token is bound to no pod", namespace=namespace)
-    return Bearer(namespace, str(pods[0]), str(uids[0]))
+    return Bearer(namespace, pods[0], uids[0])
 
 
 def found_of(cluster: Api, bearer: Bearer, source: str, now: datetime) -> Found:

@@ -1,0 +1,201 @@
+"""The ways in to the exchange, in the forms that the SDKs of AWS know, so that a sandbox needs no code for it.
+
+- `POST /v1/identity/sts`: what STS is asked with a token from a file (AWS_WEB_IDENTITY_TOKEN_FILE, AWS_ROLE_ARN, and
+  AWS_ENDPOINT_URL_STS leading here). Over plain HTTP inside the VPC this is the one that every SDK takes.
+- `GET /v1/identity/credentials`: what a container's credentials are asked with (AWS_CONTAINER_CREDENTIALS_FULL_URI,
+  AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE), where the service is reached by HTTPS: SDKs refuse anything else.
+- `POST /v1/identity/credentials`: the same for whoever writes a request by hand.
+- `GET /v1/identity/secrets/{name}`: one of the owner's secrets.
+
+Callers are sandboxes with their token and nothing else: no route here knows users. The address that counts is the
+connection's own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qs
+from xml.sax.saxutils import escape
+
+from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.aws import AwsUnavailableError
+from service.cluster import RefusedError
+from service.identity.bearer import LONGEST_TOKEN, RefusedExchangeError
+from service.identity.exchange import Credentials, Exchange
+from service.problems import Problem
+
+_Found = TypeVar("_Found")
+
+_MOST_BYTES = 2 * LONGEST_TOKEN
+_ACTION = "AssumeRoleWithWebIdentity"
+_NAMESPACE = "https://sts.amazonaws.com/doc/2011-06-15/"
+_HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+_RETRY_SECONDS = 2
+_TOO_MANY_SECONDS = 30
+
+
+class ContainerCredentials(BaseModel):
+    """Credentials as the SDKs read them from a container's endpoint."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    access_key_id: Annotated[str, Field(alias="AccessKeyId")]
+    secret_access_key: Annotated[str, Field(alias="SecretAccessKey")]
+    token: Annotated[str, Field(alias="Token")]
+    expiration: Annotated[str, Field(alias="Expiration", description="When they end.")]
+    role_arn: Annotated[str, Field(alias="RoleArn", description="The role of the sandbox's class.")]
+
+
+class SecretValue(BaseModel):
+    """One of the owner's secrets."""
+
+    name: str
+    value: str
+
+
+def identity_router(exchange: Exchange | None) -> APIRouter:
+    """The routes; without an exchange none of them gives anything."""
+    router = APIRouter(prefix="/v1/identity", tags=["identity"])
+    said: dict[int | str, dict[str, Any]] = {
+        401: {"description": "There is no token."},
+        403: {"description": "The token gives nothing here."},
+        429: {"description": "It is asked for too often."},
+        503: {"description": "The cluster or AWS does not answer."},
+    }
+
+    @router.get("/credentials", summary="Credentials, as the SDKs ask for a container's", responses=said)
+    async def container_credentials(  # pyright: ignore[reportUnusedFunction]
+        request: Request, response: Response, authorization: Annotated[str | None, Header()] = None
+    ) -> ContainerCredentials:
+        response.headers.update(_HEADERS)
+        token = _bare(authorization)
+        return _container(await _asked(exchange, lambda ours: ours.credentials(token, _source(request))))
+
+    @router.post("/credentials", summary="The same, for requests written by hand", responses=said)
+    async def posted_credentials(  # pyright: ignore[reportUnusedFunction]
+        request: Request, response: Response, authorization: Annotated[str | None, Header()] = None
+    ) -> ContainerCredentials:
+        response.headers.update(_HEADERS)
+        token = _bare(authorization)
+        return _container(await _asked(exchange, lambda ours: ours.credentials(token, _source(request))))
+
+    @router.get("/secrets/{name}", summary="One of the owner's secrets", responses=said)
+    async def secret(  # pyright: ignore[reportUnusedFunction]
+        request: Request,
+        response: Response,
+        name: Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")],
+        authorization: Annotated[str | None, Header()] = None,
+    ) -> SecretValue:
+        response.headers.update(_HEADERS)
+        token = _bare(authorization)
+        value = await _asked(exchange, lambda ours: ours.secret(token, _source(request), name))
+        return SecretValue(name=name, value=value)
+
+    @router.post("/sts", include_in_schema=False)
+    @router.post("/sts/", include_in_schema=False)
+    async def sts(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        try:
+            asked = parse_qs((await _body(request)).decode(), max_num_fields=32)
+        except ValueError:
+            return _xml_error(400, "MalformedInput", "the request is no form")
+        if asked.get("Action") != [_ACTION]:
+            # Whoever meant STS itself is told so, and not that something is wrong with what they asked.
+            return _xml_error(400, "InvalidAction", f"only {_ACTION} is answered here; ask STS at its own address")
+        token = (asked.get("WebIdentityToken") or [""])[0]
+        try:
+            given = await _asked(exchange, lambda ours: ours.credentials(token, _source(request)))
+        except Problem as problem:
+            code = "AccessDenied" if problem.status < 429 else "Throttling"
+            return _xml_error(403 if problem.status < 429 else problem.status, code, problem.detail)
+        return Response(_xml(given), media_type="text/xml", headers=_HEADERS)
+
+    return router
+
+
+async def _asked(exchange: Exchange | None, ask: Callable[[Exchange], _Found]) -> _Found:
+    """What the exchange answers, or the problem that its refusal is: it tells no caller what was wrong."""
+    if exchange is None:
+        raise Problem("not-allowed", "no identity is given out here", "the platform's settings say for which classes")
+    try:
+        return await run_in_threadpool(ask, exchange)
+    except RefusedExchangeError as refusal:
+        match refusal.why:
+            case "too-many":
+                detail, out = "credentials are asked for too often", "keep those that you have until they end"
+                raise Problem("too-many-requests", detail, out, retry_after=_TOO_MANY_SECONDS) from refusal
+            case "no-token":
+                detail, out = "there is no token", "bring the one in AWS_WEB_IDENTITY_TOKEN_FILE"
+                raise Problem("not-signed-in", detail, out, code="NoToken", message=detail) from refusal
+            case "secret" | "secrets":
+                raise Problem("not-found", "there is no such secret", "its owner puts it with the API") from refusal
+            case _:
+                detail = "this token gives nothing here"
+                out = "a claimed sandbox of a class with identity `exchange` brings its own, from its own address"
+                raise Problem("not-allowed", detail, out, code="AccessDenied", message=detail) from refusal
+    except (AwsUnavailableError, RefusedError, OSError) as failure:
+        detail = "the cluster or AWS does not answer"
+        raise Problem("unavailable", detail, "ask again in a moment", retry_after=_RETRY_SECONDS) from failure
+
+
+def _source(request: Request) -> str:
+    return request.client.host if request.client else ""
+
+
+def _bare(authorization: str | None) -> str:
+    """The token: SDKs write what the file holds, people a word before it."""
+    text = (authorization or "").strip()
+    word, _, rest = text.partition(" ")
+    return rest.strip() if rest and word.lower() == "bearer" else text
+
+
+async def _body(request: Request) -> bytes:
+    found = b""
+    async for part in request.stream():
+        found += part
+        if len(found) > _MOST_BYTES:
+            raise Problem("malformed", "the request is too long", "send the token and nothing beside it")
+    return found
+
+
+def _container(given: Credentials) -> ContainerCredentials:
+    return ContainerCredentials(
+        access_key_id=given.access_key_id,
+        secret_access_key=given.secret_access_key,
+        token=given.session_token,
+        expiration=_moment(given),
+        role_arn=given.role,
+    )
+
+
+def _xml(given: Credentials) -> str:
+    parts = {
+        "AccessKeyId": given.access_key_id,
+        "SecretAccessKey": given.secret_access_key,
+        "SessionToken": given.session_token,
+        "Expiration": _moment(given),
+    }
+    inside = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in parts.items())
+    user = f"<Arn>{escape(given.session)}</Arn><AssumedRoleId>{escape(given.session_id)}</AssumedRoleId>"
+    return (
+        f'<{_ACTION}Response xmlns="{_NAMESPACE}"><{_ACTION}Result><Credentials>{inside}</Credentials>'
+        f"<AssumedRoleUser>{user}</AssumedRoleUser></{_ACTION}Result>"
+        f"<ResponseMetadata><RequestId>{uuid.uuid4()}</RequestId></ResponseMetadata></{_ACTION}Response>"
+    )
+
+
+def _xml_error(status: int, code: str, message: str) -> Response:
+    text = (
+        f'<ErrorResponse xmlns="{_NAMESPACE}"><Error><Type>Sender</Type><Code>{code}</Code>'
+        f"<Message>{escape(message)}</Message></Error><RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
+    )
+    return Response(text, status_code=status, media_type="text/xml", headers=_HEADERS)
+
+
+def _moment(given: Credentials) -> str:
+    return given.expiration.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
