@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from model.capabilities.network_policy import dns_settings
 from model.capabilities.surroundings import CLASS_LABEL
+from model.classes import identity
 from model.classes.amounts import SCRATCH, share
 from model.classes.hardening import container_security, pod_security
 from model.classes.names import HOME, SANDBOX
@@ -41,7 +42,7 @@ def pod_spec(plan: ClassPlan, image: str) -> Plain:
         **_place(plan),
         **({"initContainers": [deepcopy(plan.gate)]} if plan.gate else {}),
         "containers": [_container(plan, image)],
-        "volumes": _scratch_volumes(plan),
+        "volumes": [*_scratch_volumes(plan), *identity.volumes(plan)],
     }
 
 
@@ -54,7 +55,7 @@ def _container(plan: ClassPlan, image: str) -> Plain:
     asked = plan.asked
     given = {variable.name: variable.value for variable in asked.env}
     # The image's own home is on a file system that nobody can write to.
-    variables = {"HOME": home_path(plan) or "/tmp", **given}  # noqa: S108 - of the sandbox
+    variables = {"HOME": home_path(plan) or "/tmp", **identity.variables(plan), **given}  # noqa: S108 - of the sandbox
     return {
         "name": SANDBOX,
         "image": image,
@@ -143,7 +144,7 @@ def _scratch_volumes(plan: ClassPlan) -> list[Plain]:
 
 
 def _mounts(plan: ClassPlan) -> list[Plain]:
-    mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan)]
+    mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan)] + identity.mounts(plan)
     home = home_path(plan)
     return [*mounts, {"name": HOME, "mountPath": home}] if home else mounts
 
