@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from model.classes.identity import audiences
 from model.classes.names import CONSTRAINTS, SANDBOX, namespace, storage_class
 from model.classes.releases import releases_of
 from model.classes.retirement import RELEASES_KEY
 from model.classes.room import claimable_by, room_labels
 from model.classes.template import pod_labels
+from model.ids import class_id
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 
+# With whose ids a sandbox of the class may run beside its own: on a home that was made in another class.
+HOME_IDS = "homeIds"
 SUSPEND_AFTER, MAX_LIFETIME = "suspendAfter", "maxLifetime"
 RETAIN_DELETED_FOR, SESSION_RETENTION = "retainDeletedFor", "sessionRetention"
 
@@ -47,13 +51,14 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             "compute": plan.asked.compute,
             # Fargate gives its pods a priority of its own.
             "priorityClassName": "" if plan.on_fargate else SANDBOX,
+            HOME_IDS: ",".join(f"{name}:{class_id(name)}" for name in plan.lenders),
             "seats": ",".join(f"{seat.name}:{seat.uid}" for seat in plan.seats),
             "fileSystems": file_systems,
             "images": ",".join(images),
             "pools": plan.name,
             "podLabels": ",".join(f"{key}={value}" for key, value in sorted(pod_labels(plan).items())),
-            # Tokens for others than AWS, for whom none is put into a sandbox yet.
-            "tokenAudiences": "",
+            # Tokens for others than AWS: those that the workspace service exchanges.
+            "tokenAudiences": audiences(plan),
             # By these the service lets workspaces sleep and end, and their data go.
             SUSPEND_AFTER: _seconds(plan.asked.suspend_after),
             MAX_LIFETIME: _seconds(plan.asked.max_lifetime),

@@ -53,6 +53,7 @@ class ClassPlan:
     kubectl_image: str
     retain_deleted_for: timedelta
     session_retention: timedelta
+    lenders: tuple[str, ...] = ()  # other classes whose homes may come here with a workspace that changes its class
     seats: tuple[PlannedSeat, ...] = ()
 
     @property
@@ -115,10 +116,17 @@ def plans(settings: Settings, here: Surroundings | None = None) -> tuple[ClassPl
             kubectl_image=mirrors.image(releases().images["kubectl"]),
             retain_deleted_for=settings.storage.retain_deleted_for,
             session_retention=settings.service.session_retention,
+            lenders=tuple(other.name for other in settings.sandbox_classes if _lends(other, one)),
             seats=tuple(_planned(seat, one) for seat in settings.workspaces if seat.class_ == one.name),
         )
         for one in settings.sandbox_classes
     )
+
+
+def _lends(other: SandboxClass, one: SandboxClass) -> bool:
+    """Whether the homes of one class could be mounted in another: both have them on file systems of the environment."""
+    kinds = {one.storage.kind, other.storage.kind}
+    return other.name != one.name and kinds <= {"slot", "shared"} and "fargate" not in {one.compute, other.compute}
 
 
 def _planned(seat: Seat, one: SandboxClass) -> PlannedSeat:

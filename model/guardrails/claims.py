@@ -10,10 +10,8 @@ from model.settings.values import OWNER_ID
 
 CLAIMS = Watch("extensions.agents.x-k8s.io", ("sandboxclaims",))
 # What the class says of its sandboxes; upstream refuses another value, and lets a claim add one that is missing.
-OF_CLASS = tuple(
-    f"sandbox.users.io/{word}"
-    for word in ("class", "tier", "wall", "release", "channel", "shard", "environment", "owner", "cost-center")
-)
+_WORDS = "class tier wall release channel shard environment owner cost-center home-class"
+OF_CLASS = tuple(f"sandbox.users.io/{word}" for word in _WORDS.split())
 ANNOTATIONS = (DO_NOT_DISRUPT,)
 
 _LABELS = "object.spec.?additionalPodMetadata.?labels"

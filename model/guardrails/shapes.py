@@ -7,6 +7,8 @@ leaves older sandboxes asleep: their pods would have the wall that the class no 
 from __future__ import annotations
 
 from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.constraints import HOME_IDS
+from model.classes.names import HOME_CLASS_LABEL
 from model.guardrails.constraints import listed, said
 from model.guardrails.hands import Hands
 from model.guardrails.places import Place, places
@@ -40,8 +42,12 @@ def _variables(place: Place) -> dict[str, str]:
         "labels": f"{place.metadata}.?labels.orValue({{}})",
         "containers": "variables.spec.containers + variables.spec.?initContainers.orValue([])",
         "seat": seat,
+        # A home that was made in another class is mounted with the ids of that one, which EFS enforces.
+        "lender": f"variables.labels[?{text(HOME_CLASS_LABEL)}].orValue('')",
+        "lent": f"{listed(HOME_IDS)}.filter(pair, pair.startsWith(variables.lender + ':'))",
         # A declared workspace has an id of its own.
-        "uid": f"variables.seat.size() == 1 ? variables.seat[0].split(':')[1] : {said('uid')}",
+        "uid": "variables.seat.size() == 1 ? variables.seat[0].split(':')[1] : (variables.lender == ''"
+        f" ? {said('uid')} : (variables.lent.size() == 1 ? variables.lent[0].split(':')[1] : 'none'))",
     }
 
 
@@ -87,8 +93,8 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
             "pod-user",
             "Homes of one class are told apart from another's by their owner, which gVisor checks by itself.",
             _user(),
-            "runAsNonRoot is true, runAsUser and runAsGroup are the class's id or the declared workspace's, and no"
-            " container has another",
+            "runAsNonRoot is true, runAsUser and runAsGroup are the class's id, the declared workspace's or that of the"
+            f" class in {HOME_CLASS_LABEL}, and no container has another",
         ),
         Rule(
             "pod-privileges",

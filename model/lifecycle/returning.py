@@ -51,7 +51,8 @@ def home_name(claim_name: str) -> str:
 def home_class(volume: Mapping[str, Any]) -> str:
     """The class with whose ids a volume's files were written."""
     labels: Plain = volume["metadata"].get("labels") or {}
-    within = (volume["spec"].get("claimRef") or {}).get("namespace", "")
+    ref: Plain = volume["spec"].get("claimRef") or {}
+    within = ref.get("namespace", "")
     return labels.get(HOME_CLASS_LABEL) or str(within).removeprefix(namespace(""))
 
 

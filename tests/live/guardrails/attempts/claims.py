@@ -81,6 +81,12 @@ _claims.refused(
 )
 _claims.refused(
     "claim-labels",
+    "with the ids of another class",
+    INSIDER,
+    create(changed(claim, put("spec|additionalPodMetadata|labels|sandbox.users.io/home-class", "other"))),
+)
+_claims.refused(
+    "claim-labels",
     "with an annotation that gVisor reads",
     INSIDER,
     create(changed(claim, put("spec|additionalPodMetadata|annotations|dev.gvisor.flag.host-uds", "all"))),

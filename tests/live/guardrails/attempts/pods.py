@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from model.ids import class_id
 from tests.live.guardrails.attempts.attempt import put
-from tests.live.guardrails.stage import Object
+from tests.live.guardrails.stage import CLASS, LOOSE, SHARED, Object
 
 Change = Callable[[Object], Any]  # of the pod: its `metadata` and `spec`
 
@@ -28,6 +29,17 @@ def _init(place: str, value: Any) -> Change:
     return put(f"spec.initContainers.0.{place}", value)
 
 
+def _lent(ids: str, said: str) -> Change:
+    """Another class's ids, and whose they are said to be."""
+
+    def change(thing: Object) -> None:
+        for word in ("runAsUser", "runAsGroup"):
+            put(f"spec.securityContext.{word}", class_id(ids))(thing)
+        put(f"{LABEL}home-class", said or None)(thing)
+
+    return change
+
+
 _TOKEN = {"serviceAccountToken": {"path": "token", "audience": "kubernetes.default.svc", "expirationSeconds": 3600}}
 LABEL = "metadata|labels|sandbox.users.io/"
 BAD: tuple[tuple[str, str, Change], ...] = (
@@ -42,6 +54,10 @@ BAD: tuple[tuple[str, str, Change], ...] = (
     ("pod-user", "root in a container", put(CONTAINER + "securityContext.runAsNonRoot", value=False)),
     ("pod-user", "another group's files", put("spec.securityContext.supplementalGroups", [4711])),
     ("pod-user", "volumes of another group", put("spec.securityContext.fsGroup", 4711)),
+    ("pod-user", "ids of another class, of which nothing is said", _lent(CLASS, "")),
+    ("pod-user", "ids of another class than it says", _lent(CLASS, SHARED)),
+    ("pod-user", "ids of a class that there is none of", _lent("nobody", "nobody")),
+    ("pod-user", "its own class's ids, said to be another's", _lent(LOOSE, CLASS)),
     (
         "pod-privileges",
         "privileges",
@@ -141,6 +157,7 @@ NOT_IN = {
 }
 GOOD: tuple[tuple[str, str, Change], ...] = (
     ("pod-user", "the same user said again", _every_container("securityContext.runAsUser", None)),
+    ("pod-user", "ids of the class that its home was made in", _lent(CLASS, CLASS)),
     (
         "pod-placement",
         "nodes that are away for a moment",
