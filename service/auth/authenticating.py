@@ -16,6 +16,7 @@ from model.classes.names import namespace
 from model.settings.values import OWNER_ID
 from service.auth.callers import Caller, Role, has_claim, listed, owner_id, with_lesser
 from service.auth.issuer import Issuer
+from service.auth.limits import Limits
 from service.auth.refusing import Unsigned
 from service.auth.reviews import Account, Reviews
 from service.problems import Problem
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from model.settings.service import Service
 
 OF_CLASSES = namespace("")
+STRANGERS_PER_MINUTE = 60
 KUBERNETES = "kubernetes"
 _OWNER = re.compile(OWNER_ID)
+_ACCOUNT = re.compile(r"[a-z0-9-]+/[a-z0-9.-]+")
 _BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]+)")
 
 
@@ -33,24 +36,42 @@ class Authenticating:
     """Tells callers by their tokens."""
 
     def __init__(
-        self, settings: Service, issuer: Issuer | None, reviews: Reviews, *, owner_claim: str | None = None
+        self,
+        settings: Service,
+        issuer: Issuer | None,
+        reviews: Reviews,
+        *,
+        owner_claim: str | None = None,
+        strangers: Limits | None = None,
     ) -> None:
         self._issuer, self._reviews, self._owner_claim = issuer, reviews, owner_claim
+        self._strangers = strangers or Limits(STRANGERS_PER_MINUTE)
         self._roles_claim = settings.roles_claim
         self._roles: tuple[tuple[Role, frozenset[str]], ...] = (
             ("admin", frozenset(settings.admins)),
             ("operator", frozenset(settings.operators)),
         )
 
-    async def caller(self, authorization: str | None) -> Caller:
-        """Whoever sends an `Authorization` header; `Unsigned` for nobody."""
+    async def caller(self, authorization: str | None, source: str = "") -> Caller:
+        """Whoever sends an `Authorization` header; `Unsigned` for nobody.
+
+        `source` is an address: from where too many tokens came that were none, the API server is asked no more. Those
+        of the issuer cost it nothing, and go on to count: whoever shares an address with a stranger is not shut out.
+        """
         found = _BEARER.fullmatch(authorization or "")
         if found is None:
             raise Unsigned("there is no token" if not authorization else "the header is no bearer's")
         token = found[1]
         if self._issuer is not None and _issuer_of(token) == self._issuer.url:
             return self._of_token(self._issuer.url, await self._issuer.verified(token))
-        return self._of_account(await self._reviews.reviewed(token))
+        if not self._reviews.knows(token):
+            self._strangers.demand(source)
+        try:
+            account = await self._reviews.reviewed(token)
+        except Unsigned:
+            self._strangers.take(source)
+            raise
+        return self._of_account(account)
 
     def _of_token(self, issuer: str, claims: Mapping[str, Any]) -> Caller:
         subject = claims["sub"]
@@ -70,8 +91,8 @@ class Authenticating:
             groups = frozenset(
                 name for _, names in self._roles for name in names if has_claim(claims, self._roles_claim, name)
             )
-        # A group cannot be called like a service account, and so be taken for one.
-        return Caller(owner, self._role({name for name in groups if "/" not in name}), "token", claims)
+        # A group that is called like a service account is not taken for it.
+        return Caller(owner, self._role({name for name in groups if not _ACCOUNT.fullmatch(name)}), "token", claims)
 
     def _of_account(self, account: Account) -> Caller:
         if account.namespace.startswith(OF_CLASSES):

@@ -25,18 +25,29 @@ class Limits:
         self._per_minute, self._most_kept, self._clock = per_minute, most_kept, clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, who: str, count: float = 1.0) -> None:
+    def take(self, who: str) -> None:
         """Count a request; a `Problem` that says when the next may come, where this is one too many."""
-        now = self._clock()
-        left, then = self._left.get(who, (float(self._per_minute), now))
-        left = min(float(self._per_minute), left + (now - then) * self._per_minute / 60)
-        enough = left >= count
-        self._left[who] = (left - count if enough else left, now)
+        left = self._now(who)
+        self._keep(who, left - 1 if left >= 1 else left)
+        self._refuse_without(left)
+
+    def demand(self, who: str) -> None:
+        """The same without counting."""
+        self._refuse_without(self._now(who))
+
+    def _now(self, who: str) -> float:
+        left, then = self._left.get(who, (float(self._per_minute), self._clock()))
+        return min(float(self._per_minute), left + (self._clock() - then) * self._per_minute / 60)
+
+    def _keep(self, who: str, left: float) -> None:
+        self._left[who] = (left, self._clock())
         self._left.move_to_end(who)
         while len(self._left) > self._most_kept:
             self._left.popitem(last=False)
-        if not enough:
-            seconds = max(1, math.ceil((count - left) * 60 / self._per_minute))
+
+    def _refuse_without(self, left: float) -> None:
+        if left < 1:
+            seconds = max(1, math.ceil((1 - left) * 60 / self._per_minute))
             raise Problem(
                 "too-many-requests",
                 f"more than {self._per_minute} requests in a minute",

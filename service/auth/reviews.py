@@ -43,11 +43,16 @@ class Reviews:
         self._kept: OrderedDict[bytes, tuple[float, Account | None]] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[Account | None]] = {}
 
+    def knows(self, token: str) -> bool:
+        """Whether nobody has to be asked about a token."""
+        kept = self._kept.get(_hash(token))
+        return kept is not None and kept[0] >= self._clock()
+
     async def reviewed(self, token: str) -> Account:
         """The account of a token; `Unsigned` where it does not count."""
         if len(token) > LONGEST:
             raise Unsigned("the token is too long")
-        key = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        key = _hash(token)
         kept = self._kept.get(key)
         if kept is None or kept[0] < self._clock():
             # However many requests come with it at once, it is asked about once.
@@ -82,3 +87,7 @@ class Reviews:
         self._kept.move_to_end(key)
         while len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
+
+
+def _hash(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

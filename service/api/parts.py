@@ -1,0 +1,49 @@
+"""What the routes share: the backend, the classes, whoever tells callers, and what counts. One a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol, cast
+
+from fastapi import Request  # noqa: TC002 - FastAPI reads a dependency's annotations
+
+from model.workspaces import Workspace
+from service.auth.limits import Limits
+from service.problems import Problem
+
+if TYPE_CHECKING:
+    from service.api.swarming import Swarming
+    from service.auth.authenticating import Authenticating
+    from service.backend.kubernetes import KubernetesBackend
+    from service.catalog import Catalog
+    from service.telemetry.metrics import Metrics
+
+
+class Budgets(Protocol):
+    """Says whether a workspace's budget is spent."""
+
+    async def refusal(self, workspace: Workspace) -> Problem | None:
+        """Why it may not run."""
+        ...
+
+
+@dataclass
+class Parts:
+    """All of them."""
+
+    backend: KubernetesBackend
+    catalog: Catalog
+    authenticating: Authenticating
+    limits: Limits
+    metrics: Metrics
+    swarming: Swarming | None = None
+    budgets: Budgets | None = None
+    settle: Callable[[Workspace], object] | None = None
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+
+def parts_of(request: Request) -> Parts:
+    """Those of the process that a request came to."""
+    return cast("Parts", request.app.state.parts)

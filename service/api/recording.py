@@ -1,0 +1,75 @@
+"""What is remembered of each request: how long it took, and, of those that change something or were refused, by whom.
+
+Nothing that a caller sends is written down but the names of workspaces: no token, no body, no header.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from service.telemetry.logs import audit
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from service.telemetry.metrics import Metrics
+
+_LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
+# What somebody sends may name no route at all; all of that is counted as one.
+NO_ROUTE = "none"
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+
+
+class Recording:
+    """Around the whole of the API."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and remember it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.monotonic()
+        code = 500
+
+        async def telling(message: Message) -> None:
+            nonlocal code
+            if message["type"] == "http.response.start":
+                code = int(message["status"])
+                # What is asked is somebody's own, and no page of a site.
+                message["headers"] = [
+                    *message.get("headers", []),
+                    (b"cache-control", b"no-store"),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, telling)
+        finally:
+            self._remember(scope, code, time.monotonic() - began)
+
+    def _remember(self, scope: Scope, code: int, seconds: float) -> None:
+        route: str = getattr(scope.get("route"), "path", "") or NO_ROUTE
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self._metrics.request(route, method, code, seconds)
+        if (method in _LOOKING and code not in {401, 403}) or route == NO_ROUTE:
+            return
+        caller = scope.get("state", {}).get("caller")
+        names: dict[str, Any] = scope.get("path_params") or {}
+        audit(
+            "request",
+            method=method,
+            route=route,
+            code=code,
+            owner=getattr(caller, "owner", None),
+            roles=sorted(getattr(caller, "roles", ())),
+            workspace=names.get("id") or names.get("id_"),
+            task=names.get("task"),
+            holder=names.get("holder"),
+            source=(scope.get("client") or ("",))[0],
+            milliseconds=round(seconds * 1000),
+        )

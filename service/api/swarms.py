@@ -1,0 +1,85 @@
+"""Swarms over HTTP: several workspaces for a task at once, all or as many as fit, that share a volume."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from service.api.access import Calling, Sharing
+from service.api.answers import LOOK_AFTER, PROBLEMS, problems
+from service.api.parts import Parts
+from service.api.shapes import SwarmAsked, SwarmShape
+from service.api.swarming import Swarming, Told
+from service.auth.permissions import demand_class
+from service.problems import Problem
+
+router = APIRouter(prefix="/v1/swarms", tags=["swarms"])
+Task = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", description="The task.")]
+
+
+@router.post(
+    "",
+    operation_id="createSwarm",
+    status_code=201,
+    responses={202: {"model": SwarmShape, "description": "It is on its way: look at `Location`"}, **PROBLEMS},
+)
+async def create(
+    asked: SwarmAsked,
+    response: Response,
+    caller: Calling,
+    parts: Sharing,
+    wait: Annotated[float, Query(ge=0, le=60)] = 10.0,
+) -> SwarmShape:
+    """Ask for a swarm: it is made whole or not at all, and once for an owner and a task."""
+    of_class = parts.catalog.get(asked.class_)
+    demand_class(caller, of_class)
+    if "agent" not in of_class.modes:
+        raise Problem("mode-not-offered", f"class {of_class.name} is not for agents", "ask for another class")
+    told = await _swarming(parts).make(
+        caller.owner,
+        of_class,
+        asked.task,
+        asked.count,
+        fit=asked.fit,
+        channel=asked.channel,
+        deadline=asked.deadline,
+        wait=wait,
+    )
+    response.headers["Location"] = f"/v1/swarms/{asked.task}"
+    if told.state == "creating":
+        response.status_code = 202
+        response.headers["Retry-After"] = LOOK_AFTER
+    return _shape(told)
+
+
+@router.get("/{task}", operation_id="getSwarm", responses=problems(401, 403, 404, 422, 429, 503))
+async def get(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
+    """How it stands with a swarm of one's own."""
+    return _shape(_swarming(parts).find(caller.owner, task))
+
+
+@router.delete("/{task}", operation_id="deleteSwarm", status_code=202, responses=PROBLEMS)
+async def delete(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
+    """Take a swarm away with what its workspaces shared; their own files are kept like those of others."""
+    told = _swarming(parts).find(caller.owner, task)
+    await _swarming(parts).end(caller.owner, task)
+    return _shape(told)
+
+
+def _swarming(parts: Parts) -> Swarming:
+    if parts.swarming is None:
+        raise Problem("unavailable", "swarms are not made here", "ask for workspaces one by one")
+    return parts.swarming
+
+
+def _shape(told: Told) -> SwarmShape:
+    return SwarmShape(
+        task=told.task,
+        class_=told.class_name,
+        asked=told.asked,
+        ready=sum(one.state == "running" for one in told.members),
+        state=told.state,
+        why=told.why,
+        workspaces=[one.id for one in told.members],
+    )

@@ -1,0 +1,109 @@
+"""The API as one application: its parts put together, its routes, and what surrounds all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from fastapi import FastAPI
+
+from service.api import answers, around, recording, swarms, workspaces
+from service.api.parts import Parts
+from service.api.swarming import Swarming
+from service.auth.authenticating import Authenticating
+from service.auth.issuer import Issuer
+from service.auth.limits import Limits
+from service.auth.reviews import Reviews
+from service.backend.kubernetes import KubernetesBackend, running
+from service.backend.wire import Wire
+from service.catalog import Catalog
+from service.cluster import Cluster
+
+if TYPE_CHECKING:
+    from service.configuration import Configuration
+    from service.telemetry.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
+VERSION = "1"
+COUNT_EVERY = 15.0
+DESCRIPTION = (
+    "A computer of its own for every user, chat session or agent. Whatever is refused is told as problem+json, with"
+    " what to do about it."
+)
+
+
+def make_app(configuration: Configuration, metrics: Metrics) -> FastAPI:
+    """The API of one replica; it speaks to its cluster for as long as it is served."""
+
+    @contextlib.asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        async with _parts(configuration, metrics) as parts:
+            app.state.parts = parts
+            counting = asyncio.create_task(_count(parts))
+            try:
+                yield
+            finally:
+                counting.cancel()
+
+    return application(living, metrics)
+
+
+def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
+    """The routes and what surrounds them; its description needs no cluster."""
+    app = FastAPI(
+        title="Workspaces",
+        version=VERSION,
+        description=DESCRIPTION,
+        lifespan=living,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        separate_input_output_schemas=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    answers.install(app)
+    for router in (workspaces.router, swarms.router, around.router, around.health):
+        app.include_router(router)
+    if metrics is not None:
+        app.add_middleware(recording.Recording, metrics=metrics)
+    answers.describe(app)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncIterator[Parts]:
+    settings = configuration.settings
+    catalog = Catalog.of(settings, configuration.vpc_cidrs, configuration.service_cidr)
+    wire = Wire.of_file(configuration.kubeconfig)
+    path = configuration.kubeconfig
+    api = Cluster.of_file(path) if path else Cluster.from_within()
+    # Whatever a proxy around this process says: keys are had from the issuer itself.
+    client = httpx2.AsyncClient(trust_env=False)
+    issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
+    backend = KubernetesBackend(wire, catalog, metrics)
+    try:
+        async with running(backend):
+            yield Parts(
+                backend=backend,
+                catalog=catalog,
+                authenticating=Authenticating(settings.service, issuer, Reviews(wire, settings.service.audience)),
+                limits=Limits(settings.service.requests_per_minute),
+                metrics=metrics,
+                swarming=Swarming(api, catalog, backend.view),
+            )
+    finally:
+        await client.aclose()
+        await wire.close()
+        api.close()
+
+
+async def _count(parts: Parts) -> None:
+    """Have the metrics say how many workspaces there are."""
+    while True:
+        if parts.backend.in_step():
+            parts.metrics.workspaces(parts.backend.counted())
+        await asyncio.sleep(COUNT_EVERY)
