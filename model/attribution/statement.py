@@ -35,9 +35,16 @@ class Statement:
         return {key: dollars(amount) for key, amount in sums.items()}
 
     def lines(self) -> dict[tuple[str, Part], Decimal]:
-        """What each owes for each part, in whole cents that add up to the bill's."""
+        """What each owes for each part, in whole cents: an owner's add up to what they owe, all add up to the bill.
+
+        First each owner's sum is put in cents, then the lines of it: so that nobody's sum is a cent or more off.
+        """
         exact = self.total(lambda entry: (entry.owner, entry.part))
-        return in_cents(exact, cents(self.bill))
+        of: defaultdict[str, dict[tuple[str, Part], Decimal]] = defaultdict(dict)
+        for (owner, part), amount in exact.items():
+            of[owner][owner, part] = amount
+        sums = in_cents({owner: sum(lines.values(), Decimal(0)) for owner, lines in of.items()}, cents(self.bill))
+        return {key: amount for owner, lines in of.items() for key, amount in in_cents(lines, sums[owner]).items()}
 
     def owners(self) -> list[str]:
         """Who owes anything, most first; nobody is nobody."""

@@ -180,6 +180,10 @@ def test_the_lines_are_the_bill_to_the_cent_whatever_it_is_and_whoever_was_there
     cent = Decimal("0.01")
     assert sum(statement.total(lambda entry: entry).values()) == statement.bill
     assert sum(statement.lines().values()) == sum(statement.parts().values()) == statement.bill.quantize(cent)
+    exact, owners = statement.total(lambda entry: entry.owner), {entry.owner for entry in statement.entries}
+    for owner in owners:
+        lines = sum(amount for (whose, _), amount in statement.lines().items() if whose == owner)
+        assert abs(lines - exact[owner]) < cent
     if rows and charges:
         assert NOBODY not in statement.total(lambda entry: entry.owner)
     again = attribute(reversed(charges), sorted(rows, key=lambda one: one.claim), warm[::-1], places)
