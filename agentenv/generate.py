@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from agentenv.dashboards import dashboard_text
 from agentenv.project import root
 from agentenv.taggable import taggable_text
 from model.guardrails.page import guardrails_page
+from model.metering.shown import DASHBOARDS, FOLDER
 from model.reference import settings_page, stack_schema_text
 from policies.reference import policies_page
 
@@ -33,6 +36,7 @@ FILES = (
     Generated("docs/reference/guardrails.md", guardrails_page),
     Generated("docs/reference/policies.md", policies_page),
     Generated("policies/taggable.txt", taggable_text),
+    *(Generated(f"{FOLDER}/{shown.name}.json", functools.partial(dashboard_text, shown.name)) for shown in DASHBOARDS),
 )
 
 

@@ -12,10 +12,8 @@ from components.children import Child
 from components.identities import Bearer
 from components.ownership import Labels
 from components.plain import ArgumentError, Plain
+from model.metering.exporters import allowlist
 from model.releases import releases
-
-# What the cost of a sandbox is told apart by; no more, because every label makes a series of each pod.
-POD_LABELS = ("sandbox.users.io/user", "agents.x-k8s.io/claim-uid", "agents.x-k8s.io/warm-pool-sandbox")
 
 CONFIGURATION: Mapping[str, dict[str, Any]] = {
     "vpc-cni": {
@@ -29,7 +27,7 @@ CONFIGURATION: Mapping[str, dict[str, Any]] = {
         },
     },
     "coredns": {"computeType": "Fargate"},
-    "kube-state-metrics": {"metricLabelsAllowlist": [f"pods=[{','.join(POD_LABELS)}]"]},
+    "kube-state-metrics": {"metricLabelsAllowlist": allowlist()},
 }
 
 CNI = Bearer("kube-system", "aws-node")

@@ -2,6 +2,7 @@
 
 from components.environment import EnvironmentArgs
 from components.existing import Existing
+from components.metering_arguments import metering_layout
 from components.network import NetworkLayout
 from components.ownership import Ownership
 from components.platform_arguments import (
@@ -41,6 +42,8 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
     }
     if classes := fargate_classes(settings):
         told["fargate_classes"] = classes
+    if settings.cost.dashboards:
+        told["metering"] = metering_layout(settings)
     if settings.cluster.permissions_boundary is not None:
         told["permissions_boundary"] = settings.cluster.permissions_boundary
     if existing := _existing(settings):

@@ -13,6 +13,7 @@ from components.capacity_layout import CapacityDemand, CapacityHeadroom, Capacit
 from components.children import children_of, outputs_of
 from components.cluster import Cluster, ClusterArgs, ClusterLayout
 from components.cluster_addons import ClusterAddons, ClusterAddonsArgs
+from components.cluster_costs import ClusterCosts, ClusterCostsArgs, MeteringLayout
 from components.cost_controls import CostControls, CostControlsArgs, CostLayout
 from components.existing import (
     Existing,
@@ -64,6 +65,9 @@ class EnvironmentArgs(TypedDict):
 
     costs: NotRequired[CostLayout]
     """What is controlled of its costs; nothing unless told."""
+
+    metering: NotRequired[MeteringLayout]
+    """How it is metered in the cluster; not at all unless told."""
 
     headroom: NotRequired[CapacityHeadroom]
     """Room kept free on nodes; none unless told."""
@@ -175,6 +179,7 @@ class Environment(pulumi.ComponentResource):
         self.classes = make_classes(ground, args, ready)
         make_seats(ground, args, self.classes, speaking)
         self.service = make_service(ground, args, self.classes, ready)
+        self.metering = self._metering(speaking)
 
         self.cluster_name = self.cluster.name
         self.kubeconfig = self.cluster.kubeconfig
@@ -332,6 +337,21 @@ class Environment(pulumi.ComponentResource):
         if self._given.has("permissions_boundary"):
             told["permissions_boundary"] = self._given.text("permissions_boundary")
         return ClusterAddons(f"{self._name}-addons", told, self._child(after))
+
+    def _metering(self, speaking: list[pulumi.ProviderResource]) -> ClusterCosts | None:
+        layout = self._args.get("metering")
+        if layout is None:
+            return None
+        told: ClusterCostsArgs = {
+            "ownership": self._args["ownership"],
+            "cluster_name": self._cluster_name,
+            "layout": layout,
+            "service": self.service is not None,
+        }
+        # After those that it scrapes: what it may look at in their namespaces is given there.
+        scraped: list[pulumi.Resource] = [self.addons, self.sandboxes, *([self.service] if self.service else [])]
+        after = pulumi.ResourceOptions(depends_on=scraped, providers=speaking)
+        return ClusterCosts(f"{self._name}-metering", told, self._child(after))
 
     def _guardrails(self, speaking: list[pulumi.ProviderResource]) -> Guardrails:
         told: GuardrailsArgs = {

@@ -9,6 +9,7 @@ from components.agent_sandbox import AgentSandbox
 from components.capacity import Capacity
 from components.cluster import Cluster
 from components.cluster_addons import ClusterAddons
+from components.cluster_costs import ClusterCosts
 from components.cost_controls import CostControls
 from components.environment import Environment
 from components.guardrails import Guardrails
@@ -26,6 +27,7 @@ COMPONENTS: list[type[pulumi.ComponentResource]] = [
     Capacity,
     Cluster,
     ClusterAddons,
+    ClusterCosts,
     CostControls,
     Environment,
     Guardrails,

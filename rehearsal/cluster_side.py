@@ -22,6 +22,9 @@ TOOLS = (
     "helm",
     "karpenter-chart",
     "karpenter-crd-chart",
+    "prometheus-chart",
+    "opencost-chart",
+    "grafana-chart",
     "agent-sandbox-chart",
     "agent-sandbox-manifests",
 )

@@ -70,7 +70,6 @@ OBJECTS = Exporter(
         "kube_pod_labels": (*_POD, "uid", *map(series_label, TOLD["pods"])),
         "kube_pod_info": (*_POD, "node"),
         "kube_pod_container_resource_requests": (*_POD, "node", "resource"),
-        "kube_pod_status_phase": (*_POD, "phase"),
         "kube_persistentvolume_labels": ("persistentvolume", *map(series_label, TOLD["persistentvolumes"])),
         "kube_node_labels": ("node", *map(series_label, TOLD["nodes"])),
         "kube_node_status_capacity": ("node", "resource"),
@@ -132,5 +131,9 @@ SERVICE = Exporter(
     },
     frozenset({"agentenv_claim_seconds", "agentenv_request_seconds", "agentenv_loop_seconds"}),
 )
+PROMETHEUS = Exporter(
+    "prometheus",
+    {"prometheus_rule_evaluation_failures_total": ("rule_group",), "prometheus_tsdb_head_series": ()},
+)
 
-EXPORTERS = (CADVISOR, OBJECTS, OPENCOST, KARPENTER, SANDBOXES, SERVICE)
+EXPORTERS = (CADVISOR, OBJECTS, OPENCOST, KARPENTER, SANDBOXES, SERVICE, PROMETHEUS)

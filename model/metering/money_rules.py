@@ -151,8 +151,8 @@ def lines(tariff: Tariff) -> tuple[Rule, ...]:
         ),
         Rule(
             "sandbox:fixed_dollars:per_hour",
-            f"sum(sandbox:node_dollars:per_hour unless on (node) ({_SANDBOX_NODES})) or vector(0)",
-            "nodes that no sandbox runs on",
+            f'sum(sandbox:node_dollars:per_hour{{instance_type!=""}} unless on (node) ({_SANDBOX_NODES})) or vector(0)',
+            "nodes that no sandbox runs on; controllers on Fargate, which says no type, are among what is estimated",
             {"part": "nodes of the platform"},
         ),
         *(

@@ -68,6 +68,13 @@ class Cost(Section):
             description="A monitor that stands already; an account has one for all its services, often made by AWS.",
         ),
     ] = None
+    dashboards: Annotated[
+        bool,
+        Field(
+            description="Whether Prometheus, OpenCost and Grafana run in the cluster: without them what is metered is"
+            " what sandboxes asked for, not what they used."
+        ),
+    ] = True
     platform_dashboard: Annotated[
         bool, Field(description="Whether CloudWatch gets a dashboard of the platform; from the fourth on it costs $3.")
     ] = False

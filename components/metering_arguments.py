@@ -1,0 +1,46 @@
+"""From settings to how their environment is metered."""
+
+from decimal import Decimal
+
+from components.cluster_costs import ClusterTariff, MeteringLayout
+from model.cost.assumptions import Assumptions
+from model.cost.estimate import model
+from model.metering.tariff import number
+from model.pools import with_rollover
+from model.prices.book import NoPrices
+from model.settings import Settings
+
+# Their price is known where they run.
+_NODES = "system nodes"
+_FILES = ("homes", "backups of homes")
+
+
+def metering_layout(settings: Settings) -> MeteringLayout:
+    """The sizes for as many sandboxes as the classes allow, and what the estimate says of what no metric knows."""
+    sandboxes = sum(with_rollover(one) for one in settings.sandbox_classes)
+    layout: MeteringLayout = {"sandboxes": sandboxes, "tariff": _tariff(settings)}
+    if settings.network.mirrors.registry is not None:
+        layout["registry"] = settings.network.mirrors.registry
+    return layout
+
+
+def _tariff(settings: Settings) -> ClusterTariff:
+    tariff: ClusterTariff = {}
+    if settings.cost.monthly_budget is not None:
+        tariff["monthly_budget"] = number(settings.cost.monthly_budget)
+    if settings.cost.per_user_cap is not None:
+        tariff["per_user_cap"] = number(settings.cost.per_user_cap)
+    try:
+        parts = model(settings).parts
+    except NoPrices:
+        # Nobody is refused a dashboard because nobody looked up what its region costs.
+        return tariff
+    tariff["fixed"] = {
+        part.name: number(part.cost.value)
+        for part in parts
+        if part.scale == "fixed" and part.sandbox_class is None and part.name != _NODES
+    }
+    files = sum((part.cost.value for part in parts if part.name in _FILES), Decimal(0)) / Assumptions().home
+    if files:
+        tariff["storage"] = number(files.quantize(Decimal("0.000001")))
+    return tariff

@@ -1,0 +1,55 @@
+"""How much what meters is given: that grows with the sandboxes that there may be at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Of a sandbox about ten series are scraped and thirty recorded and kept in memory, some of them three times over, for
+# adoption and rescheduling begin new ones: with four kilobytes a series that is 0.4 MiB.
+_MEBIBYTES_A_SANDBOX = 0.4
+_LEAST, _STEP = 384, 64
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What a pod is promised, and the most memory that it may take."""
+
+    cpu: str
+    memory: str
+    most_memory: str
+
+    def resources(self) -> dict[str, dict[str, str]]:
+        """As a container has them; processor time that nobody else wants is not kept from it."""
+        return {
+            "requests": {"cpu": self.cpu, "memory": self.memory},
+            "limits": {"memory": self.most_memory},
+        }
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The amounts of each, and how long Prometheus remembers."""
+
+    prometheus: Amounts
+    opencost: Amounts
+    grafana: Amounts
+    retention: str
+    disk: str  # the most that Prometheus keeps
+    disk_limit: str  # at which the kubelet evicts it
+
+
+def sizes(sandboxes: int) -> Sizes:
+    """The sizes for an environment with at most so many sandboxes at once."""
+    wanted = _LEAST + _MEBIBYTES_A_SANDBOX * sandboxes
+    memory = max(512, -(-int(wanted) // _STEP) * _STEP)
+    large = sandboxes > 500
+    return Sizes(
+        # A promise that is also the limit: memory that is not there when it is needed loses the last two hours.
+        prometheus=Amounts(f"{100 + sandboxes // 10}m", f"{memory}Mi", f"{memory}Mi"),
+        # It reads all of AWS's price list of the region once a day, and lets go of it again.
+        opencost=Amounts("20m", "256Mi", "1Gi"),
+        grafana=Amounts("20m", "192Mi", "384Mi"),
+        retention="35d",
+        disk="16GB" if large else "6GB",
+        disk_limit="20Gi" if large else "8Gi",
+    )
