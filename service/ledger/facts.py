@@ -132,13 +132,16 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
     )
 
 
-def _box(sandbox: Document) -> _Box:
-    about, spec = sandbox["metadata"], sandbox["spec"]
-    # Its own by its template, or one that it was given by name.
-    volumes: list[Document] = section(section(spec, "podTemplate"), "spec").get("volumes") or []
+def home_of(sandbox: Document) -> str:
+    """The claim of a sandbox's home: its own by its template, or one that it was given by name."""
+    volumes: list[Document] = section(section(sandbox["spec"], "podTemplate"), "spec").get("volumes") or []
     named = (section(one, "persistentVolumeClaim").get("claimName") for one in volumes if one.get("name") == HOME)
-    home = next((name for name in named if name), f"{HOME}-{about['name']}")
-    return _Box(about["uid"], about["namespace"], home, _asleep(sandbox))
+    return next((name for name in named if name), f"{HOME}-{sandbox['metadata']['name']}")
+
+
+def _box(sandbox: Document) -> _Box:
+    about = sandbox["metadata"]
+    return _Box(about["uid"], about["namespace"], home_of(sandbox), _asleep(sandbox))
 
 
 def _home(claim: Document) -> _Home:

@@ -1,0 +1,193 @@
+"""Budgets act: near a limit its owner is told, at it the workspace sleeps, and beyond it nobody wakes it.
+
+What is spent is read from the ledger, every pass anew; what was done stands on the claim. So a pass may be killed and
+be run by two at once: a workspace is put to sleep once, and its owner told once a month.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from model.budgets import Limited, Policy, Spent, action, cents
+from model.classes.names import USER_LABEL, WORKSPACE_LABEL
+from model.ledger import month_of
+from model.workspaces import BUDGET, DOMAIN, SUSPENDED_BECAUSE, Workspace
+from service.aws import AwsUnavailableError
+from service.cluster import CLAIMS, EVENTS, Api, Document, RefusedError, section
+from service.ledger.store import Ledger
+from service.problems import Problem
+from service.sleeping import put_to_sleep
+from service.telemetry.logs import audit
+from service.telemetry.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
+_SPACE_PREFIX = "sandbox-"
+# The month of which a workspace's owner was told, and of how much.
+NOTICED = f"{DOMAIN}budget-noticed"
+# How often a pass is made. In between a workspace may spend what an hour of it costs, divided by six.
+HOLD_EVERY = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a pass found and did."""
+
+    owners: int
+    noticed: int
+    suspended: int
+
+
+class Budgets:
+    """The budgets of one environment."""
+
+    def __init__(self, cluster: Api, ledger: Ledger, policy: Policy, metrics: Metrics) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self._policy = policy
+        self._metrics = metrics
+
+    def hold_all(self) -> Held:
+        """Look at everybody who is awake."""
+        awake: dict[str, list[Document]] = {}
+        for claim in self._cluster.list(CLAIMS):
+            about = claim["metadata"]
+            owner = _labels(claim).get(USER_LABEL)
+            asleep = SUSPENDED_BECAUSE in section(about, "annotations")
+            if owner and not asleep and not about.get("deletionTimestamp"):
+                awake.setdefault(owner, []).append(claim)
+        noticed = suspended = 0
+        for owner, claims in awake.items():
+            spent = self._spent(owner)
+            for claim in claims:
+                limited = spent.nearest(*_whose(claim))
+                match action(limited, self._policy.notice_at):
+                    case "suspend":
+                        suspended += self._suspend(claim, limited)
+                    case "notice":
+                        noticed += self._notice(claim, limited)
+                    case None:
+                        pass
+        return Held(len(awake), noticed, suspended)
+
+    async def refusal(self, workspace: Workspace) -> Problem | None:
+        """Why a workspace may not be made or woken: what it may cost this month is spent.
+
+        Where the ledger does not answer it may: nobody is kept from their work by our own trouble, and the next pass
+        puts to sleep what should be asleep.
+        """
+        return await asyncio.to_thread(self._refusal, workspace)
+
+    def _refusal(self, workspace: Workspace) -> Problem | None:
+        try:
+            spent = self.spent(workspace.owner)
+        except AwsUnavailableError as failure:
+            facts = {"owner": workspace.owner, "why": str(failure)}
+            _LOG.warning("nobody knows what is spent", extra={"facts": facts})
+            return None
+        limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
+        if limited is None or not limited.over:
+            return None
+        self._metrics.budget("refuse")
+        return Problem(
+            "budget-spent",
+            f"this month has cost {limited}",
+            f"have the budget raised, or wait until {_next_month(self._ledger.now()):%Y-%m-%d}; nothing was deleted",
+            spent=str(cents(limited.spent)),
+            limit=str(limited.limit),
+            of=limited.of,
+        )
+
+    def spent(self, owner: str) -> Spent:
+        """What an owner's month costs so far."""
+        return self._spent(owner, now=True)
+
+    def _spent(self, owner: str, *, now: bool = False) -> Spent:
+        until = self._ledger.now() + timedelta(seconds=1)
+        return Spent(self._policy, self._ledger.of_owner(owner, month_of(until), until, consistent=now))
+
+    def _suspend(self, claim: Document, limited: Limited | None) -> bool:
+        about = claim["metadata"]
+        # Whoever changed it meanwhile was quicker: the next pass looks again.
+        if put_to_sleep(self._cluster, claim, "budget") != "done":
+            return False
+        self._metrics.budget("suspend")
+        self._metrics.suspended(_whose(claim)[1], "budget")
+        audit("workspace suspended", because="budget", spent=str(limited), **_facts(claim))
+        self._tell(claim, "BudgetSpent", f"put to sleep: {limited}; its files are kept", about["uid"])
+        return True
+
+    def _notice(self, claim: Document, limited: Limited | None) -> bool:
+        month = f"{month_of(self._ledger.now()):%Y-%m}"
+        if section(claim["metadata"], "annotations").get(NOTICED) == month:
+            return False
+        self._tell(claim, "BudgetNearlySpent", f"{limited}; at all of it the workspace is put to sleep", month)
+        # Last: a pass that was killed before it tells again rather than never.
+        if not self._cluster.change(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
+            return False
+        self._metrics.budget("notice")
+        audit("budget notice", spent=str(limited), **_facts(claim))
+        return True
+
+    def _tell(self, claim: Document, reason: str, message: str, once: str) -> None:
+        """An event of the claim, under a name that it has once; one that cannot be told is no reason to stop."""
+        about = claim["metadata"]
+        now = self._ledger.now()
+        written = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        event: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{about['name']}.{reason.lower()}.{once}", "namespace": about["namespace"]},
+            "involvedObject": {
+                "apiVersion": claim.get("apiVersion"),
+                "kind": "SandboxClaim",
+                "name": about["name"],
+                "namespace": about["namespace"],
+                "uid": about["uid"],
+            },
+            "reason": reason,
+            "message": message,
+            "type": "Warning",
+            "source": {"component": "workspace-service"},
+            "firstTimestamp": written,
+            "lastTimestamp": written,
+            "count": 1,
+        }
+        try:
+            self._cluster.make(EVENTS, event)
+        except RefusedError as refusal:
+            _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), **_facts(claim)}})
+
+
+def budget_of(claim: Document) -> Decimal | None:
+    """The budget that a claim has of its own; what is no number is none, and its class's holds it."""
+    text = section(claim["metadata"], "annotations").get(BUDGET)
+    try:
+        found = Decimal(text) if text else None
+    except InvalidOperation:
+        return None
+    return found if found is not None and found.is_finite() and found >= 0 else None
+
+
+def _whose(claim: Document) -> tuple[str, str, Decimal | None]:
+    """Its workspace, its class and its own budget."""
+    about = claim["metadata"]
+    workspace = _labels(claim).get(WORKSPACE_LABEL) or about["name"]
+    return workspace, about["namespace"].removeprefix(_SPACE_PREFIX), budget_of(claim)
+
+
+def _labels(claim: Document) -> dict[str, str]:
+    return section(section(claim["spec"], "additionalPodMetadata"), "labels")
+
+
+def _facts(claim: Document) -> dict[str, str]:
+    workspace, sandbox_class, _ = _whose(claim)
+    return {"owner": _labels(claim).get(USER_LABEL, ""), "workspace": workspace, "class": sandbox_class}
+
+
+def _next_month(now: datetime) -> datetime:
+    return month_of(month_of(now) + timedelta(days=32))
