@@ -17,6 +17,7 @@ from components.capacity_layout import (
     CapacityHeadroom,
     CapacityLayout,
     CapacityMirrors,
+    controller_of,
     demands_of,
     holders_of,
     layout_of,
@@ -73,7 +74,7 @@ class CapacityArgs(TypedDict):
     """Where copies are of what is taken from the internet; there unless told."""
 
     replicas: NotRequired[int]
-    """How many controllers there are, of which one works: 2 unless told."""
+    """How many controllers there are, of which one works: as the layout has it unless told."""
 
     permissions_boundary: NotRequired[str]
     """The permissions boundary of every role that is made."""
@@ -103,7 +104,8 @@ class Capacity(pulumi.ComponentResource):
         pools = node_pools(layout, demands_of(given))
         mirrors = mirrors_of(given)
         holders = holders_of(given, mirrors)
-        replicas = given.whole("replicas", 1, 3, default=2)
+        told, amounts = controller_of(given)
+        replicas = given.whole("replicas", 1, 3, default=told)
         isolated = given.flag("isolated", default=False)
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
 
@@ -113,7 +115,14 @@ class Capacity(pulumi.ComponentResource):
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         around = Surroundings(
-            cluster, args["cluster_endpoint"], issuer, self._place, mirrors, isolated=isolated, replicas=replicas
+            cluster,
+            args["cluster_endpoint"],
+            issuer,
+            self._place,
+            mirrors,
+            isolated=isolated,
+            replicas=replicas,
+            amounts=amounts,
         )
 
         key = self._volume_key()

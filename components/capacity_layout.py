@@ -4,6 +4,7 @@ from typing import NotRequired, TypedDict
 
 from components.headroom import Holders
 from components.plain import ArgumentError, Plain
+from model.controllers import KARPENTER, Amounts
 from model.mirrors import Mirrors
 from model.node_pools import Demand, NodeLayout
 from model.releases import releases
@@ -26,6 +27,9 @@ class CapacityLayout(TypedDict):
 
     system_families: list[str]
     """Families for what is neither a sandbox nor on Fargate."""
+
+    system_capacity: NotRequired[str]
+    """How these are bought: `on-demand` (unless told), `spot` or `both`, which prefers Spot."""
 
     cpu_limit: str
     """The most cores that the nodes of one pool may have together."""
@@ -50,6 +54,15 @@ class CapacityLayout(TypedDict):
 
     image: NotRequired[str]
     """The node image by its release, such as `al2023@v20261103`; the pinned one unless told."""
+
+    controller_replicas: NotRequired[int]
+    """How many controllers there are, of which one works: 2 unless told."""
+
+    controller_cpu: NotRequired[str]
+    """Cores of each controller, half a one unless told."""
+
+    controller_memory: NotRequired[str]
+    """Memory of each controller, 768Mi unless told."""
 
     consolidate_after: int
     """How long a node is empty before it goes."""
@@ -114,6 +127,7 @@ def layout_of(given: Plain) -> NodeLayout:
             raise ArgumentError(f"{given.path}.{key}", "an empty list", "instance families such as m8g")
     return NodeLayout(
         **{key: tuple(given.texts(key)) for key in families},
+        system_capacity=given.choice("system_capacity", ("on-demand", "spot", "both"), default="on-demand"),
         cpu_limit=given.text("cpu_limit"),
         memory_limit=given.text("memory_limit"),
         system_cpu_limit=given.text("system_cpu_limit"),
@@ -128,6 +142,15 @@ def layout_of(given: Plain) -> NodeLayout:
         disruption_budget=given.text("disruption_budget"),
         drift_budget=given.text("drift_budget"),
     )
+
+
+def controller_of(given: Plain) -> tuple[int, Amounts]:
+    """How many controllers there are, and what each is given."""
+    layout = given.part("layout", CapacityLayout)
+    amounts = Amounts(
+        layout.text("controller_cpu", default=KARPENTER.cpu), layout.text("controller_memory", default=KARPENTER.memory)
+    )
+    return layout.whole("controller_replicas", 1, 3, default=2), amounts
 
 
 def demands_of(given: Plain) -> list[Demand]:

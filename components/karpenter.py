@@ -1,7 +1,7 @@
 """Karpenter itself: its definitions, and then its controller, on Fargate so that it never depends on its own nodes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pulumi
 from pulumi_aws import eks, iam, sqs
@@ -13,6 +13,7 @@ from components.karpenter_documents import controller
 from components.namespaces import restricted
 from components.promises import queue_arn, role_arn
 from components.whereabouts import Whereabouts
+from model.controllers import Amounts
 from model.mirrors import Mirrors
 from model.releases import releases
 
@@ -38,6 +39,7 @@ class Surroundings:
     mirrors: Mirrors
     isolated: bool
     replicas: int
+    amounts: Amounts
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,9 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
                 "interruptionQueue": queue.name,
                 "isolatedVPC": around.isolated,
                 "eksControlPlane": True,
+                # A wish to be spread over zones is no reason to buy a node in each: on nodes that are there, the
+                # scheduler follows it all the same.
+                "preferencePolicy": "Ignore",
             },
             "serviceAccount": {
                 "name": CONTROLLER.name,
@@ -140,11 +145,7 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
             },
             "controller": {
                 **({"image": {"repository": around.mirrors.image(public)}} if around.mirrors.registry else {}),
-                # With what Fargate adds it is just the size that is paid for: half a core and one gigabyte.
-                "resources": {
-                    "requests": {"cpu": "500m", "memory": "768Mi"},
-                    "limits": {"cpu": "500m", "memory": "768Mi"},
-                },
+                "resources": {"requests": asdict(around.amounts), "limits": asdict(around.amounts)},
             },
         },
         opts=child(pulumi.ResourceOptions(depends_on=[definitions, *may, *nodes.ready])),

@@ -102,6 +102,9 @@ def capacity_layout(settings: Settings) -> CapacityLayout:
         key: list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
         for key, value in asdict(node_layout(settings.capacity)).items()
     }
+    controller = settings.capacity.controller
+    plain["controller_replicas"] = controller.replicas
+    plain["controller_cpu"], plain["controller_memory"] = str(controller.cpu), str(controller.memory)
     return cast("CapacityLayout", plain)
 
 

@@ -50,6 +50,7 @@ class NodeLayout:
     nested_families: tuple[str, ...]
     gpu_families: tuple[str, ...]
     system_families: tuple[str, ...]
+    system_capacity: str
     cpu_limit: str
     memory_limit: str
     system_cpu_limit: str
@@ -222,9 +223,9 @@ def node_pools(layout: NodeLayout, demands: Iterable[Demand]) -> list[NodePool]:
     wanted: set[tuple[str, str, str, bool]] = set()
     for demand in demands:
         wall = wall_of(demand.tier, demand.kernel)
-        for capacity in ("spot", "on-demand") if demand.capacity == "both" else (demand.capacity,):
+        for capacity in _ways(demand.capacity):
             wanted.add((demand.tier, wall.word, capacity, demand.gpu))
-    made = _pools((SYSTEM,), None, "on-demand", layout.system_families)
+    made = [pool for bought in _ways(layout.system_capacity) for pool in _system_pools(layout, bought)]
     for tier, word, capacity, gpu in sorted(wanted):
         # Only one tier has two walls.
         words = (tier, word * (tier == "untrusted"), "gpu" * gpu)
@@ -252,6 +253,16 @@ def processor(family: str) -> str:
 def has_local_disk(family: str) -> bool:
     """Whether the instances of a family come with disks of their own."""
     return LOCAL_DISK.fullmatch(family.removesuffix(METAL)) is not None
+
+
+def _ways(capacity: str) -> tuple[str, ...]:
+    return ("spot", "on-demand") if capacity == "both" else (capacity,)
+
+
+def _system_pools(layout: NodeLayout, capacity: str) -> list[NodePool]:
+    """Those of the system: on-demand they are the ones it always had, and keep their name."""
+    words = (SYSTEM,) if capacity == "on-demand" else (SYSTEM, capacity)
+    return _pools(words, None, capacity, layout.system_families)
 
 
 def _pools(

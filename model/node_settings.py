@@ -15,6 +15,7 @@ def node_layout(capacity: Capacity) -> NodeLayout:
         nested_families=capacity.nested_families,
         gpu_families=capacity.gpu.families,
         system_families=capacity.system.families,
+        system_capacity=capacity.system.capacity,
         cpu_limit=str(capacity.limits.cpu),
         memory_limit=str(capacity.limits.memory),
         system_cpu_limit=str(capacity.system.limits.cpu),

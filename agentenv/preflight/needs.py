@@ -80,7 +80,8 @@ def node_cores(settings: Settings) -> list[Cores]:
         before, said = found.get((group_of(families[0]), capacity), (0, []))
         found[group_of(families[0]), capacity] = (before + cores, [*said, words])
 
-    add(layout.system_families, "on-demand", min(SYSTEM_CORES, _whole(layout.system_cpu_limit)), "two system nodes")
+    bought = "on-demand" if layout.system_capacity == "on-demand" else "spot"
+    add(layout.system_families, bought, min(SYSTEM_CORES, _whole(layout.system_cpu_limit)), "two system nodes")
     for (capacity, families, limit), classes in _kinds(settings, layout).items():
         asked = sum((_cores(one) for one in classes), Decimal(0))
         room = settings.capacity.headroom

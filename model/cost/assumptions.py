@@ -2,6 +2,8 @@
 them printed with every estimate and each open to be set otherwise.
 """
 
+# ruff: noqa: RUF009 - `taken` makes a dataclass field, which the linter cannot see
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -39,15 +41,14 @@ class Assumptions:
         "0.70", "share", "how full nodes are on average: sandboxes come and go, and cannot be moved together"
     )
     node_life: Decimal = taken("8", "hours", "how long a node of users' sandboxes lives")
-    node_images: Decimal = taken(
-        "1.5", "GB each", "images that a new node takes through NAT; those in ECR of the region come over S3, free"
-    )
+    sandbox_image: Decimal = taken("1.2", "GB each", "the image of sandboxes, which each new node takes")
+    platform_images: Decimal = taken("0.3", "GB each", "other images from outside of ECR, which each new node takes")
     home: Decimal = taken("2", "GB", "what a user keeps, suspended or not")
     half_touched: Decimal = taken(
         "14", "days", "within how many days half of a home is touched; decides what moves to cheaper classes"
     )
     padding: Decimal = taken(
-        "1.25", "factor", "what small files add in cheaper classes, where each counts as 128 KiB at least"
+        "2", "factor", "what small files add in cheaper classes, where each counts as 128 KiB at least"
     )
     tiered: Decimal = taken("0.2", "share", "of a home that moves to or from a cheaper class in a month")
     backup_growth: Decimal = taken("1.5", "factor", "what 35 days of backups hold of a home, changes and all")

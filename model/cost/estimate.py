@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
 from model.cost.assumptions import Assumption, Assumptions
+from model.cost.ground import Ground
 from model.cost.homes import homes, throughput
 from model.cost.kinds import Kind, kinds
 from model.cost.lines import Line, Part, line, plain
@@ -78,10 +79,8 @@ class Model:
     """What follows from settings and hours alone: what is fixed, and what a user adds. For many numbers of users, make
     it once."""
 
-    settings: Settings
-    book: PriceBook
+    ground: Ground
     active_hours: Decimal
-    taken: Assumptions
     parts: tuple[Part, ...]
     by_class: tuple[ClassCost, ...]
     remarks: tuple[str, ...] = field(default=())
@@ -90,9 +89,9 @@ class Model:
         """The estimate for so many users."""
         if users < 1:
             raise ValueError(f"{users} users; there has to be one at least")
-        cap = self.settings.cost.per_user_cap
+        cap = self.ground.settings.cost.per_user_cap
         return Estimate(
-            self.settings.region,
+            self.ground.settings.region,
             users,
             self.active_hours,
             USUAL_TARGET if cap is None else cap,
@@ -100,8 +99,8 @@ class Model:
             total(part.cost for part in self.parts if part.scale == "fixed").value,
             total(part.cost for part in self.parts if part.scale == "user").value,
             self.by_class,
-            tuple(self.taken.rows()),
-            self.book.date,
+            tuple(self.ground.taken.rows()),
+            self.ground.book.date,
             self.remarks,
         )
 
@@ -111,17 +110,19 @@ def estimate(
     users: int,
     active_hours: Decimal = USUAL_HOURS,
     book: PriceBook | None = None,
+    *,
     taken: Assumptions | None = None,
     mix: Mapping[str, Decimal] | None = None,
 ) -> Estimate:
     """What the environment of these settings costs a month; `NoPrices` for a region without a price book."""
-    return model(settings, active_hours, book, taken, mix).of(users)
+    return model(settings, active_hours, book, taken=taken, mix=mix).of(users)
 
 
 def model(
     settings: Settings,
     active_hours: Decimal = USUAL_HOURS,
     book: PriceBook | None = None,
+    *,
     taken: Assumptions | None = None,
     mix: Mapping[str, Decimal] | None = None,
 ) -> Model:
@@ -129,26 +130,16 @@ def model(
     in the first class that is for users unless told."""
     if not 0 <= active_hours <= MOST_HOURS:
         raise ValueError(f"{active_hours} active hours; a month has {MOST_HOURS}")
-    prices, assumed = book or price_book(settings.region), taken or Assumptions()
-    nodes = kinds(settings, prices, assumed)
-    places = _places(settings, nodes, prices, assumed)
+    ground = Ground(settings, book or price_book(settings.region), taken or Assumptions())
+    nodes = kinds(ground)
+    places = _places(ground, nodes)
     shares = usual_mix(settings) if mix is None else _checked(mix, places)
-    fixed = [
-        *platform(settings, prices, assumed),
-        *ways(settings, prices),
-        *throughput(settings, prices),
-        *standing(settings, nodes, prices, assumed),
-    ]
+    fixed = [*platform(ground), *ways(ground), *throughput(ground), *standing(ground, nodes)]
     return Model(
-        settings,
-        prices,
+        ground,
         active_hours,
-        assumed,
-        (*fixed, *_user(settings, shares, places, active_hours, prices, assumed)),
-        tuple(
-            _class_cost(settings, one, fixed, places, active_hours, prices, assumed)
-            for one in settings.sandbox_classes
-        ),
+        (*fixed, *_user(ground, shares, places, active_hours)),
+        tuple(_class_cost(ground, one, fixed, places, active_hours) for one in settings.sandbox_classes),
         tuple(_remarks(settings, shares)),
     )
 
@@ -159,23 +150,17 @@ def usual_mix(settings: Settings) -> Mapping[str, Decimal]:
     return {} if first is None else {first: Decimal(1)}
 
 
-def _places(
-    settings: Settings, nodes: list[Kind], book: PriceBook, taken: Assumptions
-) -> Mapping[str, Place]:
-    found = {one.name: place_on_node(one, kind, book, taken) for kind in nodes for one in kind.classes}
-    on_fargate = [one for one in settings.sandbox_classes if one.compute == "fargate"]
-    return {**found, **{one.name: place_on_fargate(one, book) for one in on_fargate}}
+def _places(ground: Ground, nodes: list[Kind]) -> Mapping[str, Place]:
+    fill, classes = ground.taken.node_fill, ground.settings.sandbox_classes
+    found = {one.name: place_on_node(one, kind, fill) for kind in nodes for one in kind.classes}
+    return {**found, **{one.name: place_on_fargate(one, ground.book) for one in classes if one.compute == "fargate"}}
 
 
-def _user(
-    settings: Settings,
-    shares: Mapping[str, Decimal],
-    places: Mapping[str, Place],
-    hours: Decimal,
-    book: PriceBook,
-    taken: Assumptions,
-) -> list[Part]:
+def _user(ground: Ground, shares: Mapping[str, Decimal], places: Mapping[str, Place], hours: Decimal) -> list[Part]:
     """What one user adds, whose hours are spent in such shares."""
+    settings, taken = ground.settings, ground.taken
+    if not shares:
+        return []
     found: list[Part] = []
     node_hours = Decimal(0)
     for name, share in shares.items():
@@ -183,42 +168,34 @@ def _user(
         cost = place.rate.of(Amount(spent, "h"))
         found.append(Part(f"sandboxes: {name}", cost, f"{plain(spent)} h; {place.basis}", "user", name))
         node_hours += spent * place.nodes
-    if not shares:
-        return found
     if any(one.storage.kind in {"slot", "shared"} for one in settings.sandbox_classes if one.name in shares):
-        found += homes(settings, hours, book, taken)
-    found += traffic(settings, hours, node_hours, book, taken)
-    found.append(_logs(settings, hours, book, taken))
+        found += homes(ground, hours)
+    found += traffic(ground, hours, node_hours)
+    found.append(_logs(ground, hours))
     if settings.service.deployed:
-        writes = taken.ledger_writes * hours / 1_000_000
-        cost = book.rate("dynamodb.writes").of(Amount(writes, "million"))
-        found.append(Part("ledger", cost, f"{plain(taken.ledger_writes * hours)} writes", "user"))
+        writes = taken.ledger_writes * hours
+        cost = ground.cost("dynamodb.writes", writes / 1_000_000, "million")
+        found.append(Part("ledger", cost, f"{plain(writes)} writes", "user"))
     return found
 
 
-def _logs(settings: Settings, hours: Decimal, book: PriceBook, taken: Assumptions) -> Part:
-    starts = taken.starts * hours * taken.start_logs
-    flows = taken.user_flows * hours * recorded(settings, taken)
+def _logs(ground: Ground, hours: Decimal) -> Part:
+    settings, taken = ground.settings, ground.taken
+    starts = taken.starts * hours
     cost = Dollars()
     if settings.cluster.existing is None:
-        cost += logged(starts, settings.cluster.log_days, book, taken)
+        cost += logged("logs.taken-in", starts * taken.start_logs, settings.cluster.log_days, ground)
     if settings.network.existing is None:
-        cost += logged(flows, settings.network.flow_log_days, book, taken, delivered=True)
-    words = f"{plain(taken.starts * hours)} claims and wakes, {plain(hours)} h of flows"
-    return Part("logs of users", cost, words, "user")
+        flows = taken.user_flows * hours * recorded(ground)
+        cost += logged("logs.delivered", flows, settings.network.flow_log_days, ground)
+    return Part("logs of users", cost, f"{plain(starts)} claims and wakes, {plain(hours)} h of flows", "user")
 
 
 def _class_cost(
-    settings: Settings,
-    one: SandboxClass,
-    fixed: list[Part],
-    places: Mapping[str, Place],
-    hours: Decimal,
-    book: PriceBook,
-    taken: Assumptions,
+    ground: Ground, one: SandboxClass, fixed: list[Part], places: Mapping[str, Place], hours: Decimal
 ) -> ClassCost:
     place = places[one.name]
-    whole = _user(settings, {one.name: Decimal(1)}, places, hours, book, taken)
+    whole = _user(ground, {one.name: Decimal(1)}, places, hours)
     return ClassCost(
         one.name,
         total(part.cost for part in fixed if part.sandbox_class == one.name).value,

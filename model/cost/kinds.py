@@ -14,11 +14,8 @@ from model.tiers import wall_of
 
 if TYPE_CHECKING:
     from model.cost.assumptions import Assumptions
-    from model.prices.book import PriceBook
+    from model.cost.ground import Ground
     from model.settings.classes import SandboxClass
-    from model.settings.whole import Settings
-
-ON_DEMAND, SPOT = Decimal(0), Decimal(1)
 
 
 @dataclass(frozen=True)
@@ -30,36 +27,24 @@ class Kind:
     classes: tuple[SandboxClass, ...]
     gpu: bool
 
-    @property
-    def bought(self) -> str:
-        """How it is bought, in a word."""
-        share = self.machine.spot_share
-        return "Spot" if share == SPOT else "on-demand" if share == ON_DEMAND else f"Spot {share:%} of the time"
 
-
-def kinds(settings: Settings, book: PriceBook, taken: Assumptions) -> list[Kind]:
+def kinds(ground: Ground) -> list[Kind]:
     """The kinds of node that the classes ask for, in the order of the classes."""
-    found: dict[tuple[str, str, str, str, bool], list[SandboxClass]] = {}
-    for one in settings.sandbox_classes:
+    found: dict[tuple[str, str, str, bool], list[SandboxClass]] = {}
+    for one in ground.settings.sandbox_classes:
         if one.compute == "karpenter":
             word = wall_of(one.tier, one.kernel).word
-            found.setdefault((one.tier, word, one.capacity, one.architecture, one.gpu > 0), []).append(one)
+            found.setdefault((word, one.capacity, one.architecture, one.gpu > 0), []).append(one)
     return [
-        Kind("-".join(key[1:3]), _machine(settings, book, taken, key), tuple(classes), key[4])
+        Kind("-".join(key[:2]), _machine(ground, *key[:3], gpu=key[3]), tuple(classes), key[3])
         for key, classes in found.items()
     ]
 
 
-def system_machine(settings: Settings, book: PriceBook, taken: Assumptions) -> Machine:
+def system_machine(ground: Ground) -> Machine:
     """The nodes of the platform itself."""
-    system = settings.capacity.system
-    return machine(
-        system.families,
-        book,
-        spot_share=spot_share(system.capacity, taken),
-        root_disk=settings.capacity.root_volume.value,
-        most_pods=settings.capacity.pods_per_node,
-    )
+    system = ground.settings.capacity.system
+    return machine(system.families, ground, spot_share=spot_share(system.capacity, ground.taken))
 
 
 def room_of(one: SandboxClass) -> Room:
@@ -76,24 +61,15 @@ def room_of(one: SandboxClass) -> Room:
 
 def spot_share(capacity: str, taken: Assumptions) -> Decimal:
     """How much of the time nodes that are bought in a way are Spot."""
-    return {"spot": SPOT, "on-demand": ON_DEMAND, "both": taken.spot_share}[capacity]
+    return {"spot": Decimal(1), "on-demand": Decimal(0), "both": taken.spot_share}[capacity]
 
 
-def _machine(
-    settings: Settings, book: PriceBook, taken: Assumptions, key: tuple[str, str, str, str, bool]
-) -> Machine:
-    capacity = settings.capacity
-    _, word, bought, architecture, gpu = key
+def _machine(ground: Ground, word: str, bought: str, architecture: str, *, gpu: bool) -> Machine:
+    capacity = ground.settings.capacity
     named: Sequence[str] = (
         capacity.gpu.families if gpu else capacity.nested_families if word == "kata" else capacity.families
     )
     # A whole machine is bought last, when the others cannot be had.
     shares = [one for one in named if not one.endswith(METAL)]
-    return machine(
-        shares or named,
-        book,
-        spot_share=spot_share(bought, taken),
-        root_disk=capacity.root_volume.value,
-        most_pods=capacity.pods_per_node,
-        architecture=architecture,
-    )
+    share = spot_share(bought, ground.taken)
+    return machine(shares or named, ground, spot_share=share, architecture=architecture)

@@ -7,56 +7,58 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from model.cost.lines import Part, plain
-from model.prices.units import Amount, Dollars, total
+from model.prices.units import Dollars, total
 
 if TYPE_CHECKING:
-    from model.cost.assumptions import Assumptions
-    from model.prices.book import PriceBook
-    from model.settings.whole import Settings
+    from model.cost.ground import Ground
 
 
-def ways(settings: Settings, book: PriceBook) -> Iterator[Part]:
+def ways(ground: Ground) -> Iterator[Part]:
     """What is there whoever comes; a network that stands already is somebody else's to pay."""
-    network = settings.network
+    network, service = ground.settings.network, ground.settings.service
     zones = network.zone_count
     if network.existing is None:
-        count = {"none": 0, "single": 1, "per-zone": zones}[network.nat]
-        if count:
-            each = book.rate("nat.gateway") + book.rate("address.public")
-            words = f"{count} ({network.nat}), each with a public address"
-            yield Part("NAT gateways", each.all_month() * count, words)
+        gateways = {"none": 0, "single": 1, "per-zone": zones}[network.nat]
+        if gateways:
+            each = ground.rate("nat.gateway") + ground.rate("address.public")
+            words = f"{gateways} ({network.nat}), each with a public address"
+            yield Part("NAT gateways", each.all_month() * gateways, words)
         if network.endpoints:
-            count = len(network.endpoints) * zones
-            words = f"{', '.join(network.endpoints)} in {zones} zones"
-            yield Part("interface endpoints", book.rate("endpoint.interface").all_month() * count, words)
-    service = settings.service
+            doors = ground.rate("endpoint.interface").all_month() * (len(network.endpoints) * zones)
+            yield Part("interface endpoints", doors, f"{', '.join(network.endpoints)} in {zones} zones")
     if service.deployed and service.domain is not None:
         addresses = zones if service.reach == "internet" else 0
-        cost = book.rate("balancer.network").all_month() + book.rate("address.public").all_month() * addresses
-        words = f"1 of the network kind for {service.domain}, {addresses} public addresses"
-        yield Part("load balancer", cost, words)
+        balancer = ground.rate("balancer.network").all_month() + ground.rate("address.public").all_month() * addresses
+        yield Part("load balancer", balancer, f"1 for {service.domain}, with {addresses} public addresses")
 
 
-def traffic(
-    settings: Settings, hours: Decimal, node_hours: Decimal, book: PriceBook, taken: Assumptions
-) -> Iterator[Part]:
+def traffic(ground: Ground, hours: Decimal, node_hours: Decimal) -> Iterator[Part]:
     """What a user moves in so many active hours, which take so many hours of nodes."""
-    network = settings.network
+    network, taken = ground.settings.network, ground.taken
     down, up = taken.downloads * hours, taken.uploads * hours
-    images = node_hours / taken.node_life * taken.node_images
-    out = book.rate("traffic.out").of(Amount(up, "GB"))
-    yield Part("to the internet", out, f"{plain(up)} GB", "user")
+    yield Part("to the internet", ground.cost("traffic.out", up, "GB"), f"{plain(up)} GB", "user")
     if network.existing is None and network.nat != "none":
+        images = node_hours / taken.node_life * pulled(ground)
         moved = down + up + images
-        gateway = book.rate("nat.traffic").of(Amount(moved, "GB"))
         words = f"{plain(down + up)} GB of users' and {plain(images)} GB of images for new nodes"
-        yield Part("through NAT", total((gateway, _across(settings, moved, book))), words, "user")
+        cost = total((ground.cost("nat.traffic", moved, "GB"), _across(ground, moved)))
+        yield Part("through NAT", cost, words, "user")
 
 
-def _across(settings: Settings, moved: Decimal, book: PriceBook) -> Dollars:
+def pulled(ground: Ground) -> Decimal:
+    """How many gigabytes of images a new node takes through NAT: what is in ECR of the region comes over S3's own
+    endpoint, for nothing."""
+    taken, near = ground.taken, f".dkr.ecr.{ground.settings.region}.amazonaws.com"
+    on_nodes = [one for one in ground.settings.sandbox_classes if one.compute == "karpenter"]
+    far = [one for one in on_nodes if near not in one.image.partition("/")[0]]
+    return (Decimal(0) if ground.settings.network.mirrors.registry else taken.platform_images) + (
+        taken.sandbox_image if far else Decimal(0)
+    )
+
+
+def _across(ground: Ground, moved: Decimal) -> Dollars:
     """With one gateway, what comes from other zones crosses over to it: paid on leaving and on entering."""
-    if settings.network.nat != "single":
+    if ground.settings.network.nat != "single":
         return Dollars()
-    zones = settings.network.zone_count
-    crossing = moved * (zones - 1) / zones
-    return book.rate("traffic.cross-zone").of(Amount(crossing * 2, "GB"))
+    zones = ground.settings.network.zone_count
+    return ground.cost("traffic.cross-zone", moved * (zones - 1) / zones * 2, "GB")

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING
 
-from model.cost.assumptions import Assumptions
 from model.fargate import GIB
 from model.prices.book import Instance, NoPrices, PriceBook
 from model.prices.units import HOURS_A_MONTH, Amount, Rate
+
+if TYPE_CHECKING:
+    from model.cost.assumptions import Assumptions
+    from model.cost.ground import Ground
 
 MIB = Decimal(2**20)
 # Karpenter's own reckoning (VM_MEMORY_OVERHEAD_PERCENT as the chart has it, and its kubelet reservations).
@@ -67,6 +71,14 @@ class Machine:
     spot_share: Decimal  # of the time
     root_disk: Decimal  # bytes
     most_pods: int
+    book: PriceBook
+    taken: Assumptions
+
+    @property
+    def bought(self) -> str:
+        """How they are bought, in a word."""
+        share = self.spot_share
+        return "Spot" if share == 1 else f"Spot {share:%} of the time" if share else "on-demand"
 
     def left(self, one: Instance) -> Room:
         """What is left for pods of an instance."""
@@ -100,47 +112,38 @@ class Machine:
         )
         return int(max(ratios).to_integral_value(rounding=ROUND_CEILING))
 
-    def price(self, one: Instance, book: PriceBook, taken: Assumptions) -> Rate:
+    def price(self, one: Instance) -> Rate:
         """An hour of one with its root disk."""
-        spot = one.spot or one.on_demand.times(1 - taken.spot_discount)
+        spot = one.spot or one.on_demand.times(1 - self.taken.spot_discount)
         bought = spot.times(self.spot_share) + one.on_demand.times(1 - self.spot_share)
-        disk = book.rate("ebs.gp3").of(Amount(self.root_disk / GIB, "GB-month"))
+        disk = self.book.rate("ebs.gp3").of(Amount(self.root_disk / GIB, "GB-month"))
         return bought + Rate(disk.value / HOURS_A_MONTH, "h")
 
-    def for_one(self, pod: Room, book: PriceBook, taken: Assumptions) -> Instance:
+    def for_one(self, pod: Room) -> Instance:
         """What is bought for one pod that has no place: the cheapest that holds it, however few more it holds."""
         fitting = [one for one in self.instances if self.holds(one, pod) >= 1]
         if not fitting:
-            raise NoPrices(f"none of the instances with prices in {book.region} holds a pod of that size")
-        return min(fitting, key=lambda one: (self.price(one, book, taken).dollars, -self.holds(one, pod), one.name))
+            raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
+        return min(fitting, key=lambda one: (self.price(one).dollars, -self.holds(one, pod), one.name))
 
-    def for_all(
-        self, all_of_them: Room, largest: Room, book: PriceBook, taken: Assumptions
-    ) -> tuple[Instance, int, Rate]:
+    def for_all(self, all_of_them: Room, largest: Room) -> tuple[Instance, int, Rate]:
         """What is bought for pods that wait together: type, number and the price of an hour of all."""
         fitting = [one for one in self.instances if self.holds(one, largest) >= 1]
         if not fitting:
-            raise NoPrices(f"none of the instances with prices in {book.region} holds a pod of that size")
+            raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
 
         def cost(one: Instance) -> tuple[Decimal, int, str]:
             count = self.needed(one, all_of_them)
-            return (self.price(one, book, taken).dollars * count, count, one.name)
+            return (self.price(one).dollars * count, count, one.name)
 
         best = min(fitting, key=cost)
         count = self.needed(best, all_of_them)
-        return best, count, self.price(best, book, taken).times(count)
+        return best, count, self.price(best).times(count)
 
 
-def machine(
-    families: Sequence[str],
-    book: PriceBook,
-    *,
-    spot_share: Decimal,
-    root_disk: Decimal,
-    most_pods: int,
-    architecture: str = "any",
-) -> Machine:
+def machine(families: Sequence[str], ground: Ground, *, spot_share: Decimal, architecture: str = "any") -> Machine:
     """Nodes of some families; Graviton is tried first, so where there is any the others are not reckoned with."""
+    book, capacity = ground.book, ground.settings.capacity
     offered = [one for one in book.of_families(families) if _large_enough(one)]
     wanted = "arm64" if architecture == "any" and any(one.architecture == "arm64" for one in offered) else architecture
     fitting = tuple(one for one in offered if wanted in {"any", one.architecture})
@@ -150,7 +153,8 @@ def machine(
             f"{'' if architecture == 'any' else f' for {architecture}'}; `agentenv prices refresh --region "
             f"{book.region}` looks them up, or choose others of {', '.join(sorted(book.families()))}"
         )
-    return Machine(fitting, spot_share, root_disk, most_pods)
+    disk, most = capacity.root_volume.value, capacity.pods_per_node
+    return Machine(fitting, spot_share, disk, most, book, ground.taken)
 
 
 def summed(rooms: Iterable[Room]) -> Room:

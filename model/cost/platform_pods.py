@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
-from model.controllers import KARPENTER, replicas_of_karpenter
 from model.quantities import Quantity
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ def platform_pods(settings: Settings) -> list[PlatformPod]:
 
 
 def _controllers(settings: Settings) -> list[PlatformPod]:
-    sandboxes = settings.cluster.sandbox_controller
+    karpenter, sandboxes = settings.capacity.controller, settings.cluster.sandbox_controller
     found = [
-        _pod("Karpenter", replicas_of_karpenter(settings), KARPENTER.cpu, KARPENTER.memory, "fargate"),
+        PlatformPod("Karpenter", karpenter.replicas, karpenter.cpu.value, karpenter.memory.value, "fargate"),
         PlatformPod(
             "agent-sandbox controller", sandboxes.replicas, sandboxes.cpu.value, sandboxes.memory.value, "fargate"
         ),

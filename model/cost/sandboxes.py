@@ -15,12 +15,12 @@ from model.cost.kinds import Kind, room_of
 from model.cost.lines import Part, plain
 from model.cost.nodes import Room, summed
 from model.cost.week import Stretch, average_size, stretches
-from model.fargate import size_up
+from model.fargate import Size, size_up
 from model.prices.book import NoPrices
 from model.prices.units import HOURS_A_MONTH, Amount, Dollars, Rate
 
 if TYPE_CHECKING:
-    from model.cost.assumptions import Assumptions
+    from model.cost.ground import Ground
     from model.prices.book import PriceBook
     from model.settings.classes import SandboxClass
     from model.settings.whole import Settings
@@ -37,13 +37,13 @@ class Place:
     nodes: Decimal  # the share of a node that it takes, 0 on Fargate
 
 
-def place_on_node(one: SandboxClass, kind: Kind, book: PriceBook, taken: Assumptions) -> Place:
+def place_on_node(one: SandboxClass, kind: Kind, fill: Decimal) -> Place:
     """A place on a node of what Karpenter buys for one sandbox."""
     room = room_of(one)
-    bought = kind.machine.for_one(room, book, taken)
-    price, fits = kind.machine.price(bought, book, taken), kind.machine.holds(bought, room)
-    share = 1 / (fits * taken.node_fill)
-    words = f"{bought.name} {kind.bought} ${plain(price.dollars)}/h with its disk, {fits} fit, {taken.node_fill:%} full"
+    bought = kind.machine.for_one(room)
+    price, fits = kind.machine.price(bought), kind.machine.holds(bought, room)
+    share = 1 / (fits * fill)
+    words = f"{bought.name} {kind.machine.bought} ${plain(price.dollars)}/h with its disk, {fits} fit, {fill:%} full"
     return Place(price.times(share), words, share)
 
 
@@ -52,28 +52,27 @@ def place_on_fargate(one: SandboxClass, book: PriceBook) -> Place:
     size = size_up(one.resources.cpu.value, one.resources.memory.value)
     if size is None:
         raise NoPrices(f"Fargate sells no size for {one.resources.cpu} cores and {one.resources.memory}")
-    hour = fargate_hour(size.cpu, size.memory, book)
+    hour = fargate_hour(size, book)
     return Place(hour, f"Fargate, {plain(size.cpu)} cores and {plain(size.memory)} GB", Decimal(0))
 
 
-def fargate_hour(cores: Decimal, memory: Decimal, book: PriceBook) -> Rate:
+def fargate_hour(size: Size, book: PriceBook) -> Rate:
     """An hour of a size of Fargate."""
-    cost = book.rate("fargate.vcpu").of(Amount(cores, "vCPU-h")) + book.rate("fargate.memory").of(
-        Amount(memory, "GB-h")
-    )
-    return Rate(cost.value, "h")
+    cores = book.rate("fargate.vcpu").of(Amount(size.cpu, "vCPU-h"))
+    memory = book.rate("fargate.memory").of(Amount(size.memory, "GB-h"))
+    return Rate((cores + memory).value, "h")
 
 
-def standing(settings: Settings, kinds: list[Kind], book: PriceBook, taken: Assumptions) -> Iterator[Part]:
+def standing(ground: Ground, kinds: list[Kind]) -> Iterator[Part]:
     """What stands there for nobody yet, and for declared seats."""
     for kind in kinds:
-        yield from _of_kind(settings, kind, book, taken)
-    for one in settings.sandbox_classes:
+        yield from _of_kind(ground.settings, kind)
+    for one in ground.settings.sandbox_classes:
         if one.compute == "fargate":
-            yield from _warm_on_fargate(settings, one, book)
+            yield from _warm_on_fargate(ground.settings, one, ground.book)
 
 
-def _of_kind(settings: Settings, kind: Kind, book: PriceBook, taken: Assumptions) -> Iterator[Part]:
+def _of_kind(settings: Settings, kind: Kind) -> Iterator[Part]:
     """Whole nodes for all that stands on them in each stretch of the week, shared by what each takes of them."""
     pools = {one.name: one.pool for one in kind.classes}
     costs: dict[tuple[str, str | None], Dollars] = {}
@@ -83,8 +82,8 @@ def _of_kind(settings: Settings, kind: Kind, book: PriceBook, taken: Assumptions
         if not rooms:
             continue
         everything, largest = summed(rooms.values()), _largest(settings, kind, stretch)
-        bought, count, price = kind.machine.for_all(everything, largest, book, taken)
-        told[f"{count} {bought.name} {kind.bought}"] = 1
+        bought, count, price = kind.machine.for_all(everything, largest)
+        told[f"{count} {bought.name} {kind.machine.bought}"] = 1
         hours = Amount(HOURS_A_MONTH * stretch.share, "h")
         weights = {key: room.weight for key, room in rooms.items()}
         whole = sum(weights.values(), start=Decimal(0))
@@ -115,9 +114,7 @@ def _largest(settings: Settings, kind: Kind, stretch: Stretch) -> Room:
     room = settings.capacity.headroom
     if room.pods and not kind.gpu:
         pods.append(Room(room.cpu.value, room.memory.value, Decimal(0)))
-    return Room(
-        max(one.cores for one in pods), max(one.memory for one in pods), max(one.disk for one in pods)
-    )
+    return Room(max(one.cores for one in pods), max(one.memory for one in pods), max(one.disk for one in pods))
 
 
 def _words(settings: Settings, kind: Kind, name: str, of: str | None) -> str:

@@ -96,7 +96,9 @@ class PriceBook:
 
 def regions() -> tuple[str, ...]:
     """The regions that have prices."""
-    return tuple(sorted(one.name.removesuffix(".toml") for one in files("model.prices").iterdir() if _is_file(one.name)))
+    return tuple(
+        sorted(one.name.removesuffix(".toml") for one in files("model.prices").iterdir() if _is_file(one.name))
+    )
 
 
 @cache
@@ -169,7 +171,7 @@ def _rate(amount: object, per: str) -> Rate:
 def _number(value: object) -> Decimal:
     """A number that is written as text, so that no reader makes a float of it on the way."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} has to be written as text, in quotes")
+        raise TypeError(f"{value!r} has to be written as text, in quotes")
     try:
         number = exact(value)
     except InvalidOperation:
@@ -187,7 +189,7 @@ def _source(row: Mapping[str, Any], sources: Mapping[str, str]) -> str:
 
 def _day(value: object) -> date:
     if not isinstance(value, date):
-        raise ValueError(f"{value!r} is no day")
+        raise TypeError(f"{value!r} is no day")
     return value
 
 

@@ -53,6 +53,25 @@ class System(Section):
     )
 
 
+class Controller(Section):
+    """Karpenter itself. With what Fargate adds, the defaults are just the size that is paid for: half a core and one
+    gigabyte."""
+
+    replicas: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=3,
+            description="How many there are, of which one works. Without a second, no node is launched for the minute"
+            " or two in which Fargate starts one anew.",
+        ),
+    ] = 2
+    cpu: Annotated[
+        Cpu, Field(description="Cores of each; a quarter is enough for some dozens of nodes, and decides slower.")
+    ] = Quantity.parse("500m")
+    memory: Annotated[Memory, Field(description="Memory of each.")] = Quantity.parse("768Mi")
+
+
 class Gpu(Section):
     """Nodes with graphics processors."""
 
@@ -78,15 +97,7 @@ class Capacity(Section):
     headroom: Annotated[Headroom, Field(description="Room kept free.")] = Headroom()
     system: Annotated[System, Field(description="Nodes of the platform itself.")] = System()
     gpu: Annotated[Gpu, Field(description="Nodes with graphics processors.")] = Gpu()
-    controllers: Annotated[
-        int,
-        Field(
-            ge=1,
-            le=3,
-            description="How many Karpenters there are, of which one works. Without a second, no node is launched for"
-            " the minute or two in which Fargate starts one anew.",
-        ),
-    ] = 2
+    controller: Annotated[Controller, Field(description="Karpenter itself, which runs on Fargate.")] = Controller()
     pods_per_node: Annotated[
         int, Field(ge=8, le=250, description="The most pods on a node; with it the VPC's room is reckoned.")
     ] = 110

@@ -225,8 +225,22 @@ def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Gr
         "interruptionQueue": "dev-nodes-interruptions",
         "isolatedVPC": False,
         "eksControlPlane": True,
+        # Else a wish to be spread buys a node in every zone.
+        "preferencePolicy": "Ignore",
     }
     assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":nodes-controller")
+
+
+def test_the_controller_is_as_large_and_as_many_as_it_is_told_to_be(whole: Graph) -> None:
+    usual = whole.one("Release", "controller").inputs["values"]
+    assert (usual["replicas"], usual["controller"]["resources"]["requests"]) == (2, {"cpu": "500m", "memory": "768Mi"})
+    small = graph(layout={"controller_replicas": 1, "controller_cpu": "250m"})
+    values = small.one("Release", "controller").inputs["values"]
+    assert values["replicas"] == 1
+    assert values["controller"]["resources"] == {
+        "requests": {"cpu": "250m", "memory": "768Mi"},
+        "limits": {"cpu": "250m", "memory": "768Mi"},
+    }
 
 
 def of_kind(made: Graph, kind: str) -> list[Made]:

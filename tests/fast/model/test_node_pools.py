@@ -67,6 +67,22 @@ def test_every_demand_is_met_by_a_pool_whose_nodes_take_its_sandboxes(wanted: li
             assert any(pool.node_class.gpu == demand.gpu for pool in meeting)
 
 
+@pytest.mark.parametrize(
+    ("capacity", "names"),
+    [
+        ("on-demand", {"system-arm64": "on-demand"}),
+        ("spot", {"system-spot-arm64": "spot"}),
+        ("both", {"system-arm64": "on-demand", "system-spot-arm64": "spot"}),
+    ],
+)
+def test_the_systems_nodes_are_bought_as_they_are_told_to_be(capacity: str, names: dict[str, str]) -> None:
+    pools = node_pools(replace(LAYOUT, system_capacity=capacity), [])
+    assert {pool.name: pool.capacity for pool in pools} == names
+    assert all(pool.system and not pool.taints() for pool in pools)
+    by_weight = sorted(pools, key=lambda pool: -pool.weight)
+    assert capacity != "both" or by_weight[0].capacity == "spot"
+
+
 def takes(pool: NodePool, placed: dict[str, Any]) -> bool:
     """Whether a pod so placed may run on the pool's nodes, by selector and taints."""
     marks = {**pool.labels(), "karpenter.sh/capacity-type": pool.capacity, "kubernetes.io/arch": pool.architecture}
