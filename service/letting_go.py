@@ -1,0 +1,46 @@
+"""Takes a workspace away and keeps its data: first its volume is told all there is to know, then its claim goes.
+
+Killed in between, the workspace stands as before and its volume says that it was deleted; the loop of retention takes
+that back after a while, unless whoever asked has asked again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from model.lifecycle.returning import MOVING_TO
+from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD, written
+from service.cluster import CLAIMS, VOLUMES, Api, Document, section
+from service.keeping import keep
+
+Outcome = Literal["done", "waiting", "overtaken"]
+
+
+def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, moving_to: str | None = None) -> Outcome:
+    """Take away the workspace of a claim, if the claim is still as it was read."""
+    kept = keep(api, claim)
+    if kept.outcome in {"overtaken", "refused"}:
+        return "overtaken"
+    if kept.outcome == "waiting":
+        # A sandbox without a volume may be one that is about to have it.
+        return "waiting" if section(section(claim, "status"), "sandbox").get("name") else _removed(api, claim)
+    notes = section(claim["metadata"], "annotations")
+    told: dict[str, str | None] = {key: notes.get(key) for key in RECORD}
+    told |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for), MOVING_TO: moving_to}
+    own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
+    volume = api.find(VOLUMES, kept.volume)
+    if volume is None or not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": own}}):
+        return "overtaken"
+    return _removed(api, claim)
+
+
+def _removed(api: Api, claim: Document) -> Outcome:
+    """Its claim goes in whatever state: its controller writes to it all the time, and keeping has just marked it."""
+    about = claim["metadata"]
+    now = api.find(CLAIMS, about["name"], about["namespace"])
+    while now is not None and now["metadata"]["uid"] == about["uid"]:
+        if now["metadata"].get("deletionTimestamp") or api.remove(CLAIMS, now):
+            return "done"
+        now = api.find(CLAIMS, about["name"], about["namespace"])
+    return "done"

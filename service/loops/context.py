@@ -1,0 +1,97 @@
+"""What passes work with: the API server, its clock, the classes' limits, and whoever else is asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import CONSTRAINTS
+from model.lifecycle.ending import ARCHIVE_ENDED
+from model.lifecycle.idle import Seen
+from model.lifecycle.limits import Limits, limits
+from model.workspace_records import of_claim
+from model.workspaces import Workspace, moment
+from service.access_points import Points
+from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, Api, Document, section
+from service.loops.leading import ServerClock
+
+
+class Source(Protocol):
+    """Somebody who sees what workspaces do, beside the API that they are used through."""
+
+    name: str
+
+    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
+        """What it knows of each workspace, by id; of one that it leaves out it knows nothing."""
+        ...
+
+
+class Told(Protocol):
+    """Where what was done is counted."""
+
+    def suspended(self, sandbox_class: str, because: str) -> None:
+        """A workspace was put to sleep."""
+        ...
+
+
+@dataclass(frozen=True)
+class Attended:
+    """A workspace, as little of it as decisions need: there may be ten thousand."""
+
+    workspace: Workspace
+    turned: datetime | None = None  # when it last became ready, or ceased to be
+    archive_ended: datetime | None = None
+
+
+@dataclass
+class Context:
+    """One replica's, for all its loops."""
+
+    api: Api
+    clock: ServerClock
+    told: Told
+    namespace: str
+    replica: str
+    points: Points | None = None
+    file_systems: Sequence[str] = ()
+    sources: Sequence[Source] = ()
+    monotonic: Callable[[], float] = time.monotonic
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _attended: Sequence[Attended] = ()
+    _read: float | None = None
+
+    def limits(self) -> dict[str, Limits]:
+        """How long things last, by class."""
+        found: dict[str, Limits] = {}
+        for space in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
+            about = space["metadata"]
+            constraints = self.api.find(CONFIGURATIONS, CONSTRAINTS, about["name"])
+            found[about["labels"][CLASS_LABEL]] = limits(section(constraints or {}, "data"))
+        return found
+
+    def attended(self, age: float) -> Sequence[Attended]:
+        """All workspaces, as they were so many seconds ago at most: loops that only look for work share one look.
+
+        Whoever then does something to one reads it again.
+        """
+        with self._lock:
+            if self._read is None or self.monotonic() - self._read > age:
+                began = self.monotonic()
+                self._attended = [one for claim in self.api.list(CLAIMS) if (one := attended(claim)) is not None]
+                self._read = began
+            return self._attended
+
+
+def attended(claim: Document) -> Attended | None:
+    """A claim as decisions look at it; None where nobody's name is on it."""
+    read = of_claim(claim)
+    if read is None:
+        return None
+    rows: list[Document] = section(claim, "status").get("conditions") or []
+    turned = next((moment(row.get("lastTransitionTime")) for row in rows if row.get("type") == "Ready"), None)
+    return Attended(read, turned, moment(section(claim["metadata"], "annotations").get(ARCHIVE_ENDED)))

@@ -1,0 +1,174 @@
+"""The pass over kept volumes: those of deleted workspaces get their dates, and go when their time is over.
+
+What is destroyed is destroyed by telling the driver that the volume need not be kept: it takes away the access point,
+and nobody can reach the folder any more. That is one change, of the volume as it was decided about. Before it there is
+a record, the workspace is looked for once more, and the API server's clock is known: a replica that cannot tell what
+time it is destroys nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.storage import DRIVER
+from model.lifecycle.ending import ARCHIVE_ENDED
+from model.lifecycle.limits import Limits
+from model.lifecycle.retention import HOLD, Fate, Home, fate
+from model.lifecycle.returning import MOVING_TO, UNDATED, home_class
+from model.workspaces import DELETED_AT, DESTROY_AFTER, moment, written
+from service.cluster import CLAIMS, VOLUMES, Document, RefusedError, section
+from service.loops.context import Context
+from service.loops.scheduler import Done, Still
+from service.records import Records
+from service.returning import bring_back
+from service.telemetry.logs import audit
+
+MOST = 50
+# What the driver makes says so; a declared seat's volume does not, and is the stack's.
+MADE_BY = "pv.kubernetes.io/provisioned-by"
+# Let go of by nobody that ever was: the API server then says that it is released.
+NOBODY = "00000000-0000-4000-8000-000000000000"
+RECORDS_KEPT = timedelta(days=400)
+_LOG = logging.getLogger(__name__)
+
+
+def retention(context: Context, still: Still) -> Done:
+    """See to every kept volume."""
+    return _Pass(context, still).take()
+
+
+class _Pass:
+    def __init__(self, context: Context, still: Still) -> None:
+        self._context = context
+        self._api = context.api
+        self._still = still
+        self._records = Records(context.api, context.namespace)
+        self._failures: list[str] = []
+        self._steps = 0
+
+    def take(self) -> Done:
+        limits = self._context.limits()
+        found = [*self._homes()]
+        # After the volumes: a workspace that came back meanwhile is among them.
+        standing = {
+            (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL))
+            for claim in self._api.list(CLAIMS)
+            if (labels := section(claim["metadata"], "labels"))
+        }
+        left = False
+        for read, home in found:
+            if not self._still():
+                break
+            if self._steps >= MOST:
+                left = True
+                break
+            wanted = (home.owner, home.workspace) in standing
+            known = limits.get(_class_of(read), Limits())
+            decided = fate(replace(home, wanted=wanted), known, self._context.clock.now())
+            try:
+                self._steps += self._do(read, replace(home, wanted=wanted), decided)
+            except RefusedError as refusal:
+                if refusal.passes:
+                    raise
+                self._failures.append(f"{home.volume}: {refusal}")
+        self._steps += self._finish({home.volume for _, home in found})
+        return Done(self._steps, left, tuple(self._failures))
+
+    def _homes(self) -> Iterator[tuple[Document, Home]]:
+        for volume in self._api.list(VOLUMES, labels={USER_LABEL: None, WORKSPACE_LABEL: None}):
+            if section(volume["metadata"], "annotations").get(MADE_BY) == DRIVER:
+                yield volume, home_of(volume)
+
+    def _do(self, volume: Document, home: Home, decided: Fate) -> bool:
+        moving = section(volume["metadata"], "annotations").get(MOVING_TO)
+        if moving and not home.wanted and home.phase in {"Released", "Available"}:
+            # Whoever moved it was cut short.
+            arrived = bring_back(self._api, volume, moving)
+            if arrived.outcome == "refused":
+                self._failures.append(f"{home.workspace} does not arrive in class {moving}: {arrived.why}")
+            return arrived.outcome == "made"
+        if decided.do == "date" and decided.deleted_at and decided.destroy_after:
+            notes = {DELETED_AT: written(decided.deleted_at), DESTROY_AFTER: written(decided.destroy_after)}
+            return self._api.change(VOLUMES, volume, {"metadata": {"annotations": notes}})
+        if decided.do == "undate":
+            return self._api.change(VOLUMES, volume, UNDATED)
+        if decided.do == "release":
+            return self._api.change(VOLUMES, volume, {"spec": {"claimRef": {"uid": NOBODY}}})
+        if decided.do == "destroy":
+            return self._destroy(volume, home)
+        if decided.do == "report":
+            self._failures.append(f"{home.volume} stays: {decided.why}")
+        return False
+
+    def _destroy(self, volume: Document, home: Home) -> bool:
+        now = self._context.clock.now()
+        if not self._context.clock.known:
+            _LOG.warning("nothing is destroyed: it is not known what time it is")
+            return False
+        if any(_is_of(claim, home) for claim in self._api.list(CLAIMS, labels={WORKSPACE_LABEL: home.workspace})):
+            return False
+        facts = {
+            "owner": home.owner,
+            "workspace": home.workspace,
+            "class": home_class(volume),
+            "mode": home.mode,
+            "handle": section(volume["spec"], "csi").get("volumeHandle", ""),
+            "uid": volume["metadata"]["uid"],
+            "deleted": written(home.deleted_at) if home.deleted_at else "",
+            "due": written(home.destroy_after) if home.destroy_after else "",
+            "by": self._context.replica,
+        }
+        if not self._records.write(home.volume, facts, now):
+            return False
+        if not self._api.change(VOLUMES, volume, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}):
+            return False
+        audit("data of a deleted workspace is destroyed", volume=home.volume, **facts)
+        return True
+
+    def _finish(self, there: set[str]) -> int:
+        """Complete the records of what is gone."""
+        now, done = self._context.clock.now(), 0
+        for name, facts in [*self._records.unfinished()]:
+            if name in there or not self._still():
+                continue
+            if self._api.find(VOLUMES, name) is None and self._records.finish(name, now):
+                audit("data of a deleted workspace is gone", volume=name, **facts)
+                done += 1
+        if self._context.clock.known:
+            self._records.prune(now - RECORDS_KEPT)
+        return done
+
+
+def home_of(volume: Document) -> Home:
+    """A volume as decisions look at it."""
+    about, spec = volume["metadata"], volume["spec"]
+    labels, notes = section(about, "labels"), section(about, "annotations")
+    phase = section(volume, "status").get("phase", "")
+    return Home(
+        volume=about["name"],
+        phase="going" if about.get("deletionTimestamp") else phase,
+        policy=spec["persistentVolumeReclaimPolicy"],
+        owner=labels.get(USER_LABEL, ""),
+        workspace=labels.get(WORKSPACE_LABEL, ""),
+        mode=labels.get(MODE_LABEL, "user"),
+        deleted_at=moment(notes.get(DELETED_AT)),
+        destroy_after=moment(notes.get(DESTROY_AFTER)),
+        archive_ended=moment(notes.get(ARCHIVE_ENDED)),
+        held=bool(notes.get(HOLD)),
+        claimed=phase == "Bound",
+    )
+
+
+def _class_of(volume: Document) -> str:
+    labels = section(volume["metadata"], "labels")
+    used = str(section(volume["spec"], "claimRef").get("namespace", "")).removeprefix(namespace(""))
+    return used or labels.get(CLASS_LABEL, "")
+
+
+def _is_of(claim: Document, home: Home) -> bool:
+    return section(claim["metadata"], "labels").get(USER_LABEL) == home.owner
