@@ -34,8 +34,9 @@ class Configuration:
     vpc_cidrs: tuple[str, ...] = ()  # where the VPC stood already; those of the settings else
     service_cidr: str | None = None
     ledger_table: str | None = None
-    sandbox_role: str | None = None  # what sandboxes' tokens are traded for: the role's ARN
-    secrets_prefix: str | None = None  # what an owner's secrets are called begins like this
+    # What sandboxes' tokens are traded for: the ARN of a role by class, of classes whose identity is `exchange`.
+    exchange_roles: Mapping[str, str] = field(default_factory=dict[str, str])
+    secrets_prefix: str | None = None  # what the ARNs of owners' secrets begin with
     prometheus: str | None = None  # where usage is asked for
     traces: str | None = None  # where traces are sent: an OTLP endpoint over HTTP
     loops: bool = True  # whether it takes part in the election of who runs the loops
@@ -66,8 +67,15 @@ def parser() -> argparse.ArgumentParser:
     told("--vpc-cidr", action="append", default=[], metavar="RANGE", help="a range of a VPC that stood already")
     told("--service-cidr", metavar="RANGE", help="the range of services of a cluster that stood already")
     told("--ledger-table", metavar="NAME", help="the DynamoDB table of the ledger")
-    told("--sandbox-role", metavar="ARN", help="the role that sandboxes' tokens are traded for")
-    told("--secrets-prefix", metavar="PREFIX", help="how the names of owners' secrets begin")
+    told(
+        "--exchange-role",
+        action="append",
+        default=[],
+        type=_role,
+        metavar="CLASS=ARN",
+        help="the role that tokens of a class's sandboxes are traded for",
+    )
+    told("--secrets-prefix", metavar="ARN", help="how the ARNs of owners' secrets begin")
     told("--prometheus", metavar="URL", help="where usage is asked for")
     told("--traces", metavar="URL", help="an OTLP endpoint over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT, else no traces")
     told("--no-loops", action="store_true", help="answer requests only, and never lead")
@@ -92,7 +100,7 @@ def configured(arguments: Sequence[str], environment: Mapping[str, str] | None =
         vpc_cidrs=tuple(said.vpc_cidr),
         service_cidr=said.service_cidr,
         ledger_table=said.ledger_table,
-        sandbox_role=said.sandbox_role,
+        exchange_roles=dict(said.exchange_role),
         secrets_prefix=said.secrets_prefix,
         prometheus=said.prometheus,
         traces=said.traces or around.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
@@ -111,6 +119,13 @@ def settings_of(file: Path) -> Settings:
         return read(config, environment)
     except Mistakes as failure:
         raise ConfigurationError(f"the settings in {file} have mistakes:\n{failure}") from failure
+
+
+def _role(text: str) -> tuple[str, str]:
+    name, equals, arn = text.partition("=")
+    if not (name and equals and arn.startswith("arn:")):
+        raise argparse.ArgumentTypeError(f"{text} is no CLASS=ARN")
+    return name, arn
 
 
 def _port(text: str) -> int:

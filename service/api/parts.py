@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, cast
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from service.auth.authenticating import Authenticating
     from service.backend.kubernetes import KubernetesBackend
     from service.catalog import Catalog
+    from service.identity.exchange import Exchange
+    from service.identity.vault import Vault
+    from service.ledger.store import Ledger
     from service.telemetry.metrics import Metrics
 
 
@@ -40,7 +43,10 @@ class Parts:
     metrics: Metrics
     swarming: Swarming | None = None
     budgets: Budgets | None = None
-    settle: Callable[[Workspace], object] | None = None
+    settle: Callable[[Workspace], Awaitable[object]] | None = None  # writes down what it used until now
+    ledger: Ledger | None = None
+    exchange: Exchange | None = None
+    vault: Vault | None = None
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.workspaces import MODES, STATES, UNSET, Asked, Changes, Filter, Lease, Made, Mode, State
+from model.workspaces import MODES, STATES, UNSET, Asked, Changes, Filter, Lease, Made, Mode, State, Workspace
 from service.api.access import Calling, Sharing
 from service.api.answers import PROBLEMS, created, problems
 from service.api.parts import Parts
@@ -88,10 +88,10 @@ async def create(
 ) -> WorkspaceShape:
     """Ask for a workspace: made if it is not there, from a warm sandbox if there is one."""
     wanted = await _wanted(parts, caller, asked, idempotency_key)
-    if parts.budgets is not None and (there := parts.backend.view.find(wanted.id)) is not None:
-        spent = await parts.budgets.refusal(there)
-        if spent is not None:
-            raise spent
+    # Of one that is not there yet too: its owner's cap holds all that they have together.
+    there = parts.backend.view.find(wanted.id) or _to_be(wanted)
+    if parts.budgets is not None and (spent := await parts.budgets.refusal(there)) is not None:
+        raise spent
     made = await parts.backend.create(wanted, wait=wait, warm_only=asked.start == "warm")
     created(response, made)
     return WorkspaceShape.of(made.workspace, parts.now())
@@ -194,7 +194,7 @@ async def delete(
     """Take a workspace away. Its data is kept for the time that the settings say, or destroyed at once."""
     found = demand(caller, "destroy" if how.destroy else "delete", await parts.backend.get(id_))
     if parts.settle is not None:
-        parts.settle(found)
+        await parts.settle(found)
     keep_for = timedelta(0) if how.destroy else _retention(parts, found.mode)
     return WorkspaceShape.of(await parts.backend.delete(id_, keep_for=keep_for), parts.now())
 
@@ -256,6 +256,11 @@ async def events(id_: Annotated[Named, Path(alias="id")], caller: Calling, parts
     """What happened to a workspace in the last hour, the latest first."""
     demand(caller, "see", await parts.backend.get(id_))
     return EventList(items=[EventShape.of(one) for one in await parts.backend.events(id_)])
+
+
+def _to_be(asked: Asked) -> Workspace:
+    """What is asked for, as it will be at first."""
+    return Workspace(asked.id, asked.owner, asked.class_name, asked.mode, "creating", budget=asked.budget)
 
 
 async def _wanted(parts: Parts, caller: Caller, asked: WorkspaceAsked, header: str | None) -> Asked:

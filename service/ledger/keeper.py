@@ -17,6 +17,7 @@ from service.cluster import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api
 from service.ledger.facts import Listed, holdings, home_of
 from service.ledger.store import Ledger
 from service.ledger.usage import Meter
+from service.telemetry.metrics import Metrics
 
 # How often a pass is made: reading ten thousand workspaces takes seconds, and the facts wait.
 KEEP_EVERY = timedelta(minutes=10)
@@ -35,8 +36,16 @@ class Pass:
 class Keeper:
     """The ledger of one cluster."""
 
-    def __init__(self, cluster: Api, ledger: Ledger, meter: Meter, listing: Callable[[], Listed] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Api,
+        ledger: Ledger,
+        meter: Meter,
+        listing: Callable[[], Listed] | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
         """`listing` is where to look, where somebody is told of changes already; the cluster is asked else."""
+        self._metrics = metrics
         self._cluster = cluster
         self._ledger = ledger
         self._meter = meter
@@ -82,6 +91,8 @@ class Keeper:
         for span in due:
             kept = self._ledger.keep(self._meter.row(span), lambda row, span=span: self._piece(span, row))
             written += kept.written
+            if self._metrics is not None and kept.written:
+                self._metrics.ledger_rows(kept.written)
             rows.append(kept.row)
         return Pass(held, len(due), written, tuple(rows))
 
