@@ -38,6 +38,10 @@ class Told(Protocol):
         """A workspace was put to sleep."""
         ...
 
+    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+        """What a loop found to be wrong, by kind."""
+        ...
+
 
 @dataclass(frozen=True)
 class Attended:

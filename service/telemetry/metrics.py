@@ -61,6 +61,8 @@ class Metrics:
         self._rows = Counter("agentenv_ledger_rows", "Rows written to the ledger", registry=own)
         self._loops = Histogram("agentenv_loop_seconds", "What a pass of a loop took", ["loop"], registry=own)
         self._failures = Counter("agentenv_loop_failures", "Passes of a loop that failed", ["loop"], registry=own)
+        self._findings = Gauge("agentenv_findings", "What the loops found to be wrong", ["loop", "kind"], registry=own)
+        self._found: dict[str, set[str]] = {}
         self._leader = Gauge("agentenv_leader", "Whether this replica runs the loops", registry=own)
 
     def claimed(self, sandbox_class: str, outcome: ClaimOutcome, seconds: float) -> None:
@@ -109,6 +111,14 @@ class Metrics:
             raise
         finally:
             self._loops.labels(name).observe(time.monotonic() - began)
+
+    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+        """What a loop found to be wrong, by kind; of what is not among them there is none any more."""
+        for kind in self._found.get(loop, set()) - counted.keys():
+            self._findings.remove(loop, kind)
+        for kind, count in counted.items():
+            self._findings.labels(loop, kind).set(count)
+        self._found[loop] = set(counted)
 
     def leader(self, *, leads: bool) -> None:
         """Whether this replica runs the loops."""

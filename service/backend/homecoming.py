@@ -1,0 +1,100 @@
+"""Brings workspaces back and moves them, for whoever asks over the API: the steps of `service/returning.py`, awaited.
+
+What is still on its way out is waited for, a while; who is cut short or gives up finds it further on by asking again,
+and what was begun is gone on with by the loop of retention.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal
+
+from model.classes.names import cold_pool
+from model.workspace_records import of_claim
+from model.workspaces import LAST_ACTIVE, Workspace, written
+from service import moving
+from service.backend.choosing import Choice
+from service.catalog import Class
+from service.cluster import CLAIMS, Api, Document, section
+from service.problems import Problem
+from service.returning import Returned, bring_back, kept_volume
+
+PATIENCE = 60.0
+PAUSE = 0.1
+
+
+class Homecoming:
+    """Of one cluster; `api` is asked in threads."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        patience: float = PATIENCE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api, self._patience, self._now = api, patience, now
+
+    async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
+        """The workspace of a volume that was kept, with a claim again."""
+        del volume  # is read again each time
+        return await self._until(kept.owner, kept.id, None, kept.class_name)
+
+    async def move(self, claim: Document, to: Class) -> Workspace:
+        """The workspace of a claim, of another class on the same data."""
+        read = of_claim(claim)
+        if read is None:
+            raise Problem("refused", "the claim is nobody's", "make a workspace of your own")
+        for _ in self._tries():
+            found = await asyncio.to_thread(self._api.find, CLAIMS, read.id, read.namespace)
+            if (
+                found is None
+                or found["metadata"]["uid"] != read.claim_uid
+                or found["metadata"].get("deletionTimestamp")
+            ):
+                break
+            begun = await asyncio.to_thread(moving.start, self._api, found, to.name, self._now())
+            if begun.outcome == "made":
+                break
+            self._refuse(begun)
+            await asyncio.sleep(PAUSE)
+        return await self._until(read.owner, read.id, to.name, to.name)
+
+    def choice(self, why: Literal["returned", "moved"]) -> Choice:
+        """How such a start is told: no pool was chosen for it."""
+        return Choice(cold_pool(""), why)
+
+    async def _until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
+        last = Returned("waiting", name, "it has not been looked for")
+        for _ in self._tries():
+            last = await asyncio.to_thread(self._step, owner, name, to)
+            if last.outcome in {"made", "there"}:
+                claim = await asyncio.to_thread(self._api.find, CLAIMS, name, f"sandbox-{within}")
+                read = of_claim(claim) if claim else None
+                if read is not None:
+                    return read
+            self._refuse(last)
+            await asyncio.sleep(PAUSE)
+        raise Problem("busy", last.why or "it is on its way", "ask again: it goes on from here", retry_after=5)
+
+    def _step(self, owner: str, name: str, to: str | None) -> Returned:
+        volume = kept_volume(self._api, owner, name)
+        if volume is None:
+            return Returned("refused", name, "its data is not there any more")
+        return bring_back(self._api, volume, to, shape=self._fresh)
+
+    def _fresh(self, claim: Document) -> Document:
+        """It was asked for now: it does not fall asleep again for what was before it was deleted."""
+        notes = {**section(claim["metadata"], "annotations"), LAST_ACTIVE: written(self._now())}
+        claim["metadata"]["annotations"] = notes
+        return claim
+
+    def _refuse(self, returned: Returned) -> None:
+        if returned.outcome == "refused":
+            raise Problem("refused", returned.why, "ask whoever operates the platform: what is kept is not touched")
+
+    def _tries(self) -> range:
+        """So many tries as there is patience for."""
+        return range(max(int(self._patience / PAUSE), 1))

@@ -1,0 +1,60 @@
+"""The audit of what admission cannot see: whether each access point is of the class, path and ids that it should be.
+
+It changes nothing. What it finds is in the log and counted, and an alarm on that number is what it is for.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from model.classes.names import HOME_CLASS_LABEL, base_path, namespace
+from model.ids import class_id, seat_id
+from model.lifecycle.audit import Expected, Volume, audit
+from model.lifecycle.returning import home_class
+from model.seats import FOLDER
+from service.cluster import VOLUMES, Document, section
+from service.loops.context import Context
+from service.loops.scheduler import Done, Still
+from service.loops.slots import is_ours
+
+SEATS = "seat-"
+_LOG = logging.getLogger(__name__)
+
+
+def auditing(context: Context, still: Still) -> Done:
+    """Look at every volume of every class, and at its access point."""
+    if context.points is None or not still():
+        return Done()
+    # Volumes first: of one that is made meanwhile the access point is there already.
+    volumes = [volume_of(one, tuple(context.file_systems)) for one in context.api.list(VOLUMES) if is_ours(one)]
+    points = {one.id: one for system in context.file_systems for one in context.points.of(system)}
+    found = audit(volumes, points)
+    counted: dict[str, int] = {}
+    for one in found:
+        counted[one.wrong] = counted.get(one.wrong, 0) + 1
+        facts = {"volume": one.volume, "wrong": one.wrong, "why": one.why}
+        _LOG.error("a volume does not lead where it should", extra={"facts": facts})
+    context.told.findings("audit", counted)
+    return Done(len(found))
+
+
+def volume_of(document: Document, file_systems: tuple[str, ...]) -> Volume:
+    """A volume, and where it should lead."""
+    about, spec = document["metadata"], document["spec"]
+    space = str(section(spec, "claimRef").get("namespace", ""))
+    made_in = home_class(document)
+    name = about["name"]
+    if name.startswith(SEATS):
+        seat = name.removeprefix(SEATS)
+        expected = Expected(file_systems, f"{FOLDER}/{seat}-*", seat_id(seat), seat_id(seat))
+    else:
+        expected = Expected(file_systems, f"{base_path(made_in)}/{name}", class_id(made_in), class_id(made_in))
+    return Volume(
+        name,
+        section(spec, "csi").get("volumeHandle", ""),
+        space,
+        made_in,
+        space.removeprefix(namespace("")),
+        moved=HOME_CLASS_LABEL in section(about, "labels"),
+        expected=expected,
+    )

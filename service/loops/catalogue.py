@@ -1,0 +1,71 @@
+"""Which loops there are, and how often each makes a pass.
+
+A row a loop: add one here and it runs, is timed and counted, and fails alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from service.keeping import keep_all
+from service.ledger.making import budgets_of, keeper_of
+from service.loops.attending import ending, idle, waking
+from service.loops.audit import auditing
+from service.loops.context import Context
+from service.loops.retention import retention
+from service.loops.scheduler import Done, Loop, Still
+from service.loops.slots import slots
+from service.releases import retire
+
+if TYPE_CHECKING:
+    from service.configuration import Configuration
+    from service.telemetry.metrics import Metrics
+
+
+def loops_of(context: Context) -> list[Loop]:
+    """Those that need the cluster and EFS alone."""
+    return [
+        Loop("waking", 15, lambda still: waking(context, still)),
+        Loop("idle", 30, lambda still: idle(context, still)),
+        Loop("ending", 60, lambda still: ending(context, still)),
+        Loop("keeping", 120, lambda still: keeping(context, still)),
+        Loop("releases", 60, lambda still: releases(context, still)),
+        Loop("retention", 300, lambda still: retention(context, still)),
+        Loop("slots", 300, lambda still: slots(context, still)),
+        Loop("audit", 900, lambda still: auditing(context, still)),
+    ]
+
+
+def loops_with_ledger(context: Context, configuration: Configuration, metrics: Metrics) -> Iterator[Loop]:
+    """Those that write the ledger and act on it, where there is one."""
+    keeper = keeper_of(configuration, context.api, metrics)
+    if keeper is not None:
+
+        def ledger(_: Still) -> Done:
+            keeper.keep_all()
+            return Done()
+
+        yield Loop("ledger", 60, ledger)
+    budgets = budgets_of(configuration, context.api, metrics)
+    if budgets is not None:
+
+        def hold(_: Still) -> Done:
+            held = budgets.hold_all()
+            return Done(held.noticed + held.suspended)
+
+        yield Loop("budgets", 60, hold)
+
+
+def keeping(context: Context, _: Still) -> Done:
+    """Have the volumes of all claimed sandboxes stay, where whoever claimed them was cut short."""
+    found = keep_all(context.api)
+    refused = tuple(f"{one.claim}: {one.why}" for one in found if one.outcome == "refused")
+    return Done(sum(one.outcome == "kept" for one in found), failures=refused)
+
+
+def releases(context: Context, _: Still) -> Done:
+    """Let old releases go, a step at a time."""
+    found = retire(context.api, act=True, clock=lambda: context.clock.now().replace(microsecond=0))
+    refused = tuple(words for one in found for words in one.refused)
+    return Done(sum(len(one.done) for one in found), failures=refused)

@@ -1,0 +1,81 @@
+"""The loops of one replica: stands for election, and runs them for as long as it leads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from service.access_points import Efs
+from service.cluster import Cluster
+from service.loops.catalogue import loops_of, loops_with_ledger
+from service.loops.context import Context
+from service.loops.leading import RENEWS, Leader
+from service.loops.scheduler import Scheduler
+from service.loops.sources import Prometheus
+
+if TYPE_CHECKING:
+    from service.configuration import Configuration
+    from service.telemetry.metrics import Metrics
+
+TICK = 0.5
+# Passes under way are told to stop by then; what they have begun the next leader goes on with.
+END = 10.0
+_LOG = logging.getLogger(__name__)
+
+
+def run_loops(configuration: Configuration, metrics: Metrics, stop: threading.Event) -> None:
+    """Stand for election and run the loops whenever elected, until told to stop."""
+    path = configuration.kubeconfig
+    # One for the election alone: it is not to wait behind a pass.
+    asking, working = (Cluster.of_file(path) if path else Cluster.from_within() for _ in range(2))
+    try:
+        leader = Leader(asking, configuration.namespace, configuration.replica)
+        context = context_of(configuration, metrics, working, leader)
+        loops = [*loops_of(context), *loops_with_ledger(context, configuration, metrics)]
+        lead(leader, Scheduler(loops, lambda: leader.leads() and not stop.is_set(), metrics), metrics, stop)
+    finally:
+        working.close()
+        asking.close()
+
+
+def context_of(configuration: Configuration, metrics: Metrics, api: Cluster, leader: Leader) -> Context:
+    """What the passes work with."""
+    points = Efs(configuration.region) if configuration.file_systems else None
+    sources = (Prometheus(configuration.prometheus),) if configuration.prometheus else ()
+    return Context(
+        api=api,
+        clock=leader.clock,
+        told=metrics,
+        namespace=configuration.namespace,
+        replica=configuration.replica,
+        points=points,
+        file_systems=configuration.file_systems,
+        sources=sources,
+    )
+
+
+def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading.Event) -> None:
+    """Renew the lease and start passes, in turns."""
+    election = threading.Thread(target=_stand, args=(leader, stop), name="election", daemon=True)
+    election.start()
+    was = False
+    try:
+        while not stop.wait(TICK):
+            leads = leader.leads()
+            if leads != was:
+                metrics.leader(leads=leads)
+                _LOG.info("leads the loops" if leads else "no longer leads the loops")
+                was = leads
+            scheduler.turn()
+    finally:
+        scheduler.join(END)
+        election.join(RENEWS + 1)
+        leader.resign()
+        metrics.leader(leads=False)
+
+
+def _stand(leader: Leader, stop: threading.Event) -> None:
+    while not stop.is_set():
+        leader.stand()
+        stop.wait(RENEWS)

@@ -1,0 +1,219 @@
+"""The pass over slots: access points get their owner's tag once they have one, and what is left over is found.
+
+What can be put right without losing anything is; the rest is told, in the log and as a number to be alarmed by.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import HOME, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.storage import DRIVER
+from model.lifecycle import audit as audits
+from model.lifecycle.returning import RETURNING_LABEL, home_class
+from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
+from model.seats import CLASS_TAG, USER_TAG
+from model.workspaces import LAST_ACTIVE, moment, written
+from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
+from service.loops.context import Context
+from service.loops.scheduler import Done, Still
+from service.restoring import restore
+from service.returning import give_up
+
+MOST = 50
+CLASSES = "/classes/"
+# On an access point that no volume leads to: since when it was seen so.
+ORPHAN_TAG = "sandbox-orphan-since"
+_LOG = logging.getLogger(__name__)
+
+
+def slots(context: Context, still: Still) -> Done:
+    """Tag what has an owner, find what has none."""
+    return _Pass(context, still).take()
+
+
+class _Pass:
+    def __init__(self, context: Context, still: Still) -> None:
+        self._context = context
+        self._api = context.api
+        self._still = still
+        self._failures: list[str] = []
+        self._steps = 0
+
+    def take(self) -> Done:
+        # In this order: whatever is used by something that was read is read after it.
+        claims = [*self._api.list(CLAIMS)]
+        volume_claims = [*self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})]
+        volumes = [one for one in self._api.list(VOLUMES) if is_ours(one)]
+        points = self._points()
+        now = self._context.clock.now()
+        if points is not None:
+            self._tag(volumes, points)
+            self._mark(volumes, points, now)
+        shelf = Shelf(
+            [*_claims(claims, volume_claims, volumes)],
+            [_volume_claim(one) for one in volume_claims if one["metadata"]["name"].startswith(f"{HOME}-")],
+            [volume_of(one) for one in volumes],
+            None if points is None else [_point(one) for one in points.values()],
+        )
+        rows = found(shelf, now)
+        for row in rows:
+            facts = {"kind": row.kind, "name": row.name, "why": row.why, "heal": row.heal, **row.about}
+            _LOG.warning("something is left over", extra={"facts": facts})
+            if row.heal != "nothing" and self._still() and self._steps < MOST:
+                self._heal(row, now)
+        self._context.told.findings("slots", _counted(row.kind for row in rows))
+        return Done(self._steps, self._steps >= MOST, tuple(self._failures))
+
+    def _points(self) -> dict[str, audits.Point] | None:
+        if self._context.points is None:
+            return None
+        try:
+            return {
+                one.id: one
+                for system in self._context.file_systems
+                for one in self._context.points.of(system)
+                if one.path.startswith(CLASSES)
+            }
+        except Exception as failure:  # noqa: BLE001 - what the cluster says is looked at without it
+            self._failures.append(f"EFS: {failure}")
+            return None
+
+    def _tag(self, volumes: Sequence[Document], points: Mapping[str, audits.Point]) -> None:
+        """Whose an access point is, on itself: the bill and the audit go by it, should the cluster be gone."""
+        for one in volumes:
+            labels = section(one["metadata"], "labels")
+            point = points.get(point_of(one))
+            owner = labels.get(USER_LABEL)
+            if point is None or not owner or one["metadata"].get("deletionTimestamp"):
+                continue
+            wanted = {USER_TAG: owner, CLASS_TAG: _used_in(one) or home_class(one)}
+            if wanted.items() - (point.tags or {}).items():
+                self._tagged(point.id, wanted)
+
+    def _mark(self, volumes: Sequence[Document], points: Mapping[str, audits.Point], now: datetime) -> None:
+        """Since when an access point has no volume, on itself: a replica that starts anew has not seen it before."""
+        used = {point_of(one) for one in volumes}
+        for point in points.values():
+            marked = ORPHAN_TAG in (point.tags or {})
+            if point.id not in used and not marked:
+                self._tagged(point.id, {ORPHAN_TAG: written(now)})
+            elif point.id in used and marked and self._may():
+                self._untagged(point.id)
+
+    def _may(self) -> bool:
+        return self._still() and self._steps < MOST and self._context.points is not None
+
+    def _tagged(self, point: str, tags: Mapping[str, str]) -> None:
+        if self._may() and self._context.points is not None:
+            try:
+                self._context.points.tag(point, tags)
+                self._steps += 1
+            except Exception as failure:  # noqa: BLE001 - one that cannot be tagged leaves the others
+                self._failures.append(f"{point}: {failure}")
+
+    def _untagged(self, point: str) -> None:
+        if self._context.points is not None:
+            self._context.points.untag(point, [ORPHAN_TAG])
+            self._steps += 1
+
+    def _heal(self, row: Found, now: datetime) -> None:
+        space, _, name = row.name.partition("/")
+        try:
+            if row.heal == "remove-volume-claim":
+                self._steps += give_up(self._api, space, name, row.about["uid"])
+            elif row.heal == "restore":
+                claim = self._api.find(CLAIMS, name, space)
+                if claim is not None:
+                    self._steps += restore(self._api, claim, row.about["has"], row.about["home"], now)
+        except RefusedError as refusal:
+            if refusal.passes:
+                raise
+            self._failures.append(f"{row.name}: {refusal}")
+
+
+def is_ours(volume: Document) -> bool:
+    """Whether a volume was made by the driver for a class."""
+    spec = volume["spec"]
+    space = str(section(spec, "claimRef").get("namespace", ""))
+    return section(spec, "csi").get("driver") == DRIVER and space.startswith(namespace(""))
+
+
+def point_of(volume: Document) -> str:
+    """The access point that a volume leads to."""
+    return section(volume["spec"], "csi").get("volumeHandle", "").partition("::")[2]
+
+
+def volume_of(volume: Document) -> Volume:
+    """A volume as decisions look at it."""
+    about, spec, status = volume["metadata"], volume["spec"], section(volume, "status")
+    labels = section(about, "labels")
+    return Volume(
+        about["name"],
+        point_of(volume),
+        "going" if about.get("deletionTimestamp") else status.get("phase", ""),
+        spec["persistentVolumeReclaimPolicy"],
+        moment(status.get("lastPhaseTransitionTime")),
+        labels.get(USER_LABEL, ""),
+        labels.get(WORKSPACE_LABEL, ""),
+        section(spec, "claimRef").get("uid", ""),
+    )
+
+
+def _claims(
+    claims: Sequence[Document], volume_claims: Sequence[Document], volumes: Sequence[Document]
+) -> Iterator[Claim]:
+    bound = {
+        (one["metadata"]["namespace"], one["metadata"]["name"]): section(one, "spec").get("volumeName", "")
+        for one in volume_claims
+    }
+    since = {one["metadata"]["name"]: volume_of(one).since for one in volumes}
+    for one in claims:
+        about = one["metadata"]
+        labels, notes = section(about, "labels"), section(about, "annotations")
+        made = moment(about.get("creationTimestamp"))
+        sandbox = section(section(one, "status"), "sandbox").get("name", "")
+        volume = bound.get((about["namespace"], f"{HOME}-{sandbox}"), "")
+        if made is not None:
+            yield Claim(
+                about["namespace"],
+                about["name"],
+                made,
+                labels.get(USER_LABEL, ""),
+                labels.get(WORKSPACE_LABEL, ""),
+                volume,
+                since.get(volume),
+                moment(notes.get(LAST_ACTIVE)),
+                bool(about.get("deletionTimestamp")),
+            )
+
+
+def _volume_claim(one: Document) -> VolumeClaim:
+    about = one["metadata"]
+    return VolumeClaim(
+        about["namespace"],
+        about["name"],
+        moment(about["creationTimestamp"]) or datetime.max.replace(tzinfo=UTC),
+        bool(about.get("ownerReferences")) or bool(about.get("deletionTimestamp")),
+        section(one, "spec").get("volumeName", ""),
+        section(about, "labels").get(RETURNING_LABEL) == "true",
+        about["uid"],
+    )
+
+
+def _point(point: audits.Point) -> Point:
+    return Point(point.id, point.path, moment((point.tags or {}).get(ORPHAN_TAG)))
+
+
+def _used_in(volume: Document) -> str:
+    return str(section(volume["spec"], "claimRef").get("namespace", "")).removeprefix(namespace(""))
+
+
+def _counted(kinds: Iterator[str]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for kind in kinds:
+        counted[kind] = counted.get(kind, 0) + 1
+    return counted
