@@ -94,6 +94,7 @@ class Tags:
     pair: tuple[str, str] | None = ("Key", "Value")  # None: a map
     at: str = "Tags"
     service: str = ""
+    whole: str = ""  # S3 takes all tags at once, under this name within the member, and drops all
 
 
 @dataclass(frozen=True)
@@ -152,3 +153,4 @@ class Row:
     repairs: Callable[[Situation, Mapping[str, Any], dict[str, Any]], None] | None = None  # last word on outputs
     fills: frozenset[str] = frozenset()  # parts of an object that the cloud fills in: unknown at a preview
     regional: bool = True
+    home: str = ""  # of a service that answers in one region only, whichever the provider's is

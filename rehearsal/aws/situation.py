@@ -44,7 +44,7 @@ class Situation:
 
     def call(self, operation: str, *, forgives: Collection[str] = (), service: str = "", **parameters: Any) -> Any:
         """One call; a refusal whose code is forgiven comes back as an empty answer."""
-        region = self.region if self.row.regional else None
+        region = self.region if self.row.regional else self.row.home or None
         try:
             return self.cloud.call(service or self.row.service, operation, region, **parameters)
         except CloudError as error:

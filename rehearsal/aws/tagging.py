@@ -32,7 +32,9 @@ def at_create(s: Situation) -> dict[str, Any]:
 def put(s: Situation, tags: Mapping[str, str]) -> None:
     rule = s.row.tags
     if rule and tags:
-        s.call(rule.put, service=rule.service, **_on(s, rule), **{rule.member: _written(rule, tags)})
+        written = _written(rule, tags)
+        said = {rule.whole: written} if rule.whole else written
+        s.call(rule.put, service=rule.service, **_on(s, rule), **{rule.member: said})
 
 
 def _on(s: Situation, rule: Tags) -> dict[str, Any]:
@@ -43,6 +45,12 @@ def change(s: Situation, old: Mapping[str, str], new: Mapping[str, str]) -> None
     """Take away the keys that went, then put what is new or different."""
     rule = s.row.tags
     if not rule:
+        return
+    if rule.whole:
+        if new:
+            put(s, new)
+        else:
+            s.call(rule.drop, service=rule.service, **_on(s, rule))
         return
     went = sorted(key for key in old if key not in new and s.cloud.access.own_tag(key))
     if went:

@@ -24,6 +24,7 @@ Reader = Callable[[Any], Iterable[str]]
 # Traces, indexes over things that are counted elsewhere, and what AWS itself provides.
 NOT_THINGS: dict[str, frozenset[str]] = {
     "acm": frozenset({"_idempotency_tokens"}),
+    "athena": frozenset({"work_groups", "databases", "query_results_queue"}),  # workgroups are read below
     "autoscaling": frozenset({"ec2_backend", "elb_backend", "elbv2_backend"}),
     "ce": frozenset({"cost_usage_results", "cost_usage_results_queue"}),
     "cloudwatch": frozenset({"metric_data", "paged_metric_data"}),
@@ -85,6 +86,7 @@ def _own(things: Mapping[str, Any], account: str) -> Iterator[str]:
 
 
 WITHIN: dict[str, dict[str, Reader]] = {
+    "athena": {"work_groups": lambda athena: (name for name in athena.work_groups if name != "primary")},
     "ec2": {
         "instances": _instances,
         "amis": lambda ec2: _own(ec2.amis, ec2.account_id),

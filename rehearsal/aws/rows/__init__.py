@@ -6,6 +6,10 @@ from typing import Final
 
 from rehearsal.aws.row import Row
 from rehearsal.aws.rows import (
+    asking,
+    billing,
+    buckets,
+    budgets,
     cluster,
     cluster_parts,
     doors,
@@ -39,5 +43,9 @@ FAMILIES: Final = (
     messages,
     watch,
     tables,
+    buckets,
+    asking,
+    billing,
+    budgets,
 )
 TABLE: Final[dict[str, Row]] = {row.type: row for family in FAMILIES for row in family.ROWS}

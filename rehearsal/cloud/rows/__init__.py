@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rehearsal.cloud.rows import (
+    athena,
     budgets,
     cloudwatch,
     cost_explorer,
@@ -61,6 +62,7 @@ TABLES = (
     cost_explorer.ROWS,
     data_exports.ROWS,
     tagging_api.ROWS,
+    athena.ROWS,
 )
 
 ROWS: dict[tuple[str, str], Row] = {(row.service, row.operation): row for table in TABLES for row in table}

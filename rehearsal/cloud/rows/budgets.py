@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud.answers import Answer, Refused
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rehearsal.cloud.shelves import Record
 
 TAGS = "_budgets.tags"
+FOREVER = 3706473600  # 2087-06-15
 NOTIFICATIONS, EMAILS, TOPICS = 10, 10, 1
 AMOUNT = re.compile(r"\d+(\.\d+)?")
 MAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -107,9 +109,20 @@ def create(desk: Desk) -> Answer:
     _notifications(asked.get("NotificationsWithSubscribers", []))
     answer = desk.forward()
     if answer.ok:
+        _filled(desk, _budget(desk, budget["BudgetName"]).budget)
         tags = {tag["Key"]: tag["Value"] for tag in asked.get("ResourceTags", [])}
         desk.shelf(TAGS, everywhere=True)[arn(desk, budget["BudgetName"])] = tags
     return answer
+
+
+def _filled(desk: Desk, budget: dict[str, Any]) -> None:
+    """What AWS says of a budget beside what it was told: which bill it looks at, since when; amounts as fractions."""
+    budget.setdefault("BillingViewArn", f"arn:aws:billing::{desk.account}:billingview/primary")
+    first = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    budget["TimePeriod"] = {"Start": first.timestamp(), "End": FOREVER, **budget.get("TimePeriod", {})}
+    if limit := budget.get("BudgetLimit"):
+        amount = limit["Amount"]
+        budget["BudgetLimit"] = {**limit, "Amount": amount if "." in amount else f"{amount}.0"}
 
 
 def update(desk: Desk) -> dict[str, Any]:
@@ -122,6 +135,7 @@ def update(desk: Desk) -> dict[str, Any]:
         if name in changed.get("TimePeriod", {}):
             changed["TimePeriod"] = {**changed["TimePeriod"], name: changed["TimePeriod"][name].timestamp()}
     changed.setdefault("TimePeriod", kept.budget["TimePeriod"])
+    _filled(desk, changed)
     kept.budget = {**changed, "LastUpdatedTime": kept.budget["LastUpdatedTime"]}
     return {}
 

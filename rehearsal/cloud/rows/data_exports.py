@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud import policy_text
 from rehearsal.cloud.answers import Refused
+from rehearsal.cloud.conditions import alike, context_of, met
 from rehearsal.cloud.desk import Row
 from rehearsal.cloud.pages import page
 from rehearsal.cloud.rows import resource_tags
@@ -31,6 +32,21 @@ TABLES = (
 QUERY = re.compile(
     r"\s*select\s+(?P<columns>.+?)\s+from\s+(?P<table>\w+)(\s+where\s+.+)?\s*", re.IGNORECASE | re.DOTALL
 )
+HOME = "us-east-1"
+REPORT = "COST_AND_USAGE_REPORT"
+# What AWS fills in where a table's configuration leaves it out, but for which bill it is of
+LEFT_OUT = {
+    "INCLUDE_MANUAL_DISCOUNT_COMPATIBILITY": "FALSE",
+    "INCLUDE_RESOURCES": "FALSE",
+    "INCLUDE_SPLIT_COST_ALLOCATION_DATA": "FALSE",
+    "TIME_GRANULARITY": "HOURLY",
+}
+# Columns that are there with a configuration only
+WITH = {"line_item_resource_id": "INCLUDE_RESOURCES", "split_line_item_": "INCLUDE_SPLIT_COST_ALLOCATION_DATA"}
+FAMILIES = re.compile(
+    r"(bill|identity|line_item|pricing|product|reservation|savings_plan|split_line_item|capacity_reservation)_\w+"
+    r"|discount(_\w+)?|cost_category|product|resource_tags|tags"
+)
 PACKED = {"PARQUET": ("PARQUET",), "TEXT_OR_CSV": ("GZIP", "ZIP")}
 
 
@@ -38,7 +54,14 @@ def _invalid(text: str) -> Refused:
     return Refused("ValidationException", text)
 
 
+def _at_home(desk: Desk) -> None:
+    """There is one endpoint, whatever region a client was made for; elsewhere its name does not even resolve."""
+    if desk.region != HOME:
+        raise Refused("InvalidSignatureException", f"Credential should be scoped to a valid region: {HOME}.", 403)
+
+
 def _export(desk: Desk, name: str = "ExportArn") -> Record:
+    _at_home(desk)
     found = desk.shelf(EXPORTS, everywhere=True).get(desk.asked[name])
     if found is None:
         text = f"Export not found: {desk.asked[name]}"
@@ -53,17 +76,40 @@ def _check(desk: Desk, export: dict[str, Any]) -> None:
     for table in export["DataQuery"].get("TableConfigurations", {}):
         if table != query["table"]:
             raise _invalid(f"The table configuration {table} is not for the table of the query.")
+    if query["table"].upper() == REPORT:
+        _columns(query["columns"], export["DataQuery"].get("TableConfigurations", {}).get(query["table"], {}))
     target = export["DestinationConfigurations"]["S3Destination"]
     output = target["S3OutputConfigurations"]
     if output["Compression"] not in PACKED[output["Format"]]:
         raise _invalid(f"The format {output['Format']} is packed as {' or '.join(PACKED[output['Format']])}.")
     bucket = desk.backend("s3").buckets.get(target["S3Bucket"])
-    if bucket is None or not _may_write(bucket.policy):
+    if bucket is None or not _may_write(desk, bucket):
         text = f"S3 bucket permission validation failed: {target['S3Bucket']} does not exist, or its policy does not "
         raise _invalid(f"{text}let {SERVICE}.amazonaws.com put objects there.")
 
 
-def _may_write(policy: Any) -> bool:
+def _columns(said: str, table: dict[str, str]) -> None:
+    """Columns that the report has as it is configured."""
+    table = {**LEFT_OUT, **table}
+    for name in (one.strip().partition(".")[0] for one in said.split(",")):
+        lacks = [key for beginning, key in WITH.items() if name.startswith(beginning) and table[key] != "TRUE"]
+        if name != "*" and (lacks or not FAMILIES.fullmatch(name)):
+            raise _invalid(f"Columns are not a subset of table: {name}{''.join(f', without {key}' for key in lacks)}")
+
+
+def _filled(desk: Desk, export: dict[str, Any]) -> dict[str, Any]:
+    """As AWS keeps it: with every property of its table."""
+    asked = export["DataQuery"]
+    query = QUERY.fullmatch(asked["QueryStatement"])
+    if not query or query["table"].upper() != REPORT:
+        return export
+    known = {"BILLING_VIEW_ARN": f"arn:aws:billing::{desk.account}:billingview/primary", **LEFT_OUT}
+    table = {**known, **asked.get("TableConfigurations", {}).get(query["table"], {})}
+    return {**export, "DataQuery": {**asked, "TableConfigurations": {query["table"]: table}}}
+
+
+def _may_write(desk: Desk, bucket: Any) -> bool:
+    policy = bucket.policy
     if not policy:
         return False
     document, _ = policy_text.read(policy if isinstance(policy, str) else policy.decode())
@@ -75,13 +121,24 @@ def _may_write(policy: Any) -> bool:
             one.get("Effect") == "Allow"
             and f"{SERVICE}.amazonaws.com" in services
             and actions & {"s3:PutObject", "s3:*"}
+            and any(
+                alike(where, f"arn:aws:s3:::{bucket.name}/any") for where in policy_text.listed(one.get("Resource", []))
+            )
+            and _of_this_account(desk, one.get("Condition", {}))
         ):
             return True
     return False
 
 
+def _of_this_account(desk: Desk, conditions: dict[str, Any]) -> bool:
+    """Whether the service, for an export of this account, is who the conditions describe."""
+    source = {"aws:SourceAccount": desk.account, "aws:SourceArn": f"arn:aws:{SERVICE}:{HOME}:{desk.account}:export/any"}
+    return met(conditions, context_of(**source))
+
+
 def create(desk: Desk) -> dict[str, Any]:
     """An export of a name that is free, into a bucket that it may write to."""
+    _at_home(desk)
     said = desk.asked["Export"]
     kept = desk.shelf(EXPORTS, everywhere=True)
     if any(one["Export"]["Name"] == said["Name"] for one in kept.values()):
@@ -90,7 +147,7 @@ def create(desk: Desk) -> dict[str, Any]:
     arn = f"arn:aws:{SERVICE}:us-east-1:{desk.account}:export/{said['Name']}-{uuid.uuid4()}"
     moment = datetime.now(UTC)
     status = {"StatusCode": "HEALTHY", "CreatedAt": moment, "LastUpdatedAt": moment}
-    kept[arn] = {"Export": {**said, "ExportArn": arn}, "ExportStatus": status}
+    kept[arn] = {"Export": {**_filled(desk, said), "ExportArn": arn}, "ExportStatus": status}
     tags = {tag["Key"]: tag["Value"] for tag in desk.asked.get("ResourceTags", [])}
     desk.shelf(TAGS, everywhere=True)[arn] = tags
     return {"ExportArn": arn}
@@ -102,7 +159,7 @@ def update(desk: Desk) -> dict[str, Any]:
     if said["Name"] != kept["Export"]["Name"]:
         raise _invalid("The name of an export cannot be changed.")
     _check(desk, said)
-    kept["Export"] = {**said, "ExportArn": desk.asked["ExportArn"]}
+    kept["Export"] = {**_filled(desk, said), "ExportArn": desk.asked["ExportArn"]}
     kept["ExportStatus"]["LastUpdatedAt"] = datetime.now(UTC)
     return {"ExportArn": desk.asked["ExportArn"]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rehearsal.cloud import policy_text
 from rehearsal.cloud.answers import Answer, Refused
@@ -54,10 +54,33 @@ def put_policy(desk: Desk) -> Answer:
                 raise Refused("MalformedPolicy", "Policy has invalid resource", 400)
     if len(text.encode()) > POLICY_LENGTH:
         raise Refused("PolicyTooLarge", f"The policy is over {POLICY_LENGTH} bytes.", 400)
+    block = getattr(desk.backend("s3").buckets.get(bucket), "public_access_block", None)
+    blocked = block and str(block.block_public_policy).lower() == "true"
+    if blocked and any(_public(one) for one in policy_text.statements(document)):
+        raise Refused("AccessDenied", "public policies are blocked by the BlockPublicPolicy block setting", 403)
     return desk.forward()
+
+
+def _public(statement: dict[str, Any]) -> bool:
+    """Whether it lets in everybody; a condition is taken for one that does not."""
+    principal = statement.get("Principal")
+    everybody = principal == "*" or (
+        isinstance(principal, dict) and "*" in policy_text.listed(principal.get("AWS", []))
+    )
+    return statement.get("Effect") == "Allow" and everybody and not statement.get("Condition")
+
+
+def encryption(desk: Desk) -> Answer | dict[str, Any]:
+    """How new objects are encrypted: by S3's own keys where nothing was said, which cannot be switched off."""
+    bucket = desk.backend("s3").buckets.get(desk.asked["Bucket"])
+    if bucket is None or bucket.encryption:
+        return desk.forward()
+    by_default = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": False}
+    return {"ServerSideEncryptionConfiguration": {"Rules": [by_default]}}
 
 
 ROWS = (
     Row("s3", "CreateBucket", create),
     Row("s3", "PutBucketPolicy", put_policy),
+    Row("s3", "GetBucketEncryption", encryption),
 )

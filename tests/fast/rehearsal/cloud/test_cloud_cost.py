@@ -69,7 +69,9 @@ def test_a_budget_is_one_with_its_notifications_and_tags(ask: Ask, cloud: Cloud)
     start = {"Start": datetime(2026, 11, 1, tzinfo=UTC)}
     budgets.update_budget(AccountId=ACCOUNT, NewBudget={**BUDGET, "BudgetLimit": limit, "TimePeriod": start})
     shown = budgets.describe_budget(**named)["Budget"]
-    assert (shown["BudgetLimit"], shown["TimePeriod"]["Start"]) == (limit, start["Start"])
+    assert (shown["BudgetLimit"]["Amount"], shown["TimePeriod"]["Start"]) == ("600.0", start["Start"])
+    # AWS says which bill it looks at, whoever left it out.
+    assert shown["BillingViewArn"] == f"arn:aws:billing::{ACCOUNT}:billingview/primary"
     budgets.delete_budget(**named)
     with refused("NotFoundException"):
         budgets.describe_notifications_for_budget(**named)
