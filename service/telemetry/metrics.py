@@ -63,6 +63,9 @@ class Metrics:
         self._failures = Counter("agentenv_loop_failures", "Passes of a loop that failed", ["loop"], registry=own)
         self._findings = Gauge("agentenv_findings", "What the loops found to be wrong", ["loop", "kind"], registry=own)
         self._found: dict[str, set[str]] = {}
+        self._volumes = Gauge(
+            "agentenv_volume_bytes", "What a home was last measured to hold", ["persistentvolume"], registry=own
+        )
         self._leader = Gauge("agentenv_leader", "Whether this replica runs the loops", registry=own)
 
     def claimed(self, sandbox_class: str, outcome: ClaimOutcome, seconds: float) -> None:
@@ -119,6 +122,15 @@ class Metrics:
         for kind, count in counted.items():
             self._findings.labels(loop, kind).set(count)
         self._found[loop] = set(counted)
+
+    def volumes(self, measured: Mapping[str, int]) -> None:
+        """What homes hold, by the names of their volumes; of a volume that is not among them nothing is told any more.
+
+        A volume's name is nobody's: whose it is, its labels say to whoever may read those.
+        """
+        self._volumes.clear()
+        for volume, size in measured.items():
+            self._volumes.labels(volume).set(size)
 
     def leader(self, *, leads: bool) -> None:
         """Whether this replica runs the loops."""
