@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -43,18 +43,28 @@ class Box:
     size: int = 2
     storage: str = "slot"
     most: int = 12
+    more: Object = field(default_factory=dict)
 
     @property
     def space(self) -> str:
         return f"sandbox-{self.name}"
 
-    def plan(self, image: str) -> ClassPlan:
-        """The class with an image, as a stack file would have it."""
+    def said(self, image: str = IMAGES[0]) -> Object:
+        """The class as a stack file has it."""
         said: Object = {"name": self.name, "tier": "verified", "claimableBy": {"roles": ["operator"]}, "image": image}
         said |= {"pool": {"size": self.size}, "maxSandboxes": self.most, "storage": {"kind": self.storage}}
-        config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}
+        return {**said, **self.more}
+
+    def plan(self, image: str) -> ClassPlan:
+        """The class with an image, as a stack file would have it."""
+        config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [self.said(image)]}
         (planned,) = plans(read(config, "dev"))
         return planned
+
+    def home(self, sandbox: str) -> Object:
+        """The volume that a sandbox has as its home."""
+        claim = self.get("persistentvolumeclaims", f"home-{sandbox}", "/api/v1")
+        return self.client.get(f"/api/v1/persistentvolumes/{claim['spec']['volumeName']}")
 
     def deploy(self, image: str) -> str:
         """What an update does: the class with that image beside whatever is there; returns its pool."""

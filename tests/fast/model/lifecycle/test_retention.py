@@ -1,0 +1,123 @@
+"""Data goes when its time is over, by every clock, and only where nobody could still want it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.lifecycle.limits import Limits
+from model.lifecycle.moments import SKEW
+from model.lifecycle.retention import UNFINISHED, Home, fate
+from tests.fast.model.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW
+
+DELETED = NOW - 31 * DAY
+DUE = Home("pv", "Released", "Retain", "u-1", "w-1", "user", DELETED, NOW - DAY)
+
+
+def of(home: Home, now: datetime = NOW) -> str:
+    return fate(home, LIMITS, now).do
+
+
+def test_what_is_due_is_destroyed() -> None:
+    assert of(DUE) == "destroy"
+    assert of(replace(DUE, destroy_after=NOW + MINUTE)) == "leave"
+    assert of(replace(DUE, destroy_after=NOW - SKEW / 2)) == "leave"
+    # Asked for at once: as soon as it was let go of by every clock.
+    assert of(replace(DUE, deleted_at=NOW - MINUTE, destroy_after=NOW - MINUTE)) == "destroy"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"owner": ""},
+        {"workspace": ""},
+        {"held": True},
+        {"wanted": True},
+        {"claimed": True},
+        {"phase": "Bound"},
+        {"phase": "Pending"},
+        {"phase": "Failed"},
+        {"phase": "going"},
+        {"phase": ""},
+        {"policy": "Delete"},
+        {"deleted_at": None},
+        {"destroy_after": None},
+        {"destroy_after": DELETED - MINUTE},
+        {"deleted_at": NOW + 2 * DAY, "destroy_after": NOW + 3 * DAY},
+    ],
+    ids=str,
+)
+def test_nothing_is_destroyed_on_doubt(said: dict[str, Any]) -> None:
+    assert of(replace(DUE, **said)) != "destroy"
+
+
+def test_what_was_let_go_of_without_a_date_gets_one_and_is_kept_for_all_of_its_time() -> None:
+    fresh = replace(DUE, deleted_at=None, destroy_after=None)
+    dated = fate(fresh, LIMITS, NOW)
+    assert (dated.do, dated.deleted_at, dated.destroy_after) == ("date", NOW, NOW + 30 * DAY)
+    session = fate(replace(fresh, mode="session"), LIMITS, NOW)
+    assert session.destroy_after == NOW + 7 * DAY
+    assert fate(fresh, Limits(), NOW).do == "report"
+    # Of one of which only the end is missing, it is reckoned from when it was deleted.
+    assert fate(replace(DUE, destroy_after=None), LIMITS, NOW).destroy_after == DELETED + 30 * DAY
+
+
+def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:
+    standing = replace(DUE, phase="Bound", claimed=True, wanted=True)
+    assert of(standing) == "undate"
+    assert of(replace(standing, deleted_at=NOW - UNFINISHED + MINUTE)) == "leave"
+    assert of(replace(standing, deleted_at=None, destroy_after=None)) == "leave"
+    # Off its home, its files are nobody's to date.
+    assert of(replace(standing, phase="Released", claimed=False)) == "leave"
+
+
+def test_one_that_waits_for_somebody_who_never_came_is_let_go_of_when_it_is_due() -> None:
+    assert of(replace(DUE, phase="Available")) == "release"
+    assert of(replace(DUE, phase="Available", destroy_after=NOW + DAY)) == "leave"
+
+
+def test_a_sessions_data_goes_sooner_with_its_chat() -> None:
+    kept = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 6 * DAY)
+    assert of(kept) == "leave"
+    sooner = fate(replace(kept, archive_ended=NOW - 3 * DAY), LIMITS, NOW)
+    assert (sooner.do, sooner.destroy_after) == ("date", NOW + 4 * DAY)
+    # And no sooner than it was deleted.
+    assert fate(replace(kept, archive_ended=NOW - 60 * DAY), LIMITS, NOW).destroy_after == NOW - DAY
+
+
+@given(
+    st.sampled_from(["Released", "Available", "Bound", "Failed", ""]),
+    st.sampled_from([(False, False), (True, False), (False, True)]),
+    st.timedeltas(-60 * DAY, 60 * DAY),
+    st.timedeltas(timedelta(0), 40 * DAY),
+    st.timedeltas(-SKEW + timedelta(seconds=1), SKEW - timedelta(seconds=1)),
+)
+def test_nothing_goes_before_its_time_by_the_clock_that_wrote_it(
+    phase: str, wants: tuple[bool, bool], ago: timedelta, kept: timedelta, skew: timedelta
+) -> None:
+    wanted, held = wants
+    home = replace(DUE, phase=phase, wanted=wanted, held=held, deleted_at=NOW - ago, destroy_after=NOW - ago + kept)
+    if fate(home, LIMITS, NOW + skew).do == "destroy":
+        assert (phase, wanted, held) == ("Released", False, False)
+        assert home.destroy_after is not None
+        assert home.destroy_after <= NOW
+
+
+def test_what_comes_next_leads_to_its_end() -> None:
+    """From being let go of to being destroyed, whoever looks and however often."""
+    home, now = replace(DUE, deleted_at=None, destroy_after=None), NOW
+    done: list[str] = []
+    for _ in range(40):
+        decided = fate(home, LIMITS, now)
+        if decided.do == "date":
+            home = replace(home, deleted_at=decided.deleted_at, destroy_after=decided.destroy_after)
+        done.append(decided.do)
+        now += DAY + HOUR
+    assert done[0] == "date"
+    assert done.index("destroy") == 29
+    assert set(done[1:29]) == {"leave"}

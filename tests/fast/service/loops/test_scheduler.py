@@ -1,0 +1,129 @@
+"""Loops side by side: one that fails, hangs or has more to do concerns no other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from service.loops.scheduler import LONGEST_PAUSE, Done, Loop, Scheduler, Still
+from service.telemetry.metrics import Metrics
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def always() -> bool:
+    return True
+
+
+class Stage:
+    def __init__(self, *loops: Loop, still: Still = always) -> None:
+        self.clock, self.metrics = Clock(), Metrics()
+        self.scheduler = Scheduler(loops, still, self.metrics, clock=self.clock)
+
+    def turn(self, seconds: float = 0.0) -> None:
+        self.clock.time += seconds
+        self.scheduler.turn()
+        assert self.scheduler.join(10)
+
+    def failures(self, loop: str) -> float | None:
+        return self.metrics.registry.get_sample_value("agentenv_loop_failures_total", {"loop": loop})
+
+
+def counting(name: str, run: Callable[[], Done], every: float = 10.0) -> tuple[Loop, list[str]]:
+    passes: list[str] = []
+
+    def one(_: Still) -> Done:
+        passes.append(name)
+        return run()
+
+    return Loop(name, every, one), passes
+
+
+def broken() -> Done:
+    raise ValueError("it is broken")
+
+
+def test_one_that_fails_fails_alone_and_is_asked_less_and_less() -> None:
+    bad, tried = counting("bad", broken)
+    good, passes = counting("good", Done)
+    stage = Stage(bad, good)
+    for _ in range(120):
+        stage.turn(10.0)
+    assert len(passes) == 120
+    assert 5 <= len(tried) <= 12
+    assert stage.failures("bad") == len(tried)
+    assert stage.failures("good") is None
+    # And never less than this.
+    before = len(tried)
+    stage.turn(LONGEST_PAUSE)
+    assert len(tried) == before + 1
+
+
+def test_one_that_comes_back_is_asked_as_often_as_before() -> None:
+    state = {"broken": True}
+    loop, passes = counting("loop", lambda: broken() if state["broken"] else Done())
+    stage = Stage(loop)
+    stage.turn()
+    state["broken"] = False
+    stage.turn(40.0)
+    before = len(passes)
+    for _ in range(5):
+        stage.turn(10.0)
+    assert len(passes) == before + 5
+
+
+def test_one_that_hangs_holds_up_no_other_and_is_not_started_twice() -> None:
+    free, entered = threading.Event(), threading.Event()
+
+    def hang(_: Still) -> Done:
+        entered.set()
+        free.wait(30)
+        return Done()
+
+    good, passes = counting("good", Done)
+    stage = Stage(Loop("hung", 1.0, hang), good)
+    stage.scheduler.turn()
+    assert entered.wait(10)
+    entered.clear()
+    for _ in range(3):
+        stage.clock.time += 10.0
+        stage.scheduler.turn()
+        assert not stage.scheduler.join(0.05)
+    assert (len(passes), entered.is_set()) == (4, False)
+    free.set()
+    assert stage.scheduler.join(10)
+
+
+def test_one_with_more_to_do_is_asked_again_at_once() -> None:
+    left = iter([Done(50, more=True), Done(50, more=True), Done(7)])
+    loop, passes = counting("loop", lambda: next(left))
+    stage = Stage(loop)
+    for _ in range(3):
+        stage.turn()
+    assert len(passes) == 3
+    stage.turn(9.0)
+    assert len(passes) == 3
+
+
+def test_a_pass_in_which_single_things_failed_counts_as_failed() -> None:
+    loop, _ = counting("loop", lambda: Done(3, failures=("w-1: it could not be",)))
+    stage = Stage(loop)
+    stage.turn()
+    assert stage.failures("loop") == 1
+
+
+def test_nothing_runs_where_somebody_else_leads() -> None:
+    leads = {"now": False}
+    loop, passes = counting("loop", Done)
+    stage = Stage(loop, still=lambda: leads["now"])
+    stage.turn(10.0)
+    assert passes == []
+    leads["now"] = True
+    stage.turn(10.0)
+    assert passes == ["loop"]

@@ -1,0 +1,75 @@
+"""A process that does one thing to a workspace and is killed at a step of it: `kill -9`, with nothing tidied up.
+
+Run as `python -m tests.live.service.dying KUBECONFIG ACTION NAMESPACE NAME STEP [more]`; step 0 lets it live.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from service import moving
+from service.cluster import CLAIMS, Cluster, Document, Kind
+from service.keeping import keep
+from service.letting_go import let_go
+from service.restoring import restore
+from service.returning import bring_back, kept_volume
+from service.sleeping import put_to_sleep, wake
+
+OWNER = "u-4711"
+
+
+class Dying(Cluster):
+    """An API server after whose nth change this process is no more."""
+
+    left = 0
+
+    def make(self, kind: Kind, document: Document) -> bool:
+        return self._counted(super().make(kind, document))
+
+    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
+        return self._counted(super().change(kind, read, changes))
+
+    def remove(self, kind: Kind, read: Document) -> bool:
+        return self._counted(super().remove(kind, read))
+
+    def _counted(self, done: bool) -> bool:
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+
+def main(arguments: list[str]) -> int:
+    kubeconfig, action, space, name, step, *more = arguments
+    api = Dying.of_file(Path(kubeconfig))
+    assert isinstance(api, Dying)
+    api.left = int(step)
+    claim = api.find(CLAIMS, name, space)
+    now = datetime.now(UTC)
+    if action == "restart":
+        volume = kept_volume(api, OWNER, name)
+        assert volume is not None
+        bring_back(api, volume, more[0] if more else None)
+    elif claim is None:
+        return 3
+    elif action == "keep":
+        keep(api, claim)
+    elif action == "suspend":
+        put_to_sleep(api, claim, "idle")
+    elif action == "wake":
+        wake(api, claim, now)
+    elif action == "delete":
+        let_go(api, claim, timedelta(days=30), now)
+    elif action == "move":
+        moving.start(api, claim, more[0], now)
+    elif action == "restore":
+        restore(api, claim, more[0], more[1], now)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

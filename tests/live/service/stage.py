@@ -1,0 +1,154 @@
+"""What the tests of lifecycle loops share: workspaces, passes of all loops at a time of their choosing, and what holds.
+
+Nobody waits for an hour here: the loops' clock is the server's and so much later as a test says.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from model import claims
+from model.workspaces import LAST_ACTIVE, written
+from rehearsal.controlplane.client import until
+from service.access_points import Efs
+from service.cluster import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, Document, section
+from service.keeping import keep
+from service.loops.attending import ending, idle, waking
+from service.loops.audit import auditing
+from service.loops.catalogue import keeping
+from service.loops.context import Context
+from service.loops.leading import ServerClock
+from service.loops.retention import retention
+from service.loops.slots import slots
+from tests.live.conftest import REGION, World
+from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.conftest import EXTENSIONS, Box
+
+OWNER = "u-4711"
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Counted:
+    """What loops tell of themselves."""
+
+    slept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    found: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+
+    def suspended(self, sandbox_class: str, because: str) -> None:
+        self.slept.append((sandbox_class, because))
+
+    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+        self.found[loop] = counted
+
+
+class Mine(Api):
+    """An API server of which one sees one's own class only: tests share a server."""
+
+    def __init__(self, api: Api, *spaces: str) -> None:
+        self.api, self.spaces = api, spaces
+
+    def list(self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None) -> Any:
+        for one in self.api.list(kind, namespace, labels):
+            about = one["metadata"]
+            where = about.get("namespace") or section(one.get("spec") or {}, "claimRef").get("namespace")
+            if (where or about["name"]) in {*self.spaces, "default"}:
+                yield one
+
+    def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
+        return self.api.find(kind, name, namespace)
+
+    def make(self, kind: Any, document: Document) -> bool:
+        return self.api.make(kind, document)
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        return self.api.change(kind, read, changes)
+
+    def remove(self, kind: Any, read: Document) -> bool:
+        return self.api.remove(kind, read)
+
+
+class Stage:
+    """A class with workspaces, and the loops over it."""
+
+    def __init__(self, box: Box, world: World, *others: Box) -> None:
+        self.box, self.world = box, world
+        self.api = Mine(box.cluster, box.space, *(one.space for one in others))
+        self.counted = Counted()
+        self.points = Efs(
+            REGION,
+            world.environment["AWS_ENDPOINT_URL"],
+            aws_access_key_id=world.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=world.environment["AWS_SECRET_ACCESS_KEY"],
+        )
+
+    def context(self, later: timedelta = timedelta(0), api: Api | None = None) -> Context:
+        clock = ServerClock(lambda: datetime.now(UTC) + later, known=True)
+        return Context(api or self.api, clock, self.counted, "default", "r1", self.points, [self.box.system])
+
+    def loops(self, later: timedelta = timedelta(0)) -> list[tuple[str, ...]]:
+        """A pass of each loop; what failed in them."""
+        context = self.context(later)
+        passes = (keeping, waking, idle, ending, retention, slots, auditing)
+        return [done.failures for one in passes if (done := one(context, lambda: True)).failures]
+
+    def make(self, pool: str, *, keep_it: bool = True, **notes: str) -> str:
+        """A workspace of a warm slot; its name."""
+        name = f"w-{uuid.uuid4().hex[:8]}"
+        document = claims.claim(self.box.name, pool, name, owner=OWNER, workspace=name)
+        document["metadata"]["annotations"] = {LAST_ACTIVE: written(datetime.now(UTC)), **notes}
+        self.box.client.create(document)
+        path = f"{EXTENSIONS}/namespaces/{self.box.space}/sandboxclaims/{name}"
+        assert becomes_ready(self.box.client, path), self.box.client.get(path)
+        # Whoever decides by the claim has to see the sandbox on it.
+        assert until(lambda: self.volume(name), PATIENCE)
+        if keep_it:
+            assert keep(self.api, self.claim(name) or {}).outcome == "kept"
+        return name
+
+    def claim(self, name: str, space: str = "") -> Document | None:
+        return self.api.find(CLAIMS, name, space or self.box.space)
+
+    def sandbox(self, name: str, space: str = "") -> str:
+        claim = self.claim(name, space) or {}
+        return section(section(claim, "status"), "sandbox").get("name", "")
+
+    def mode(self, name: str) -> str:
+        found = self.api.find(SANDBOXES, self.sandbox(name), self.box.space)
+        return section(found or {}, "spec").get("operatingMode") or "Running"
+
+    def volume(self, name: str, space: str = "") -> str:
+        """The volume that a workspace's sandbox has."""
+        sandbox = self.sandbox(name, space)
+        found = self.api.find(VOLUME_CLAIMS, f"home-{sandbox}", space or self.box.space) if sandbox else None
+        return section(found or {}, "spec").get("volumeName", "")
+
+    def document(self, volume: str) -> Document | None:
+        return self.api.find(VOLUMES, volume)
+
+    def phase(self, volume: str) -> str:
+        return section(self.document(volume) or {}, "status").get("phase", "gone")
+
+    def notes(self, name: str) -> Document:
+        return section((self.claim(name) or {"metadata": {}})["metadata"], "annotations")
+
+    def homes(self, name: str) -> list[str]:
+        """All volumes of a workspace."""
+        rows = self.api.list(VOLUMES, labels={"sandbox.users.io/workspace": name})
+        return [one["metadata"]["name"] for one in rows]
+
+    def kill(self, action: str, name: str, step: int, *more: str) -> bool:
+        """Do it in a process that is killed after its nth change; whether it was."""
+        command = [sys.executable, "-m", "tests.live.service.dying", str(self.world.plane.kubeconfig())]
+        ran = subprocess.run(
+            [*command, action, self.box.space, name, str(step), *more], cwd=ROOT, check=False, capture_output=True
+        )
+        assert ran.returncode in {0, -9}, ran.stderr.decode()
+        return ran.returncode == -9

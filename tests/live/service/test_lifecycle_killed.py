@@ -1,0 +1,190 @@
+"""Killed at every step (`kill -9`) of being kept, put to sleep, woken, deleted, brought back and moved.
+
+Each time the loops run after it, and each time the same holds: the files are on their one volume, which is kept; there
+is one sandbox at most; and what was begun is either done or not begun.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from model.lifecycle import retention, waking
+from model.workspaces import DELETED_AT, SUSPENDED_BECAUSE
+from rehearsal.controlplane.client import until
+from service.returning import bring_back, kept_volume
+from tests.live.conftest import World
+from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
+from tests.live.service.stage import OWNER, Stage
+
+SOON = timedelta(seconds=45)
+LATER = retention.UNFINISHED + timedelta(minutes=1)
+
+
+@pytest.fixture
+def other(box: Box) -> Iterator[Box]:
+    """Another class."""
+    made = Box(f"more{uuid.uuid4().hex[:6]}", box.client, box.cluster, box.system, size=0)
+    yield made
+    box.client.delete(f"/api/v1/namespaces/{made.space}")
+
+
+@pytest.fixture
+def stage(box: Box, other: Box, world: World) -> Stage:
+    return Stage(box, world, other)
+
+
+@pytest.fixture
+def pool(box: Box) -> str:
+    made = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(made), PATIENCE)
+    return made
+
+
+def test_killed_while_a_volume_is_kept(stage: Stage, pool: str) -> None:
+    step = 0
+    while True:
+        step += 1
+        name = stage.make(pool, keep_it=False)
+        volume = stage.volume(name)
+        killed = stage.kill("keep", name, step)
+        assert stage.loops() == []
+        document = stage.document(volume) or {}
+        assert document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        assert (stage.homes(name), stage.notes(name)["sandbox.users.io/kept"]) == ([volume], "true")
+        if not killed:
+            break
+    assert step == 3
+
+
+def test_killed_while_it_is_put_to_sleep_or_woken(stage: Stage, pool: str) -> None:
+    name = stage.make(pool)
+    volume = stage.volume(name)
+    # After the first step it is meant to sleep, and does not yet.
+    assert stage.kill("suspend", name, 1)
+    assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Running")
+    # It is used, so it is left awake and what was begun is taken back.
+    assert stage.loops() == []
+    assert (stage.notes(name).get(SUSPENDED_BECAUSE), stage.mode(name)) == (None, "Running")
+    # Begun once more, when nobody has used it for long: the pass goes on with it.
+    assert stage.kill("suspend", name, 1)
+    assert stage.loops(timedelta(hours=1)) == []
+    assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Suspended")
+    assert until(lambda: asleep(stage, name), PATIENCE)
+    # After the first step of waking nothing says why it sleeps; the loop wakes it, for it was asked for just now.
+    assert stage.kill("wake", name, 1)
+    assert (stage.notes(name).get(SUSPENDED_BECAUSE), stage.mode(name)) == (None, "Suspended")
+    assert stage.loops() == []
+    assert stage.mode(name) == "Running"
+    assert until(lambda: not asleep(stage, name), PATIENCE)
+    assert stage.kill("suspend", name, 2)
+    assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Suspended")
+    assert stage.kill("wake", name, 2)
+    assert stage.mode(name) == "Running"
+    assert not stage.kill("wake", name, 9)
+    # By hand, and with no sign of anybody: it sleeps on.
+    where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stage.box.space}/sandboxes/{stage.sandbox(name)}"
+    by_hand = {"spec": {"operatingMode": "Suspended"}}
+    stage.box.client.ask("PATCH", where, by_hand, content="application/merge-patch+json")
+    assert until(lambda: asleep(stage, name), PATIENCE)
+    assert stage.loops(waking.UNFINISHED + SOON) == []
+    assert stage.mode(name) == "Suspended"
+    assert (stage.volume(name), stage.phase(volume)) == (volume, "Bound")
+
+
+def asleep(stage: Stage, name: str) -> bool:
+    from model.workspace_records import of_claim
+
+    read = of_claim(stage.claim(name) or {})
+    return read is not None and read.state == "suspended"
+
+
+def test_killed_while_it_is_deleted(stage: Stage, pool: str) -> None:
+    step = 0
+    while True:
+        step += 1
+        name = stage.make(pool)
+        volume = stage.volume(name)
+        killed = stage.kill("delete", name, step)
+        if not killed:
+            break
+        assert stage.loops() == []
+        if stage.claim(name) is not None and not (stage.claim(name) or {})["metadata"].get("deletionTimestamp"):
+            # It was asked for and not done; nobody asks again, so after a while it was not deleted.
+            assert DELETED_AT in (stage.document(volume) or {})["metadata"]["annotations"]
+            assert stage.loops(LATER) == []
+            assert DELETED_AT not in (stage.document(volume) or {})["metadata"].get("annotations", {})
+            assert stage.volume(name) == volume
+        else:
+            assert until(lambda volume=volume: stage.phase(volume) == "Released", PATIENCE)
+            assert stage.loops(LATER) == []
+            assert DELETED_AT in (stage.document(volume) or {})["metadata"]["annotations"]
+        assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        assert stage.homes(name) == [volume]
+    assert step >= 3
+
+
+def test_killed_while_it_is_brought_back(stage: Stage, pool: str) -> None:
+    name = stage.make(pool)
+    volume = stage.volume(name)
+    step = 0
+    while True:
+        step += 1
+        assert not stage.kill("delete", name, 99)
+        assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
+        killed = until_it_runs(stage, name, step)
+        assert stage.loops() == []
+        # Whoever asks again is served, from wherever it stood.
+        assert until(lambda: back(stage, name), PATIENCE)
+        stands(stage, name, volume)
+        if not killed:
+            break
+    # The volume, its claim, the workspace's claim, and the dates.
+    assert step == 5
+
+
+def until_it_runs(stage: Stage, name: str, step: int, *more: str) -> bool:
+    """Whether it was killed at a step; what is still on its way out is waited for by asking again."""
+    killed: list[bool] = []
+
+    def ran() -> bool:
+        killed.append(stage.kill("restart", name, step, *more))
+        return killed[-1] or stage.claim(name, f"sandbox-{more[0]}" if more else "") is not None
+
+    assert until(ran, PATIENCE, every=0.5)
+    return killed[-1]
+
+
+def back(stage: Stage, name: str, within: str | None = None) -> bool:
+    volume = kept_volume(stage.api, OWNER, name)
+    return volume is not None and bring_back(stage.api, volume, within).outcome in {"made", "there"}
+
+
+def stands(stage: Stage, name: str, volume: str, space: str = "") -> None:
+    """It is there once, on its own volume, which is not said to be deleted."""
+    where = f"{EXTENSIONS}/namespaces/{space or stage.box.space}/sandboxclaims/{name}"
+    assert becomes_ready(stage.box.client, where), stage.box.client.get(where)
+    assert (stage.volume(name, space), stage.homes(name)) == (volume, [volume])
+    document = stage.document(volume) or {}
+    assert document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert DELETED_AT not in document["metadata"].get("annotations", {})
+
+
+def test_killed_while_it_is_moved(stage: Stage, other: Box, pool: str) -> None:
+    other.deploy(IMAGES[1])
+    name = stage.make(pool)
+    volume = stage.volume(name)
+    # Its volume says where it goes, and its claim is there still: after a while it was not moved.
+    assert stage.kill("move", name, 1, other.name)
+    assert stage.loops(LATER) == []
+    stands(stage, name, volume)
+    # Its claim is gone: the loop alone brings it to where it was going.
+    assert stage.kill("move", name, 2, other.name)
+    assert until(lambda: stage.phase(volume) == "Released", PATIENCE)
+    assert until(lambda: not stage.loops() and stage.claim(name, other.space) is not None, PATIENCE, every=0.5)
+    stands(stage, name, volume, other.space)
+    assert stage.claim(name) is None
