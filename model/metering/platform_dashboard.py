@@ -230,18 +230,25 @@ SERVICE = Section(
         ),
         Panel("Leaders", "number", "one, or nothing is kept", (Query("sum(agentenv_leader)"),), width=4),
         Panel(
+            "Found by the loops",
+            "lines",
+            "what is not as it should be: pools, volumes, access points",
+            (Query("max by (loop, kind) (agentenv_findings)", "{{loop}}: {{kind}}"),),
+            width=10,
+        ),
+        Panel(
             "Rows of the ledger",
             "lines",
             "written a minute",
             (Query("sum(rate(agentenv_ledger_rows_total[5m])) * 60", "rows"),),
-            width=10,
+            width=5,
         ),
         Panel(
             "What budgets did",
             "lines",
             "notices, suspensions and refusals in an hour",
             (Query("sum by (action) (increase(agentenv_budget_actions_total[1h]))", "{{action}}"),),
-            width=10,
+            width=5,
         ),
     ),
 )

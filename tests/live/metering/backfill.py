@@ -1,0 +1,65 @@
+"""Fills a folder of Prometheus with a day, and then with what the rules make of it.
+
+Prometheus evaluates rules only as time goes by, so promtool evaluates them over the day that is there. It knows no rule
+that asks for what another one records: the rules go in as many passes as they build on each other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from model.metering.rule import Rule
+from model.metering.rules import EVERY, rule_file, rules
+from model.metering.tariff import Tariff
+from rehearsal.tools.toolbox import Toolbox
+from tests.live.metering import day
+from tests.live.metering.server import serving
+
+ENDED = day.BEGAN + day.MINUTES * 60
+_RECORDED = re.compile(r"sandbox:[a-z_]+:[a-z0-9_]+")
+
+
+def passes(asked: tuple[Rule, ...]) -> list[list[int]]:
+    """The rules by their places, in passes: each builds only on what those before it have recorded."""
+    done: set[str] = set()
+    found: list[list[int]] = []
+    waiting = list(range(len(asked)))
+    while waiting:
+        ready = [at for at in waiting if set(_RECORDED.findall(asked[at].expr)) <= done]
+        if not ready:
+            raise ValueError(f"rules in a circle: {[asked[at].record for at in waiting]}")
+        waiting = [at for at in waiting if at not in ready]
+        found.append(ready)
+        # One of several rules with the same record does not make all of it.
+        done = {asked[at].record for one in found for at in one} - {asked[at].record for at in waiting}
+    return found
+
+
+def fill(tools: Toolbox, folder: Path, tariff: Tariff) -> Path:
+    """Make the blocks; returns where they are."""
+    data, text = folder / "data", folder / "day.txt"
+    text.write_text(day.told().text(), encoding="utf-8")
+    promtool = str(tools.path("promtool"))
+    _run(promtool, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=24h", str(text), str(data))
+    group: dict[str, Any] = rule_file(tariff)["groups"][0]
+    # One file for all: when in its minute a group is evaluated follows from its name and its file's.
+    chosen = folder / "rules.yml"
+    for places in passes(rules(tariff)):
+        one = {**group, "rules": [group["rules"][at] for at in places]}
+        chosen.write_text(json.dumps({"groups": [one]}), encoding="utf-8")
+        with serving(tools.path("prometheus"), data, folder, f"{day.EVERY}s") as prometheus:
+            _run(
+                promtool, "tsdb", "create-blocks-from", "rules", f"--start={day.BEGAN}", f"--end={ENDED}",
+                f"--url={prometheus.address}", f"--eval-interval={EVERY}", f"--output-dir={data}", str(chosen),
+            )  # fmt: skip
+    return data
+
+
+def _run(*command: str) -> None:
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise RuntimeError(f"{' '.join(command[1:4])} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")

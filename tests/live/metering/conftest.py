@@ -1,0 +1,39 @@
+"""Prometheus and its tools, and a day that has been metered by the rules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+
+from model.metering.rules import EVERY
+from model.metering.tariff import Tariff
+from rehearsal.tools import ensure
+from rehearsal.tools.progress import Lines
+from rehearsal.tools.toolbox import Toolbox
+from tests.live.metering.backfill import fill
+from tests.live.metering.server import Asked, serving
+
+# Whole cents an hour, so that what is expected can be said: $0.001 a GiB and hour, $0.10 an hour.
+TARIFF = Tariff(
+    storage=Decimal("0.73"),
+    fixed={"control plane": Decimal(73)},
+    monthly_budget=Decimal(300),
+    per_user_cap=Decimal(3),
+)
+
+
+@pytest.fixture(scope="session")
+def metering_tools() -> Toolbox:
+    return ensure(["prometheus", "promtool"], Lines(sys.stderr))
+
+
+@pytest.fixture(scope="session")
+def metered(metering_tools: Toolbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    """A Prometheus with the day in it."""
+    folder = tmp_path_factory.mktemp("metered")
+    data = fill(metering_tools, folder, TARIFF)
+    with serving(metering_tools.path("prometheus"), data, folder, EVERY) as prometheus:
+        yield prometheus

@@ -1,0 +1,95 @@
+"""A Prometheus of a test's own, over data that was written before it came up."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
+
+PATIENCE = 60.0
+
+
+class Refused(Exception):
+    """What Prometheus says against a query."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A Prometheus that answers."""
+
+    address: str
+
+    def get(self, path: str, **arguments: str) -> Any:
+        """The data of an answer."""
+        url = f"{self.address}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
+        try:
+            with DIRECTLY.open(url, timeout=PATIENCE) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise Refused(json.load(error).get("error", str(error))) from None
+
+    def at(self, query: str, moment: int) -> list[Any]:
+        """A query at a moment."""
+        return self.get("query", query=query, time=str(moment))["result"]
+
+    def over(self, query: str, began: int, ended: int, step: int) -> list[Any]:
+        """A query over a time."""
+        return self.get("query_range", query=query, start=str(began), end=str(ended), step=str(step))["result"]
+
+
+@contextlib.contextmanager
+def serving(program: Path, data: Path, folder: Path, lookback: str) -> Iterator[Asked]:
+    """Have it serve a folder of blocks.
+
+    What was written behind Prometheus's back ends without a mark that says so; `lookback` is how far apart its samples
+    are, with which each series ends where it does.
+    """
+    (folder / "nothing.yml").write_text("{}\n", encoding="utf-8")
+    with Ports(["web"]) as ports:
+        address = f"http://{HOST}:{ports['web']}"
+        log = (folder / "prometheus.log").open("ab")
+        process = subprocess.Popen(
+            [
+                str(program),
+                f"--config.file={folder / 'nothing.yml'}",
+                f"--storage.tsdb.path={data}",
+                "--storage.tsdb.retention.time=10y",
+                f"--web.listen-address={HOST}:{ports['web']}",
+                f"--query.lookback-delta={lookback}",
+                "--log.level=warn",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder)},
+        )
+        try:
+            _await(process, address, folder / "prometheus.log")
+            yield Asked(address)
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            log.close()
+
+
+def _await(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), DIRECTLY.open(f"{address}/-/ready", timeout=5):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"Prometheus did not come up:\n{log.read_text(encoding='utf-8')[-2000:]}")

@@ -1,0 +1,129 @@
+"""What the rules and panels say of a day whose truth is known, in a real Prometheus."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from model.metering.exporters import EXPORTERS
+from model.metering.panel import Panel
+from model.metering.rules import rules
+from model.metering.shown import DASHBOARDS
+from tests.live.metering import day
+from tests.live.metering.backfill import ENDED
+from tests.live.metering.conftest import TARIFF
+from tests.live.metering.server import Asked
+
+PANELS = [
+    pytest.param(panel, query.expr, id=f"{shown.name}: {panel.title} {place}")
+    for shown in DASHBOARDS
+    for panel in shown.panels()
+    for place, query in enumerate(panel.queries)
+]
+RECORDED = {rule.record for rule in rules(TARIFF)}
+EXPORTED = {series for exporter in EXPORTERS for series in exporter.series()}
+LAST = ENDED - 60
+AFTERNOON = day.BEGAN + 15 * 3600  # users of each kind are there
+
+
+def chosen(expr: str) -> str:
+    """A panel's query, as it is once the reader has chosen."""
+    return expr.replace("$class", ".+").replace("$user", "u-amy")
+
+
+def _values(prometheus: Asked, panel: Panel, expr: str) -> list[float]:
+    if panel.kind in {"number", "ranking"}:
+        found = [series["value"] for series in prometheus.at(chosen(expr), AFTERNOON)]
+    else:
+        step = 86400 if panel.kind == "days" else 600
+        began = LAST if panel.kind == "days" else day.BEGAN
+        found = [pair for series in prometheus.over(chosen(expr), began, LAST, step) for pair in series["values"]]
+    return [float(value) for _, value in found]
+
+
+@pytest.mark.parametrize(("panel", "expr"), PANELS)
+def test_every_panel_shows_numbers(metered: Asked, panel: Panel, expr: str) -> None:
+    values = _values(metered, panel, expr)
+    assert any(value == value for value in values), f"'{panel.title}' shows nothing: {chosen(expr)}"  # noqa: PLR0124 - not a NaN
+
+
+def _names(node: object) -> set[str]:
+    """The metrics that a parsed expression asks for."""
+    if isinstance(node, list):
+        return {name for part in node for name in _names(part)}
+    if not isinstance(node, dict):
+        return set()
+    own = {node["name"]} if node.get("type") in {"vectorSelector", "matrixSelector"} and node.get("name") else set()
+    return own | {name for part in node.values() for name in _names(part)}
+
+
+def test_every_metric_asked_for_is_exported_or_recorded(metered: Asked) -> None:
+    asked: set[str] = set()
+    for expr in [*(rule.expr for rule in rules(TARIFF)), *(parameter.values[1] for parameter in PANELS)]:
+        asked |= _names(metered.get("parse_query", query=chosen(str(expr))))
+    assert asked - EXPORTED - RECORDED == set()
+    # What goes to nobody is looked at when there is any; traffic of slots, when somebody asks what a pool does.
+    for_the_curious = {record for record in RECORDED if record.startswith("sandbox:nobody_")}
+    assert RECORDED - asked - for_the_curious == {"sandbox:pool_network_bytes:rate1m"}, "asked for by nobody"
+
+
+def test_the_day_is_told_by_exporters_that_are_known(metered: Asked) -> None:
+    names = set(metered.get("label/__name__/values"))
+    assert names - RECORDED - EXPORTED == set()
+    assert names >= RECORDED
+
+
+def test_each_user_is_charged_what_he_used(metered: Asked) -> None:
+    found = {
+        series["metric"]["user"]: float(series["value"][1])
+        for series in metered.at("sum by (user) (sum_over_time(sandbox:owner_cpu_seconds:rate1m[1d])) * 60", LAST)
+    }
+    [waited] = metered.at("sum(sum_over_time(sandbox:pool_cpu_seconds:rate1m[1d])) * 60", LAST)
+    known = day.truth()
+    for user, seconds in known.items():
+        mine = found.pop(user) if user else float(waited["value"][1])
+        assert mine == pytest.approx(seconds, rel=0.02 if user else 0.12), user or "the pool"
+    assert found == {}
+
+
+def test_nobody_is_charged_a_slots_warm_time(metered: Asked) -> None:
+    before = day.BEGAN + 479 * 60
+    assert metered.at('sum_over_time(sandbox:owner_cpu_seconds:rate1m{user="u-amy"}[8h])', before) == []
+    [pooled] = metered.at('sum(sum_over_time(sandbox:pool_cpu_seconds:rate1m{pod="slot-1"}[1d])) * 60', LAST)
+    assert float(pooled["value"][1]) == pytest.approx(480 * 60 * 0.01, rel=0.02)
+
+
+def test_the_lines_add_up_to_what_was_spent_in_every_minute(metered: Asked) -> None:
+    spent = (
+        'sum(sandbox:node_dollars:per_hour{instance_type!=""} or sandbox:node_dollars:per_hour{node=~"fargate.+"})'
+        f" + {sum(day.HOMES.values()) / day.GIB * 0.001} + 0.1"
+    )
+    lines = metered.over("sum(sandbox:dollars:per_hour)", day.BEGAN + 60, LAST, 60)
+    truth = metered.over(spent, day.BEGAN + 60, LAST, 60)
+    [ours], [theirs] = lines, truth
+    assert len(ours["values"]) == day.MINUTES - 1
+    for (moment, said), (_, known) in zip(ours["values"], theirs["values"], strict=True):
+        assert float(said) == pytest.approx(float(known), abs=1e-9), moment
+
+
+def test_shares_fall_to_users_in_full(metered: Asked) -> None:
+    for share in ("idle", "pool", "fixed"):
+        [given] = metered.at(f'sum(sandbox:user_share_dollars:per_hour{{share="{share}"}})', AFTERNOON)
+        [whole] = metered.at(f'sandbox:dollars:per_hour{{share="{share}"}}', AFTERNOON)
+        assert float(given["value"][1]) == pytest.approx(float(whole["value"][1]), rel=1e-9), share
+
+
+def test_who_only_keeps_files_is_present_and_pays_for_them(metered: Asked) -> None:
+    [files] = metered.at('sandbox:user_storage_dollars:per_hour{user="u-eve"}', AFTERNOON)
+    assert float(files["value"][1]) == pytest.approx(0.007)
+    assert metered.at('sandbox:user_dollars:per_hour{user="u-eve"}', AFTERNOON) == []
+    [share] = metered.at('sandbox:user_share_dollars:per_hour{user="u-eve"}', AFTERNOON)
+    assert share["metric"]["share"] == "fixed"
+
+
+def test_no_label_of_the_services_own_is_a_user(metered: Asked) -> None:
+    for name in metered.get("label/__name__/values"):
+        if name.startswith("agentenv_"):
+            for series in metered.get("series", **{"match[]": name, "start": str(day.BEGAN), "end": str(LAST)}):
+                assert not any(re.fullmatch(r"u-[a-z]+", value) for value in series.values()), series
