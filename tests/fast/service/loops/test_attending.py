@@ -1,0 +1,215 @@
+"""Passes over workspaces that stand: what is decided is done to what was decided about, and whoever comes is served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import pytest
+
+from model.lifecycle.idle import Seen
+from model.lifecycle.limits import Limits
+from model.workspaces import BUSY_UNTIL, DEADLINE, LEASES, SUSPENDED_BECAUSE, WAKE_AT, Workspace, written
+from service.cluster import CLAIMS, RefusedError
+from service.loops.attending import MOST, ending, idle, waking
+from service.loops.sources import CPU, NETWORK, Prometheus
+from tests.fast.service.loops.house import SPACE, START, House, always
+from tests.fast.service.shelf import Killed
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def house() -> House:
+    made = House()
+    made.workspace()
+    return made
+
+
+def test_it_sleeps_when_its_time_is_over_and_says_why(house: House) -> None:
+    assert idle(house.context(), always).steps == 0
+    house.pass_(HOUR)
+    assert idle(house.context(), always).steps == 1
+    assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "idle")
+    assert house.told.slept == [("box", "idle")]
+    house.settle()
+    assert idle(house.context(), always).steps == 0
+
+
+@pytest.mark.parametrize("change", [1, 2])
+def test_killed_before_either_of_its_writes_the_next_pass_does_it(house: House, change: int) -> None:
+    house.pass_(HOUR)
+
+    def dies(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    house.shelf.before = dies
+    with pytest.raises(Killed):
+        idle(house.context(), always)
+    house.shelf.before = lambda _: None
+    assert house.mode() == "Running"
+    assert idle(house.context(), always).steps == 1
+    assert (house.mode(), house.told.slept) == ("Suspended", [("box", "idle")])
+
+
+@pytest.mark.parametrize("when", [1, 2])
+def test_whoever_comes_while_it_is_put_to_sleep_finds_it_awake(house: House, when: int) -> None:
+    """Before the first write the pass is told; between the two it takes back what it did."""
+    house.pass_(HOUR)
+    lease = json.dumps([{"holder": "a", "mode": "rw", "until": written(house.now + timedelta(minutes=2))}])
+
+    def comes(number: int) -> None:
+        if number == when:
+            house.shelf.before = lambda _: None
+            house.note(leases=lease, last_active=written(house.now), suspended_because=None)
+
+    house.shelf.before = comes
+    idle(house.context(), always)
+    assert (house.mode(), house.notes().get(SUSPENDED_BECAUSE)) == ("Running", None)
+    assert house.told.slept == []
+
+
+def test_a_busy_or_attached_one_is_left_awake(house: House) -> None:
+    house.note(busy_until=written(START + timedelta(hours=3)))
+    house.pass_(HOUR)
+    assert idle(house.context(), always).steps == 0
+    house.note(busy_until=None, leases=json.dumps([{"holder": "a", "mode": "rw", "until": written(house.now)}]))
+    assert BUSY_UNTIL not in house.notes()
+    assert LEASES in house.notes()
+    assert idle(house.context(), always).steps == 0
+    house.pass_(HOUR)
+    assert idle(house.context(), always).steps == 1
+
+
+class Sees:
+    """A source that says one thing of everybody."""
+
+    name = "sees"
+
+    def __init__(self, at: datetime | None, *, fails: bool = False) -> None:
+        self.at, self.fails, self.asked = at, fails, 0
+
+    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
+        self.asked += 1
+        assert limits["box"].suspend_after is not None
+        if self.fails:
+            raise OSError("it is away")
+        return {one.id: Seen(self.name, self.at and now) for one in asked}
+
+
+def test_other_sources_are_asked_only_about_those_that_would_sleep(house: House) -> None:
+    quiet, busy, broken = Sees(None), Sees(START), Sees(None, fails=True)
+    assert idle(house.context(sources=[quiet]), always).steps == 0
+    assert quiet.asked == 0
+    house.pass_(HOUR)
+    assert idle(house.context(sources=[busy]), always).steps == 0
+    # One that cannot be asked keeps everybody awake, whatever the others say.
+    assert idle(house.context(sources=[quiet, broken]), always).steps == 0
+    assert idle(house.context(sources=[quiet]), always).steps == 1
+
+
+def test_prometheus_keeps_awake_who_has_traffic_or_works_and_whom_it_does_not_know() -> None:
+    house = House()
+    levels = {"w-net": (2000.0, 0.0), "w-cpu": (0.0, 0.9), "w-off": (3.0, 0.01)}
+    for name in (*levels, "w-unknown"):
+        house.workspace(name)
+    uids = {name: house.shelf.things[CLAIMS, SPACE, name]["metadata"]["uid"] for name in levels}
+    texts: list[str] = []
+
+    def query(text: str) -> list[tuple[Mapping[str, str], float]]:
+        texts.append(text)
+        column = 0 if NETWORK in text else 1
+        assert CPU in text or column == 0
+        return [({"claim_uid": uid}, levels[name][column]) for name, uid in uids.items()]
+
+    house.pass_(HOUR)
+    assert idle(house.context(sources=[Prometheus("http://x", query)]), always).steps == 1
+    assert {name: house.mode(name) for name in (*levels, "w-unknown")} == {
+        "w-net": "Running",
+        "w-cpu": "Running",
+        "w-off": "Suspended",
+        "w-unknown": "Running",
+    }
+    assert all("[1200s]" in text for text in texts)
+
+
+def test_a_pass_is_bounded_and_says_that_there_is_more() -> None:
+    house = House()
+    for number in range(MOST + 3):
+        house.workspace(f"w-{number:03}")
+    house.pass_(HOUR)
+    first = idle(house.context(), always)
+    assert (first.steps, first.more) == (MOST, True)
+    house.settle()
+    last = idle(house.context(), always)
+    assert (last.steps, last.more) == (3, False)
+
+
+def test_whoever_no_longer_leads_stops_where_it_is() -> None:
+    house = House()
+    for number in range(5):
+        house.workspace(f"w-{number}")
+    house.pass_(HOUR)
+    asked = iter([True, True, False])
+    assert idle(house.context(), lambda: next(asked)).steps == 2
+
+
+def test_a_server_that_has_too_much_to_do_is_not_asked_for_the_rest() -> None:
+    house = House()
+    for number in range(5):
+        house.workspace(f"w-{number}")
+    house.pass_(HOUR)
+    changes: list[int] = []
+
+    def throttled(number: int) -> None:
+        changes.append(number)
+        raise RefusedError("too many requests", 429)
+
+    house.shelf.before = throttled
+    with pytest.raises(RefusedError):
+        idle(house.context(), always)
+    assert len(changes) == 1
+
+
+def test_one_that_is_refused_keeps_none_of_the_others_from_sleeping() -> None:
+    house = House()
+    for number in range(3):
+        house.workspace(f"w-{number}")
+    house.pass_(HOUR)
+
+    def refused(number: int) -> None:
+        if number == 1:
+            raise RefusedError("a guardrail says no", 403)
+
+    house.shelf.before = refused
+    done = idle(house.context(), always)
+    assert (done.steps, len(done.failures)) == (2, 1)
+
+
+def test_it_wakes_at_its_hour_once() -> None:
+    house = House()
+    house.workspace(**{WAKE_AT: written(START + timedelta(hours=2))})
+    house.pass_(HOUR)
+    idle(house.context(), always)
+    house.settle()
+    assert waking(house.context(), always).steps == 0
+    house.pass_(HOUR)
+    assert waking(house.context(), always).steps == 1
+    assert (house.mode(), house.notes().get(WAKE_AT), house.notes().get(SUSPENDED_BECAUSE)) == ("Running", None, None)
+    house.settle()
+    # Awake it is used from now on, and not put to sleep the next moment.
+    assert (waking(house.context(), always).steps, idle(house.context(), always).steps) == (0, 0)
+
+
+def test_at_its_deadline_it_is_stopped_however_busy_and_not_woken_by_its_hour() -> None:
+    house = House()
+    over = {DEADLINE: written(START), BUSY_UNTIL: written(START + timedelta(days=1)), WAKE_AT: written(START)}
+    house.workspace(**over)
+    house.pass_(60)
+    assert ending(house.context(), always).steps == 1
+    assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "deadline")
+    house.settle()
+    assert (waking(house.context(), always).steps, ending(house.context(), always).steps) == (0, 0)
+    assert house.mode() == "Suspended"

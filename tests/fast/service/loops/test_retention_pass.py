@@ -1,0 +1,158 @@
+"""The pass that destroys: with a record, by the server's clock, and never what somebody has come back to."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from model.lifecycle.retention import HOLD
+from model.workspaces import DELETED_AT, DESTROY_AFTER, written
+from service.cluster import CONFIGURATIONS, VOLUMES, RefusedError, section
+from service.loops.leading import ServerClock
+from service.loops.retention import NOBODY, retention
+from service.records import MOST, Records
+from tests.fast.service.loops.house import START, House, always
+from tests.fast.service.shelf import Killed
+
+DAY = timedelta(days=1)
+DATED = {DELETED_AT: written(START - 40 * DAY), DESTROY_AFTER: written(START - 10 * DAY)}
+
+
+@pytest.fixture
+def house() -> House:
+    made = House()
+    made.volume("w-9", "Released", **DATED)
+    return made
+
+
+def policy(house: House, name: str = "pv-w-9") -> str:
+    found = house.shelf.find(VOLUMES, name)
+    return found["spec"]["persistentVolumeReclaimPolicy"] if found else "gone"
+
+
+def record(house: House) -> dict[str, Any]:
+    pages = house.shelf.list(CONFIGURATIONS, "default")
+    rows = {name: json.loads(text) for page in pages for name, text in section(page, "data").items()}
+    return rows.get("pv-w-9", {})
+
+
+def test_what_is_due_goes_with_a_record_of_whose_it_was(house: House) -> None:
+    assert retention(house.context(), always).steps == 1
+    assert policy(house) == "Delete"
+    told = record(house)
+    assert (told["owner"], told["workspace"], told["class"], told["by"]) == ("u-1", "w-9", "box", "r1")
+    assert (told["handle"], told["deleted"], "gone" in told) == ("fs-1::fsap-w-9", DATED[DELETED_AT], False)
+    # The driver takes it away; then the record says so.
+    assert retention(house.context(), always).steps == 0
+    del house.shelf.things[VOLUMES, "", "pv-w-9"]
+    assert retention(house.context(), always).steps == 1
+    assert record(house)["gone"] == written(START)
+    assert retention(house.context(), always).steps == 0
+
+
+@pytest.mark.parametrize("change", [1, 2])
+def test_killed_before_either_of_its_writes_it_is_done_by_the_next_pass_and_recorded_once(
+    house: House, change: int
+) -> None:
+    def dies(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    house.shelf.before = dies
+    with pytest.raises(Killed):
+        retention(house.context(), always)
+    assert policy(house) == "Retain"
+    house.shelf.before = lambda _: None
+    retention(house.context(), always)
+    assert (policy(house), bool(record(house))) == ("Delete", True)
+
+
+def test_nothing_goes_while_it_is_not_known_what_time_it_is(house: House) -> None:
+    blind = ServerClock(lambda: START)
+    assert retention(house.context(clock=blind), always).steps == 0
+    assert (policy(house), record(house)) == ("Retain", {})
+    # A replica whose own clock is a month ahead has learnt by how much.
+    ahead = ServerClock(lambda: START + 30 * DAY)
+    ahead.learn(START - 11 * DAY, START + 30 * DAY)
+    assert retention(house.context(clock=ahead), always).steps == 0
+    assert policy(house) == "Retain"
+
+
+def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
+    """The volume is changed by somebody between the record and the change that would have destroyed it."""
+
+    def comes(number: int) -> None:
+        if number == 2:
+            house.shelf.before = lambda _: None
+            found = house.shelf.find(VOLUMES, "pv-w-9") or {}
+            assert house.shelf.change(VOLUMES, found, {"spec": {"claimRef": {"name": "home-w-9", "uid": None}}})
+
+    house.shelf.before = comes
+    assert retention(house.context(), always).steps == 0
+    assert policy(house) == "Retain"
+
+
+def test_a_workspace_that_stands_keeps_its_volume_whatever_the_volume_says(house: House) -> None:
+    house.workspace("w-9")
+    house.volume("w-9", "Released", **DATED)
+    assert retention(house.context(), always).steps == 0
+    assert policy(house) == "Retain"
+
+
+@pytest.mark.parametrize("notes", [{HOLD: "audit"}, {"pv.kubernetes.io/provisioned-by": "somebody"}], ids=str)
+def test_what_is_held_or_was_made_by_others_is_left_alone(notes: dict[str, str]) -> None:
+    house = House()
+    house.volume("w-9", "Released", **{**DATED, **notes})
+    assert retention(house.context(), always).steps == 0
+    assert policy(house) == "Retain"
+
+
+def test_what_was_let_go_of_by_hand_is_dated_and_kept_for_its_whole_time() -> None:
+    house = House()
+    house.volume("w-9", "Released")
+    assert retention(house.context(), always).steps == 1
+    assert house.notes(VOLUMES, "pv-w-9")[DESTROY_AFTER] == written(START + 30 * DAY)
+    house.pass_(29 * 86400)
+    assert retention(house.context(), always).steps == 0
+    house.pass_(2 * 86400)
+    assert retention(house.context(), always).steps == 1
+    assert policy(house) == "Delete"
+
+
+def test_one_that_waited_for_nobody_is_let_go_of_first() -> None:
+    house = House()
+    house.volume("w-9", "Available", uid="", **DATED)
+    assert retention(house.context(), always).steps == 1
+    found = house.shelf.find(VOLUMES, "pv-w-9") or {}
+    assert (found["spec"]["claimRef"]["uid"], policy(house)) == (NOBODY, "Retain")
+
+
+def test_one_that_is_refused_keeps_none_of_the_others(house: House) -> None:
+    house.volume("w-8", "Released")
+
+    def refused(number: int) -> None:
+        if number == 1:
+            raise RefusedError("no", 403)
+
+    house.shelf.before = refused
+    done = retention(house.context(), always)
+    assert (done.steps, len(done.failures)) == (1, 1)
+
+
+def test_records_fill_one_page_after_the_other_and_old_ones_go_when_all_is_gone(house: House) -> None:
+    records = Records(house.shelf, "default")
+    for number in range(MOST + 2):
+        assert records.write(f"pv-{number}", {"owner": "u"}, START)
+    pages = [*house.shelf.list(CONFIGURATIONS, "default")]
+    assert sorted(len(page["data"]) for page in pages) == [2, MOST]
+    assert sum(len(json.dumps(page)) for page in pages) < 1_000_000
+    for page in pages:
+        page["metadata"]["creationTimestamp"] = written(START)
+        house.shelf.put(CONFIGURATIONS, page)
+    assert records.prune(START + DAY) == 0
+    for name, _ in [*records.unfinished()][-2:]:
+        assert records.finish(name, START)
+    assert records.prune(START + DAY) == 1
