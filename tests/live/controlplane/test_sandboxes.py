@@ -12,9 +12,12 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
+from model.metering.exporters import SANDBOXES
 from rehearsal import probe, processes
 from rehearsal.controlplane.client import Client, until
+from rehearsal.controlplane.ports import DIRECTLY
 from rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 
@@ -182,3 +185,23 @@ def test_a_pool_that_does_not_fill_says_why(client: Client, word: str, quota: Ob
     with pytest.raises(probe.ProbeFailed, match=told):
         probe.filled(client, pool, patience=3)
     client.delete(client.path(pool))
+
+
+def test_the_controller_exports_what_is_metered_with_the_labels_that_are_asked_for(
+    world: World, client: Client
+) -> None:
+    client.create(claim("metered"))
+    path = f"{CLAIMS}/metered"
+    assert until(lambda: condition(client.get(path), "Ready").get("status") == "True", PATIENCE)
+    flags = [word.partition("=") for word in controller(world).cmdline()]
+    address = next(value for flag, _, value in flags if flag == "--metrics-bind-address")
+
+    def told() -> dict[str, set[str]]:
+        with DIRECTLY.open(f"http://{address}/metrics", timeout=PATIENCE) as answer:
+            families = text_string_to_metric_families(answer.read().decode())
+            return {sample.name: set(sample.labels) for family in families for sample in family.samples}
+
+    assert until(lambda: set(SANDBOXES.series()) <= set(told()), PATIENCE), set(SANDBOXES.series()) - set(told())
+    for metric, labels in SANDBOXES.metrics.items():
+        series = f"{metric}_bucket" if metric in SANDBOXES.histograms else metric
+        assert set(labels) <= told()[series], series
