@@ -357,6 +357,7 @@ class Environment(pulumi.ComponentResource):
         told: GuardrailsArgs = {
             "ownership": self._args["ownership"],
             "file_system_ids": self.storage.file_system_ids,
+            "outlived": bool(self._existing.get("cluster")),
         }
         # The API server of a cluster that has just been made answers once its doors are open: so after all of it.
         after = pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking)

@@ -8,11 +8,11 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from components.children import children_of, inner_of, outputs_of
+from components.children import Child, children_of, inner_of, outputs_of
 from components.ownership import Labels, Ownership
 from components.plain import Plain
 from components.written import written
-from model.guardrails import EKS, Hands, policies
+from model.guardrails import EKS, Hands, lasting, policies
 from model.guardrails.priority import priority_class
 
 
@@ -53,6 +53,9 @@ class GuardrailsArgs(TypedDict):
     hands: NotRequired[GuardrailHands]
     """Who is exempt. Whoever may make admission policies is a deployer, and is not named here."""
 
+    outlived: NotRequired[bool]
+    """Whether the cluster outlives the stack: what has to stay for guardrails to come back to it then does."""
+
 
 class Guardrails(pulumi.ComponentResource):
     """ValidatingAdmissionPolicies with their bindings, and the priority of sandboxes."""
@@ -71,7 +74,8 @@ class Guardrails(pulumi.ComponentResource):
         systems = pulumi.Output.from_input(args["file_system_ids"])
 
         priority = written(f"{name}-priority", priority_class(), children_of(self, opts))
-        after = pulumi.ResourceOptions(depends_on=[priority])
+        watching = _watching(name, [priority], inner, outlived=given.flag("outlived", default=False))
+        after = pulumi.ResourceOptions(depends_on=[watching])
         # Which policies there are hangs on no id; what one says may.
         known = policies(["fs-1"], hands)
         for place, (policy, other) in enumerate(zip(known, policies(["fs-2"], hands), strict=True)):
@@ -86,6 +90,15 @@ class Guardrails(pulumi.ComponentResource):
 
         self.policy_names = pulumi.Output.from_input([policy.full_name for policy in known])
         self.register_outputs(outputs_of(self))
+
+
+def _watching(name: str, after: list[pulumi.Resource], inner: Child, *, outlived: bool) -> pulumi.Resource:
+    """What keeps the API server reading the classes' parameters; the last of it."""
+    last = after
+    for word, document in zip(("parameters", "parameters-binding"), lasting(), strict=True):
+        stays = pulumi.ResourceOptions(depends_on=last, retain_on_delete=outlived)
+        last = [written(f"{name}-{word}", document, inner, stays)]
+    return last[0]
 
 
 def _spec(ids: list[str], hands: Hands, place: int) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 from model.guardrails import claims, identity, network, owners, running, sandboxes, shapes, spaces, volumes
 from model.guardrails.hands import EKS, Hands
+from model.guardrails.lasting import lasting
 from model.guardrails.row import Policy
 
-__all__ = ["EKS", "Hands", "Policy", "policies"]
+__all__ = ["EKS", "Hands", "Policy", "lasting", "policies"]
 
 
 def policies(file_systems: Sequence[str], hands: Hands = EKS) -> tuple[Policy, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.plain import ArgumentError
-from model.guardrails import policies
+from model.guardrails import lasting, policies
 from tests.fast.components.graph import UNKNOWN, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, storage
 
@@ -33,16 +33,29 @@ def made() -> Graph:
 
 def test_every_policy_is_there_as_it_is_written(made: Graph) -> None:
     found = {one.inputs["metadata"]["name"]: one.inputs["spec"] for one in made.of("ValidatingAdmissionPolicy")}
-    assert found == {policy.full_name: policy.document()["spec"] for policy in policies(SYSTEMS)}
+    documents = [lasting()[0], *(policy.document() for policy in policies(SYSTEMS))]
+    assert found == {document["metadata"]["name"]: document["spec"] for document in documents}
 
 
 def test_a_binding_comes_after_its_policy_and_goes_before_it(made: Graph) -> None:
     bindings = made.of("ValidatingAdmissionPolicyBinding")
     names = {one.inputs["metadata"]["name"] for one in bindings}
-    assert names == {document["metadata"]["name"] for policy in policies(SYSTEMS) for document in policy.bindings()}
+    of_policies = {document["metadata"]["name"] for policy in policies(SYSTEMS) for document in policy.bindings()}
+    assert names == {lasting()[1]["metadata"]["name"], *of_policies}
     by_name = {one.inputs["metadata"]["name"]: one for one in made.of("ValidatingAdmissionPolicy")}
     for binding in bindings:
         assert made.comes_before(by_name[binding.inputs["spec"]["policyName"]], binding)
+
+
+def test_what_keeps_parameters_read_comes_first_and_stays_where_the_cluster_does() -> None:
+    for outlived in (False, True):
+        made = graph(outlived=outlived)
+        first = [made.one(kind, "guardrails-parameters") for kind in ("ValidatingAdmissionPolicy",)]
+        first += [made.one("ValidatingAdmissionPolicyBinding", "guardrails-parameters-binding")]
+        others = [one for one in made.of("ValidatingAdmissionPolicy") if one.name != "guardrails-parameters"]
+        assert all(made.comes_before(one, other) for one in first for other in others)
+        assert [bool(one.retain) for one in first] == [outlived] * 2
+        assert not any(one.retain for one in others)
 
 
 def test_sandboxes_have_a_priority(made: Graph) -> None:
@@ -55,7 +68,7 @@ def test_which_policies_there_are_is_known_before_any_file_system_is() -> None:
     late = [
         one.inputs["metadata"]["name"] for one in made.of("ValidatingAdmissionPolicy") if one.inputs["spec"] == UNKNOWN
     ]
-    assert len(made.of("ValidatingAdmissionPolicy")) == len(policies(SYSTEMS))
+    assert len(made.of("ValidatingAdmissionPolicy")) == len(policies(SYSTEMS)) + 1
     assert late == ["sandbox-guardrail-volumes", "sandbox-guardrail-storage-classes"]
 
 

@@ -21,7 +21,7 @@ from tests.fast.model.classes.drawn import objects_of, plan_of
 from tests.fast.model.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox
 from tests.live.conftest import World
 
-from .test_sandboxes import manifests
+from .installed import manifests
 from .things import PATIENCE, namespace
 
 Object = dict[str, Any]

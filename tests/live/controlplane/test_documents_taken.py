@@ -21,7 +21,7 @@ from rehearsal.tools.toolbox import Toolbox
 from tests.fast.model.class_samples import MADE, TOLD
 from tests.live.conftest import World
 
-from .test_sandboxes import manifests
+from .installed import manifests
 from .things import PATIENCE
 
 Object = dict[str, Any]

@@ -5,13 +5,11 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import psutil
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from model.metering.exporters import SANDBOXES
@@ -21,49 +19,20 @@ from rehearsal.controlplane.ports import DIRECTLY
 from rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 
+from .installed import DEPLOYMENT, DOMAIN, EXTENSIONS, SYSTEM, installed
 from .things import PATIENCE, becomes_ready, condition, namespace
 
 Object = dict[str, Any]
 
-SYSTEM = "agent-sandbox-system"
 SPACE = "raw-standard"
-DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/agent-sandbox-controller"
-EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
 CLAIMS = f"/apis/{EXTENSIONS}/namespaces/{SPACE}/sandboxclaims"
-# Not the domain that the controller allows when it finds no file
-DOMAIN = "people.example.org"
-# The controller reads them when it starts, and whichever tests need it first have it started for all.
-DOMAINS = {"allowed-label-domains": f"{DOMAIN},sandbox.users.io"}
-
-
-def manifests(folder: Path) -> Iterator[Object]:
-    """The release's one Deployment with everything that belongs to it, as its kustomization lists them."""
-    listed = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
-    patches = [yaml.safe_load(row["patch"]) for row in listed["patches"]]
-    for name in listed["resources"]:
-        for thing in yaml.safe_load_all((folder / name).read_text(encoding="utf-8")):
-            if thing is None:
-                continue
-            for patch in patches:
-                if (thing["kind"], thing["metadata"]["name"]) == (patch["kind"], patch["metadata"]["name"]):
-                    changed = patch["spec"]["template"]["spec"]
-                    thing["spec"]["template"]["spec"]["containers"][0] |= changed["containers"][0]
-                    thing["spec"]["template"]["spec"]["volumes"] = changed["volumes"]
-            yield thing
 
 
 @pytest.fixture(scope="module")
 def client(world: World, toolbox: Toolbox) -> Client:
     admin = world.plane.client
-    about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
-    everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
-    first = {"CustomResourceDefinition": 0, "Namespace": 1}
-    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
-        admin.apply(thing)
-        if thing["kind"] == "Namespace":
-            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
+    installed(admin, toolbox)
     namespace(admin, SPACE)
-    assert until(lambda: admin.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
     container = {"name": "main", "image": "registry.example/sandbox"}
     template = {"spec": {"nodeSelector": {"tier": "standard"}, "containers": [container]}}
     metadata = {"name": "standard", "namespace": SPACE}

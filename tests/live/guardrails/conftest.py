@@ -11,7 +11,7 @@ import pytest
 from model.classes.names import EXTENSIONS
 from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import plans
-from model.guardrails import policies
+from model.guardrails import lasting, policies
 from model.guardrails.priority import priority_class
 from model.settings import Settings
 from model.tiers import labels as node_labels
@@ -21,16 +21,13 @@ from rehearsal.controlplane.nodes import NodeShape
 from rehearsal.tools.toolbox import Toolbox
 from tests.fast.model.stack_samples import fargate, sandbox, settings
 from tests.live.conftest import CLUSTER, World
-from tests.live.controlplane.test_sandboxes import manifests
+from tests.live.controlplane.installed import installed
 from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace
 
 from .stage import CLASS, EVERYBODY, FARGATE_CLASS, INSIDER, LOOSE, NODE, SERVICE, SHARED, Guarded, claim, plain
 
 Object = dict[str, Any]
 
-SYSTEM = "agent-sandbox-system"
-DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/agent-sandbox-controller"
-DOMAINS = "sandbox.users.io,people.example.org"  # the second is what other tests of this server ask for
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 RBAC = "rbac.authorization.k8s.io"
 ADDON = {"clusterName": CLUSTER, "addonName": "aws-efs-csi-driver"}
@@ -40,7 +37,7 @@ AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
 @pytest.fixture(scope="package")
 def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     admin = world.plane.client
-    _controller(admin, toolbox)
+    installed(admin, toolbox)
     _users(admin)
     file_system = _driver(world)
     known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
@@ -52,7 +49,8 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     _before(made)
     documents = [document for policy in made.policies for document in (policy.document(), *policy.bindings())]
     try:
-        for document in documents:
+        # The first is left to the server, and with it this may come back.
+        for document in (*lasting(), *documents):
             admin.apply(document)
         _wait_until_in_force(made)
         _declare(admin, made.objects)
@@ -71,29 +69,6 @@ def _settings() -> Settings:
     ]
     seats = [{"name": f"seat-{name}", "class": name, "user": "u-seat"} for name in (CLASS, LOOSE)]
     return settings({"sandboxClasses": classes, "workspaces": seats})
-
-
-def _controller(admin: Client, toolbox: Toolbox) -> None:
-    """The controller, told which labels claims may bring: it reads that when it starts."""
-    first = {"CustomResourceDefinition": 0, "Namespace": 1}
-    about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
-    everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
-    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
-        if thing["kind"] == "Deployment":
-            marks = thing["spec"]["template"]["metadata"].setdefault("annotations", {})
-            marks["sandbox.users.io/label-domains"] = DOMAINS
-        admin.apply(thing)
-        if thing["kind"] == "Namespace":
-            data = {"allowed-label-domains": DOMAINS}
-            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data})
-
-    def rolled_out() -> bool:
-        found = admin.get(DEPLOYMENT)
-        status = found.get("status") or {}
-        counts = (status.get("updatedReplicas"), status.get("readyReplicas"), status.get("replicas"))
-        return status.get("observedGeneration") == found["metadata"]["generation"] and counts == (1, 1, 1)
-
-    assert until(rolled_out, PATIENCE)
 
 
 def _users(admin: Client) -> None:

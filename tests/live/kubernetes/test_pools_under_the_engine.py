@@ -10,7 +10,7 @@ import pytest
 from rehearsal.controlplane.client import Client, until
 from rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
-from tests.live.controlplane.test_sandboxes import DEPLOYMENT, DOMAINS, EXTENSIONS, SYSTEM, manifests
+from tests.live.controlplane.installed import DEPLOYMENT, EXTENSIONS, SYSTEM, installed
 from tests.live.controlplane.things import PATIENCE
 from tests.live.kubernetes.driving import Driver
 from tests.live.kubernetes.engines import Engine
@@ -44,14 +44,7 @@ resource(
 def admin(world: World, toolbox: Toolbox) -> Client:
     """With the controller's definitions and its Deployment."""
     client = world.plane.client
-    everything = list(manifests(toolbox.path("agent-sandbox-manifests")))
-    first = {"CustomResourceDefinition": 0, "Namespace": 1}
-    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
-        client.apply(thing)
-        if thing["kind"] == "Namespace":
-            about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
-            client.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
-    assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    installed(client, toolbox)
     return client
 
 

@@ -14,7 +14,7 @@ from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import ClassPlan, plans
 from model.settings import read
 from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
-from rehearsal.controlplane.client import Client, until
+from rehearsal.controlplane.client import Client
 from rehearsal.controlplane.nodes import NodeShape
 from rehearsal.tools.toolbox import Toolbox
 from service.cluster import Cluster
@@ -22,8 +22,7 @@ from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
 from tests.live.conftest import CLUSTER, REGION, World
-from tests.live.controlplane.test_sandboxes import DEPLOYMENT, DOMAINS, SYSTEM, manifests
-from tests.live.controlplane.things import PATIENCE
+from tests.live.controlplane.installed import installed
 
 Object = dict[str, Any]
 
@@ -92,14 +91,7 @@ class Box:
 def ground(world: World, toolbox: Toolbox) -> Iterator[Client]:
     """The controller of sandboxes, the driver with its role, and a node for the tier."""
     admin = world.plane.client
-    first = {"CustomResourceDefinition": 0, "Namespace": 1}
-    everything = [*manifests(toolbox.path("agent-sandbox-manifests"))]
-    for thing in sorted(everything, key=lambda thing: first.get(thing["kind"], 2)):
-        admin.apply(thing)
-        if thing["kind"] == "Namespace":
-            about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
-            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
-    assert until(lambda: admin.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
+    installed(admin, toolbox)
     admin.apply(
         {
             "apiVersion": "scheduling.k8s.io/v1",

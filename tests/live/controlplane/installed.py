@@ -1,0 +1,57 @@
+"""The release of agent-sandbox on the server, the same for whichever test needs it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rehearsal.controlplane.client import Client, until
+from rehearsal.tools.toolbox import Toolbox
+
+from .things import PATIENCE
+
+Object = dict[str, Any]
+
+SYSTEM = "agent-sandbox-system"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/agent-sandbox-controller"
+EXTENSIONS = "extensions.agents.x-k8s.io/v1beta1"
+# Not the domain that the controller allows when it finds no file.
+DOMAIN = "people.example.org"
+DOMAINS = {"allowed-label-domains": f"{DOMAIN},sandbox.users.io"}
+_FIRST = {"CustomResourceDefinition": 0, "Namespace": 1}
+
+
+def installed(admin: Client, toolbox: Toolbox) -> None:
+    """Have the controller run, told which labels claims may bring; where it runs so already, nothing is changed."""
+    about = {"name": "agent-sandbox-config", "namespace": SYSTEM}
+    everything = [*manifests(toolbox.path("agent-sandbox-manifests"))]
+    for thing in sorted(everything, key=lambda thing: _FIRST.get(thing["kind"], 2)):
+        admin.apply(thing)
+        if thing["kind"] == "Namespace":
+            admin.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": DOMAINS})
+    assert until(lambda: _rolled_out(admin.get(DEPLOYMENT)), PATIENCE)
+
+
+def _rolled_out(deployment: Object) -> bool:
+    status = deployment.get("status") or {}
+    counts = (status.get("updatedReplicas"), status.get("readyReplicas"), status.get("replicas"))
+    return status.get("observedGeneration") == deployment["metadata"]["generation"] and counts == (1, 1, 1)
+
+
+def manifests(folder: Path) -> Iterator[Object]:
+    """The release's one Deployment with everything that belongs to it, as its kustomization lists them."""
+    listed = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    patches = [yaml.safe_load(row["patch"]) for row in listed["patches"]]
+    for name in listed["resources"]:
+        for thing in yaml.safe_load_all((folder / name).read_text(encoding="utf-8")):
+            if thing is None:
+                continue
+            for patch in patches:
+                if (thing["kind"], thing["metadata"]["name"]) == (patch["kind"], patch["metadata"]["name"]):
+                    changed = patch["spec"]["template"]["spec"]
+                    thing["spec"]["template"]["spec"]["containers"][0] |= changed["containers"][0]
+                    thing["spec"]["template"]["spec"]["volumes"] = changed["volumes"]
+            yield thing

@@ -1,0 +1,86 @@
+"""Guardrails that were taken away come back to a server that never stopped, and know the classes of today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import CONSTRAINTS
+from model.guardrails import lasting
+from model.guardrails.row import Policy, Rule, Watch
+from rehearsal.controlplane.client import ApiError, Client, until
+from tests.live.conftest import World
+
+from .things import PATIENCE, namespace
+
+Object = dict[str, Any]
+
+# Named apart from the real ones, which may be in force for another test of this server.
+POLICY = Policy(
+    name="tried-again",
+    about="LimitRanges with a word that is not their class's.",
+    watches=(Watch("", ("limitranges",)),),
+    by_class=True,
+    rules=(
+        Rule(
+            "tried-again",
+            "To see that parameters are found.",
+            "object.metadata.?labels[?'word'].orValue('') == string(params.data.word)",
+            "the word is that of the class",
+        ),
+    ),
+)
+
+
+@pytest.fixture
+def admin(world: World) -> Iterator[Client]:
+    client = world.plane.client
+    for document in lasting():
+        client.apply(document)
+    yield client
+    _away(client)
+
+
+def test_a_class_that_is_younger_than_both_is_known_to_the_second(admin: Client) -> None:
+    for name in ("again-first", "again-second"):
+        for document in (POLICY.document(), *POLICY.bindings()):
+            admin.apply(document)
+        namespace(admin, name, **{CLASS_LABEL: name})
+        assert until(lambda name=name: _answer(admin, name, "other") == "refused", PATIENCE), name
+        # The class's parameters come a moment after the class; without them everything is refused.
+        assert until(lambda name=name: _answer(admin, name, name) == "taken", PATIENCE), name
+        _away(admin)
+        assert until(lambda name=name: _answer(admin, name, "other") == "taken", PATIENCE), name
+        admin.delete(f"/api/v1/namespaces/{name}")
+
+
+def _answer(admin: Client, space: str, word: str) -> str:
+    """What becomes of a LimitRange with that word in a class whose word is its name."""
+    constraints: Object = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONSTRAINTS, "namespace": space},
+        "data": {"word": space},
+    }
+    about = {"name": "asked", "namespace": space, "labels": {"word": word}}
+    limits = [{"type": "Container", "max": {"memory": "1Gi"}}]
+    asked: Object = {"apiVersion": "v1", "kind": "LimitRange", "metadata": about, "spec": {"limits": limits}}
+    try:
+        if admin.find(admin.path(constraints)) is None:
+            admin.apply(constraints)
+        admin.ask("POST", admin.path(asked, named=False), asked, query={"dryRun": "All"})
+    except ApiError as error:
+        if "[tried-again]" in str(error):
+            return "refused"
+        if "no params found" in str(error):
+            return "unknown"
+        raise
+    return "taken"
+
+
+def _away(admin: Client) -> None:
+    for document in (*POLICY.bindings(), POLICY.document()):
+        admin.delete(admin.path(document))
