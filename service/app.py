@@ -18,12 +18,19 @@ from service.auth.authenticating import Authenticating
 from service.auth.issuer import Issuer
 from service.auth.limits import Limits
 from service.auth.reviews import Reviews
+from service.backend.homecoming import Homecoming
 from service.backend.kubernetes import KubernetesBackend, running
 from service.backend.wire import Wire
 from service.catalog import Catalog
 from service.cluster import Cluster
+from service.identity import routes as identity
+from service.identity import secrets
+from service.identity.making import exchange_of, vault_of
+from service.ledger import routes as usage
+from service.ledger.making import budgets_of, keeper_of, ledger_of
 
 if TYPE_CHECKING:
+    from model.workspaces import Workspace
     from service.configuration import Configuration
     from service.telemetry.metrics import Metrics
 
@@ -66,8 +73,9 @@ def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     answers.install(app)
-    for router in (workspaces.router, swarms.router, around.router, around.health):
-        app.include_router(router)
+    for routes in (workspaces, swarms, around, usage, secrets, identity):
+        app.include_router(routes.router)
+    app.include_router(around.health)
     if metrics is not None:
         app.add_middleware(recording.Recording, metrics=metrics)
     answers.describe(app)
@@ -84,7 +92,14 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncIterato
     # Whatever a proxy around this process says: keys are had from the issuer itself.
     client = httpx2.AsyncClient(trust_env=False)
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
-    backend = KubernetesBackend(wire, catalog, metrics)
+    backend = KubernetesBackend(wire, catalog, metrics, Homecoming(api))
+    keeper = keeper_of(configuration, api, metrics)
+    budgets = budgets_of(configuration, api, metrics)
+
+    async def settle(workspace: Workspace) -> None:
+        if keeper is not None:
+            await asyncio.to_thread(keeper.settle, workspace.namespace, workspace.id)
+
     try:
         async with running(backend):
             yield Parts(
@@ -94,6 +109,12 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncIterato
                 limits=Limits(settings.service.requests_per_minute),
                 metrics=metrics,
                 swarming=Swarming(api, catalog, backend.view),
+                budgets=budgets,
+                accounts=budgets,
+                settle=settle,
+                ledger=ledger_of(configuration),
+                exchange=exchange_of(configuration, api),
+                vault=vault_of(configuration),
             )
     finally:
         await client.aclose()

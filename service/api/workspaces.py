@@ -8,7 +8,19 @@ from typing import Annotated, Literal, cast
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.workspaces import MODES, STATES, UNSET, Asked, Changes, Filter, Lease, Made, Mode, State, Workspace
+from model.workspaces import (
+    MODES,
+    STATES,
+    UNSET,
+    Asked,
+    Changes,
+    Filter,
+    Lease,
+    Made,
+    Mode,
+    State,
+    Workspace,
+)
 from service.api.access import Calling, Sharing
 from service.api.answers import PROBLEMS, created, problems
 from service.api.parts import Parts
@@ -220,8 +232,7 @@ async def resume(
 ) -> WorkspaceShape:
     """Wake a workspace; one that was deleted, and whose data is kept, is made anew on it."""
     found = demand(caller, "wake", await parts.backend.get(id_))
-    if parts.budgets is not None and (spent := await parts.budgets.refusal(found)) is not None:
-        raise spent
+    await _refuse_spent(parts, found)
     made = await parts.backend.resume(id_, wait=wait)
     created(response, Made(made.workspace, made.ready, existed=True, cold=made.cold))
     return WorkspaceShape.of(made.workspace, parts.now())
@@ -291,6 +302,12 @@ async def _wanted(parts: Parts, caller: Caller, asked: WorkspaceAsked, header: s
         archive=asked.session,
         parent=asked.parent,
     )
+
+
+async def _refuse_spent(parts: Parts, workspace: Workspace) -> None:
+    """A `Problem` where what a workspace may cost this month is spent."""
+    if parts.budgets is not None and (spent := await parts.budgets.refusal(workspace)) is not None:
+        raise spent
 
 
 def _key(asked: WorkspaceAsked, header: str | None) -> str:

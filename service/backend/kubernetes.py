@@ -50,7 +50,6 @@ from service.problems import Problem, not_found
 from service.telemetry.metrics import Metrics
 
 ATTEMPTS = 8
-LEADER = "app.kubernetes.io/managed-by"
 
 
 class KubernetesBackend:
@@ -102,6 +101,7 @@ class KubernetesBackend:
         if self._returning is not None and self.view.find(asked.id) is not None:
             kept = await self.reading.volume(asked.id)
             if kept is not None and await self.reading.claim(asked.id) is None:
+                _refuse_another(of_volume(kept), asked)
                 return await self._brought_back(kept, wait)
         return await self.making.make(asked, wait, warm_only=warm_only)
 
@@ -161,7 +161,11 @@ class KubernetesBackend:
         read = await self._changed(id_, asleep)
         if await self._mode(read, "Suspended"):
             self._metrics.suspended(read.class_name, because)
-        return await self.reading.get(id_) or read
+        now = await self.reading.get(id_)
+        if now is not None and now.claim_uid == read.claim_uid and now.suspended_because is None:
+            # Somebody woke it between the two writes, and found it awake still: they meant it.
+            await self._mode(now, "Running")
+        return now or read
 
     async def resume(self, id_: str, *, wait: float) -> Made:
         """Wake it; one that was deleted is made anew on its data."""
@@ -309,6 +313,16 @@ class KubernetesBackend:
         ready = await self.reading.ready(back, wait - (time.monotonic() - began))
         of_class = self._catalog.get(ready.class_name)
         return await self.making.hand_over(of_class, ready, self._returning.choice("returned"), began)
+
+
+def _refuse_another(kept: Workspace | None, asked: Asked) -> None:
+    if kept is not None and kept.key != asked.fingerprint:
+        raise Problem(
+            "key-reused",
+            f"{kept.id} was made by this key for something else; it was deleted, and its data is kept",
+            f"have it back by POST to /v1/workspaces/{kept.id}/resume, or ask with another key",
+            workspace=kept.id,
+        )
 
 
 def _standing(read: Workspace) -> None:
