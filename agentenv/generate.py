@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentenv.dashboards import dashboard_text
+from agentenv.openapi import openapi_text
 from agentenv.project import root
 from agentenv.taggable import taggable_text
 from model.guardrails.page import guardrails_page
@@ -35,6 +36,7 @@ FILES = (
     Generated("docs/reference/settings.md", settings_page),
     Generated("docs/reference/guardrails.md", guardrails_page),
     Generated("docs/reference/policies.md", policies_page),
+    Generated("docs/reference/workspaces.openapi.json", openapi_text),
     Generated("policies/taggable.txt", taggable_text),
     *(Generated(f"{FOLDER}/{shown.name}.json", functools.partial(dashboard_text, shown.name)) for shown in DASHBOARDS),
 )
