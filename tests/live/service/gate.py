@@ -1,0 +1,86 @@
+"""A way to the API server that can be shut: what runs through it finds the server gone, and nobody else does."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+
+class Gate:
+    """Passes connections on for as long as it is open; shutting it ends those that there are."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target, self._open = target, True
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._passing: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._serve, name="gate", daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return self._listener.getsockname()[1]
+
+    def shut(self) -> None:
+        with self._lock:
+            self._open = False
+            for one in self._passing:
+                _end(one)
+            self._passing.clear()
+
+    def open(self) -> None:
+        with self._lock:
+            self._open = True
+
+    def close(self) -> None:
+        self.shut()
+        _end(self._listener)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                inner, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                if not self._open:
+                    _end(inner)
+                    continue
+                outer = socket.create_connection(self._target)
+                self._passing |= {inner, outer}
+            for one, other in ((inner, outer), (outer, inner)):
+                threading.Thread(target=_pass, args=(one, other), daemon=True).start()
+
+
+def _pass(one: socket.socket, other: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while told := one.recv(65536):
+            other.sendall(told)
+    _end(one)
+    _end(other)
+
+
+def _end(one: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
+    one.close()
+
+
+@contextlib.contextmanager
+def gate(kubeconfig: Path, folder: Path) -> Iterator[tuple[Gate, Path]]:
+    """A gate before the server of a kubeconfig, and a kubeconfig that leads through it."""
+    document = yaml.safe_load(kubeconfig.read_text())
+    server = urlsplit(document["clusters"][0]["cluster"]["server"])
+    made = Gate((server.hostname or "", server.port or 443))
+    document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{made.port}"
+    through = folder / "through-the-gate.yaml"
+    through.write_text(yaml.safe_dump(document))
+    try:
+        yield made, through
+    finally:
+        made.close()

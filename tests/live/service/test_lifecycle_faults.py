@@ -1,0 +1,350 @@
+"""Many at once, a server that is gone, pods and nodes that die, clocks that are off: nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from model.lifecycle.slots import SETTLED
+from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
+from model.workspaces import DELETED_AT, DESTROY_AFTER, SUSPENDED_BECAUSE
+from rehearsal.controlplane.client import until
+from rehearsal.controlplane.nodes import NodeShape
+from service.cluster import CONFIGURATIONS, LEASES, Cluster, section
+from service.letting_go import let_go
+from service.loops.attending import idle
+from service.loops.leading import NAME, Leader, ServerClock
+from service.loops.retention import retention
+from service.loops.running import lead
+from service.loops.scheduler import Loop, Scheduler
+from service.loops.slots import ORPHAN_TAG, slots
+from service.returning import bring_back, kept_volume
+from service.telemetry.metrics import Metrics
+from tests.live.conftest import World
+from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
+from tests.live.service.gate import gate
+from tests.live.service.stage import OWNER, Mine, Stage
+from tests.live.service.test_releases_live import point, points
+
+MONTHS = timedelta(days=60)
+
+
+def always() -> bool:
+    return True
+
+
+@pytest.fixture
+def stage(box: Box, world: World) -> Iterator[Stage]:
+    yield Stage(box, world)
+    for name in ("sandbox.users.io/record=destroyed",):
+        box.client.delete("/api/v1/namespaces/default/configmaps", labelSelector=name)
+    box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
+
+
+@pytest.fixture
+def pool(box: Box) -> str:
+    made = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(made), PATIENCE)
+    return made
+
+
+def let_it_go(stage: Stage, name: str) -> str:
+    """It is deleted, and its volume is let go of; the volume."""
+    volume = stage.volume(name)
+    claim = stage.claim(name)
+    assert claim is not None
+    # The controller writes to a claim that it has just seen; whoever is told so asks again.
+    assert until(
+        lambda: let_go(stage.api, stage.claim(name) or claim, timedelta(days=30), datetime.now(UTC)) == "done", PATIENCE
+    )
+    assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
+    return volume
+
+
+def ready(stage: Stage, name: str) -> bool:
+    return becomes_ready(stage.box.client, f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
+
+
+def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool: str, world: World) -> None:
+    name = stage.make(pool)
+    volume = let_it_go(stage, name)
+
+    def replica(_: int) -> str:
+        cluster = Cluster.of_file(world.plane.kubeconfig())
+        try:
+            while True:
+                found = kept_volume(cluster, OWNER, name)
+                assert found is not None
+                outcome = bring_back(cluster, found).outcome
+                if outcome in {"made", "there", "refused"}:
+                    return outcome
+        finally:
+            cluster.close()
+
+    with ThreadPoolExecutor(6) as hands:
+        told = [*hands.map(replica, range(6))]
+    assert sorted(told) == ["made", *["there"] * 5]
+    assert ready(stage, name)
+    assert (stage.volume(name), stage.homes(name)) == (volume, [volume])
+
+
+def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: Stage, pool: str) -> None:
+    """A pass that destroys and a return, at the same moment: never a workspace without its data."""
+    for _ in range(4):
+        name = stage.make(pool)
+        volume = let_it_go(stage, name)
+        document = stage.document(volume)
+        assert document is not None
+        start = threading.Barrier(2)
+
+        def destroy(start: threading.Barrier = start) -> None:
+            context = stage.context(MONTHS)
+            start.wait(10)
+            retention(context, always)
+
+        def come(start: threading.Barrier = start, document: object = document) -> str:
+            start.wait(10)
+            assert isinstance(document, dict)
+            return bring_back(stage.api, document).outcome
+
+        with ThreadPoolExecutor(2) as hands:
+            going, coming = hands.submit(destroy), hands.submit(come)
+            going.result()
+            outcome = coming.result()
+        if outcome == "made":
+            assert ready(stage, name)
+            assert stage.volume(name) == volume
+            assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        else:
+            assert outcome in {"overtaken", "refused", "waiting"}
+            assert stage.claim(name) is None
+
+
+def test_data_goes_when_it_is_due_and_its_access_point_with_it_and_the_record_stays(
+    stage: Stage, pool: str, world: World
+) -> None:
+    name = stage.make(pool)
+    volume = let_it_go(stage, name)
+    at = point(stage.document(volume) or {})
+    assert retention(stage.context(timedelta(days=29)), always).steps == 0
+    assert (stage.phase(volume), at in points(world, stage.box.system)) == ("Released", True)
+    assert retention(stage.context(MONTHS), always).steps == 1
+    assert until(lambda: stage.phase(volume) == "gone" and at not in points(world, stage.box.system), PATIENCE)
+    assert retention(stage.context(MONTHS), always).steps == 1
+    pages = stage.api.api.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
+    rows = {key: json.loads(text) for page in pages for key, text in section(page, "data").items()}
+    assert (rows[volume]["owner"], rows[volume]["workspace"]) == (OWNER, name)
+    assert rows[volume]["handle"].endswith(at)
+    assert rows[volume]["gone"] >= rows[volume]["decided"]
+
+
+def test_a_claim_that_was_deleted_by_hand_leaves_data_that_is_kept_for_its_time(stage: Stage, pool: str) -> None:
+    name = stage.make(pool)
+    volume = stage.volume(name)
+    stage.box.client.delete(f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
+    assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
+    assert retention(stage.context(MONTHS), always).steps == 1
+    notes = (stage.document(volume) or {})["metadata"]["annotations"]
+    # From the moment in which it was seen, not from one that nobody knows.
+    kept = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
+    assert kept == timedelta(days=30)
+    assert datetime.fromisoformat(notes[DESTROY_AFTER]) > datetime.now(UTC) + MONTHS
+    assert stage.phase(volume) == "Released"
+
+
+def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage, pool: str) -> None:
+    name = stage.make(pool)
+    volume = let_it_go(stage, name)
+    clock = ServerClock(lambda: datetime.now(UTC) + MONTHS)
+    leader = Leader(stage.api, "default", "ahead", clock=clock)
+    context = stage.context()
+    context.clock = clock
+    assert leader.stand()
+    assert retention(context, always).steps == 0
+    assert leader.stand()
+    assert clock.known
+    assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
+    assert retention(context, always).steps == 0
+    assert (stage.phase(volume), leader.leads()) == ("Released", True)
+    leader.resign()
+    assert ((stage.api.find(LEASES, NAME, "default") or {})["spec"]["holderIdentity"]) == ""
+
+
+def test_two_replicas_and_a_server_that_is_gone_for_a_while(
+    stage: Stage, pool: str, world: World, tmp_path: Path
+) -> None:
+    name = stage.make(pool)
+    volume = stage.volume(name)
+    stop, metrics = threading.Event(), [Metrics(), Metrics()]
+    with gate(world.plane.kubeconfig(), tmp_path) as (way, through):
+        running: list[threading.Thread] = []
+        for number in range(2):
+            # One cannot reach the server for a while, and the other always can.
+            api = Mine(Cluster.of_file(through if number == 0 else world.plane.kubeconfig()), stage.box.space)
+            context = stage.context(api=api)
+            leader = Leader(api, "default", f"r{number}")
+            loops = [
+                Loop("idle", 0.2, lambda still, context=context: idle(context, still)),
+                Loop("retention", 0.2, lambda still, context=context: retention(context, still)),
+            ]
+            scheduler = Scheduler(loops, leader.leads, metrics[number])
+            running.append(threading.Thread(target=lead, args=(leader, scheduler, metrics[number], stop), daemon=True))
+            running[-1].start()
+            assert until(lambda: any(leads(one) for one in metrics), PATIENCE)
+        assert [leads(one) for one in metrics] == [True, False]
+        assert until(lambda: passes(metrics[0]) > 2, PATIENCE)
+        way.shut()
+        # It leads no longer, and the other one does; both never.
+        seen: list[tuple[bool, bool]] = []
+
+        def taken_over() -> bool:
+            seen.append((leads(metrics[0]), leads(metrics[1])))
+            return seen[-1] == (False, True)
+
+        assert until(taken_over, PATIENCE, every=0.2)
+        assert (True, True) not in seen
+        assert failures(metrics[0]) >= 1
+        # Whoever is left does the work.
+        stage.box.client.ask(
+            "PATCH",
+            f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}",
+            {"metadata": {"annotations": {"sandbox.users.io/idle-after": "0", "sandbox.users.io/last-active": None}}},
+            content="application/merge-patch+json",
+        )
+        way.open()
+        assert until(lambda: stage.notes(name).get(SUSPENDED_BECAUSE) == "idle", PATIENCE)
+        assert until(lambda: stage.mode(name) == "Suspended", PATIENCE)
+        stop.set()
+        for one in running:
+            one.join(30)
+        assert [leads(one) for one in metrics] == [False, False]
+    assert (stage.volume(name), stage.phase(volume)) == (volume, "Bound")
+
+
+def leads(metrics: Metrics) -> bool:
+    return bool(metrics.registry.get_sample_value("agentenv_leader"))
+
+
+def passes(metrics: Metrics) -> float:
+    return metrics.registry.get_sample_value("agentenv_loop_seconds_count", {"loop": "idle"}) or 0.0
+
+
+def failures(metrics: Metrics) -> float:
+    rows = (
+        metrics.registry.get_sample_value("agentenv_loop_failures_total", {"loop": loop})
+        for loop in ("idle", "retention")
+    )
+    return sum(row or 0.0 for row in rows)
+
+
+def test_a_pod_that_dies_and_a_node_that_goes_leave_a_workspace_on_its_volume(
+    stage: Stage, pool: str, world: World
+) -> None:
+    name = stage.make(pool)
+    volume, sandbox = stage.volume(name), stage.sandbox(name)
+    where = f"/api/v1/namespaces/{stage.box.space}/pods/{sandbox}"
+    first = stage.box.client.get(where)
+    stage.box.client.delete(where, gracePeriodSeconds=0)
+    assert until(lambda: another(stage, where, first["metadata"]["uid"]), PATIENCE)
+    assert ready(stage, name)
+    assert stage.loops() == []
+
+    # Another node first, for there has to be somewhere to go.
+    wall = wall_of("verified")
+    node = f"verified-{uuid.uuid4().hex[:6]}"
+    marks = tuple(f"{one['key']}={one['value']}:{one['effect']}" for one in taints(wall))
+    of = {**labels(wall), CAPACITY_LABEL: "on-demand"}
+    shape = NodeShape(node, "us-east-1b", "m7g.xlarge", "16", "60Gi", labels=of, taints=marks)
+    world.plane.add_nodes([shape])
+    second = stage.box.client.get(where)
+    stage.box.client.delete(f"/api/v1/nodes/{second['spec']['nodeName']}")
+    stage.box.client.delete(where, gracePeriodSeconds=0)
+    assert until(lambda: another(stage, where, second["metadata"]["uid"]), PATIENCE)
+    assert ready(stage, name)
+    assert stage.box.client.get(where)["spec"]["nodeName"] == node
+    assert stage.loops() == []
+    assert (stage.volume(name), stage.homes(name), stage.mode(name)) == (volume, [volume], "Running")
+
+
+def another(stage: Stage, where: str, uid: str) -> bool:
+    found = stage.box.client.find(where)
+    return found is not None and found["metadata"]["uid"] != uid
+
+
+def test_a_lost_sandbox_comes_back_on_its_own_files_and_what_it_had_meanwhile_is_kept(stage: Stage, pool: str) -> None:
+    name = stage.make(pool)
+    volume, sandbox = stage.volume(name), stage.sandbox(name)
+    stage.box.client.delete(f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stage.box.space}/sandboxes/{sandbox}")
+    # Upstream gives it another one, with an empty home.
+    assert until(lambda: stage.sandbox(name) != sandbox and stage.volume(name) not in {"", volume}, PATIENCE)
+    meanwhile = stage.volume(name)
+    assert until(lambda: stage.phase(volume) == "Released", PATIENCE)
+    soon = timedelta(seconds=30)
+    assert until(lambda: not stage.loops(soon) and stage.volume(name) == volume, PATIENCE, every=0.5)
+    assert ready(stage, name)
+    assert stage.homes(name) == [volume]
+    assert stage.homes(f"{name}-left") == [meanwhile]
+    left = stage.document(meanwhile) or {}
+    assert left["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert stage.counted.found["slots"].get("workspace-off-its-home") is None
+
+
+def test_slots_are_tagged_at_the_claim_and_what_nothing_leads_to_is_told_and_left(
+    stage: Stage, pool: str, world: World
+) -> None:
+    name = stage.make(pool)
+    at = point(stage.document(stage.volume(name)) or {})
+    efs = world.aws("efs")
+    lone = efs.create_access_point(
+        ClientToken=uuid.uuid4().hex,
+        FileSystemId=stage.box.system,
+        PosixUser={"Uid": 7, "Gid": 7},
+        RootDirectory={"Path": f"/classes/{stage.box.name}/nobody"},
+    )["AccessPointId"]
+    try:
+        slots(stage.context(), always)
+        assert stage.counted.found["slots"].get("point-without-volume") is None
+        assert tags(world, at) >= {("sandbox-user", OWNER), ("sandbox-class", stage.box.name)}
+        assert ORPHAN_TAG in {key for key, _ in tags(world, lone)}
+        slots(stage.context(SETTLED + timedelta(minutes=1)), always)
+        assert stage.counted.found["slots"]["point-without-volume"] >= 1
+        assert lone in points(world, stage.box.system)
+        # A volume that leads there, with another path and other ids than its own, is found by the audit.
+        stage.loops()
+        before = dict(stage.counted.found["audit"])
+        stage.box.client.create(leading(stage, lone))
+        stage.loops()
+        wrong = stage.counted.found["audit"]
+        assert {kind: wrong.get(kind, 0) - before.get(kind, 0) for kind in ("other-path", "other-ids")} == {
+            "other-path": 1,
+            "other-ids": 1,
+        }
+    finally:
+        stage.box.client.delete("/api/v1/persistentvolumes/stray")
+        efs.delete_access_point(AccessPointId=lone)
+
+
+def leading(stage: Stage, at: str) -> dict[str, object]:
+    ref = {"namespace": stage.box.space, "name": "home-stray", "apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteMany"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "",
+        "claimRef": ref,
+        "csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{stage.box.system}::{at}"},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "stray"}, "spec": spec}
+
+
+def tags(world: World, at: str) -> set[tuple[str, str]]:
+    (found,) = world.aws("efs").describe_access_points(AccessPointId=at)["AccessPoints"]
+    return {(one["Key"], one["Value"]) for one in found["Tags"]}
