@@ -7,7 +7,7 @@ be listed or deleted any more.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -16,7 +16,20 @@ from typing import Any, cast, get_args
 from model import workspaces as words
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
-from model.workspaces import Access, Asked, Because, Changes, Lease, Mode, State, Unset, Workspace, moment, written
+from model.workspaces import (
+    UNSET,
+    Access,
+    Asked,
+    Because,
+    Changes,
+    Lease,
+    Mode,
+    State,
+    Unset,
+    Workspace,
+    moment,
+    written,
+)
 
 Plain = dict[str, Any]
 
@@ -114,7 +127,7 @@ def labels_of(labels: Mapping[str, str]) -> dict[str, str]:
 def change(read: Workspace, changes: Changes) -> Plain:
     """The merge of changes into what they are made to, but for the class: that is another claim."""
     notes: dict[str, str | None] = {}
-    simple: tuple[tuple[str, Any, Any], ...] = (
+    simple: tuple[tuple[str, Any, Callable[[Any], str | None]], ...] = (
         (words.SHARED, changes.shared, _shared),
         (words.IDLE_AFTER, changes.idle_after, _seconds),
         (words.DEADLINE, changes.deadline, written),
@@ -125,7 +138,7 @@ def change(read: Workspace, changes: Changes) -> Plain:
         (words.LAST_ACTIVE, changes.last_active, written),
     )
     for key, value, write in simple:
-        if not isinstance(value, Unset):
+        if value is not UNSET:
             notes[key] = None if value is None else write(value)
     about: Plain = {"annotations": notes} if notes else {}
     if not isinstance(changes.labels, Unset):
@@ -181,7 +194,8 @@ def _state(claim: Mapping[str, Any]) -> tuple[State, str]:
 
 def _condition(claim: Mapping[str, Any], kind: str) -> Plain:
     rows: list[Plain] = _section(claim, "status").get("conditions") or []
-    return next((row for row in rows if row.get("type") == kind), {})
+    found: Plain = next((row for row in rows if row.get("type") == kind), Plain())
+    return found
 
 
 def _section(document: Mapping[str, Any], key: str) -> Plain:
@@ -190,7 +204,7 @@ def _section(document: Mapping[str, Any], key: str) -> Plain:
 
 def _mode(labels: Mapping[str, str]) -> Mode:
     found = labels.get(MODE_LABEL)
-    return cast("Mode", found) if found in words.MODES else "user"
+    return next((mode for mode in words.MODES if mode == found), "user")
 
 
 def _shared(shared: Mapping[str, Access]) -> str:

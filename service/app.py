@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -47,7 +47,7 @@ def make_app(configuration: Configuration, metrics: Metrics) -> FastAPI:
     """The API of one replica; it speaks to its cluster for as long as it is served."""
 
     @contextlib.asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
+    async def living(app: FastAPI) -> AsyncGenerator[None]:
         async with _parts(configuration, metrics) as parts:
             app.state.parts = parts
             counting = asyncio.create_task(_count(parts))
@@ -83,7 +83,7 @@ def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
 
 
 @contextlib.asynccontextmanager
-async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncIterator[Parts]:
+async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerator[Parts]:
     settings = configuration.settings
     catalog = Catalog.of(settings, configuration.vpc_cidrs, configuration.service_cidr)
     wire = Wire.of_file(configuration.kubeconfig)

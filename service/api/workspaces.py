@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, cast
+from typing import Annotated, cast
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from model.workspaces import (
-    MODES,
-    STATES,
     UNSET,
     Asked,
     Changes,
@@ -58,8 +56,8 @@ class Choosing(BaseModel):
 
     owner: Owner | None = None
     class_: Annotated[Name | None, Field(alias="class")] = None
-    state: Literal[STATES] | None = None  # pyright: ignore[reportInvalidTypeForm]
-    mode: Literal[MODES] | None = None  # pyright: ignore[reportInvalidTypeForm]
+    state: State | None = None
+    mode: Mode | None = None
     task: Name | None = None
     label: Annotated[
         list[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,63}=[A-Za-z0-9._-]{0,63}$")]],
@@ -127,8 +125,8 @@ async def list_(chosen: Annotated[Choosing, Query()], caller: Calling, parts: Sh
             reader=None if chosen.everybody or chosen.owner else caller.owner,
             owner=chosen.owner,
             class_name=chosen.class_,
-            state=cast("State | None", chosen.state),
-            mode=cast("Mode | None", chosen.mode),
+            state=chosen.state,
+            mode=chosen.mode,
             task=chosen.task,
             labels=dict(label.split("=", 1) for label in chosen.label),
             deleted=chosen.deleted,

@@ -6,7 +6,7 @@ What somebody may not even see is not there for them: the answer is the same as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from model.workspaces import Workspace
 from service.auth.callers import Caller, has_claim
@@ -24,6 +24,7 @@ ALLOWED: Mapping[Standing, frozenset[Action]] = {
     "operator": frozenset({"see", "sleep", "wake", "delete"}),
     "admin": frozenset({"see", "read", "write", "sleep", "wake", "change", "delete", "destroy", "raise-budget"}),
 }
+NO_CLAIMS: Mapping[str, Any] = {}
 WORDS: Mapping[Action, str] = {
     "see": "look at it",
     "read": "attach to it",
@@ -82,5 +83,5 @@ def claimable(caller: Caller, of_class: Class) -> bool:
     """Whether somebody may have a sandbox of a class."""
     by = of_class.plan.asked.claimable_by
     # An account's claims are ours, not an issuer's: they say who it is, and nothing that a class could ask for.
-    claims = caller.claims if caller.source == "token" else {}
+    claims: Mapping[str, Any] = caller.claims if caller.source == "token" else NO_CLAIMS
     return bool(caller.roles & set(by.roles)) or any(has_claim(claims, one.name, one.value) for one in by.tokens)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from service.backend.view import PoolRow, View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 Why = Literal["none-kept", "empty", "raced", "returned", "moved", "task"]
 WORDS: dict[str, str] = {
@@ -64,7 +64,7 @@ class Pools:
         return Choice(names[int(self._chance() * len(names))], "empty" if wanted else "none-kept")
 
     @contextmanager
-    def taking(self, namespace: str, pool: str) -> Iterator[None]:
+    def taking(self, namespace: str, pool: str) -> Generator[None]:
         """While this goes on, a claim of that pool is under way."""
         self._under_way[namespace, pool] += 1
         try:

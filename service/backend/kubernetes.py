@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -331,7 +331,7 @@ def _standing(read: Workspace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def running(backend: KubernetesBackend) -> Any:
+async def running(backend: KubernetesBackend) -> AsyncGenerator[KubernetesBackend]:
     """A backend that keeps up with its cluster for as long as this goes on."""
     task = asyncio.create_task(backend.run())
     try:
