@@ -48,7 +48,7 @@ class Budgets:
     def __init__(self, cluster: Api, ledger: Ledger, policy: Policy, metrics: Metrics) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._policy = policy
+        self.policy = policy
         self._metrics = metrics
 
     def hold_all(self) -> Held:
@@ -65,7 +65,7 @@ class Budgets:
             spent = self._spent(owner)
             for claim in claims:
                 limited = spent.nearest(*_whose(claim))
-                match action(limited, self._policy.notice_at):
+                match action(limited, self.policy.notice_at):
                     case "suspend":
                         suspended += self._suspend(claim, limited)
                     case "notice":
@@ -108,7 +108,7 @@ class Budgets:
 
     def _spent(self, owner: str, *, now: bool = False) -> Spent:
         until = self._ledger.now() + timedelta(seconds=1)
-        return Spent(self._policy, self._ledger.of_owner(owner, month_of(until), until, consistent=now))
+        return Spent(self.policy, self._ledger.of_owner(owner, month_of(until), until, consistent=now))
 
     def _suspend(self, claim: Document, limited: Limited | None) -> bool:
         about = claim["metadata"]

@@ -14,6 +14,7 @@ from service.auth.limits import Limits
 from service.problems import Problem
 
 if TYPE_CHECKING:
+    from model.budgets import Policy, Spent
     from service.api.swarming import Swarming
     from service.auth.authenticating import Authenticating
     from service.backend.kubernetes import KubernetesBackend
@@ -32,6 +33,19 @@ class Budgets(Protocol):
         ...
 
 
+class Accounts(Protocol):
+    """Says what an owner's month costs so far."""
+
+    @property
+    def policy(self) -> Policy:
+        """Rates and limits."""
+        ...
+
+    def spent(self, owner: str) -> Spent:
+        """What it costs; asks the ledger."""
+        ...
+
+
 @dataclass
 class Parts:
     """All of them."""
@@ -45,6 +59,7 @@ class Parts:
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # writes down what it used until now
     ledger: Ledger | None = None
+    accounts: Accounts | None = None  # what months cost
     exchange: Exchange | None = None
     vault: Vault | None = None
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))

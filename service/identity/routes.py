@@ -16,7 +16,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from datetime import UTC
-from typing import Annotated, Any, TypeVar
+from http import HTTPStatus
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
 
@@ -24,6 +25,8 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
+from service.api.answers import problems
+from service.api.parts import parts_of
 from service.aws import AwsUnavailableError
 from service.cluster import RefusedError
 from service.identity.bearer import LONGEST_TOKEN, RefusedExchangeError
@@ -59,71 +62,60 @@ class SecretValue(BaseModel):
     value: str
 
 
-def identity_router(exchange: Exchange | None) -> APIRouter:
-    """The routes; without an exchange none of them gives anything."""
-    router = APIRouter(prefix="/v1/identity", tags=["identity"])
-    said: dict[int | str, dict[str, Any]] = {
-        401: {"description": "There is no token."},
-        403: {"description": "The token gives nothing here."},
-        429: {"description": "It is asked for too often."},
-        503: {"description": "The cluster or AWS does not answer."},
-    }
-
-    @router.get("/credentials", summary="Credentials, as the SDKs ask for a container's", responses=said)
-    async def container_credentials(  # pyright: ignore[reportUnusedFunction]
-        request: Request, response: Response, authorization: Annotated[str | None, Header()] = None
-    ) -> ContainerCredentials:
-        response.headers.update(_HEADERS)
-        token = _bare(authorization)
-        return _container(await _asked(exchange, lambda ours: ours.credentials(token, _source(request))))
-
-    @router.post("/credentials", summary="The same, for requests written by hand", responses=said)
-    async def posted_credentials(  # pyright: ignore[reportUnusedFunction]
-        request: Request, response: Response, authorization: Annotated[str | None, Header()] = None
-    ) -> ContainerCredentials:
-        response.headers.update(_HEADERS)
-        token = _bare(authorization)
-        return _container(await _asked(exchange, lambda ours: ours.credentials(token, _source(request))))
-
-    @router.get("/secrets/{name}", summary="One of the owner's secrets", responses=said)
-    async def secret(  # pyright: ignore[reportUnusedFunction]
-        request: Request,
-        response: Response,
-        name: Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")],
-        authorization: Annotated[str | None, Header()] = None,
-    ) -> SecretValue:
-        response.headers.update(_HEADERS)
-        token = _bare(authorization)
-        value = await _asked(exchange, lambda ours: ours.secret(token, _source(request), name))
-        return SecretValue(name=name, value=value)
-
-    @router.post("/sts", include_in_schema=False)
-    @router.post("/sts/", include_in_schema=False)
-    async def sts(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        try:
-            asked = parse_qs((await _body(request)).decode(), max_num_fields=32)
-        except ValueError:
-            return _xml_error(400, "MalformedInput", "the request is no form")
-        if asked.get("Action") != [_ACTION]:
-            # Whoever meant STS itself is told so, and not that something is wrong with what they asked.
-            return _xml_error(400, "InvalidAction", f"only {_ACTION} is answered here; ask STS at its own address")
-        token = (asked.get("WebIdentityToken") or [""])[0]
-        try:
-            given = await _asked(exchange, lambda ours: ours.credentials(token, _source(request)))
-        except Problem as problem:
-            code = "AccessDenied" if problem.status < 429 else "Throttling"
-            return _xml_error(403 if problem.status < 429 else problem.status, code, problem.detail)
-        return Response(_xml(given), media_type="text/xml", headers=_HEADERS)
-
-    return router
+router = APIRouter(prefix="/v1/identity", tags=["identity"])
+Token = Annotated[str | None, Header(description="The sandbox's own token, as its file holds it.")]
+Named = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
-async def _asked(exchange: Exchange | None, ask: Callable[[Exchange], _Found]) -> _Found:
+@router.get("/credentials", operation_id="getCredentials", responses=problems(401, 403, 422, 429, 503))
+async def credentials(request: Request, response: Response, authorization: Token = None) -> ContainerCredentials:
+    """Credentials of AWS for a sandbox, as SDKs ask for a container's."""
+    response.headers.update(_HEADERS)
+    return _container(await _asked(request, lambda ours, source: ours.credentials(_bare(authorization), source)))
+
+
+@router.post("/credentials", operation_id="exchangeToken", responses=problems(401, 403, 422, 429, 503))
+async def exchange_token(request: Request, response: Response, authorization: Token = None) -> ContainerCredentials:
+    """The same, for requests that are written by hand."""
+    return await credentials(request, response, authorization)
+
+
+@router.get("/secrets/{name}", operation_id="readSecret", responses=problems(401, 403, 404, 422, 429, 503))
+async def secret(request: Request, response: Response, name: Named, authorization: Token = None) -> SecretValue:
+    """One of the secrets of the sandbox's owner."""
+    response.headers.update(_HEADERS)
+    value = await _asked(request, lambda ours, source: ours.secret(_bare(authorization), source, name))
+    return SecretValue(name=name, value=value)
+
+
+@router.post("/sts", include_in_schema=False)
+@router.post("/sts/", include_in_schema=False)
+async def sts(request: Request) -> Response:
+    """What STS is asked with a token of a file: no key is needed for it, and every SDK can."""
+    try:
+        asked = parse_qs((await _body(request)).decode(), max_num_fields=32)
+    except ValueError:
+        return _xml_error(400, "MalformedInput", "the request is no form")
+    if asked.get("Action") != [_ACTION]:
+        # Whoever meant STS itself is told so, and not that something is wrong with what they asked.
+        return _xml_error(400, "InvalidAction", f"only {_ACTION} is answered here; ask STS at its own address")
+    token = (asked.get("WebIdentityToken") or [""])[0]
+    try:
+        given = await _asked(request, lambda ours, source: ours.credentials(token, source))
+    except Problem as problem:
+        if problem.status < HTTPStatus.TOO_MANY_REQUESTS:
+            return _xml_error(HTTPStatus.FORBIDDEN, "AccessDenied", problem.detail)
+        return _xml_error(problem.status, "Throttling", problem.detail)
+    return Response(_xml(given), media_type="text/xml", headers=_HEADERS)
+
+
+async def _asked(request: Request, ask: Callable[[Exchange, str], _Found]) -> _Found:
     """What the exchange answers, or the problem that its refusal is: it tells no caller what was wrong."""
+    exchange = parts_of(request).exchange
     if exchange is None:
         raise Problem("not-allowed", "no identity is given out here", "the platform's settings say for which classes")
     try:
-        return await run_in_threadpool(ask, exchange)
+        return await run_in_threadpool(ask, exchange, _source(request))
     except RefusedExchangeError as refusal:
         match refusal.why:
             case "too-many":
