@@ -9,23 +9,24 @@ from typing import Any
 import pytest
 
 from rehearsal.controlplane.client import until
+from tests.fast.service.auth.issuing import Issuing
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
-from tests.live.service.serving import Served, TestIssuer, configuration, serving
+from tests.live.service.serving import Served, configuration, serving
 
 AGENTS = "/apis/agents.x-k8s.io/v1beta1"
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Iterator[TestIssuer]:
-    made = TestIssuer()
+def issuer() -> Iterator[Issuing]:
+    made = Issuing()
     yield made
     made.close()
 
 
 @pytest.fixture
-def served(world: World, box: Box, issuer: TestIssuer) -> Iterator[Served]:
+def served(world: World, box: Box, issuer: Issuing) -> Iterator[Served]:
     box.more = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}}
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
