@@ -93,7 +93,13 @@ def _monitor(labels: Labels, child: Child, *, paying: bool) -> pulumi.Output[str
         name=physical,
         monitor_type="CUSTOM",
         monitor_specification=pulumi.Output.json_dumps(
-            {"Tags": {"Key": "environment", "Values": [labels.environment], "MatchOptions": ["EQUALS"]}}
+            # With what it does not have, too: that is how the provider reads it back, and what is left out would be a
+            # change, and another monitor.
+            {
+                **dict.fromkeys(("And", "CostCategories", "Dimensions", "Not", "Or")),
+                "Tags": {"Key": "environment", "MatchOptions": None, "Values": [labels.environment]},
+            },
+            sort_keys=True,
         ),
         tags=tags,
         opts=child(),

@@ -8,14 +8,18 @@ from typing import Any
 ANONYMOUS = None
 
 
-def decided(policy: dict[str, Any], caller: str | None, action: str, context: dict[str, str]) -> str:
-    """`deny` where one statement refuses, else `allow` where one allows, else `silent`."""
+def decided(
+    policy: dict[str, Any], caller: str | None, action: str, context: dict[str, str], *, on: str | None = None
+) -> str:
+    """`deny` where one statement refuses, else `allow` where one allows, else `silent`; `on` is the resource's ARN, for
+    policies that tell resources apart."""
     known = {**context, **({"aws:PrincipalArn": caller} if caller else {})}
     effects = {
         statement["Effect"]
         for statement in policy["Statement"]
         if _names(statement, caller)
         and any(fnmatchcase(action, pattern) for pattern in _list(statement["Action"]))
+        and (on is None or any(fnmatchcase(on, pattern) for pattern in _list(statement["Resource"])))
         and _holds(statement.get("Condition", {}), known)
     }
     return "deny" if "Deny" in effects else "allow" if "Allow" in effects else "silent"
@@ -23,7 +27,7 @@ def decided(policy: dict[str, Any], caller: str | None, action: str, context: di
 
 def _names(statement: dict[str, Any], caller: str | None) -> bool:
     principal = statement["Principal"]
-    named = _list(principal["AWS"]) if isinstance(principal, dict) else _list(principal)
+    named = [one for said in principal.values() for one in _list(said)] if isinstance(principal, dict) else [principal]
     return "*" in named or caller in named
 
 

@@ -26,6 +26,7 @@ class Sample:
 
 
 ISSUER = "https://login.example.com"
+MONITOR = "arn:aws:ce::123456789012:anomalymonitor/11111111-2222-3333-4444-555555555555"
 CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/6ce8a1b2"
 # A service that is reached under a domain, as it has to be.
 REACHED = {"image": f"registry.example.com/workspace-service@sha256:{'a' * 64}", "domain": "w.example.com"} | {
@@ -769,6 +770,24 @@ SAMPLES = [
         "cost.perUserCap",
         {"cost": {"monthlyBudget": 100, "perUserCap": "100.01", "alertTo": "platform@example.com"}},
         {"cost": {"monthlyBudget": 100, "perUserCap": 100, "alertTo": "platform@example.com"}},
+    ),
+    Sample(
+        "monitor-for-nobody",
+        "cost.anomalyMonitor",
+        {"cost": {"anomalyMonitor": MONITOR}},
+        {"cost": {"anomalyMonitor": MONITOR, "anomalyAlerts": True, "alertTo": "platform@example.com"}},
+    ),
+    Sample(
+        "labels-without-tags",
+        "cost.costLabels",
+        {"cost": {"costLabels": True, "costTags": "active", "usageExport": True}},
+        {"cost": {"costLabels": True, "costTags": "activate", "usageExport": True}},
+    ),
+    Sample(
+        "labels-without-tags",
+        "cost.costLabels",
+        {"cost": {"costLabels": True, "costTags": "activate"}},
+        {"cost": {"costLabels": True, "costTags": "activate", "usageExport": True}},
     ),
     Sample("service-in-clear", "service.domain", {"service": {**REACHED, "certificate": None}}, {"service": REACHED}),
     Sample(
