@@ -20,10 +20,19 @@ from model.workspaces import moment
 from service.cluster import LEASES, MANAGER, Api, Document, section
 
 NAME = "workspace-service-loops"
-LASTS = 15.0
-GIVES_UP = 10.0  # leads no longer when it could not renew for so long
-RENEWS = 3.0
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """For how long a lease is had, in seconds."""
+
+    lasts: float = 15.0
+    gives_up: float = 10.0  # leads no longer when it could not renew for so long
+    renews: float = 3.0
+
+
+TERMS = Terms()
 
 
 @dataclass
@@ -57,7 +66,9 @@ class Leader:
         *,
         clock: ServerClock | None = None,
         monotonic: Callable[[], float] = time.monotonic,
+        terms: Terms = TERMS,
     ) -> None:
+        self.terms = terms
         self.clock = clock or ServerClock(lambda: datetime.now(UTC))
         self._api = api
         self._namespace = namespace
@@ -69,7 +80,7 @@ class Leader:
 
     def leads(self) -> bool:
         """Whether it may act now."""
-        return self._renewed is not None and self._monotonic() - self._renewed < GIVES_UP
+        return self._renewed is not None and self._monotonic() - self._renewed < self.terms.gives_up
 
     def stand(self) -> bool:
         """Renew the lease, or take it if it is free; whether this replica leads then."""
@@ -111,12 +122,16 @@ class Leader:
         version, at = found["metadata"]["resourceVersion"], self._monotonic()
         if self._seen is None or self._seen[0] != version:
             self._seen = (version, at)
-        lasts = section(found, "spec").get("leaseDurationSeconds") or LASTS
+        lasts = section(found, "spec").get("leaseDurationSeconds") or self.terms.lasts
         return not _holder(found) or at - self._seen[1] > lasts
 
     def _spec(self, found: Document | None) -> Document:
         now = self.clock.local().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        spec: Document = {"holderIdentity": self._replica, "leaseDurationSeconds": int(LASTS), "renewTime": now}
+        spec: Document = {
+            "holderIdentity": self._replica,
+            "leaseDurationSeconds": max(int(self.terms.lasts), 1),
+            "renewTime": now,
+        }
         if found is None or _holder(found) != self._replica:
             before = section(found or {}, "spec").get("leaseTransitions") or 0
             spec |= {"acquireTime": now, "leaseTransitions": before + (found is not None)}

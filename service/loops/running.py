@@ -10,7 +10,7 @@ from service.access_points import Efs
 from service.cluster import Cluster
 from service.loops.catalogue import loops_of, loops_with_ledger
 from service.loops.context import Context
-from service.loops.leading import RENEWS, Leader
+from service.loops.leading import Leader
 from service.loops.scheduler import Scheduler
 from service.loops.sources import Prometheus
 
@@ -70,7 +70,7 @@ def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading
             scheduler.turn()
     finally:
         scheduler.join(END)
-        election.join(RENEWS + 1)
+        election.join(leader.terms.renews + 1)
         leader.resign()
         metrics.leader(leads=False)
 
@@ -78,4 +78,4 @@ def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading
 def _stand(leader: Leader, stop: threading.Event) -> None:
     while not stop.is_set():
         leader.stand()
-        stop.wait(RENEWS)
+        stop.wait(leader.terms.renews)

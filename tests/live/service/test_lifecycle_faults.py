@@ -15,12 +15,12 @@ import pytest
 from model.lifecycle.slots import SETTLED
 from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
 from model.workspaces import DELETED_AT, DESTROY_AFTER, SUSPENDED_BECAUSE
-from rehearsal.controlplane.client import until
+from rehearsal.controlplane.client import Client, until
 from rehearsal.controlplane.nodes import NodeShape
 from service.cluster import CONFIGURATIONS, LEASES, Cluster, section
 from service.letting_go import let_go
 from service.loops.attending import idle
-from service.loops.leading import NAME, Leader, ServerClock
+from service.loops.leading import NAME, Leader, ServerClock, Terms
 from service.loops.retention import retention
 from service.loops.running import lead
 from service.loops.scheduler import Loop, Scheduler
@@ -41,11 +41,21 @@ def always() -> bool:
     return True
 
 
+@pytest.fixture(scope="module")
+def box(world: World, ground: Client, system: str) -> Iterator[Box]:
+    """One class for all of them: each has workspaces of its own."""
+    cluster = Cluster.of_file(world.plane.kubeconfig())
+    made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
+    yield made
+    ground.delete(f"/api/v1/namespaces/{made.space}")
+    cluster.close()
+
+
 @pytest.fixture
 def stage(box: Box, world: World) -> Iterator[Stage]:
     yield Stage(box, world)
-    for name in ("sandbox.users.io/record=destroyed",):
-        box.client.delete("/api/v1/namespaces/default/configmaps", labelSelector=name)
+    for page in [*box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
+        box.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
     box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
 
 
@@ -190,7 +200,7 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
             # One cannot reach the server for a while, and the other always can.
             api = Mine(Cluster.of_file(through if number == 0 else world.plane.kubeconfig()), stage.box.space)
             context = stage.context(api=api)
-            leader = Leader(api, "default", f"r{number}")
+            leader = Leader(api, "default", f"r{number}", terms=Terms(3.0, 2.0, 0.5))
             loops = [
                 Loop("idle", 0.2, lambda still, context=context: idle(context, still)),
                 Loop("retention", 0.2, lambda still, context=context: retention(context, still)),

@@ -14,7 +14,8 @@ import pytest
 
 from model.lifecycle import retention, waking
 from model.workspaces import DELETED_AT, SUSPENDED_BECAUSE
-from rehearsal.controlplane.client import until
+from rehearsal.controlplane.client import Client, until
+from service.cluster import Cluster
 from service.returning import bring_back, kept_volume
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
@@ -25,7 +26,17 @@ SOON = timedelta(seconds=45)
 LATER = retention.UNFINISHED + timedelta(minutes=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def box(world: World, ground: Client, system: str) -> Iterator[Box]:
+    """One class for all of them: each has workspaces of its own."""
+    cluster = Cluster.of_file(world.plane.kubeconfig())
+    made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
+    yield made
+    ground.delete(f"/api/v1/namespaces/{made.space}")
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
 def other(box: Box) -> Iterator[Box]:
     """Another class."""
     made = Box(f"more{uuid.uuid4().hex[:6]}", box.client, box.cluster, box.system, size=0)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from service.cluster import LEASES, Document, RefusedError
-from service.loops.leading import GIVES_UP, LASTS, NAME, Leader, ServerClock
+from service.loops.leading import NAME, TERMS, Leader, ServerClock
 from tests.fast.service.shelf import Shelf
 
 START = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ def test_one_leads_and_the_other_does_when_it_is_gone() -> None:
         later(server, 3, one, other)
         assert (one.leader.stand(), other.leader.stand()) == (True, False)
     # Gone: the other one waits for as long as the lease lasts, since it last saw it change.
-    later(server, LASTS, other)
+    later(server, TERMS.lasts, other)
     assert not other.leader.stand()
     later(server, 1, other)
     assert other.leader.stand()
@@ -82,9 +82,9 @@ def test_whoever_cannot_renew_stops_before_anybody_else_begins() -> None:
     other.leader.stand()
     server.down = True
     times: list[tuple[bool, bool]] = []
-    for second in range(int(LASTS) + 5):
+    for second in range(int(TERMS.lasts) + 5):
         later(server, 1, one, other)
-        server.down = second < GIVES_UP + 2
+        server.down = second < TERMS.gives_up + 2
         times.append((one.leader.leads(), other.leader.stand()))
         assert times[-1] != (True, True)
     assert times[-1][1]
@@ -95,7 +95,7 @@ def test_of_many_that_want_it_at_once_one_has_it() -> None:
     replicas = [Replica(server, f"r{number}") for number in range(5)]
     assert [one.leader.stand() for one in replicas] == [True, False, False, False, False]
     # All saw it run out at the same moment; the second to write is told.
-    later(server, LASTS + 1, *replicas)
+    later(server, TERMS.lasts + 1, *replicas)
     waiting = replicas[1:]
     assert [one.leader.stand() for one in waiting].count(True) == 1
 

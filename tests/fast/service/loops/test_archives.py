@@ -1,0 +1,51 @@
+"""A session goes with its chat: said once by whoever keeps the chats, done by the loops."""
+
+from __future__ import annotations
+
+from model.lifecycle.ending import ARCHIVE_ENDED
+from model.workspaces import ARCHIVE, DELETED_AT, DESTROY_AFTER, written
+from service.archives import ended
+from service.cluster import CLAIMS, VOLUMES
+from service.loops.attending import ending
+from service.loops.retention import retention
+from tests.fast.service.loops.house import SPACE, START, House, always
+
+
+def session(house: House, name: str, chat: str) -> None:
+    house.workspace(name, **{ARCHIVE: chat})
+    for key in ((CLAIMS, SPACE, name), (VOLUMES, "", f"pv-{name}")):
+        house.shelf.things[key]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
+    labels = house.shelf.things[CLAIMS, SPACE, name]["spec"]["additionalPodMetadata"]["labels"]
+    labels["sandbox.users.io/mode"] = "session"
+
+
+def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later() -> None:
+    house = House()
+    session(house, "w-1", "chat-1")
+    session(house, "w-2", "chat-2")
+    house.workspace("w-3", **{ARCHIVE: "chat-1"})
+    assert ended(house.shelf, "chat-1", house.now) == 1
+    assert ended(house.shelf, "chat-1", house.now) == 0
+    assert ARCHIVE_ENDED not in house.notes(name="w-3")
+    house.pass_(60)
+    assert ending(house.context(), always).steps == 1
+    assert house.shelf.names(CLAIMS) == ["w-2", "w-3"]
+    notes = house.notes(VOLUMES, "pv-w-1")
+    assert (notes[DELETED_AT], notes[ARCHIVE]) == (written(house.now), "chat-1")
+    house.shelf.things[VOLUMES, "", "pv-w-1"]["status"]["phase"] = "Released"
+    house.pass_(6 * 86400)
+    assert retention(house.context(), always).steps == 0
+    house.pass_(2 * 86400)
+    assert retention(house.context(), always).steps == 1
+
+
+def test_a_deleted_session_is_told_too_and_its_data_goes_sooner() -> None:
+    house = House()
+    house.volume("w-9", "Released", **{ARCHIVE: "chat-9", DELETED_AT: written(START)})
+    house.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
+    far = {DESTROY_AFTER: "2027-06-01T00:00:00Z"}
+    house.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["annotations"] |= far
+    assert retention(house.context(), always).steps == 0
+    assert ended(house.shelf, "chat-9", house.now) == 1
+    assert retention(house.context(), always).steps == 1
+    assert house.notes(VOLUMES, "pv-w-9")[DESTROY_AFTER] == "2026-11-25T12:00:00.000Z"

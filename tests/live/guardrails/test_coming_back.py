@@ -1,0 +1,147 @@
+"""Coming back to one's files while the guardrails are in force: everything by the service in its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from model.ids import class_id
+from rehearsal.controlplane.client import ApiError, Client, until
+from service.cluster import CLAIMS, Api, Document, RefusedError, section
+from service.keeping import Kept, keep
+from service.letting_go import let_go
+from service.returning import bring_back, kept_volume
+from tests.live.controlplane.things import PATIENCE, becomes_ready
+
+from .stage import CLASS, LOOSE, SERVICE, Guarded, claim
+
+OWNER = "u-back"
+
+
+class Speaking(Api):
+    """The API server as somebody speaks to it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def list(
+        self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Iterator[Document]:
+        chosen = ",".join(key if value is None else f"{key}={value}" for key, value in (labels or {}).items())
+        found = self._client.get(self._path(kind, namespace), **({"labelSelector": chosen} if chosen else {}))
+        return iter(found["items"])
+
+    def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
+        return self._client.find(self._path(kind, namespace, name))
+
+    def make(self, kind: Any, document: Document) -> bool:
+        about = document["metadata"]
+        whole = {"apiVersion": _version(kind), "kind": kind._api_info.resource.kind, **document}
+        return self._done("POST", self._path(kind, about.get("namespace")), whole)
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        about = read["metadata"]
+        version = {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}
+        merged = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
+        where = self._path(kind, about.get("namespace"), about["name"])
+        return self._done("PATCH", where, merged, "application/merge-patch+json")
+
+    def remove(self, kind: Any, read: Document) -> bool:
+        about = read["metadata"]
+        meant = {"preconditions": {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}}
+        return self._done("DELETE", self._path(kind, about.get("namespace"), about["name"]), meant)
+
+    def _path(self, kind: Any, namespace: str | None = None, name: str = "") -> str:
+        version, plural = _version(kind), kind._api_info.plural
+        base = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        within = f"/namespaces/{namespace}" if namespace else ""
+        return f"{base}{within}/{plural}{f'/{name}' if name else ''}"
+
+    def _done(self, method: str, path: str, body: Document, content: str = "application/json") -> bool:
+        try:
+            self._client.ask(method, path, body, content=content)
+        except ApiError as error:
+            if error.status in {404, 409}:
+                return False
+            raise RefusedError(str(error), error.status) from error
+        return True
+
+
+def _version(kind: Any) -> str:
+    of = kind._api_info.resource
+    return f"{of.group}/{of.version}" if of.group else of.version
+
+
+@pytest.fixture
+def service(guarded: Guarded) -> Api:
+    return Speaking(guarded.speak_as(SERVICE))
+
+
+def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded, service: Api) -> None:
+    name = "w-back"
+    document = claim(guarded, name, user=OWNER)
+    document["metadata"]["labels"]["sandbox.users.io/workspace"] = name
+    document["spec"]["additionalPodMetadata"]["labels"]["sandbox.users.io/workspace"] = name
+    assert service.make(CLAIMS, document)
+    volume = stands(guarded, service, name, guarded.space)
+    try:
+        goes(service, name, guarded.space)
+        assert back(service, name, CLASS) == "made"
+        assert stands(guarded, service, name, guarded.space) == volume
+
+        goes(service, name, guarded.space)
+        assert back(service, name, LOOSE) == "made"
+        assert stands(guarded, service, name, guarded.open_space) == volume
+        pod = guarded.admin.get(guarded.core("pods", name, guarded.open_space))
+        assert pod["spec"]["securityContext"]["runAsUser"] == class_id(CLASS)
+    finally:
+        for space in (guarded.space, guarded.open_space):
+            guarded.admin.delete(f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{space}/sandboxclaims/{name}")
+        guarded.admin.merge(
+            f"/api/v1/persistentvolumes/{volume}", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
+        )
+
+
+def stands(guarded: Guarded, service: Api, name: str, space: str) -> str:
+    """It is ready and its volume is kept; the volume."""
+    where = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{space}/sandboxclaims/{name}"
+    assert becomes_ready(guarded.admin, where), guarded.admin.get(where)
+    told: list[Kept] = []
+
+    def kept() -> bool:
+        # Its controller writes to a claim that has just become ready.
+        told.append(keep(service, service.find(CLAIMS, name, space) or {}))
+        return told[-1].outcome in {"kept", "already"}
+
+    assert until(kept, PATIENCE), told[-1]
+    return told[-1].volume
+
+
+def goes(service: Api, name: str, space: str) -> None:
+    def went() -> bool:
+        found = service.find(CLAIMS, name, space)
+        return found is None or let_go(service, found, timedelta(days=30), datetime.now(UTC)) == "done"
+
+    assert until(went, PATIENCE)
+
+    def released() -> bool:
+        volume = kept_volume(service, OWNER, name)
+        return volume is not None and section(volume, "status").get("phase") == "Released"
+
+    assert until(released, PATIENCE)
+
+
+def back(service: Api, name: str, within: str) -> str:
+    told: list[Any] = []
+
+    def came() -> bool:
+        volume = kept_volume(service, OWNER, name)
+        assert volume is not None
+        told.append(bring_back(service, volume, within))
+        return told[-1].outcome in {"made", "there"}
+
+    assert until(came, PATIENCE), told[-1]
+    return told[-1].outcome
