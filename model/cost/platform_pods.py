@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
+from model.metering.sizes import sizes
+from model.pools import with_rollover
 from model.quantities import Quantity
 
 if TYPE_CHECKING:
@@ -55,13 +57,11 @@ def _addons() -> list[PlatformPod]:
 
 
 def _metering(settings: Settings) -> list[PlatformPod]:
-    if not getattr(settings.cost, "dashboards", True):
+    if not settings.cost.dashboards:
         return []
-    return [
-        _pod("Prometheus", 1, "100m", "512Mi", "system"),
-        _pod("OpenCost", 1, "20m", "256Mi", "system"),
-        _pod("Grafana", 1, "20m", "192Mi", "system"),
-    ]
+    given = sizes(sum(with_rollover(one) for one in settings.sandbox_classes))
+    amounts = {"Prometheus": given.prometheus, "OpenCost": given.opencost, "Grafana": given.grafana}
+    return [_pod(name, 1, one.cpu, one.memory, "system") for name, one in amounts.items()]
 
 
 def _service(settings: Settings) -> list[PlatformPod]:
