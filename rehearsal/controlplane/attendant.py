@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.controlplane import efs_driver, fargate, fargate_nodes, karpenter_nodes, residents, webhooks
+from rehearsal.controlplane import balancers, efs_driver, fargate, fargate_nodes, karpenter_nodes, residents, webhooks
 from rehearsal.controlplane.account import Account
 from rehearsal.controlplane.client import Client, Credentials, until
 from rehearsal.controlplane.ports import HOST
@@ -84,6 +84,7 @@ def main(file: Path) -> int:
             client.apply(_webhook(duty, ca))
             _in_background("fargate", lambda: fargate_nodes.attend(client, f"{account.region}a", ended))
             _in_background("karpenter", lambda: karpenter_nodes.Launcher(client, account).attend(ended))
+            _in_background("balancers", lambda: balancers.Balancers(client, account).attend(ended))
             _in_background("efs", lambda: efs_driver.EfsDriver(client, driver, account).attend(ended))
         _in_background("residents", lambda: keeper.attend(ended))
         (folder / ATTENDING).touch()
