@@ -39,7 +39,7 @@ MEANINGS: Mapping[Part, str] = {
     "network": "NAT, cross-zone and outgoing bytes, by each pod's own bytes",
     "storage_io": "reads and writes of files, by the time that homes were mounted: file systems do not say who read",
     "idle": "what nodes had room for and nobody held, by compute",
-    "pool": "sandboxes that waited to be claimed, by the time that their class was held",
+    "pool": "sandboxes that waited to be claimed, by compute held of their class",
     "fixed": "control plane, gateways, balancers, controllers, logs: in equal parts by days present",
 }
 

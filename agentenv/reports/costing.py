@@ -1,0 +1,146 @@
+"""Brings a bill and a ledger together: from where the command line says, as one statement."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from agentenv.cli import Refusal
+from agentenv.reports.cost_view import About
+from agentenv.reports.sources import Line, asked_lines, bill_lines, ledger_rows, table_rows
+from model.attribution.attribute import attribute
+from model.attribution.bill import Bill, Whose, read_bill
+from model.attribution.statement import Statement
+from model.attribution.words import Charge
+from model.ledger import Row, seconds_between
+from model.prices.book import price_book, regions
+from model.settings import Settings
+
+
+@dataclass(frozen=True)
+class Costed:
+    """A statement, and what it was made of."""
+
+    statement: Statement
+    rows: Sequence[Row]
+    about: About
+    region: str | None
+
+
+def cost(arguments: argparse.Namespace, since: datetime, until: datetime) -> Costed:
+    """Read both, keep what is of the time, divide."""
+    settings = _settings(arguments.stack) if arguments.stack else None
+    region = settings.region if settings else None
+    rows = within(_rows(arguments, region, since, until), since, until)
+    whose = Whose() if arguments.whole_account or settings is None else Whose(settings.environment)
+    bill = read_bill(_lines(arguments, region, since, until), rows, _sizes(), whose)
+    charges = [part for charge in bill.charges if (part := part_of(charge, since, until)) is not None]
+    if not charges:
+        raise Refusal(_nothing(bill, since, until))
+    environment = settings.environment if settings else "the whole bill"
+    about = About(
+        environment, since, until,
+        cap=settings.cost.per_user_cap if settings else None,
+        budget=settings.cost.monthly_budget if settings else None,
+        left_out=bill.left_out, remarks=_remarks(bill, rows),
+    )  # fmt: skip
+    return Costed(attribute(charges, rows, bill.warm, bill.places), rows, about, region)
+
+
+def _settings(stack: str) -> Settings:
+    from agentenv.commands.preflight import settings_of
+
+    return settings_of(stack)
+
+
+def _lines(arguments: argparse.Namespace, region: str | None, since: datetime, until: datetime) -> Iterable[Line]:
+    if arguments.bill:
+        return bill_lines(arguments.bill)
+    if arguments.database and arguments.workgroup:
+        return asked_lines(_client("athena", region), arguments.database, arguments.workgroup, (since, until))
+    raise Refusal("say where the bill is: --bill PATH, or --database D --workgroup W for Athena")
+
+
+def _rows(arguments: argparse.Namespace, region: str | None, since: datetime, until: datetime) -> list[Row]:
+    if arguments.ledger:
+        return ledger_rows(arguments.ledger)
+    if arguments.table:
+        return table_rows(_client("dynamodb", region), arguments.table, since, until)
+    raise Refusal("say where the ledger is: --ledger FILE, or --table T for its DynamoDB table")
+
+
+def _client(service: str, region: str | None) -> object:
+    from service.aws import client
+
+    if region is None:
+        raise Refusal(f"to ask {service}, name the --stack: its settings say in which region")
+    return client(service, region)
+
+
+def within(rows: Iterable[Row], since: datetime, until: datetime) -> list[Row]:
+    """The rows of a time; what reaches over its edges is cut there, with its amounts."""
+    found: list[Row] = []
+    for row in rows:
+        began, ended = max(row.began, since), min(row.ended, until)
+        if began >= ended:
+            continue
+        share = seconds_between(began, ended) / row.seconds
+        found.append(
+            row
+            if share == 1
+            else replace(
+                row,
+                began=began,
+                ended=ended,
+                cpu_seconds=row.cpu_seconds * share,
+                memory_gib_hours=row.memory_gib_hours * share,
+                network_bytes=row.network_bytes * share,
+                storage_gib_hours=row.storage_gib_hours * share,
+            )
+        )
+    return found
+
+
+def part_of(charge: Charge, since: datetime, until: datetime) -> Charge | None:
+    """The part of a charge that is in a time: a month's tax counts for a week with a week's share."""
+    began, ended = max(charge.began, since), min(charge.ended, until)
+    if began >= ended:
+        return None
+    if (began, ended) == (charge.began, charge.ended):
+        return charge
+    share = seconds_between(began, ended) / seconds_between(charge.began, charge.ended)
+    return replace(
+        charge, began=began, ended=ended, amount=(charge.amount * share).quantize(Decimal("1e-12")),
+        capacity=charge.capacity * share,
+    )  # fmt: skip
+
+
+def _sizes() -> dict[str, tuple[int, Decimal]]:
+    """What types of instances hold, which is the same in every region."""
+    found: dict[str, tuple[int, Decimal]] = {}
+    for region in regions():
+        found |= {name: (one.vcpu, one.memory) for name, one in price_book(region).instances.items()}
+    return found
+
+
+def _remarks(bill: Bill, rows: Sequence[Row]) -> tuple[str, ...]:
+    found: list[str] = []
+    if bill.unknown_types:
+        found.append(
+            f"it is not known what {', '.join(sorted(bill.unknown_types))} holds: nothing of those counts as idle"
+        )
+    if not bill.places.nodes:
+        found.append("the bill has no split cost data: all nodes count as one, and warm slots as idle")
+    if not rows:
+        found.append("the ledger has no rows in this time: nothing is anybody's")
+    if any(row.source.endswith("/requested") for row in rows):
+        found.append("some homes were not measured yet: the size that was asked for counts")
+    return tuple(found)
+
+
+def _nothing(bill: Bill, since: datetime, until: datetime) -> str:
+    reason = f"; ${bill.left_out:,.2f} on it are not this environment's by their tags" if bill.left_out else ""
+    return f"the bill has no lines from {since:%Y-%m-%d} to {until:%Y-%m-%d}{reason}"

@@ -1,0 +1,141 @@
+"""Where a report's figures come from: the bill and the ledger, each from a file or from AWS itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from agentenv.cli import Refusal
+from model.ledger import Row, row_of
+from model.usage_export.columns import COLUMNS, PARTITION
+
+Line = dict[str, Any]
+# Athena is asked again after so many seconds, and for so long.
+PATIENCE, PAUSE = 600, 1.0
+
+
+def bill_lines(where: Path) -> Iterator[Line]:
+    """The lines of an export: one file of CSV or Parquet, or a folder of them, as the export's bucket has it."""
+    if where.is_dir():
+        files = sorted(one for one in where.rglob("*") if one.suffix in {".csv", ".parquet"})
+        if not files:
+            raise Refusal(f"there is no bill in {where}: it has neither .csv nor .parquet files")
+        for file in files:
+            yield from bill_lines(file)
+    elif where.suffix == ".csv":
+        with where.open(newline="", encoding="utf-8") as stream:
+            reader = csv.DictReader(stream)
+            _has_columns(set(reader.fieldnames or ()), where)
+            yield from reader
+    elif where.suffix == ".parquet":
+        yield from _parquet(where)
+    else:
+        raise Refusal(f"{where} is no bill: give the export's .csv or .parquet, or a folder of them")
+
+
+def _parquet(where: Path) -> Iterator[Line]:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise Refusal("Parquet needs pyarrow: install agent-environment[reports], or give a .csv") from None
+    library: Any = parquet
+    file = library.ParquetFile(where)
+    _has_columns(set(file.schema_arrow.names), where)
+    wanted = [column.name for column in COLUMNS if column.name in file.schema_arrow.names]
+    for batch in file.iter_batches(columns=wanted):
+        yield from batch.to_pylist()
+
+
+_NEEDED = {
+    "line_item_usage_start_date", "line_item_usage_end_date", "line_item_line_item_type", "line_item_usage_type",
+    "line_item_product_code", "line_item_resource_id", "line_item_unblended_cost",
+}  # fmt: skip
+
+
+def _has_columns(names: set[str], where: Path) -> None:
+    if missing := sorted(_NEEDED - names):
+        raise Refusal(f"{where} is no CUR 2.0 export: it has no {', '.join(missing)}")
+
+
+def ledger_rows(where: Path) -> list[Row]:
+    """Rows of the ledger from a file: an item of its table a line, as JSON."""
+    found: list[Row] = []
+    with where.open(encoding="utf-8") as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                item: dict[str, Any] = json.loads(line, parse_float=Decimal)
+                found.append(row_of(item))
+            except (ValueError, KeyError, TypeError, ArithmeticError) as wrong:
+                raise Refusal(f"{where}:{number} is no row of the ledger: {wrong!r}") from wrong
+    return found
+
+
+def table_rows(client: Any, table: str, since: datetime, until: datetime) -> list[Row]:
+    """Rows of the ledger from its table."""
+    from service.aws import AwsRefusedError, AwsUnavailableError
+    from service.ledger.store import Ledger
+
+    try:
+        return list(Ledger(client, table).everybody(since, until))
+    except (AwsRefusedError, AwsUnavailableError) as failure:
+        raise Refusal(f"the ledger {table} cannot be read: {failure}") from failure
+
+
+def asked_lines(
+    client: Any,
+    database: str,
+    workgroup: str,
+    when: tuple[datetime, datetime],
+    wait: Callable[[float], None] = time.sleep,
+) -> Iterator[Line]:
+    """The lines of a time from Athena; the workgroup says where its answers lie and how much it may read."""
+    begun = client.start_query_execution(
+        QueryString=statement(*when), QueryExecutionContext={"Database": database}, WorkGroup=workgroup
+    )
+    number = begun["QueryExecutionId"]
+    waited = 0.0
+    while True:
+        told = client.get_query_execution(QueryExecutionId=number)["QueryExecution"]["Status"]
+        if told["State"] == "SUCCEEDED":
+            break
+        if told["State"] in {"FAILED", "CANCELLED"} or waited >= PATIENCE:
+            reason = told.get("StateChangeReason", f"it is {told['State'].lower()} after {waited:.0f} s")
+            raise Refusal(f"Athena does not answer query {number}: {reason}")
+        wait(PAUSE)
+        waited += PAUSE
+    pages = client.get_paginator("get_query_results").paginate(QueryExecutionId=number)
+    yield from _answered(pages)
+
+
+def statement(since: datetime, until: datetime) -> str:
+    """What Athena is asked: the lines of a time, of the months that it is in."""
+    names = ", ".join(_selected(column.name) for column in COLUMNS)
+    return (
+        f"SELECT {names} FROM usage "  # noqa: S608 - our own columns, and moments in one form
+        f"WHERE {PARTITION} BETWEEN '{since:%Y-%m}' AND '{until:%Y-%m}' "
+        f"AND line_item_usage_start_date >= timestamp '{since:%Y-%m-%d %H:%M:%S}' "
+        f"AND line_item_usage_start_date < timestamp '{until:%Y-%m-%d %H:%M:%S}'"
+    )
+
+
+def _selected(name: str) -> str:
+    return f"json_format(cast({name} AS json)) AS {name}" if name == "resource_tags" else name
+
+
+def _answered(pages: Any) -> Iterator[Line]:
+    names: list[str] = []
+    for page in pages:
+        for row in page["ResultSet"]["Rows"]:
+            values = [cell.get("VarCharValue") for cell in row["Data"]]
+            if names:
+                yield dict(zip(names, values, strict=True))
+            else:
+                names = [str(value) for value in values]

@@ -1,0 +1,102 @@
+"""A month as files: the bill's lines as AWS exports them, and the ledger's rows as its table has them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from bench.month.record import START, Record
+from bench.month.whole import HOUR, Month, seconds_up
+from model.attribution.words import Charge
+from model.ledger import item_of
+from model.usage_export.columns import COLUMNS
+
+CLUSTER, ENVIRONMENT = "agents-prod", "prod"
+_PRODUCTS = {"storage": "AmazonEFS", "storage_io": "AmazonEFS", "network": "AmazonEC2"}
+_USAGES = {
+    "storage": "TimedStorage-ByteHrs", "storage_io": "DataAccess-Bytes",
+    "network": "NatGateway-Bytes", "fixed": "Hours",
+}  # fmt: skip
+
+
+def export(month: Month, known: Record, folder: Path) -> tuple[Path, Path]:
+    """Write `bill.csv` and `ledger.jsonl`."""
+    bill, ledger = folder / "bill.csv", folder / "ledger.jsonl"
+    with bill.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, [column.name for column in COLUMNS], restval="")
+        writer.writeheader()
+        writer.writerows(_charged(month, known))
+        writer.writerows(_split(month))
+    with ledger.open("w") as stream:
+        for row in known.rows:
+            stream.write(json.dumps(item_of(row), default=str) + "\n")
+    return bill, ledger
+
+
+def instance(name: str) -> str:
+    """The id of a node as AWS writes it."""
+    return f"i-{int(name.removeprefix('i-')):017x}"
+
+
+def _charged(month: Month, known: Record) -> Iterator[dict[str, Any]]:
+    for charge in known.charges:
+        line = {
+            "line_item_usage_start_date": _time(charge.began),
+            "line_item_usage_end_date": _time(charge.ended),
+            "line_item_line_item_type": "Usage",
+            "line_item_unblended_cost": f"{charge.amount:f}",
+            "resource_tags": json.dumps({"user_environment": ENVIRONMENT}),
+        }
+        yield line | (_node(month, charge) if charge.kind == "nodes" else _other(charge))
+
+
+def _node(month: Month, charge: Charge) -> dict[str, Any]:
+    node = month.cluster.nodes[charge.supply]
+    hours = Decimal(seconds_up(node, (charge.began - START) // timedelta(hours=1))) / HOUR
+    return {
+        "line_item_product_code": "AmazonEC2",
+        "line_item_usage_type": f"{'SpotUsage' if node.spot else 'BoxUsage'}:{node.kind}",
+        "line_item_resource_id": instance(node.name),
+        "line_item_usage_amount": str(hours),
+        "pricing_term": "Spot" if node.spot else "OnDemand",
+    }
+
+
+def _other(charge: Charge) -> dict[str, Any]:
+    product = _PRODUCTS.get(charge.kind, charge.service)
+    return {"line_item_product_code": product, "line_item_usage_type": _USAGES[charge.kind]}
+
+
+def _split(month: Month) -> Iterator[dict[str, Any]]:
+    """The lines of pods: what each was given in an hour, or used if that was more."""
+    for pod, used in zip(month.cluster.pods, month.uses, strict=True):
+        hours: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for (hour, _), held in used.by_hour.items():
+            hours[hour][0] += held.cores / HOUR
+            hours[hour][1] += held.gib / HOUR
+        for hour, amounts in hours.items():
+            began = START + timedelta(hours=hour)
+            for what, amount in zip(("vCPU", "GB"), amounts, strict=True):
+                yield {
+                    "line_item_usage_start_date": _time(began),
+                    "line_item_usage_end_date": _time(began + timedelta(hours=1)),
+                    "line_item_line_item_type": "Usage",
+                    "line_item_product_code": "AmazonEKS",
+                    "line_item_usage_type": f"USE1-EKS-EC2-{what}-Hours",
+                    "line_item_resource_id": (
+                        f"arn:aws:eks:us-east-1:111122223333:pod/{CLUSTER}/sandbox-{pod.kind}/{pod.name}/{pod.name}"
+                    ),
+                    "split_line_item_parent_resource_id": instance(pod.node),
+                    "split_line_item_split_usage": f"{amount:.9f}",
+                    "line_item_unblended_cost": "0",
+                }
+
+
+def _time(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
