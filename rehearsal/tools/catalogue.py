@@ -31,6 +31,7 @@ class Program:
     package: str
     stamp: str = ""  # the linker variable that holds the version, where the program wants to be told
     stamps: tuple[str, ...] = ()  # further ones, as variable=value
+    pinned: str = ""  # the version that its module has, where that is counted otherwise
     tags: tuple[str, ...] = ()  # build tags: what of it is left out, or put in
     least: str = ""  # the least version that is taken from elsewhere
     only_minor: bool = False  # whether a newer minor version is another program to us
@@ -67,6 +68,7 @@ class ModuleFile:
     version: str
     module: str
     member: str  # its path inside the module
+    pinned: str = ""  # the version that the module has, where the file has one of its own
     # The official plugin (kind, name) that brings it along and makes ours unnecessary
     beside: tuple[str, str] | None = None
     minutes: float = 0.2
@@ -162,6 +164,7 @@ RECIPES: tuple[Recipe, ...] = (
             name=name,
             group="prometheus",
             version=_PROMETHEUS,
+            pinned="v0.314.0",
             package=f"github.com/prometheus/prometheus/cmd/{name}",
             stamp="github.com/prometheus/common/version.Version",
             tags=("remove_all_sd", "enable_kubernetes_sd"),
@@ -190,11 +193,18 @@ RECIPES: tuple[Recipe, ...] = (
     ),
     # Charts that are published in repositories of charts: as those repositories had them when these were released.
     *(
-        ModuleFile(name=f"{chart}-chart", group="charts", version=version, module=module, member=f"charts/{chart}")
-        for chart, version, module in (
-            ("prometheus", "v29.27.0", "github.com/prometheus-community/helm-charts"),
-            ("opencost", "v2.5.30", "github.com/opencost/opencost-helm-chart"),
-            ("grafana", "v13.0.1", "github.com/grafana-community/helm-charts"),
+        ModuleFile(
+            name=f"{chart}-chart",
+            group="charts",
+            version=version,
+            module=f"github.com/{repository}",
+            member=f"charts/{chart}",
+            pinned=f"v0.0.0-{commit}",
+        )
+        for chart, version, repository, commit in (
+            ("prometheus", "v29.27.0", "prometheus-community/helm-charts", "20260828105119-ed5d7d9b5933"),
+            ("opencost", "v2.5.30", "opencost/opencost-helm-chart", "20260825223215-4242feee70e7"),
+            ("grafana", "v13.0.1", "grafana-community/helm-charts", "20260829030558-dbf9f4fb5fa1"),
         )
     ),
 )

@@ -51,6 +51,7 @@ def test_what_the_settings_say_is_what_the_components_are_told() -> None:
     assert told.pop("cluster") == cluster_layout(settings({"cluster": {"name": "mine"}}).cluster)
     assert told.pop("capacity") == capacity_layout(settings({}))
     assert told.pop("sandbox_controller") == sandbox_controller(settings({}))
+    assert told.pop("metering")["sandboxes"] == 0
     assert (told.pop("workspaces"), set(told.pop("settings"))) == (
         [],
         {

@@ -10,6 +10,7 @@ import pytest
 
 from components.let_through import API, DNS, Ports, work
 from components.plain import ArgumentError
+from model.metering.exporters import CLAIM, TYPE, USER, WARM, WORKSPACE, ZONE
 from model.releases import releases
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.node_shapes import capacity, cluster_addons
@@ -54,7 +55,9 @@ def test_labels_that_cost_is_told_apart_by_are_exported_and_no_others(whole: Gra
     told = json.loads(whole.one("Addon", "kube-state-metrics").inputs["configurationValues"])
     assert told == {
         "metricLabelsAllowlist": [
-            "pods=[sandbox.users.io/user,agents.x-k8s.io/claim-uid,agents.x-k8s.io/warm-pool-sandbox]"
+            f"pods=[{','.join((USER, WORKSPACE, CLAIM, WARM))}]",
+            f"persistentvolumes=[{USER}]",
+            f"nodes=[{TYPE},{ZONE},karpenter.sh/capacity-type,sandbox.users.io/tier]",
         ]
     }
 

@@ -31,7 +31,8 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
     adopting = registered(lambda: environment(existing=EXISTING, cluster_name=CLUSTER), standing=standing())
-    both = [*registered(environment).made, *adopting.made]
+    metered = registered(lambda: environment(metering={"sandboxes": 10}))
+    both = [*metered.made, *adopting.made]
     made = {one.type for one in both if one.type.startswith("agent-environment:")}
     assert set(schema["resources"]) == made
     assert all(schema["resources"][token]["isComponent"] for token in made)

@@ -29,15 +29,16 @@ def _pinned(row: catalogue.Recipe, package: str) -> str:
 @pytest.mark.parametrize("row", catalogue.RECIPES, ids=lambda row: row.name)
 def test_a_row_names_the_version_that_its_folder_pins(row: catalogue.Recipe) -> None:
     package = row.package if isinstance(row, Program) else row.module
-    assert _pinned(row, package) == row.version
+    assert _pinned(row, package) == (row.pinned or row.version)
 
 
 @pytest.mark.parametrize(
     "row", [row for row in catalogue.RECIPES if isinstance(row, Program)], ids=lambda row: row.name
 )
 def test_programs_are_small_and_know_nothing_of_where_they_were_built(row: Program) -> None:
-    trim, name, linked = row.flags()
+    trim, *tags, name, linked = row.flags()
     assert (trim, name) == ("-trimpath", "-ldflags")
+    assert tags == (["-tags", ",".join(row.tags)] if row.tags else [])
     assert linked.startswith("-s -w")
     assert f"tool {row.package}" in (catalogue.folder(row) / "go.mod").read_text().replace("tool (\n\t", "tool ") or (
         f"\t{row.package}\n" in (catalogue.folder(row) / "go.mod").read_text()
