@@ -77,11 +77,7 @@ class Making:
             made = of_claim(claim)
             if made is None:
                 raise AssertionError("a claim is made with its owner's name on it")
-            alone = asyncio.create_task(self._alone(claim, of_class.namespace))
-            try:
-                ready = await self._reading.ready(made, wait - (self._clock() - began))
-            finally:
-                await alone
+            ready = await self._ready_and_alone(claim, made, wait - (self._clock() - began))
         return await self.hand_over(of_class, ready, choice, began)
 
     async def hand_over(self, of_class: Class, workspace: Workspace, choice: Choice, began: float) -> Made:
@@ -145,6 +141,17 @@ class Making:
             return await self._wire.make(CLAIMS, document)
         except Refused as refusal:
             raise refused(refusal) from None
+
+    async def _ready_and_alone(self, claim: Document, made: Workspace, wait: float) -> Workspace:
+        waiting = asyncio.ensure_future(self._reading.ready(made, wait))
+        looking = asyncio.ensure_future(self._alone(claim, made.namespace))
+        try:
+            await asyncio.wait({waiting, looking}, return_when=asyncio.FIRST_EXCEPTION)
+            await looking
+            return await waiting
+        finally:
+            waiting.cancel()
+            looking.cancel()
 
     async def _alone(self, claim: Document, namespace: str) -> None:
         others = await self._reading.claims(claim["metadata"]["name"], beside=namespace)

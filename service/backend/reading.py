@@ -81,7 +81,9 @@ class Reading:
                 return last
             before = self._clock()
             await self._view.change(made.id, min(left, LOOK_AGAIN))
-            if self._clock() - before >= LOOK_AGAIN:
+            # Nothing was told for a while, or that it is gone: what is true is asked.
+            seen = told is not None and self._view.find(made.id) is None
+            if seen or self._clock() - before >= LOOK_AGAIN:
                 claim = await self._wire.find(CLAIMS, made.id, made.namespace)
                 now = of_claim(claim) if claim else None
                 if now is None or now.claim_uid != made.claim_uid:

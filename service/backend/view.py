@@ -152,8 +152,11 @@ class View:
 
     def find(self, id_: str) -> Workspace | None:
         """A workspace as it was told of last; the one that stands before what was deleted."""
-        rows = [self._rows[key] for key in self._by_id.get(id_, ())]
-        return min(rows, key=lambda row: (row.state == "deleted", row.state == "deleting"), default=None)
+        keys = self._by_id.get(id_)
+        if keys is None:
+            return None
+        rows = [self._rows[key] for key in keys]
+        return rows[0] if len(rows) == 1 else min(rows, key=_standing_first)
 
     def deleted(self, id_: str) -> Workspace | None:
         """A workspace of which only the data is there."""
@@ -250,6 +253,10 @@ class View:
             yield from ids[bisect_right(ids, after) if after else 0 :]
         else:
             yield from self._ids[bisect_right(self._ids, after) if after else 0 :]
+
+
+def _standing_first(row: Workspace) -> tuple[bool, bool]:
+    return row.state == "deleted", row.state == "deleting"
 
 
 def _small(row: Workspace) -> Workspace:

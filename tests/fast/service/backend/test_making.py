@@ -1,0 +1,182 @@
+"""How workspaces are made, where everything that happens happens in an order that a test has chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from model.workspaces import Asked, Changes, Filter
+from service.backend.wire import CLAIMS
+from service.problems import Problem
+from tests.fast.service.backend.stage import Stage, staged
+
+
+def asked(owner: str = "u-1", key: str = "user", class_name: str = "standard", **more: Any) -> Asked:
+    return Asked(owner=owner, key=key, class_name=class_name, created_by=owner, **more)
+
+
+def on_stage(act: Callable[[Stage], Awaitable[None]], *classes: Any) -> None:
+    async def play() -> None:
+        async with staged(*classes) as stage, asyncio.timeout(20):
+            await act(stage)
+
+    asyncio.run(play())
+
+
+def pool(stage: Stage, name: str, ready: int, wanted: int = 2) -> None:
+    labels = {"sandbox.users.io/class": "standard", "sandbox.users.io/channel": "stable"}
+    about = {"name": name, "namespace": "sandbox-standard", "labels": labels}
+    counted = {"readyReplicas": ready}
+    stage.server.put("sandboxwarmpools", {"metadata": about, "spec": {"replicas": wanted}, "status": counted})
+
+
+def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
+    async def act(stage: Stage) -> None:
+        stage.slot("standard-a-1")
+        await asyncio.sleep(0.01)
+        made = await stage.backend.create(asked(), wait=5)
+        assert (made.ready, made.existed, made.cold) == (True, False, None)
+        volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-1"]
+        assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        assert volume["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
+        # Nothing was asked that the claim, the other classes and the volume's own change do not need.
+        writes = [path for method, path in stage.server.requests if method in {"POST", "PATCH"}]
+        assert [path.rsplit("/", 2)[1] for path in writes[:2]] == ["sandbox-standard", "persistentvolumes"]
+
+    on_stage(act)
+
+
+def test_a_cold_one_says_why() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(asked(), wait=5)
+        assert (made.ready, made.cold) == (True, "its class keeps no sandbox warm")
+        with pytest.raises(Problem) as told:
+            await stage.backend.create(asked(key="another"), wait=5, warm_only=True)
+        assert (told.value.kind, told.value.retry_after) == ("pool-empty", 5)
+
+    on_stage(act)
+
+
+def test_the_same_key_for_something_else_is_refused() -> None:
+    async def act(stage: Stage) -> None:
+        first = await stage.backend.create(asked(), wait=5)
+        again = await stage.backend.create(asked(), wait=5)
+        assert (again.existed, again.workspace.id) == (True, first.workspace.id)
+        with pytest.raises(Problem) as told:
+            await stage.backend.create(asked(labels={"a": "b"}), wait=5)
+        assert told.value.kind == "key-reused"
+
+    on_stage(act)
+
+
+def test_one_key_for_two_classes_at_once_never_leaves_two() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(30):
+            both = [asked(key=str(number), class_name=name) for name in ("standard", "other")]
+            told = await asyncio.gather(*(stage.backend.create(one, wait=5) for one in both), return_exceptions=True)
+            claims = [key for key in stage.server.things if key[0] == "sandboxclaims" and key[2] == both[0].id]
+            assert len(claims) <= 1
+            assert sum(not isinstance(one, BaseException) for one in told) <= len(claims)
+
+    on_stage(act, {"name": "standard"}, {"name": "other"})
+
+
+def test_whoever_asks_again_after_a_lost_answer_has_the_same_one() -> None:
+    async def act(stage: Stage) -> None:
+        made = stage.server.on_made
+
+        def lost(claim: Any) -> None:
+            stage.server.on_made = made
+            made(claim)
+            raise httpx2.ReadError("the connection broke")
+
+        stage.server.on_made = lost
+        found = await stage.backend.create(asked(), wait=5)
+        assert (found.ready, found.existed) == (True, True)
+        assert len([key for key in stage.server.things if key[0] == "sandboxclaims"]) == 1
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("failure", [429, 500, 503, httpx2.ConnectError("gone"), httpx2.ReadTimeout("slow")])
+def test_what_passes_is_tried_again_and_no_more_than_so_often(failure: Any) -> None:
+    async def act(stage: Stage) -> None:
+        stage.server.failing = [failure] * 3
+        assert (await stage.backend.create(asked(), wait=5)).ready
+        await stage.backend.making.finish()
+        stage.server.failing = [failure] * 100
+        before = len(stage.server.requests)
+        with pytest.raises(Problem) as told:
+            await stage.wire.find(CLAIMS, "any", "sandbox-standard")
+        assert (told.value.kind, len(stage.server.requests) - before) == ("unavailable", 6)
+        stage.server.failing = []
+
+    on_stage(act)
+
+
+def test_fifty_at_once_go_to_pools_by_what_they_can_spare() -> None:
+    async def act(stage: Stage) -> None:
+        named = stage.catalog.get("standard").release("stable").name()
+        releases = {"name": "sandbox-class", "namespace": "sandbox-standard"}
+        told = {"releases": f"stable/{named},stable/{named}-1"}
+        stage.server.put("configmaps", {"metadata": releases, "data": told})
+        pool(stage, named, 10, 10)
+        pool(stage, f"{named}-1", 40, 40)
+        await asyncio.sleep(0.01)
+        pools = stage.backend.making.pools
+        chosen: list[str] = []
+        with contextlib.ExitStack() as under_way:
+            for _ in range(50):
+                one = pools.choose("sandbox-standard", "stable", ())
+                assert one.cold is None
+                under_way.enter_context(pools.taking("sandbox-standard", one.pool))
+                chosen.append(one.pool)
+            assert pools.choose("sandbox-standard", "stable", ()).cold == "empty"
+        assert (chosen.count(named), chosen.count(f"{named}-1")) == (10, 40)
+
+    on_stage(act)
+
+
+def test_what_is_deleted_leaves_a_record_that_only_its_owner_finds() -> None:
+    async def act(stage: Stage) -> None:
+        shared = {"u-2": "rw"}
+        made = await stage.backend.create(asked(shared=shared, labels={"team": "red"}), wait=5)
+        id_ = made.workspace.id
+        assert await listed(stage, Filter(reader="u-2")) == [id_]
+        gone = await stage.backend.delete(id_, keep_for=timedelta(days=1))
+        assert gone.state == "deleted"
+        await asyncio.sleep(0.01)
+        found = await stage.backend.get(id_)
+        assert found is not None
+        assert (found.state, found.labels, found.key) == ("deleted", {"team": "red"}, made.workspace.key)
+        assert await listed(stage, Filter(reader="u-1")) == []
+        assert await listed(stage, Filter(reader="u-1", deleted=True)) == [id_]
+        assert await listed(stage, Filter(reader="u-2", deleted=True)) == []
+        # Asked for with less patience it goes earlier, and never later.
+        sooner = await stage.backend.delete(id_, keep_for=timedelta(0))
+        later = await stage.backend.delete(id_, keep_for=timedelta(days=9))
+        assert later.destroy_after == sooner.destroy_after
+
+    on_stage(act)
+
+
+def test_changes_survive_those_of_others_at_the_same_time() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(asked(labels={"a": "1"}), wait=5)
+        changes = [Changes(budget=None, labels={"b": str(number)}) for number in range(6)]
+        await asyncio.gather(*(stage.backend.update(made.workspace.id, one, wait=1) for one in changes))
+        found = await stage.backend.get(made.workspace.id)
+        assert found is not None
+        assert set(found.labels) == {"b"}
+
+    on_stage(act)
+
+
+async def listed(stage: Stage, chosen: Filter) -> list[str]:
+    return [one.id for one in (await stage.backend.list(chosen, limit=10)).workspaces]
