@@ -121,6 +121,16 @@ class Cluster(Api):
         found: Any = self._client.list(kind, labels=chosen, chunk_size=PAGE, **_where(kind, namespace or ALL_NS))
         return (dict(one) for one in found)
 
+    def listed(self, kind: Kind) -> tuple[list[Document], str]:
+        """All of a kind in all namespaces, and as of which version that is."""
+        found: Any = self._client.list(kind, chunk_size=PAGE, **_where(kind, ALL_NS))
+        return [dict(one) for one in found], found.resourceVersion
+
+    def watched(self, kind: Kind, version: str) -> Iterator[tuple[str, Document]]:
+        """What changes from that version on, until the server ends it with an error."""
+        told: Any = self._client.watch(kind, resource_version=version, server_timeout=300, **_where(kind, ALL_NS))
+        return ((change, dict(one)) for change, one in told)
+
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """One of them, if it is there."""
         try:

@@ -29,10 +29,10 @@ def loops_of(context: Context) -> list[Loop]:
         Loop("waking", 15, lambda still: waking(context, still)),
         Loop("idle", 30, lambda still: idle(context, still)),
         Loop("ending", 60, lambda still: ending(context, still)),
-        Loop("keeping", 120, lambda still: keeping(context, still)),
-        Loop("releases", 60, lambda still: releases(context, still)),
+        Loop("keeping", 600, lambda still: keeping(context, still)),
+        Loop("releases", 120, lambda still: releases(context, still)),
         Loop("retention", 300, lambda still: retention(context, still)),
-        Loop("slots", 300, lambda still: slots(context, still)),
+        Loop("slots", 600, lambda still: slots(context, still)),
         Loop("audit", 900, lambda still: auditing(context, still)),
     ]
 

@@ -64,6 +64,7 @@ class Context:
     points: Points | None = None
     file_systems: Sequence[str] = ()
     sources: Sequence[Source] = ()
+    told_of: Callable[[], Sequence[Attended]] | None = None  # whoever is told of changes; all are listed else
     monotonic: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _attended: Sequence[Attended] = ()
@@ -83,6 +84,8 @@ class Context:
 
         Whoever then does something to one reads it again.
         """
+        if self.told_of is not None:
+            return self.told_of()
         with self._lock:
             if self._read is None or self.monotonic() - self._read > age:
                 began = self.monotonic()

@@ -13,6 +13,7 @@ from service.loops.context import Context
 from service.loops.leading import Leader
 from service.loops.scheduler import Scheduler
 from service.loops.sources import Prometheus
+from service.loops.watching import Watched
 
 if TYPE_CHECKING:
     from service.configuration import Configuration
@@ -28,15 +29,18 @@ def run_loops(configuration: Configuration, metrics: Metrics, stop: threading.Ev
     """Stand for election and run the loops whenever elected, until told to stop."""
     path = configuration.kubeconfig
     # One for the election alone: it is not to wait behind a pass.
-    asking, working = (Cluster.of_file(path) if path else Cluster.from_within() for _ in range(2))
+    asking, working, listening = (Cluster.of_file(path) if path else Cluster.from_within() for _ in range(3))
+    watched = Watched(listening)
     try:
         leader = Leader(asking, configuration.namespace, configuration.replica)
         context = context_of(configuration, metrics, working, leader)
+        context.told_of = watched.all
         loops = [*loops_of(context), *loops_with_ledger(context, configuration, metrics)]
         lead(leader, Scheduler(loops, lambda: leader.leads() and not stop.is_set(), metrics), metrics, stop)
     finally:
-        working.close()
-        asking.close()
+        watched.end()
+        for one in (listening, working, asking):
+            one.close()
 
 
 def context_of(configuration: Configuration, metrics: Metrics, api: Cluster, leader: Leader) -> Context:
