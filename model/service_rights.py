@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.classes.names import EXTENSIONS, SANDBOXES
+from model.classes.names import CONSTRAINTS, EXTENSIONS, SANDBOXES
 
 NAME = "workspace-service"
 IN_CLASSES = f"{NAME}-classes"
@@ -31,6 +31,8 @@ def everywhere() -> list[Plain]:
         _rule("", ("namespaces", "pods", "persistentvolumeclaims", "resourcequotas"), LOOK),
         # What outlives a sandbox is its volume: kept, marked with its owner, bound to the next claim, deleted at last.
         _rule("", ("persistentvolumes",), (*LOOK, "create", "delete", "patch", "update")),
+        # What a class says of itself, in the one object of that name in each class's namespace.
+        {**_rule("", ("configmaps",), LOOK), "resourceNames": [CONSTRAINTS]},
         _rule("storage.k8s.io", ("storageclasses",), LOOK),
         # Whose token it is.
         _rule("authentication.k8s.io", ("tokenreviews",), ("create",)),
@@ -53,8 +55,11 @@ def in_classes() -> list[Plain]:
 
 
 def own() -> list[Plain]:
-    """By a Role in its own namespace: who leads."""
-    return [_rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "update", "watch"))]
+    """By a Role in its own namespace: who leads, and the records of data that was destroyed."""
+    return [
+        _rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "update", "watch")),
+        _rule("", ("configmaps",), ("create", "delete", "get", "list", "patch")),
+    ]
 
 
 def _rule(group: str, resources: tuple[str, ...], verbs: tuple[str, ...]) -> Plain:
