@@ -178,7 +178,7 @@ class Environment(pulumi.ComponentResource):
         ground = Ground(name, self._cluster_name, self.cluster, self.storage.file_system_ids, standing, self._child)
         self.classes = make_classes(ground, args, ready)
         make_seats(ground, args, self.classes, speaking)
-        self.service = make_service(ground, args, self.classes, ready)
+        self.service = make_service(ground, args, self.classes, self.network, ready)
         self.metering = self._metering(speaking)
 
         self.cluster_name = self.cluster.name

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 
 from components.adopted_cluster import AdoptedCluster
+from components.adopted_network import AdoptedNetwork
 from components.children import Child
 from components.cluster import Cluster
 from components.existing import Standing
+from components.network import Network
 from components.plain import Plain
 from components.sandbox_class import SandboxClass, SandboxClassArgs
 from components.schedules import schedules_place
@@ -109,7 +111,11 @@ def make_seats(
 
 
 def make_service(
-    ground: Ground, args: "EnvironmentArgs", classes: Mapping[str, SandboxClass], after: pulumi.ResourceOptions
+    ground: Ground,
+    args: "EnvironmentArgs",
+    classes: Mapping[str, SandboxClass],
+    network: Network | AdoptedNetwork,
+    after: pulumi.ResourceOptions,
 ) -> WorkspaceService | None:
     """The service that gives sandboxes of these classes to people, where it is said which image it is."""
     if not args.get("settings") or not settings_of(Plain("environment", args)).service.deployed:
@@ -122,7 +128,11 @@ def make_service(
         "issuer_arn": ground.cluster.issuer_arn,
         "file_system_ids": ground.file_system_ids,
         "class_namespaces": {name: one.ready for name, one in classes.items()},
+        "vpc_id": network.vpc_id,
+        "nat_addresses": network.nat_addresses,
     }
+    if "keep_data" in args:
+        told["keep_data"] = args["keep_data"]
     if ground.standing.vpc_cidrs:
         told["vpc_cidrs"] = list(ground.standing.vpc_cidrs)
     if ground.standing.service_cidr:

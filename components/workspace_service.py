@@ -18,13 +18,18 @@ from components.identities import Bearer, Issuer, Roles
 from components.namespaces import restricted
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
+from components.promises import OUTPUT
+from components.service_roles import Kept, Network, exchange_roles, exchanging, let_service_work, secrets_place
+from components.service_table import ledger_table
 from components.settings_argument import as_argument, settings_of
+from components.whereabouts import Whereabouts, whereabouts
 from components.written import written
 from model import service_network as network
 from model import service_rights as rights
 from model.service_deployment import Running, account, budget, configuration, deployment
 from model.service_rights import NAME
 from model.settings import Settings
+from model.settings.whole import is_production
 
 BEARER = Bearer(NAME, NAME)
 
@@ -59,8 +64,17 @@ class WorkspaceServiceArgs(TypedDict):
     service_cidr: NotRequired[str]
     """The range of services of a cluster that stood already; the one that the settings say unless told."""
 
+    vpc_id: NotRequired[pulumi.Input[str]]
+    """The VPC that sandboxes are in; wanted where a class exchanges tokens, whose role works from there only."""
+
+    nat_addresses: NotRequired[pulumi.Input[list[str]]]
+    """The public addresses that sandboxes leave it under; none unless told, and so its endpoints alone."""
+
+    keep_data: NotRequired[bool]
+    """Whether the ledger is protected, and outlives the stack; true in `prod` unless told."""
+
     permissions_boundary: NotRequired[str]
-    """The permissions boundary of its role."""
+    """The permissions boundary of its roles."""
 
 
 class WorkspaceService(pulumi.ComponentResource):
@@ -78,6 +92,9 @@ class WorkspaceService(pulumi.ComponentResource):
     role_arn: pulumi.Output[str]
     """What it is to AWS."""
 
+    ledger_table: pulumi.Output[str]
+    """The table that the ledger is in."""
+
     def __init__(self, name: str, args: WorkspaceServiceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make it; a wrong plain argument raises before anything is made."""
         given = Plain.of("workspace_service", args, WorkspaceServiceArgs)
@@ -88,6 +105,10 @@ class WorkspaceService(pulumi.ComponentResource):
         cluster = given.text("cluster_name")
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
         ranges = given.texts("vpc_cidrs") or [str(settings.network.cidr)]
+        kept = given.flag("keep_data", default=is_production(labels.environment))
+        exchange = exchanging(settings.sandbox_classes)
+        if exchange and not given.has("vpc_id"):
+            raise ArgumentError("workspace_service.vpc_id", "nothing", "the VPC that exchanged roles work from")
 
         super().__init__("agent-environment:index:WorkspaceService", name, {}, opts)
         self._name, self._settings, self._labels = name, settings, labels
@@ -95,19 +116,28 @@ class WorkspaceService(pulumi.ComponentResource):
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         role = roles.for_tokens("role", "The workspace service", issuer, BEARER)
+        table = ledger_table(labels, self._child, kept=kept)
+        place = whereabouts(self)
+        where = Network(args.get("vpc_id") or "", args.get("nat_addresses") or [])
+        given_out = exchange_roles(roles, exchange, role, place, where)
+        may = let_service_work(roles, role, place, Kept(table.arn, args["file_system_ids"]), given_out)
 
         space = restricted(f"{name}-namespace", NAME, self._child)
         inside = pulumi.ResourceOptions(depends_on=[space])
         passage = self._passage(ranges, inside)
         allowed = self._rights(role, args.get("class_namespaces") or {}, inside)
         flags = _flags(given, cluster, args["file_system_ids"])
-        running = self._run(settings.service.image, flags, _file(settings), [passage, *allowed], inside)
+        flags = pulumi.Output.all(flags, table.name, _exchange_flags(given_out, place, labels.environment)).apply(
+            lambda told: [*told[0], f"--ledger-table={told[1]}", *told[2]]
+        )
+        running = self._run(settings.service.image, flags, _file(settings), [passage, *allowed, may], inside)
         self._ways(ranges, pulumi.ResourceOptions(depends_on=[space]))
 
         self.namespace = space.metadata.name
         self.url = running.apply(lambda _: f"http://{NAME}.{NAME}.svc:{settings.service.port}")
         self.role_arn = role.arn
-        self.register_outputs(outputs_of(self))
+        self.ledger_table = table.name
+        self.register_outputs({**outputs_of(self), OUTPUT: roles.promises.made})
 
     def _passage(self, ranges: Sequence[str], inside: pulumi.ResourceOptions) -> pulumi.Resource:
         """The policy comes before the pods: one that starts without it is cut off, and never becomes ready."""
@@ -177,6 +207,18 @@ class WorkspaceService(pulumi.ComponentResource):
         document["metadata"]["annotations"][network.TAGS] = tags
         door: core.Service = written(f"{self._name}-door", document, self._child, inside)
         self.address = door.status.apply(_balancer)
+
+
+def _exchange_flags(
+    roles: Mapping[str, iam.Role], place: pulumi.Output[Whereabouts], environment: str
+) -> pulumi.Output[list[str]]:
+    """What it needs to know to exchange tokens; nothing where no class does."""
+    if not roles:
+        return pulumi.Output.from_input(list[str]())
+    secrets = place.apply(lambda at: secrets_place(at, environment))
+    named = [role.arn.apply(lambda arn, name=name: f"--exchange-role={name}={arn}") for name, role in roles.items()]
+    prefix = secrets.apply(lambda at: f"--secrets-prefix={at.arn_prefix}{at.prefix}")
+    return pulumi.Output.all(*named, prefix).apply(lambda told: [*told])
 
 
 def _balancer(status: Any) -> str | None:
