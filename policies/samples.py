@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from model.capabilities.plain import as_list, as_mapping
+from model.settings import read as read_settings
 from policies.documents import documents
 from policies.offline import resources_of_objects
 from policies.verdicts import Verdict
@@ -116,6 +117,8 @@ def _situation(raw: Mapping[str, object]) -> Situation:
         if field.name in raw:
             value = raw[field.name]
             given[field.name] = tuple(cast("list[object]", value)) if isinstance(value, list) else value
+    if "settings" in given:
+        given["settings"] = read_settings(given["settings"], "sample")
     if strange := set(raw) - set(given):
         raise SampleError(f"no such words about the platform: {sorted(strange)}")
     return Situation(**given)  # pyright: ignore[reportArgumentType] the samples are ours

@@ -28,6 +28,12 @@ class Cost(Section):
     per_user_cap: Annotated[
         Money | None, Field(description="Dollars a user and month; at 100 % the user's workspaces sleep.")
     ] = None
+    expected_users: Annotated[
+        int, Field(ge=1, le=1_000_000, description="How many users it is reckoned for, in estimates and reviews.")
+    ] = 100
+    active_hours: Annotated[
+        int, Field(ge=0, le=730, description="Hours a month in which each of them has a workspace awake.")
+    ] = 40
     notice_at: Annotated[int, Field(ge=1, le=100, description="Percent of a budget at which its owner is told.")] = 80
     alert_to: Annotated[Email | None, Field(description="Who is told.")] = None
     owner: Annotated[TagText, Field(description="The team it belongs to; tag `owner`.")] = "platform"
