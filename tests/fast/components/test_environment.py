@@ -25,6 +25,8 @@ NAMED = {
     "aws:cloudwatch/logGroup:LogGroup": "log-group",
     "aws:ec2/securityGroup:SecurityGroup": "security-group",
     "aws:iam/role:Role": "iam-role",
+    "aws:athena/workgroup:Workgroup": "athena-workgroup",
+    "aws:budgets/budget:Budget": "budget",
     "aws:kms/alias:Alias": "kms-alias",
 }
 
@@ -39,6 +41,7 @@ PARTS = (
     "Guardrails",
     "SandboxClass",
     "Workspace",
+    "CostControls",
 )
 INHABITED = settings(
     {
@@ -49,6 +52,15 @@ INHABITED = settings(
         "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}],
     }
 )
+
+COSTS: dict[str, Any] = {
+    "monthly_budget": "500",
+    "alert_to": "platform@example.com",
+    "cost_tags": "activate",
+    "usage_export": True,
+    "anomaly_alerts": True,
+    "platform_dashboard": True,
+}
 
 
 def environment(opts: pulumi.ResourceOptions | None = None, name: str = "agents", **more: Any) -> Environment:
@@ -61,6 +73,7 @@ def environment(opts: pulumi.ResourceOptions | None = None, name: str = "agents"
         "storage": {"file_systems": 2},
         "settings": as_argument(INHABITED),
         "workspaces": seat_layouts(INHABITED),
+        "costs": COSTS,
         **more,
     }
     return Environment(name, args, opts)
@@ -86,7 +99,9 @@ def test_whatever_can_carry_tags_carries_them() -> None:
     assert len(taggable) > 80
     for one in taggable:
         tags = one.inputs["tags"]
-        assert tags["component"] in {"network", "storage", "cluster", "capacity", "sandbox-class", "workspace"}
+        assert tags["component"] in {
+            *("network", "storage", "cluster", "capacity", "sandbox-class", "workspace", "cost-controls")
+        }
         assert tags["Name"].startswith("dev-agents-")
         assert {key: tags[key] for key in ("environment", "owner", "cost-center", "team")} == {
             "environment": "dev",
@@ -175,11 +190,14 @@ def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
         "FileSystemPolicy",
         "Key",
         "AccessPoint",
+        # The bill, and what keeps it private
+        *("Bucket", "BucketPolicy", "BucketPublicAccessBlock", "BucketOwnershipControls"),
+        *("BucketServerSideEncryptionConfiguration", "BucketLifecycleConfiguration"),
     }
     assert whole("prod").one("eks:index:Cluster").protect
     assert not [one for one in whole().made if one.protect]
-    # What claims go on working with, and what somebody wrote
-    kept = {"SandboxTemplate", "SandboxWarmPool", "AccessPoint"}
+    # What claims go on working with, what somebody wrote, and what the whole account's bill is split by
+    kept = {"SandboxTemplate", "SandboxWarmPool", "AccessPoint", "CostAllocationTag"}
     assert {one.type.rsplit(":", 1)[-1] for one in whole().made if one.retain} == kept
     told = registered(
         lambda: environment(ownership={**OWNERSHIP, "environment": "prod"}, keep_data=False, deletion_protection=False)
