@@ -43,6 +43,7 @@ COMMANDS = (
     Command("policies", "agentenv.commands.policies", "judge Kubernetes manifests by the isolation and cost rules"),
     Command("review", "agentenv.commands.review", "say what a pull request changes, and block what must not be"),
     Command("waivers", "agentenv.commands.waivers", "list the waivers: which ends when, and which nothing needs"),
+    Command("estimate", "agentenv.commands.estimate", "say what an environment costs a month, before it is there"),
     Command("cost", "agentenv.commands.cost", "divide the bill among owners, to the cent"),
     Command("prices", "agentenv.commands.prices", "look the prices of a region up anew"),
     Command("bench", "agentenv.commands.bench", "measure, beside a baseline of the same run"),
