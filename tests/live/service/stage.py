@@ -20,6 +20,7 @@ from rehearsal.controlplane.client import until
 from service.access_points import Efs
 from service.cluster import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, Document, section
 from service.keeping import keep
+from service.letting_go import let_go
 from service.loops.attending import ending, idle, waking
 from service.loops.audit import auditing
 from service.loops.catalogue import keeping
@@ -109,9 +110,40 @@ class Stage:
         assert becomes_ready(self.box.client, path), self.box.client.get(path)
         # Whoever decides by the claim has to see the sandbox on it.
         assert until(lambda: self.volume(name), PATIENCE)
+        # The controller writes to a claim that it has just seen to.
         if keep_it:
-            assert keep(self.api, self.claim(name) or {}).outcome == "kept"
+            assert until(lambda: keep(self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE)
         return name
+
+    def let_go(self, name: str) -> str:
+        """It is deleted, and its volume is let go of; the volume."""
+        volume = self.volume(name)
+
+        def gone() -> bool:
+            claim = self.claim(name)
+            kept = timedelta(days=30)
+            return claim is None or let_go(self.api, claim, kept, datetime.now(UTC)) == "done"
+
+        assert until(gone, PATIENCE)
+        assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, PATIENCE)
+        return volume
+
+    def clear(self) -> None:
+        """Leave nothing to the next test: neither claims nor volumes that are kept."""
+        claims_ = f"{EXTENSIONS}/namespaces/{self.box.space}/sandboxclaims"
+        self.box.client.delete(claims_)
+        assert until(lambda: not self.box.client.get(claims_)["items"], PATIENCE)
+
+        def kept() -> list[str]:
+            rows = self.api.list(VOLUMES, labels={"sandbox.users.io/user": OWNER})
+            return [one["metadata"]["name"] for one in rows]
+
+        def went() -> bool:
+            for name in kept():
+                self.box.client.delete(f"/api/v1/persistentvolumes/{name}")
+            return not kept()
+
+        assert until(went, PATIENCE)
 
     def claim(self, name: str, space: str = "") -> Document | None:
         return self.api.find(CLAIMS, name, space or self.box.space)

@@ -18,7 +18,6 @@ from model.workspaces import DELETED_AT, DESTROY_AFTER, SUSPENDED_BECAUSE
 from rehearsal.controlplane.client import Client, until
 from rehearsal.controlplane.nodes import NodeShape
 from service.cluster import CONFIGURATIONS, LEASES, Cluster, section
-from service.letting_go import let_go
 from service.loops.attending import idle
 from service.loops.leading import NAME, Leader, ServerClock, Terms
 from service.loops.retention import retention
@@ -53,7 +52,9 @@ def box(world: World, ground: Client, system: str) -> Iterator[Box]:
 
 @pytest.fixture
 def stage(box: Box, world: World) -> Iterator[Stage]:
-    yield Stage(box, world)
+    made = Stage(box, world)
+    yield made
+    made.clear()
     for page in [*box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
         box.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
     box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
@@ -66,26 +67,13 @@ def pool(box: Box) -> str:
     return made
 
 
-def let_it_go(stage: Stage, name: str) -> str:
-    """It is deleted, and its volume is let go of; the volume."""
-    volume = stage.volume(name)
-    claim = stage.claim(name)
-    assert claim is not None
-    # The controller writes to a claim that it has just seen; whoever is told so asks again.
-    assert until(
-        lambda: let_go(stage.api, stage.claim(name) or claim, timedelta(days=30), datetime.now(UTC)) == "done", PATIENCE
-    )
-    assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
-    return volume
-
-
 def ready(stage: Stage, name: str) -> bool:
     return becomes_ready(stage.box.client, f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
 
 
 def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool: str, world: World) -> None:
     name = stage.make(pool)
-    volume = let_it_go(stage, name)
+    volume = stage.let_go(name)
 
     def replica(_: int) -> str:
         cluster = Cluster.of_file(world.plane.kubeconfig())
@@ -108,9 +96,9 @@ def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool
 
 def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: Stage, pool: str) -> None:
     """A pass that destroys and a return, at the same moment: never a workspace without its data."""
-    for _ in range(4):
+    for _ in range(3):
         name = stage.make(pool)
-        volume = let_it_go(stage, name)
+        volume = stage.let_go(name)
         document = stage.document(volume)
         assert document is not None
         start = threading.Barrier(2)
@@ -142,7 +130,7 @@ def test_data_goes_when_it_is_due_and_its_access_point_with_it_and_the_record_st
     stage: Stage, pool: str, world: World
 ) -> None:
     name = stage.make(pool)
-    volume = let_it_go(stage, name)
+    volume = stage.let_go(name)
     at = point(stage.document(volume) or {})
     assert retention(stage.context(timedelta(days=29)), always).steps == 0
     assert (stage.phase(volume), at in points(world, stage.box.system)) == ("Released", True)
@@ -172,7 +160,7 @@ def test_a_claim_that_was_deleted_by_hand_leaves_data_that_is_kept_for_its_time(
 
 def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage, pool: str) -> None:
     name = stage.make(pool)
-    volume = let_it_go(stage, name)
+    volume = stage.let_go(name)
     clock = ServerClock(lambda: datetime.now(UTC) + MONTHS)
     leader = Leader(stage.api, "default", "ahead", clock=clock)
     context = stage.context()
@@ -199,7 +187,7 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         for number in range(2):
             # One cannot reach the server for a while, and the other always can.
             api = Mine(Cluster.of_file(through if number == 0 else world.plane.kubeconfig()), stage.box.space)
-            context = stage.context(api=api)
+            context = stage.context(timedelta(minutes=2), api)
             leader = Leader(api, "default", f"r{number}", terms=Terms(3.0, 2.0, 0.5))
             loops = [
                 Loop("idle", 0.2, lambda still, context=context: idle(context, still)),
