@@ -222,8 +222,8 @@ def _exchange_flags(
 
 
 def _balancer(status: Any) -> str | None:
-    ingress = (status and status.load_balancer and status.load_balancer.ingress) or []
-    return ingress[0].hostname if ingress else None
+    ingress: Any = (status and status.load_balancer and status.load_balancer.ingress) or None
+    return str(ingress[0].hostname) if ingress else None
 
 
 def _callers(settings: Settings, ranges: Sequence[str]) -> list[str]:

@@ -11,8 +11,7 @@ import contextlib
 import logging
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Generator
 
 import uvicorn
 from prometheus_client import start_http_server
@@ -26,6 +25,7 @@ _LOG = logging.getLogger("service")
 GRACE_SECONDS = 25
 _LOOPS_END_SECONDS = 20.0
 WRONG = 2
+BROKEN = 1
 
 
 def main(arguments: list[str]) -> int:
@@ -42,19 +42,26 @@ def main(arguments: list[str]) -> int:
     exposed, _ = start_http_server(configuration.metrics_port, configuration.host, metrics.registry)
     try:
         _LOG.info("starting", extra={"facts": _told(configuration)})
-        asyncio.run(serve(configuration, metrics))
+        broken = asyncio.run(serve(configuration, metrics))
     finally:
         exposed.shutdown()
         end_traces()
     _LOG.info("ended")
-    return 0
+    return BROKEN if broken else 0
 
 
-async def serve(configuration: Configuration, metrics: Metrics) -> None:
-    """Answer until told to end, and lead when it is our turn."""
-    make_app = _app()
+async def serve(configuration: Configuration, metrics: Metrics) -> bool:
+    """Answer until told to end, and lead when it is our turn; says whether it ended because the loops broke."""
+    from service.app import make_app
 
-    with loops(configuration, metrics):
+    server: uvicorn.Server | None = None
+
+    def ended() -> None:
+        # A replica that cannot lead any more is worth less than a fresh one.
+        if server is not None:
+            server.should_exit = True
+
+    with loops(configuration, metrics, ended) as broken:
         server = uvicorn.Server(
             uvicorn.Config(
                 make_app(configuration, metrics),
@@ -69,43 +76,34 @@ async def serve(configuration: Configuration, metrics: Metrics) -> None:
             )
         )
         await server.serve()
+    return broken.is_set()
 
 
 @contextlib.contextmanager
-def loops(configuration: Configuration, metrics: Metrics) -> Iterator[None]:
-    """The loops beside the API, in a thread that ends first."""
+def loops(configuration: Configuration, metrics: Metrics, ended: Callable[[], None]) -> Generator[threading.Event]:
+    """The loops beside the API, in a thread that ends first; should they break, `ended` is called and the event set."""
+    broken, stop = threading.Event(), threading.Event()
     if not configuration.loops:
-        yield
+        yield broken
         return
-    try:
-        from service.loops import run
-    except ImportError:
-        yield
-        return
+    from service.loops import run
 
-    stop = threading.Event()
-    thread = threading.Thread(target=run, args=(configuration, metrics, stop), name="loops", daemon=True)
+    def guarded() -> None:
+        try:
+            run(configuration, metrics, stop)
+        except Exception:  # noqa: BLE001 - whatever it is, it is told, and the process ends
+            _LOG.exception("the loops broke")
+        if not stop.is_set():
+            broken.set()
+            ended()
+
+    thread = threading.Thread(target=guarded, name="loops", daemon=True)
     thread.start()
     try:
-        yield
+        yield broken
     finally:
         stop.set()
         thread.join(_LOOPS_END_SECONDS)
-
-
-def _app() -> Any:
-    try:
-        from service.app import make_app
-    except ModuleNotFoundError:
-        from fastapi import FastAPI
-
-        def make_app(configuration: Configuration, metrics: Metrics) -> Any:
-            app = FastAPI()
-            app.get("/healthz")(lambda: {})
-            app.get("/readyz")(lambda: {})
-            return app
-
-    return make_app
 
 
 def _told(configuration: Configuration) -> dict[str, object]:

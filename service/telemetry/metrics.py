@@ -7,7 +7,7 @@ user. Whoever counts calls a method; so a metric cannot be given labels that it 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Literal
 
@@ -104,7 +104,7 @@ class Metrics:
         self._rows.inc(count)
 
     @contextmanager
-    def loop(self, name: str) -> Iterator[None]:
+    def loop(self, name: str) -> Generator[None]:
         """A pass of a loop, from its beginning to its end; a pass that raises is counted as failed, and raises."""
         began = time.monotonic()
         try:
