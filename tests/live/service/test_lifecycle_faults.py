@@ -281,8 +281,8 @@ def test_a_lost_sandbox_comes_back_on_its_own_files_and_what_it_had_meanwhile_is
     name = stage.make(pool)
     volume, sandbox = stage.volume(name), stage.sandbox(name)
     stage.box.client.delete(f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stage.box.space}/sandboxes/{sandbox}")
-    # Upstream gives it another one, with an empty home.
-    assert until(lambda: stage.sandbox(name) != sandbox and stage.volume(name) not in {"", volume}, PATIENCE)
+    # Upstream gives it another one, with an empty home; it may take a minute until it looks.
+    assert until(lambda: stage.sandbox(name) != sandbox and stage.volume(name) not in {"", volume}, 3 * PATIENCE)
     meanwhile = stage.volume(name)
     assert until(lambda: stage.phase(volume) == "Released", PATIENCE)
     soon = timedelta(seconds=30)
