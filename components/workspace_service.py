@@ -26,6 +26,7 @@ from components.whereabouts import Whereabouts, whereabouts
 from components.written import written
 from model import service_network as network
 from model import service_rights as rights
+from model.metering.places import PROMETHEUS_ADDRESS
 from model.service_deployment import Running, account, budget, configuration, deployment
 from model.service_rights import NAME
 from model.settings import Settings
@@ -143,7 +144,7 @@ class WorkspaceService(pulumi.ComponentResource):
         """The policy comes before the pods: one that starts without it is cut off, and never becomes ready."""
         service = self._settings.service
         callers = _callers(self._settings, ranges) if service.domain else ()
-        said = network.policy(service.port, callers, prometheus=service.prometheus, traces=service.traces)
+        said = network.policy(service.port, callers, prometheus=_prometheus(self._settings), traces=service.traces)
         return written(f"{self._name}-passage", said, self._child, inside)
 
     def _rights(
@@ -226,6 +227,11 @@ def _balancer(status: Any) -> str | None:
     return str(ingress[0].hostname) if ingress else None
 
 
+def _prometheus(settings: Settings) -> str | None:
+    """Where usage is asked for: where it was said, else the cluster's own, where it has one."""
+    return settings.service.prometheus or (PROMETHEUS_ADDRESS if settings.cost.dashboards else None)
+
+
 def _callers(settings: Settings, ranges: Sequence[str]) -> list[str]:
     """From where its domain is reached: where it was said, else the VPC and the networks tied to it."""
     said = [str(cidr) for cidr in settings.service.callers]
@@ -244,7 +250,7 @@ def _flags(given: Plain, cluster: str, file_systems: pulumi.Input[list[str]]) ->
     told += [f"--vpc-cidr={cidr}" for cidr in given.texts("vpc_cidrs")]
     if given.has("service_cidr"):
         told.append(f"--service-cidr={given.text('service_cidr')}")
-    for flag, value in (("prometheus", settings.service.prometheus), ("traces", settings.service.traces)):
+    for flag, value in (("prometheus", _prometheus(settings)), ("traces", settings.service.traces)):
         if value is not None:
             told.append(f"--{flag}={value}")
     return pulumi.Output.from_input(file_systems).apply(lambda ids: [*told, *(f"--file-system={one}" for one in ids)])
