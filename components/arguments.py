@@ -11,6 +11,7 @@ from components.platform_arguments import (
     capacity_layout,
     capacity_mirrors,
     cluster_layout,
+    cost_layout,
     fargate_classes,
     sandbox_controller,
     seat_layouts,
@@ -40,6 +41,8 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
         "keep_data": settings.protect,
         "deletion_protection": settings.cluster.deletion_protection,
     }
+    if costs := cost_layout(settings.cost):
+        told["costs"] = costs
     if classes := fargate_classes(settings):
         told["fargate_classes"] = classes
     if settings.cost.dashboards:

@@ -229,7 +229,8 @@ def budget_cap(graph: Graph) -> Iterator[Outcome]:
     title="The tags that costs are split by are active",
     severity="Medium",
     why="A tag is on no bill before it is activated, and never for the time before.",
-    do="Add a CostAllocationTag with the status Active for each of environment, component, owner and cost-center.",
+    do="Add a CostAllocationTag with the status Active for each of environment, component, owner and cost-center, or"
+    " say that the account that pays has them (cost.costTags: active).",
     about=GRAPH,
     defaults="No tag is active (AWS Billing user guide, user-defined cost allocation tags).",
 )
@@ -244,8 +245,11 @@ def cost_tags(graph: Graph) -> Iterator[Outcome]:
             yield fail(row.at("status"), "the tag is on no bill")
     named = {row.at("tagKey").raw for row in rows}
     lacks = [key for key in graph.situation.required_tags if key not in named]
+    settings = graph.situation.settings
     if not graph.of_type(*COST_TYPES):
         yield not_applicable(root, "nothing in this stack looks after its costs")
+    elif lacks and settings is not None and settings.cost.cost_tags == "active":
+        yield not_applicable(root, "the account that pays has activated them")
     elif lacks and (unsure := [row for row in rows if row.at("tagKey").unknown]):
         yield unknown(unsure[0].at("tagKey"))
     elif lacks:

@@ -105,11 +105,11 @@ def sample() -> Bill:
     room = f"{CLUSTER}/sandbox-standard"
     bill.instance(first, ONE, 0.10)
     for _ in ("CPU", "memory"):
-        bill.pod(first, ONE, f"{room}/standard-1/u1", (0.02, 0.01), owner="alice")
+        bill.pod(first, ONE, f"{room}/standard-1/u1", (0.02, 0.01), owner="u-1")
         bill.pod(first, ONE, f"{room}/standard-2/u2", (0.01, 0.005))
         bill.pod(first, ONE, f"{CLUSTER}/kube-system/coredns/u3", (0.004, 0.001))
     bill.instance(first, TWO, 0.08)  # of which AWS has told of three quarters only
-    bill.pod(first, TWO, f"{room}/standard-3/u4", (0.05, 0.01), owner="bob")
+    bill.pod(first, TWO, f"{room}/standard-3/u4", (0.05, 0.01), owner="u-2")
     bill.instance(first, EMPTY, 0.09)
     fargate = {
         "line_item_product_code": "AmazonEKS",
@@ -117,16 +117,16 @@ def sample() -> Bill:
         "line_item_usage_type": "USE1-Fargate-vCPU-Hours:perCPU",
     }
     job = f"arn:aws:eks:us-east-1:123456789012:pod/{CLUSTER}/sandbox-batch/job/u5"
-    bill.line(first, 0.03, **fargate, line_item_resource_id=job, resource_tags={USER: "alice"})
+    bill.line(first, 0.03, **fargate, line_item_resource_id=job, resource_tags={USER: "u-1"})
     bill.line(first, 0.045, line_item_usage_type="NatGateway-Hours", line_item_resource_id="nat-1")
     bill.line(first, 0.10, line_item_product_code="AmazonEKS", line_item_usage_type="USE1-AmazonEKS-Hours:perCluster")
     bill.line(first, 0.02, line_item_line_item_type="Tax", line_item_product_code="AmazonEC2")
     bill.instance(second, ONE, 0.0, line_item_line_item_type="SavingsPlanNegation")
     covered = {"line_item_line_item_type": "SavingsPlanCoveredUsage", "savings_plan_savings_plan_effective_cost": 0.06}
     bill.instance(second, ONE, 0.10, **covered)
-    bill.pod(second, ONE, f"{room}/standard-1/u1", (0.04, 0.02), owner="alice")
+    bill.pod(second, ONE, f"{room}/standard-1/u1", (0.04, 0.02), owner="u-1")
     other = {tag_key("environment"): "prod"}
     bill.line(first, 9.0, line_item_usage_type="NatGateway-Hours", resource_tags=other)
-    bill.pod(first, "i-0d44", "another-cluster/sandbox-standard/standard-1/u9", (7.0, 1.0), owner="mallory")
+    bill.pod(first, "i-0d44", "another-cluster/sandbox-standard/standard-1/u9", (7.0, 1.0), owner="u-3")
     bill.line("2026-09-30 10:00:00", 5.0, line_item_usage_type="NatGateway-Hours")  # long ago
     return bill

@@ -16,16 +16,16 @@ FIRST, SECOND = "2026-11-03", "2026-11-04"
 def test_users_are_told_apart_from_warm_slots_and_the_platforms_own() -> None:
     rows = {(str(row["day"]), row["owner"], row["class"]): row for row in sample().asked()["per-user-and-day"]}
     assert set(rows) == {
-        (FIRST, "alice", "standard"),
-        (FIRST, "alice", "batch"),
-        (FIRST, "bob", "standard"),
+        (FIRST, "u-1", "standard"),
+        (FIRST, "u-1", "batch"),
+        (FIRST, "u-2", "standard"),
         (FIRST, "(warm pool)", "standard"),
         (FIRST, "(platform)", None),
-        (SECOND, "alice", "standard"),
+        (SECOND, "u-1", "standard"),
     }
-    alice = rows[FIRST, "alice", "standard"]
-    assert (alice["direct"], alice["idle_beside"]) == (pytest.approx(0.04), pytest.approx(0.02))
-    on_fargate = rows[FIRST, "alice", "batch"]
+    one = rows[FIRST, "u-1", "standard"]
+    assert (one["direct"], one["idle_beside"]) == (pytest.approx(0.04), pytest.approx(0.02))
+    on_fargate = rows[FIRST, "u-1", "batch"]
     assert (on_fargate["direct"], on_fargate["idle_beside"]) == (pytest.approx(0.03), 0)
 
 
@@ -60,7 +60,7 @@ def test_without_active_tags_the_whole_account_is_looked_at_and_still_no_other_c
     answers = sample().asked(tagged=False)
     days = {str(row["day"]): row for row in answers["reconciliation-gap"]}
     assert days[FIRST]["bill"] == pytest.approx(0.465 + 9.0)
-    assert "mallory" not in {row["owner"] for row in answers["per-user-and-day"]}
+    assert "u-3" not in {row["owner"] for row in answers["per-user-and-day"]}
 
 
 @pytest.mark.parametrize("tagged", [True, False])

@@ -1,0 +1,80 @@
+"""Cost controls under the engine: AWS takes all of them, they settle, drift is told and mended, and all of it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rehearsal.caller import client
+from rehearsal.engine import Engine, Outcome
+from rehearsal.stage import Stage
+
+ACCOUNT = "123456789012"
+
+
+def named(outcome: Outcome) -> set[tuple[str, str]]:
+    """(operation, type) of what did not stay as it was."""
+    return {(operation, urn.rsplit("::", 2)[-2].rpartition(":")[2]) for operation, urn, _ in outcome.touched()}
+
+
+def silence(clients: dict[str, Any], told: dict[str, Any]) -> None:
+    """What somebody does in a console: quieter budgets, an open bucket, queries without a limit, another export."""
+    where = {"AccountId": ACCOUNT, "BudgetName": told["budget"]}
+    for note in clients["budgets"].describe_notifications_for_budget(**where)["Notifications"]:
+        note.pop("NotificationState")
+        clients["budgets"].delete_notification(**where, Notification=note)
+    changes = {"EnforceWorkGroupConfiguration": False, "RemoveBytesScannedCutoffPerQuery": True}
+    clients["athena"].update_work_group(WorkGroup=told["workgroup"], ConfigurationUpdates=changes)
+    (kept,) = clients["bcm-data-exports"].list_exports()["Exports"]
+    export = clients["bcm-data-exports"].get_export(ExportArn=kept["ExportArn"])["Export"]
+    export.pop("ExportArn")
+    export["DestinationConfigurations"]["S3Destination"]["S3Prefix"] = "elsewhere"
+    clients["bcm-data-exports"].update_export(ExportArn=kept["ExportArn"], Export=export)
+    clients["s3"].delete_public_access_block(Bucket=told["bucket"])
+    clients["s3"].delete_bucket_policy(Bucket=told["bucket"])
+    # Over plain HTTP, which that policy refuses; and what AWS has written goes with the bucket when it goes.
+    clients["s3"].put_object(Bucket=told["bucket"], Key="usage/dev-costs-usage/data/x.parquet", Body=b"x")
+
+
+def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) -> None:
+    before = set(opened.left())
+    engine: Engine = opened.program(
+        Path(__file__).parent / "costs", "dev", {"aws:region": "us-east-1"}, {"name": "costs"}
+    )
+    clients = {
+        service: client(service, engine.environment)
+        for service in ("budgets", "s3", "athena", "bcm-data-exports", "ce", "glue")
+    }
+    engine.up()
+    told = engine.outputs()
+    assert told["bucket"] == f"dev-costs-usage-{ACCOUNT}"
+    # What AWS adds to an export and to a budget is no change.
+    assert engine.refresh().changed == 0
+    assert engine.up().changed == 0
+
+    silence(clients, told)
+    seen = {kind for _, kind in named(engine.refresh())}
+    assert {"Budget", "BucketPolicy", "BucketPublicAccessBlock", "Workgroup", "Export"} <= seen
+    engine.call("config", "set-all", "--plaintext", "budget=600", "--plaintext", "days=93")
+    assert {("update", "Budget"), ("update", "BucketLifecycleConfiguration")} < named(engine.up())
+    where = {"AccountId": ACCOUNT, "BudgetName": told["budget"]}
+    assert len(clients["budgets"].describe_notifications_for_budget(**where)["Notifications"]) == 3
+    assert clients["budgets"].describe_budget(**where)["Budget"]["BudgetLimit"]["Amount"] == "600.0"
+    block = clients["s3"].get_public_access_block(Bucket=told["bucket"])["PublicAccessBlockConfiguration"]
+    assert all(block.values())
+    group = clients["athena"].get_work_group(WorkGroup=told["workgroup"])["WorkGroup"]["Configuration"]
+    assert (group["EnforceWorkGroupConfiguration"], group["BytesScannedCutoffPerQuery"]) == (True, 10 * 2**30)
+    (export,) = clients["bcm-data-exports"].list_exports()["Exports"]
+    shown = clients["bcm-data-exports"].get_export(ExportArn=export["ExportArn"])["Export"]
+    assert shown["DestinationConfigurations"]["S3Destination"]["S3Prefix"] == "usage"
+
+    engine.destroy()
+    assert engine.state() == []
+    # Tags stay active: the whole account's bill is split by them.
+    tags = {tag["TagKey"] for tag in clients["ce"].list_cost_allocation_tags(Status="Active")["CostAllocationTags"]}
+    assert {"environment", "owner", "sandbox.users.io/user"} <= tags
+    left = set(opened.left()) - before
+    assert left == {f"ce.cost_allocation_tags {tag}" for tag in tags}
+    clients["ce"].update_cost_allocation_tags_status(
+        CostAllocationTagsStatus=[{"TagKey": tag, "Status": "Inactive"} for tag in tags]
+    )
