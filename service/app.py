@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 from fastapi import FastAPI
 
-from service.api import answers, around, recording, swarms, workspaces
+from service.api import answers, around, recording, sessions, swarms, workspaces
 from service.api.parts import Parts
 from service.api.swarming import Swarming
 from service.auth.authenticating import Authenticating
@@ -73,7 +73,7 @@ def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     answers.install(app)
-    for routes in (workspaces, swarms, around, usage, secrets, identity):
+    for routes in (workspaces, swarms, sessions, around, usage, secrets, identity):
         app.include_router(routes.router)
     app.include_router(around.health)
     if metrics is not None:
@@ -108,6 +108,7 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerat
                 authenticating=Authenticating(settings.service, issuer, Reviews(wire, settings.service.audience)),
                 limits=Limits(settings.service.requests_per_minute),
                 metrics=metrics,
+                cluster=api,
                 swarming=Swarming(api, catalog, backend.view),
                 budgets=budgets,
                 accounts=budgets,

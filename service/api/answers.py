@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
@@ -108,8 +109,13 @@ async def _malformed(_request: Request, failure: Exception) -> Response:
     return written(Problem("malformed", told, "put right what `errors` names; see /openapi.json", errors=rows))
 
 
-async def _http(_request: Request, failure: Exception) -> Response:
+async def _http(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, HTTPException)  # noqa: S101
+    if failure.status_code == HTTPStatus.BAD_REQUEST:
+        return written(Problem("malformed", str(failure.detail), "send JSON in UTF-8"))
+    headers = dict(failure.headers or {})
+    if failure.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
     document = {
         "type": "about:blank",
         "title": str(failure.detail),
@@ -117,7 +123,21 @@ async def _http(_request: Request, failure: Exception) -> Response:
         "detail": str(failure.detail),
         "way_out": "see /openapi.json for what there is",
     }
-    return JSONResponse(document, failure.status_code, dict(failure.headers or {}), media_type=MEDIA_TYPE)
+    return JSONResponse(document, failure.status_code, headers, media_type=MEDIA_TYPE)
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be done with a path: each of its methods is a route of its own."""
+    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    asked = request.url.path.split("/")
+    found: set[str] = set()
+    for path, methods in paths.items():
+        parts = path.split("/")
+        if len(parts) == len(asked) and all(
+            part == other or (part.startswith("{") and other) for part, other in zip(parts, asked, strict=True)
+        ):
+            found |= {method.upper() for method in methods}
+    return sorted(found)
 
 
 async def _unexpected(_request: Request, failure: Exception) -> Response:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from service.auth.authenticating import Authenticating
     from service.backend.kubernetes import KubernetesBackend
     from service.catalog import Catalog
+    from service.cluster import Api
     from service.identity.exchange import Exchange
     from service.identity.vault import Vault
     from service.ledger.store import Ledger
@@ -55,6 +56,7 @@ class Parts:
     authenticating: Authenticating
     limits: Limits
     metrics: Metrics
+    cluster: Api | None = None  # for what is done in threads
     swarming: Swarming | None = None
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # writes down what it used until now

@@ -6,11 +6,24 @@ done.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from model.settings.values import OWNER_ID
 from model.workspaces import Access, Because, Event, Lease, Made, Mode, State, Workspace
@@ -20,30 +33,53 @@ _LABEL = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$"
 _LINE = r"^[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?$"
 MONTH = 31 * 24 * 3600
-EARLIEST, LATEST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 Id = Annotated[str, StringConstraints(pattern=ID)]
 Name = Annotated[str, StringConstraints(pattern=ID)]
 Owner = Annotated[str, StringConstraints(pattern=OWNER_ID)]
 LabelKey = Annotated[str, StringConstraints(pattern=_LABEL)]
 LabelValue = Annotated[str, StringConstraints(pattern=_LABEL_VALUE)]
-Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=32)]
-Shared = Annotated[dict[Owner, Access], Field(max_length=64)]
+_NO_OTHERS: dict[str, JsonValue] = {"additionalProperties": False}
+Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=32, json_schema_extra=_NO_OTHERS)]
+Shared = Annotated[dict[Owner, Access], Field(max_length=64, json_schema_extra=_NO_OTHERS)]
 Line = Annotated[str, StringConstraints(pattern=_LINE)]
 Seconds = Annotated[int, Field(ge=60, le=MONTH)]
 
 
-def _in_range(when: datetime) -> datetime:
-    if when.tzinfo is None or not EARLIEST <= when <= LATEST:
-        raise ValueError("a moment has a time zone and is in this century or the next")
-    return when
+def _in_utc(when: datetime) -> datetime:
+    """The moment in UTC; the last and the first one where it would be in no year."""
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        return EARLIEST if when.year == 1 else LATEST
 
 
-Moment = Annotated[datetime, AfterValidator(_in_range)]
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+
+
+def _dollars(found: object) -> object:
+    """Whole dollars as a number, cents as a text: a fraction in binary is no amount of money."""
+    if isinstance(found, Decimal):
+        return found
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
+    if isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= MOST_DOLLARS:
+        return Decimal(found)
+    if isinstance(found, str) and re.fullmatch(AMOUNT, found):
+        return Decimal(found)
+    raise ValueError("whole dollars are a number, others a text such as 2.50")
+
+
+MOST_DOLLARS = 9_999_999_999
+AMOUNT = r"^(0|[1-9][0-9]{0,9})(\.[0-9]{1,2})?$"
 Dollars = Annotated[
     Decimal,
-    Field(ge=0, max_digits=12, decimal_places=2),
+    BeforeValidator(_dollars),
     PlainSerializer(lambda value: f"{value:f}", return_type=str),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MOST_DOLLARS}, {"type": "string", "pattern": AMOUNT}]}
+    ),
 ]
 
 
@@ -53,8 +89,27 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+# By what a session and an agent are known; said here and in the description, so that both agree.
+_TIED = {
+    "session": ("a session is tied to a chat: say which by `session`", ("session",)),
+    "agent": ("nobody knows which agent it is for: say its name by `agent`", ("agent",)),
+}
+
+
 class WorkspaceAsked(Shape):
     """A workspace that is asked for."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                {
+                    "if": {"properties": {"mode": {"const": mode}}, "required": ["mode"]},
+                    "then": {"required": list(names), "properties": {name: {"type": "string"} for name in names}},
+                }
+                for mode, (_, names) in _TIED.items()
+            ]
+        }
+    )
 
     class_: Annotated[Name, Field(alias="class", description="The class that it is of.")]
     mode: Annotated[
@@ -91,6 +146,13 @@ class WorkspaceAsked(Shape):
         str,
         Field(pattern="^(any|warm)$", description="`warm`: refused with `pool-empty` rather than started cold."),
     ] = "any"
+
+    @model_validator(mode="after")
+    def _tied(self) -> Self:
+        words, names = _TIED.get(self.mode, ("", ()))
+        if any(getattr(self, name) is None for name in names):
+            raise ValueError(words)
+        return self
 
 
 class WorkspaceChanged(Shape):
@@ -278,6 +340,18 @@ class SwarmShape(Shape):
     state: Annotated[str, Field(pattern="^(creating|running|failed)$")]
     why: str | None
     workspaces: list[str]
+
+
+class SessionEnded(Shape):
+    """A chat that was archived, or deleted."""
+
+    session: Line
+
+
+class Counted(Shape):
+    """How many were meant."""
+
+    workspaces: int
 
 
 class ProblemShape(BaseModel):

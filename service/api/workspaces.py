@@ -311,17 +311,13 @@ async def _refuse_spent(parts: Parts, workspace: Workspace) -> None:
 def _key(asked: WorkspaceAsked, header: str | None) -> str:
     """What makes it the same workspace when it is asked for again."""
     if asked.key is not None and header is not None and asked.key != header:
-        raise Problem("malformed", "`key` and the header `Idempotency-Key` differ", "send one of them")
-    if asked.mode == "session" and asked.session is None:
-        raise Problem("malformed", "a session is tied to a chat", "say which by `session`")
+        raise Problem("key-reused", "`key` and the header `Idempotency-Key` differ", "send one of them")
     said = asked.key if asked.key is not None else header
     if said is not None:
         return f"key/{said}"
     if asked.mode == "session":
         return f"session/{asked.session}"
     if asked.mode == "agent":
-        if asked.agent is None:
-            raise Problem("malformed", "nobody knows which agent it is for", "say its name by `agent`, or a `key`")
         return f"agent/{asked.agent}"
     return "user"
 
@@ -341,7 +337,7 @@ def _refuse_budget(caller: Caller, now: object, asked: object, most: object, *, 
 
 def _refuse_past(deadline: datetime | None, now: datetime) -> None:
     if deadline is not None and deadline < now + SHORTEST_LIFE:
-        raise Problem("malformed", "its deadline is over, or within a minute", "leave it out, or say a later one")
+        raise Problem("too-late", "its deadline is over, or within a minute", "leave it out, or say a later one")
 
 
 def _retention(parts: Parts, mode: Mode) -> timedelta:
