@@ -118,7 +118,7 @@ def _situation(raw: Mapping[str, object]) -> Situation:
             value = raw[field.name]
             given[field.name] = tuple(cast("list[object]", value)) if isinstance(value, list) else value
     if "settings" in given:
-        given["settings"] = read_settings(given["settings"], "sample")
+        given["settings"] = read_settings(as_mapping(given["settings"]) or {}, "sample")
     if strange := set(raw) - set(given):
         raise SampleError(f"no such words about the platform: {sorted(strange)}")
     return Situation(**given)  # pyright: ignore[reportArgumentType] the samples are ours

@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
 
+from agentenv.review.cost import changed
 from model.prices.book import STALE_DAYS
 from model.prices.units import apportioned, cents
 
@@ -90,7 +91,7 @@ def _compared(first: Estimate, before: Estimate | None, compared: str, out: Text
         print(f"  {compared} has no such stack, or one that is not understood here\n", file=out)
         return
     print(f"  against {compared}: before, after, difference", file=out)
-    for part, then, now in differences(before, first):
+    for part, then, now in changed(before, first):
         print(f"    {part:{_PART}}{cents(then):>10}{cents(now):>10}{cents(now - then):>+10}", file=out)
     whole = (before.total_month, first.total_month)
     print(
@@ -98,21 +99,6 @@ def _compared(first: Estimate, before: Estimate | None, compared: str, out: Text
     )
     each = (before.per_user_month, first.per_user_month)
     print(f"    {'a user':{_PART}}{cents(each[0]):>10}{cents(each[1]):>10}{cents(each[1] - each[0]):>+10}\n", file=out)
-
-
-def differences(before: Estimate, after: Estimate) -> list[tuple[str, Decimal, Decimal]]:
-    """The parts that cost something else than before, what is saved or added most first."""
-    then, now = _by_part(before), _by_part(after)
-    parts = [(part, then.get(part, Decimal(0)), now.get(part, Decimal(0))) for part in {**then, **now}]
-    changed = [row for row in parts if cents(row[1]) != cents(row[2])]
-    return sorted(changed, key=lambda row: (-abs(row[2] - row[1]), row[0]))
-
-
-def _by_part(found: Estimate) -> dict[str, Decimal]:
-    parts: dict[str, Decimal] = {}
-    for line in found.lines:
-        parts[line.part] = parts.get(line.part, Decimal(0)) + line.monthly
-    return parts
 
 
 def _assumed(first: Estimate, today: date, out: TextIO) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from agentenv.review import words
 from agentenv.review.findings import Judged
@@ -231,6 +232,24 @@ def _amount(amount: int | None) -> str:
     return "none" if amount is None else str(amount)
 
 
+def _costs(report: Report) -> list[Section]:
+    costs = report.costs
+    if costs.after is None:
+        return []
+    before = costs.before or Decimal(0)
+    rows = [f"| {plain(part)} | {then:.2f} | {now:.2f} | {now - then:+.2f} |" for part, then, now in costs.parts] or [
+        "| nothing changes | | | |"
+    ]
+    head = [
+        plain(words.cost_basis(costs)),
+        "",
+        "| dollars a month | before | after | change |",
+        "|---|---:|---:|---:|",
+        f"| **in all** | **{before:.2f}** | **{costs.after:.2f}** | **{costs.after - before:+.2f}** |",
+    ]
+    return [Section(f"Cost: {words.cost_line(costs)}", rows, head, folded=not costs.parts)]
+
+
 def _drift(report: Report) -> list[Section]:
     if report.drift is None:
         return []
@@ -254,6 +273,7 @@ _SECTIONS: tuple[Callable[[Report], list[Section]], ...] = (
     _capabilities,
     _unguarded,
     _drift,
+    _costs,
     _quotas,
     _changes,
     _notes,

@@ -118,6 +118,10 @@ class _Terminal:
                 after = "nothing" if need.after is None else need.after
                 self._item(f"{need.name.removeprefix('quota: ')}: {before} -> {after}{limit}")
         self._heading(f"Cost: {words.cost_line(report.costs)}")
+        for part, then, now in report.costs.parts:
+            self._item(f"{part}: {then:.2f} -> {now:.2f} ({now - then:+.2f})")
+        if report.costs.after is not None:
+            self._line(f"  {words.cost_basis(report.costs)}", "dim")
 
     def _changes(self, report: Report) -> None:
         self._heading(f"Changes: {words.figures(report.changes)}")

@@ -100,8 +100,18 @@ def cost_line(costs: Costs) -> str:
     if costs.after is None:
         return f"no figure: {costs.note}" if costs.note else "no figure"
     before = f"{costs.before:.2f}" if costs.before is not None else "nothing"
-    each = f", {costs.per_user:.2f} a user" if costs.per_user is not None else ""
+    each = f", {costs.per_user:.2f} a user of {costs.users}" if costs.per_user is not None else ""
     return f"{before} before, {costs.after:.2f} after, in dollars a month{each}"
+
+
+def cost_basis(costs: Costs) -> str:
+    """For whom that is reckoned, and from how many users on each costs what they may."""
+    target = "" if costs.target is None else f"${costs.target:.2f} a user or less"
+    enough = f"from {costs.break_even_users} users on" if costs.break_even_users else "is never reached"
+    return (
+        f"For {costs.users} users with {costs.active_hours} active hours a month, at prices of {costs.prices_of};"
+        f" {target} {enough}. `agentenv estimate` says what that is reckoned from."
+    )
 
 
 def sure(change: Change) -> str:

@@ -111,7 +111,8 @@ def test_two_revisions_are_compared_each_by_its_own_code(
         "old": ("delete", "shown"),
     }
     assert [row["urn"].rsplit("::", 1)[-1] for row in told["losses"]] == ["homes", "ann"]
-    assert told["cost"] == {"before": None, "after": None, "per_user": None, "note": "no estimate in this version"}
+    assert told["cost"]["after"] is not None
+    assert told["cost"]["note"] == ""
     assert told["capabilities"][0]["gained"][0].startswith("web: for example")
     fresh = [row for row in told["findings"] if row["id"] == "EFS-01" and row["state"] == "new"]
     assert fresh[0]["places"] == ["components/homes.py:5"]

@@ -9,11 +9,13 @@ import pytest
 
 from agentenv.review.allowed import Allowance
 from agentenv.review.changes import Change
+from agentenv.review.cost import costs
 from agentenv.review.headroom import Need
 from agentenv.review.losses import Loss
 from agentenv.review.markdown import MOST, as_markdown, code, marker, plain
 from agentenv.review.reaching import ClassChange
 from agentenv.review.report import Report
+from model.settings import read
 from policies.verdicts import Verdict
 
 from .wanted import FILE_SYSTEM, TODAY, created, judged, report, urn, waiver
@@ -58,7 +60,7 @@ def test_what_decides_stands_on_top_and_the_rest_is_folded() -> None:
         "How far to trust this",
     ]
     assert text.count("<details>") == text.count("</details>") == 6
-    assert "no estimate in this version" in text
+    assert "the stack file is not understood here" in text
 
 
 def test_a_finding_says_where_and_what_to_do_and_links_to_its_rule() -> None:
@@ -138,3 +140,14 @@ def test_many_alike_are_one_row_and_the_order_is_always_the_same() -> None:
 def test_the_marker_is_of_the_stack_alone() -> None:
     assert marker("dev") == "<!-- agentenv-review:dev -->"
     assert marker("a --> b") == "<!-- agentenv-review:a-----b -->"
+
+
+def test_costs_are_told_by_the_parts_that_change() -> None:
+    one = read({"aws:region": "us-east-1"}, "dev")
+    each = read({"aws:region": "us-east-1", "agent-environment:network": {"nat": "per-zone"}}, "dev")
+    text = as_markdown(report(costs=costs(one, each)))
+    assert "| NAT gateways | 36.50 | 73.00 | +36.50 |" in text
+    assert "| **in all** | " in text
+    assert "For 100 users with 40 active hours a month" in text
+    same = as_markdown(report(costs=costs(each, each)))
+    assert "| nothing changes | | | |" in same

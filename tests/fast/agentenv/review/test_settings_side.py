@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
-from agentenv.review.cost import Costs, Estimate, costs
+from agentenv.review.cost import NONE, costs
 from agentenv.review.headroom import needs
 from agentenv.review.reaching import reaching
+from model.cost.estimate import Estimate, estimate
 from model.settings import Settings, read
 
 IMAGE = "registry.example.com/sandbox@sha256:" + "a" * 64
@@ -22,6 +24,10 @@ def settings(*classes: dict[str, Any], **more: Any) -> Settings:
         **{f"agent-environment:{key}": value for key, value in more.items()},
     }
     return read(given, "staging")
+
+
+def elsewhere(region: str) -> Settings:
+    return read({"aws:region": region}, "staging")
 
 
 def standard(*capabilities: object, **more: Any) -> dict[str, Any]:
@@ -79,17 +85,32 @@ def test_quotas_are_told_before_and_after() -> None:
     assert all(need.before is None for need in needs(None, after))
 
 
-def test_there_is_no_figure_for_costs_and_it_says_so() -> None:
-    told = costs(settings(), settings()).as_json()
-    assert told == {"before": None, "after": None, "per_user": None, "note": "no estimate in this version"}
+def test_where_nobody_knows_the_prices_there_is_no_figure_and_it_says_so() -> None:
+    told = costs(None, elsewhere("sa-east-1")).as_json()
+    assert (told["before"], told["after"], told["per_user"], told["parts"]) == (None, None, None, [])
+    assert "no prices of sa-east-1" in told["note"]
+    assert costs(None, None).note == NONE
+
+
+def test_costs_of_both_are_told_for_the_users_of_the_later_one() -> None:
+    found = costs(settings(), settings(network={"nat": "per-zone"}))
+    assert found.before is not None
+    assert found.after is not None
+    # One more gateway with its address, to the cent; nobody sends anything without classes.
+    assert found.parts == (("NAT gateways", Decimal("36.5"), Decimal("73.0")),)
+    assert found.after - found.before == Decimal("36.5")
+    assert (found.users, found.per_user) == (100, found.after / 100)
+    assert found.note == ""
+    json.dumps(found.as_json())
 
 
 def test_whoever_brings_an_estimate_is_asked_for_both() -> None:
-    asked: list[int] = []
+    asked: list[tuple[int, int, Decimal]] = []
 
-    def estimator(given: Settings) -> Estimate:
-        asked.append(given.storage.file_systems)
-        return Estimate(Decimal(100 * given.storage.file_systems), Decimal(2))
+    def estimator(given: Settings, users: int, hours: Decimal, /) -> Estimate:
+        asked.append((given.storage.file_systems, users, hours))
+        return estimate(given, users, hours)
 
-    found = costs(settings(), settings(storage={"fileSystems": 2}), estimator)
-    assert (found, asked) == (Costs(Decimal(100), Decimal(200), Decimal(2), ""), [1, 2])
+    after = settings(storage={"fileSystems": 2}, cost={"owner": "a", "expectedUsers": 7, "activeHours": 3})
+    assert costs(settings(), after, estimator).users == 7
+    assert asked == [(1, 7, Decimal(3)), (2, 7, Decimal(3))]

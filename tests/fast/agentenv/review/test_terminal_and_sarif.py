@@ -45,7 +45,7 @@ def test_the_terminal_has_it_all_in_that_order() -> None:
         "POD-01 Critical, blocks: Nothing is bad",
         "do: Do better.",
         "encrypted: false -> true",
-        "no estimate",
+        "Cost: no figure: the stack file is not understood here",
     ):
         assert said in text
 
