@@ -57,6 +57,7 @@ class Efs:
 
 def _point(row: dict[str, Any]) -> Point:
     user: dict[str, Any] = row.get("PosixUser") or {}
+    tags: list[dict[str, str]] = row.get("Tags") or []
     return Point(
         row["AccessPointId"],
         row["FileSystemId"],
@@ -64,5 +65,5 @@ def _point(row: dict[str, Any]) -> Point:
         user.get("Uid"),
         user.get("Gid"),
         row["LifeCycleState"],
-        {one["Key"]: one["Value"] for one in row.get("Tags") or []},
+        {one["Key"]: one["Value"] for one in tags},
     )
