@@ -85,8 +85,18 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
         library = logging.getLogger(name)
         library.handlers[:] = []
         library.propagate = True
-    # These tell every request at `info`, with its address.
-    for name in ("uvicorn.access", "httpx", "httpx2", "httpcore", "botocore", "urllib3"):
+    # These tell every request with its address, and some with its headers.
+    for name in (
+        "uvicorn.access",
+        "asyncio",
+        "httpx",
+        "httpx2",
+        "httpcore",
+        "httpcore2",
+        "hpack",
+        "botocore",
+        "urllib3",
+    ):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
