@@ -125,7 +125,10 @@ def view(statement: Statement, rows: Sequence[Row], about: About) -> View:
 
 def _parts(amounts: Mapping[Part, Decimal], bill: Decimal) -> list[PartView]:
     """The parts: those that are metered, then those that are shared, each by size."""
-    ordered = [*sorted(METERED, key=lambda one: -amounts[one]), *sorted(SHARED, key=lambda one: -amounts[one])]
+    ordered: list[Part] = [
+        *sorted(METERED, key=lambda one: -amounts[one]),
+        *sorted(SHARED, key=lambda one: -amounts[one]),
+    ]
     return [
         PartView(part, TITLES[part], MEANINGS[part], part in METERED, amounts[part], _percent(amounts[part], bill))
         for part in ordered
@@ -168,7 +171,7 @@ def _days(statement: Statement, bill: Decimal) -> list[DayView]:
     amounts = in_cents(exact, bill)
     found: list[DayView] = []
     for day in statement.days():
-        parts = {part: amounts.get((day, part), NOTHING) for part in PARTS}
+        parts: dict[Part, Decimal] = {part: amounts.get((day, part), NOTHING) for part in PARTS}
         found.append(DayView(day, sum(parts.values(), NOTHING), parts))
     return found
 
@@ -186,8 +189,8 @@ def _classes(statement: Statement, rows: Sequence[Row]) -> list[ClassView]:
         compute, idle, pool = (amounts.get((name, part), NOTHING) for part in ("compute", "idle", "pool"))
         hours = seconds[name] / 3600
         an_hour = ((compute + idle + pool) / hours).quantize(Decimal("0.0001")) if hours else None
-        shown = (cents(one) for one in (compute, idle, pool))
-        found.append(ClassView(name, len(owners[name]), hours.quantize(Decimal("0.1")), *shown, an_hour))
+        shown = hours.quantize(Decimal("0.1"))
+        found.append(ClassView(name, len(owners[name]), shown, cents(compute), cents(idle), cents(pool), an_hour))
     return found
 
 

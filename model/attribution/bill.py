@@ -223,5 +223,4 @@ def tags(line: Line) -> dict[str, str]:
     value: Any = line.get("resource_tags") or {}
     if isinstance(value, str):
         value = json.loads(value)
-    pairs: Any = value.items() if isinstance(value, dict) else value
-    return {str(key): str(held) for key, held in pairs}
+    return {str(key): str(held) for key, held in dict[Any, Any](value).items()}

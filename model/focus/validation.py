@@ -107,7 +107,7 @@ def _wrong_pairs(value: Value) -> str:
         return "is no JSON"
     if not isinstance(pairs, dict):
         return "is no JSON object"
-    held: dict[str, Any] = pairs
+    held = dict[str, Any](pairs)  # pyright: ignore[reportUnknownArgumentType] - JSON says nothing of its types
     if any(isinstance(one, list | dict) for one in held.values()):
         return "has lists or objects in it"
     return ""

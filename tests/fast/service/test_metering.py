@@ -1,0 +1,177 @@
+"""Metering of homes: real folders, an API server of one process, and no way out of a home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.homes import ASLEEP_EVERY
+from model.ledger import moment_text
+from model.lifecycle.audit import Point
+from service.cluster import CLAIMS, VOLUMES
+from service.ledger.facts import MEASURED
+from service.metering import ENTRIES, FOUND, MEASURED_AT, System, look_at, measure, metered
+from tests.fast.service.shelf import Shelf
+
+NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
+SYSTEM = "fs-1"
+
+
+class Listed:
+    """The access points of a file system, by where they lead."""
+
+    def __init__(self, **paths: str) -> None:
+        self.paths = paths
+
+    def of(self, file_system: str) -> Sequence[Point]:
+        return [Point(f"fsap-{name}", file_system, path, 1000, 1000) for name, path in self.paths.items()]
+
+    def tag(self, point: str, tags: object) -> None:
+        raise AssertionError(f"{point} was tagged {tags}")
+
+    def untag(self, point: str, names: object) -> None:
+        raise AssertionError(f"{point} was untagged {names}")
+
+
+def volume(name: str, system: str = SYSTEM, **notes: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name, "annotations": notes,
+            "labels": {USER_LABEL: f"u-{name}", WORKSPACE_LABEL: f"w-{name}", MODE_LABEL: "user"},
+        },
+        "spec": {"csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{system}::fsap-{name}"}},
+    }  # fmt: skip
+
+
+def claim(name: str) -> dict[str, Any]:
+    labels = {USER_LABEL: f"u-{name}", WORKSPACE_LABEL: f"w-{name}", MODE_LABEL: "user"}
+    return {
+        "metadata": {"name": f"w-{name}", "namespace": "sandbox-standard", "labels": labels},
+        "spec": {"warmPoolRef": {"name": "p"}, "additionalPodMetadata": {"labels": labels}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "sandbox": {"name": "s"}},
+    }
+
+
+def files(home: Path, *sizes: int) -> int:
+    """Files of so many kilobytes in folders below a home; what they take on this disk."""
+    home.mkdir(parents=True, exist_ok=True)
+    for number, kilobytes in enumerate(sizes):
+        folder = home / f"d{number}" / "deep"
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(os.urandom(kilobytes * 1024))
+    return sum(one.lstat().st_blocks * 512 for one in home.rglob("*"))
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Path:
+    return tmp_path / SYSTEM
+
+
+def notes(api: Shelf, name: str) -> dict[str, str]:
+    return api.things[VOLUMES, "", name]["metadata"]["annotations"]
+
+
+def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
+    ann, bob = files(homes / "sandboxes/standard/ann", 40, 8), files(homes / "sandboxes/standard/bob", 100)
+    api = Shelf()
+    for name in ("ann", "bob"):
+        api.put(VOLUMES, volume(name))
+    api.put(VOLUMES, volume("elsewhere", "fs-2"))
+    points = Listed(ann="/sandboxes/standard/ann", bob="/sandboxes/standard/bob")
+    done = measure(api, points, System(SYSTEM, homes, 2 * (ann + bob)), NOW)
+    assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
+    assert notes(api, "ann") == {
+        MEASURED: str(2 * ann), FOUND: str(ann), ENTRIES: "11", MEASURED_AT: moment_text(NOW),
+    }  # fmt: skip
+    assert notes(api, "bob")[MEASURED] == str(2 * bob)
+    assert notes(api, "elsewhere") == {}
+
+
+def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
+    files(homes / "ann", 4)
+    files(homes / "bob", 4)
+    api, points = Shelf(), Listed(ann="/ann", bob="/bob")
+    for name in ("ann", "bob"):
+        api.put(VOLUMES, volume(name))
+    api.put(CLAIMS, claim("ann"))  # bob's is gone, or sleeps
+    assert measure(api, points, System(SYSTEM, homes, 1), NOW).homes == 2
+    grown = files(homes / "ann/more", 64) + 1
+    tomorrow = NOW + timedelta(days=1)
+    assert measure(api, points, System(SYSTEM, homes, grown * 10), tomorrow).homes == 1
+    assert notes(api, "ann")[MEASURED_AT] == moment_text(tomorrow)
+    assert notes(api, "bob")[MEASURED_AT] == moment_text(NOW)
+    later = NOW + ASLEEP_EVERY
+    measure(api, points, System(SYSTEM, homes, 1), later)
+    assert notes(api, "bob")[MEASURED_AT] == moment_text(later)
+
+
+def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
+    names = [f"h{number}" for number in range(6)]
+    for name in names:
+        files(homes / name, 1, 1, 1)
+    api = Shelf()
+    for name in names:
+        api.put(VOLUMES, volume(name))
+    points = Listed(**{name: f"/{name}" for name in names})
+    done = measure(api, points, System(SYSTEM, homes, 10**6), NOW, 25)
+    assert (done.homes, done.waiting) == (2, 4)
+    # Not all are known yet: what was found stands as it is.
+    assert notes(api, "h0")[MEASURED] == notes(api, "h0")[FOUND]
+    assert measure(api, points, System(SYSTEM, homes, 10**6), NOW, 10**6).homes == 4
+
+
+def test_a_home_that_is_not_there_is_told_and_keeps_what_was_known(homes: Path) -> None:
+    homes.mkdir()
+    api = Shelf()
+    api.put(VOLUMES, volume("gone"))
+    done = measure(api, Listed(), System(SYSTEM, homes, 1), NOW)
+    assert done.missing == ("gone",)
+    assert notes(api, "gone") == {}
+
+
+def test_no_link_leads_out_of_a_home(homes: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "others"
+    files(outside, 500)
+    own = files(homes / "evil", 4)
+    (homes / "evil" / "loop").symlink_to(homes / "evil")
+    (homes / "evil" / "out").symlink_to(outside)
+    (homes / "linked").symlink_to(outside)
+    found = look_at(homes, "/evil", 1000)
+    assert found is not None
+    assert own <= found.bytes < own + 4096 * 3
+    assert look_at(homes, "/linked", 1000) is None
+
+
+@pytest.mark.parametrize("path", ["", "/", "/../others", "/a/./b", None])
+def test_a_path_that_is_no_home_is_not_looked_at(path: str | None, homes: Path) -> None:
+    homes.mkdir()
+    assert look_at(homes, path, 1000) is None
+
+
+def test_a_file_with_two_names_counts_once(homes: Path) -> None:
+    own = files(homes / "ann", 40)
+    (homes / "ann" / "again").hardlink_to(homes / "ann" / "d0" / "deep" / "file")
+    found = look_at(homes, "/ann", 1000)
+    assert found is not None
+    assert found.bytes < own + 8192
+
+
+def test_what_is_metered_is_asked_of_efs() -> None:
+    client: Any = boto3.client("efs", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    told = {
+        "OwnerId": "1", "CreationToken": "t", "FileSystemId": "fs-12345678", "CreationTime": NOW,
+        "LifeCycleState": "available", "NumberOfMountTargets": 2, "SizeInBytes": {"Value": 6144},
+        "PerformanceMode": "generalPurpose", "Tags": [],
+    }  # fmt: skip
+    stub = Stubber(client)
+    stub.add_response("describe_file_systems", {"FileSystems": [told]}, {"FileSystemId": "fs-12345678"})
+    with stub:
+        assert metered(client, "fs-12345678") == 6144
