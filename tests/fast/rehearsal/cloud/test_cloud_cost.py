@@ -5,6 +5,7 @@ import urllib.request
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import boto3
 import pytest
 
 from rehearsal.cloud.serve import Cloud
@@ -176,6 +177,120 @@ def test_an_export_goes_where_it_may_write(ask: Ask) -> None:
     with refused("ResourceNotFoundException"):
         exports.get_export(ExportArn=arn)
     s3.delete_bucket(Bucket="bills")
+
+
+def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_there(ask: Ask, cloud: Cloud) -> None:
+    exports, s3 = ask("bcm-data-exports"), ask("s3")
+    s3.create_bucket(Bucket="bills")
+    resource = "arn:aws:s3:::bills/*"
+    may = {"Principal": {"Service": "bcm-data-exports.amazonaws.com"}, "Action": "s3:PutObject", "Resource": resource}
+    output = {"OutputType": "CUSTOM", "Format": "PARQUET", "Compression": "PARQUET", "Overwrite": "OVERWRITE_REPORT"}
+    target = {"S3Bucket": "bills", "S3Prefix": "p", "S3Region": "us-east-1", "S3OutputConfigurations": output}
+
+    def export(columns: str, **table: str) -> dict[str, Any]:
+        query: dict[str, Any] = {"QueryStatement": f"SELECT {columns} FROM COST_AND_USAGE_REPORT"}  # noqa: S608
+        if table:
+            query["TableConfigurations"] = {"COST_AND_USAGE_REPORT": table}
+        return {
+            "Name": "bills",
+            "DataQuery": query,
+            "DestinationConfigurations": {"S3Destination": target},
+            "RefreshCadence": {"Frequency": "SYNCHRONOUS"},
+        }
+
+    # A policy that is for somebody else's exports, or for another folder, does not let ours in.
+    for said in (
+        {"Condition": {"StringEquals": {"aws:SourceAccount": "210987654321"}}},
+        {"Condition": {"ArnLike": {"aws:SourceArn": f"arn:aws:bcm-data-exports:eu-west-1:{ACCOUNT}:export/*"}}},
+        {"Resource": "arn:aws:s3:::bills/elsewhere/*"},
+    ):
+        s3.put_bucket_policy(Bucket="bills", Policy=allow(**{**may, **said}))
+        with refused("ValidationException"):
+            exports.create_export(Export=export("line_item_usage_amount"))
+    ours = {
+        "StringEquals": {"aws:SourceAccount": ACCOUNT},
+        "ArnLike": {"aws:SourceArn": f"arn:aws:bcm-data-exports:us-east-1:{ACCOUNT}:export/*"},
+    }
+    s3.put_bucket_policy(Bucket="bills", Policy=allow(**may, Condition=ours))
+    for columns in ("line_item_resource_id", "split_line_item_split_cost", "what_nobody_has"):
+        with refused("ValidationException"):
+            exports.create_export(Export=export(columns, TIME_GRANULARITY="HOURLY"))
+    arn = exports.create_export(Export=export("line_item_resource_id", INCLUDE_RESOURCES="TRUE"))["ExportArn"]
+    kept = exports.get_export(ExportArn=arn)["Export"]["DataQuery"]["TableConfigurations"]["COST_AND_USAGE_REPORT"]
+    assert kept == {
+        "BILLING_VIEW_ARN": f"arn:aws:billing::{ACCOUNT}:billingview/primary",
+        "INCLUDE_MANUAL_DISCOUNT_COMPATIBILITY": "FALSE",
+        "INCLUDE_RESOURCES": "TRUE",
+        "INCLUDE_SPLIT_COST_ALLOCATION_DATA": "FALSE",
+        "TIME_GRANULARITY": "HOURLY",
+    }
+    elsewhere = boto3.client(
+        "bcm-data-exports",
+        endpoint_url=cloud.url,
+        region_name="eu-west-1",
+        aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
+        aws_secret_access_key="no secret",
+    )
+    with refused("InvalidSignatureException"):
+        elsewhere.get_export(ExportArn=arn)
+    exports.delete_export(ExportArn=arn)
+    s3.delete_bucket(Bucket="bills")
+
+
+def test_a_bucket_is_encrypted_whoever_said_so_and_takes_no_public_policy_once_that_is_blocked(ask: Ask) -> None:
+    s3 = ask("s3")
+    s3.create_bucket(Bucket="bills")
+
+    def algorithm() -> str:
+        (rule,) = s3.get_bucket_encryption(Bucket="bills")["ServerSideEncryptionConfiguration"]["Rules"]
+        return rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"]
+
+    assert algorithm() == "AES256"
+    by_key = {"Rules": [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms"}}]}
+    s3.put_bucket_encryption(Bucket="bills", ServerSideEncryptionConfiguration=by_key)
+    assert algorithm() == "aws:kms"
+    s3.delete_bucket_encryption(Bucket="bills")
+    assert algorithm() == "AES256"
+    public = allow(Principal="*", Resource="arn:aws:s3:::bills/*")
+    s3.put_bucket_policy(Bucket="bills", Policy=public)
+    s3.delete_bucket_policy(Bucket="bills")
+    s3.put_public_access_block(Bucket="bills", PublicAccessBlockConfiguration={"BlockPublicPolicy": True})
+    with refused("AccessDenied"):
+        s3.put_bucket_policy(Bucket="bills", Policy=public)
+    s3.delete_bucket(Bucket="bills")
+
+
+def test_a_workgroup_has_limits_and_goes_with_its_queries_only_if_told(ask: Ask) -> None:
+    athena = ask("athena")
+    place = {"OutputLocation": "s3://answers/here/", "EncryptionConfiguration": {"EncryptionOption": "SSE_S3"}}
+    with refused("InvalidRequestException"):
+        athena.get_work_group(WorkGroup="asking")
+    for said in (
+        {"BytesScannedCutoffPerQuery": 5},
+        {"ResultConfiguration": {"OutputLocation": "answers"}},
+        {"ResultConfiguration": {**place, "EncryptionConfiguration": {"EncryptionOption": "SSE_KMS"}}},
+        {"EngineVersion": {"SelectedEngineVersion": "Athena engine version 9"}},
+    ):
+        with refused("InvalidRequestException"):
+            athena.create_work_group(Name="asking", Configuration=said)
+    athena.create_work_group(Name="asking", Configuration={"ResultConfiguration": place})
+    changes = {"BytesScannedCutoffPerQuery": 10**9, "ResultConfigurationUpdates": {"OutputLocation": "s3://answers/b/"}}
+    athena.update_work_group(WorkGroup="asking", ConfigurationUpdates=changes, State="DISABLED", Description="d")
+    shown = athena.get_work_group(WorkGroup="asking")["WorkGroup"]
+    assert (shown["State"], shown["Description"]) == ("DISABLED", "d")
+    assert shown["Configuration"]["BytesScannedCutoffPerQuery"] == 10**9
+    assert shown["Configuration"]["ResultConfiguration"] == {**place, "OutputLocation": "s3://answers/b/"}
+    with refused("InvalidRequestException"):
+        athena.create_named_query(Name="q", Database="d", QueryString="SELECT 1", WorkGroup="nowhere")
+    kept = athena.create_named_query(Name="q", Database="d", QueryString="SELECT 1", WorkGroup="asking")["NamedQueryId"]
+    with refused("InvalidRequestException"):
+        athena.delete_work_group(WorkGroup="asking")
+    athena.delete_work_group(WorkGroup="asking", RecursiveDeleteOption=True)
+    for ask_for in (athena.get_named_query, athena.delete_named_query):
+        with refused("InvalidRequestException"):
+            ask_for(NamedQueryId=kept)
+    with refused("InvalidRequestException"):
+        athena.delete_work_group(WorkGroup="primary")
 
 
 def test_alarms_and_dashboards(ask: Ask) -> None:
