@@ -158,7 +158,7 @@ def lines(tariff: Tariff) -> tuple[Rule, ...]:
         *(
             Rule(
                 "sandbox:fixed_dollars:per_hour",
-                f"vector({number((dollars / HOURS_A_MONTH).quantize(Decimal('1e-8')))})",
+                f"vector({_hourly(dollars)})",
                 "as the settings have it estimated",
                 {"part": part},
             )

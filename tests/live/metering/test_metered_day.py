@@ -83,7 +83,7 @@ def test_each_user_is_charged_what_he_used(metered: Asked) -> None:
     known = day.truth()
     for user, seconds in known.items():
         mine = found.pop(user) if user else float(waited["value"][1])
-        assert mine == pytest.approx(seconds, rel=0.02 if user else 0.12), user or "the pool"
+        assert mine == pytest.approx(seconds, rel=0.01), user or "the pool"
     assert found == {}
 
 
