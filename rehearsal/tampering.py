@@ -73,6 +73,24 @@ def _file_system_closed(clients: Clients, policy: Resource) -> bool:
     return not any(row["Effect"] == "Allow" and "ClientRootAccess" in str(row["Action"]) for row in statements)
 
 
+def _named_budget(budget: Resource) -> dict[str, str]:
+    return {"AccountId": budget["outputs"]["accountId"], "BudgetName": budget["outputs"]["name"]}
+
+
+def _notices(clients: Clients, budget: Resource) -> list[dict[str, Any]]:
+    return clients("budgets").describe_notifications_for_budget(**_named_budget(budget))["Notifications"]
+
+
+def _silence_budget(clients: Clients, budget: Resource) -> None:
+    for note in _notices(clients, budget):
+        said = {key: value for key, value in note.items() if key != "NotificationState"}
+        clients("budgets").delete_notification(**_named_budget(budget), Notification=said)
+
+
+def _budget_tells(clients: Clients, budget: Resource) -> bool:
+    return len(_notices(clients, budget)) == len(budget["inputs"]["notifications"])
+
+
 def _of_nodes(entry: Resource) -> bool:
     # Without a person's entry it might be the rehearsal itself that is locked out
     return entry["inputs"].get("type") == "EC2_LINUX"
@@ -138,6 +156,7 @@ ROWS = (
     Tampering(
         "aws:eks/accessEntry:AccessEntry", "the nodes' access entry removed", _remove_entry, _entry_stands, _of_nodes
     ),
+    Tampering("aws:budgets/budget:Budget", "a budget that tells nobody any more", _silence_budget, _budget_tells),
     Tampering("kubernetes:karpenter.sh/v1:NodePool", "a node pool's limit raised", _raise_limit, _limit_right),
     Tampering(
         "kubernetes:networking.k8s.io/v1:NetworkPolicy", "a network policy deleted", _delete_object, _object_stands
