@@ -20,6 +20,7 @@ BENCHES = {
     "rehearsal": "a warm rehearsal, beside the same engine calls on an empty program",
     "plane": "the control plane's start and memory, beside its API server and etcd alone",
     "claims": "a claim of a warm sandbox, bare and with storage of its own, beside a bare pod",
+    "clients": "Kubernetes clients that the service could speak by",
     "attribution": "who owes what of a simulated month, beside the truth and OpenCost's way",
     "policies": "both policy packs over the prod stack, next to an empty pack and beside Checkov",
     "gate": "a warm `make test`, beside its slowest part alone",

@@ -41,7 +41,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     _users(admin)
     file_system = _driver(world)
     known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
-    planned = {one.name: one for one in plans(_settings())}
+    planned = {one.name: one for one in plans(stage_settings())}
     classes = {name: class_objects(plan, known) for name, plan in planned.items()}
     made = Guarded(world, file_system, planned, classes, policies([file_system]))
     _place(world)
@@ -60,7 +60,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
         _go(made, documents)
 
 
-def _settings() -> Settings:
+def stage_settings() -> Settings:
     classes = [
         sandbox(CLASS, pool={"size": 2}),
         sandbox(LOOSE, pool={"size": 0}),

@@ -1,0 +1,108 @@
+"""What a replica has been told of: pages without gaps or doubles, found by whoever may, however it came to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from model.workspaces import Filter, Workspace
+from service.backend.view import View
+from tests.fast.service.backend.apiserver import Object
+
+OWNERS = ("u-a", "u-b", "u-c")
+
+
+def claim(name: str, owner: str = "u-a", space: str = "sandbox-standard", **notes: str) -> Object:
+    about = {
+        "name": name,
+        "namespace": space,
+        "uid": f"{space}/{name}",
+        "resourceVersion": "1",
+        "labels": {"sandbox.users.io/user": owner},
+        "annotations": {f"sandbox.users.io/{key}": value for key, value in notes.items()},
+    }
+    return {"metadata": about, "spec": {"warmPoolRef": {"name": "standard-a"}}}
+
+
+def pages(view: View, chosen: Filter, limit: int) -> list[str]:
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = view.list(chosen, limit, after)
+        assert len(page.workspaces) <= limit
+        found += [one.id for one in page.workspaces]
+        after = page.after
+        if after is None:
+            return found
+
+
+STEPS = some.lists(
+    some.tuples(
+        some.sampled_from([f"w-{letter}" for letter in "abcdefgh"]),
+        some.sampled_from(OWNERS),
+        some.sampled_from(["put", "put", "drop"]),
+        some.sampled_from(["", '{"u-b":"ro"}', '{"u-c":"rw"}', "not json"]),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS, some.integers(1, 5))
+def test_pages_hold_what_is_there_and_what_the_reader_may_see(steps: list[tuple[str, ...]], limit: int) -> None:
+    view, truth = View(), dict[str, tuple[str, str]]()
+    for name, owner, what, shared in steps:
+        if what == "put":
+            view.put_claim(claim(name, owner, shared=shared))
+            truth[name] = (owner, shared)
+        else:
+            view.drop_claim(("sandbox-standard", name))
+            truth.pop(name, None)
+    assert pages(view, Filter(), limit) == sorted(truth)
+    for reader in OWNERS:
+        theirs = sorted(name for name, (owner, shared) in truth.items() if owner == reader or f'"{reader}"' in shared)
+        assert pages(view, Filter(reader=reader), limit) == theirs
+        own = sorted(name for name, (owner, _) in truth.items() if owner == reader)
+        assert pages(view, Filter(owner=reader), limit) == own
+    assert sum(view.counted().values()) == len(truth)
+
+
+def test_what_stands_comes_before_what_was_deleted() -> None:
+    view = View()
+    volume: Object = {
+        "metadata": {
+            "name": "pvc-1",
+            "uid": "1",
+            "resourceVersion": "1",
+            "labels": {"sandbox.users.io/user": "u-a", "sandbox.users.io/workspace": "w-a"},
+            "annotations": {"sandbox.users.io/deleted-at": "2026-11-18T20:00:00Z"},
+        },
+        "spec": {"claimRef": {"namespace": "sandbox-standard", "name": "home-x"}},
+        "status": {"phase": "Released"},
+    }
+    view.put_volume(volume)
+    assert _state(view) == "deleted"
+    view.put_claim(claim("w-a"))
+    assert (_state(view), pages(view, Filter(deleted=True), 9)) == ("creating", ["w-a"])
+    view.drop_claim(("sandbox-standard", "w-a"))
+    assert _state(view) == "deleted"
+    del volume["metadata"]["annotations"]["sandbox.users.io/deleted-at"]
+    view.put_volume(volume)
+    assert view.find("w-a") is None
+
+
+def test_a_claim_that_is_spoilt_is_still_listed() -> None:
+    view = View()
+    spoilt = {"leases": "[1,{}]", "shared": "[]", "budget": "lots", "idle-after": "-1", "deadline": "soon"}
+    view.put_claim(claim("w-a", **spoilt))
+    found = view.find("w-a")
+    assert found is not None
+    told: dict[str, Any] = {"leases": (), "shared": {}, "budget": None, "idle_after": None, "deadline": None}
+    assert found == replace(found, **told)
+
+
+def _state(view: View) -> str:
+    found: Workspace | None = view.find("w-a")
+    return found.state if found else "gone"

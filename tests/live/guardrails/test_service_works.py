@@ -1,0 +1,99 @@
+"""The workspace service, as its own account and nobody more, does all of its work with the guardrails in force."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+from lightkube import KubeConfig
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+
+from model.workspaces import Asked, Changes, Lease, Workspace
+from service.backend.kubernetes import KubernetesBackend, running
+from service.backend.wire import CLAIMS, VOLUMES, Refused, Wire
+from service.catalog import Catalog
+from service.telemetry.metrics import Metrics
+from tests.live.controlplane.things import PATIENCE
+
+from .conftest import stage_settings
+from .stage import CLASS, INSIDER, SERVICE, Guarded
+
+
+def acting_as(guarded: Guarded, user: str) -> Wire:
+    """The API server as somebody else sees it who may do everything but what the guardrails refuse."""
+    config: Any = KubeConfig.from_file(guarded.world.plane.kubeconfig())
+    client: Any = AsyncClient(config.get(), ConnectionParams(timeout=httpx2.Timeout(10.0)))
+    client.headers["Impersonate-User"] = user
+    return Wire(client)
+
+
+@pytest.mark.parametrize("who", [SERVICE])
+def test_the_service_gives_keeps_and_takes_away(guarded: Guarded, who: str) -> None:
+    async def work() -> None:
+        wire = acting_as(guarded, who)
+        backend = KubernetesBackend(wire, Catalog(stage_settings()), Metrics())
+        try:
+            async with running(backend), asyncio.timeout(4 * PATIENCE):
+                while not backend.in_step():
+                    await asyncio.sleep(0.05)
+                await _all_of_it(wire, backend)
+        finally:
+            await wire.close()
+
+    asyncio.run(work())
+
+
+async def _all_of_it(wire: Wire, backend: KubernetesBackend) -> None:
+    asked = Asked("u-served", "user", CLASS, "u-served", labels={"team": "red"})
+    made = await backend.create(asked, wait=PATIENCE)
+    assert made.ready, made
+    id_ = made.workspace.id
+    volume = await wire.find(VOLUMES, str(made.workspace.volume))
+    assert volume is not None
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    until = datetime.now(UTC) + timedelta(minutes=1)
+    assert (await backend.attach(id_, Lease("u-served/agent", "rw", until))).leases
+    assert not (await backend.detach(id_, "u-served/agent")).leases
+    changed = await backend.update(id_, Changes(labels={"team": "blue"}, deadline=until), wait=0)
+    assert changed.workspace.labels == {"team": "blue"}
+    await backend.suspend(id_, "asked")
+    assert (await _settled(backend, id_, "suspended")).state == "suspended"
+    assert (await backend.resume(id_, wait=PATIENCE)).ready
+    await backend.delete(id_, keep_for=timedelta(days=1))
+    assert (await _settled(backend, id_, "deleted")).state == "deleted"
+    gone = await wire.find(VOLUMES, str(made.workspace.volume))
+    assert gone is not None
+    # Nobody is left with what the test made.
+    await wire.merge(VOLUMES, gone, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
+
+
+async def _settled(backend: KubernetesBackend, id_: str, state: str) -> Workspace:
+    found = await backend.settled(id_, wait=PATIENCE)
+    while found is not None and found.state != state:
+        await asyncio.sleep(0.1)
+        found = await backend.get(id_)
+    assert found is not None
+    return found
+
+
+def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
+    async def attempt() -> None:
+        wire = acting_as(guarded, INSIDER)
+        backend = KubernetesBackend(wire, Catalog(stage_settings()), Metrics())
+        try:
+            async with running(backend), asyncio.timeout(PATIENCE):
+                while not backend.in_step():
+                    await asyncio.sleep(0.05)
+                # A claim is anybody's to make; the volume of one is kept by the service alone.
+                with pytest.raises(Refused, match="workspace service"):
+                    await backend.create(Asked("u-insider", "user", CLASS, "u-insider"), wait=PATIENCE)
+                left = await backend.reading.claim(Asked("u-insider", "user", CLASS, "").id)
+                assert left is not None
+                await wire.remove(CLAIMS, left)
+        finally:
+            await wire.close()
+
+    asyncio.run(attempt())
