@@ -1,0 +1,138 @@
+"""The charts, rendered by helm with our values: what comes out is what policies, rights and rules reckon with."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from components.cluster_costs import dashboards
+from components.metering_doors import policies
+from components.metering_values import CONFIGURATION, grafana, opencost, prometheus
+from model.metering import places
+from model.metering.sizes import sizes
+from model.mirrors import Mirrors
+from model.releases import releases
+from rehearsal.kubernetes import charts
+from rehearsal.tools import ensure
+from rehearsal.tools.progress import Lines
+
+Object = dict[str, Any]
+NAMES = (places.PROMETHEUS, places.OPENCOST, places.GRAFANA)
+PORTS = {places.PROMETHEUS: 9090, places.OPENCOST: 9003, places.GRAFANA: 3000}
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, list[Object]]:
+    """Of each chart its objects."""
+    ensure(["helm", *(f"{name}-chart" for name in NAMES)], Lines(sys.stderr))
+    charts.known.cache_clear()
+    amounts, mirrors = sizes(200), Mirrors()
+    values = {
+        places.PROMETHEUS: prometheus(amounts, mirrors),
+        places.OPENCOST: opencost(amounts, mirrors, "one"),
+        places.GRAFANA: grafana(amounts, mirrors),
+    }
+    found: dict[str, list[Object]] = {}
+    for name, given in values.items():
+        pinned = releases().charts[name]
+        made = charts.render(
+            charts.find(pinned.address, pinned.version), charts.Rendering(name, places.NAMESPACE, given, "1.35.4")
+        )
+        assert (made.definitions, made.hooks) == ([], [])
+        found[name] = made.objects
+    return found
+
+
+def _only(objects: list[Object], kind: str) -> Object:
+    (found,) = [one for one in objects if one["kind"] == kind]
+    return found
+
+
+def _pod(objects: list[Object]) -> Object:
+    return _only(objects, "Deployment")["spec"]["template"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_charts_bring_no_rights_and_no_secrets_of_their_own(rendered: dict[str, list[Object]], name: str) -> None:
+    kinds = {one["kind"] for one in rendered[name]}
+    assert kinds <= {"ServiceAccount", "Service", "Deployment", "ConfigMap"}
+    assert _only(rendered[name], "ServiceAccount")["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_policies_select_the_pods_that_the_charts_make(rendered: dict[str, list[Object]], name: str) -> None:
+    selected = policies(service=True)[name]["podSelector"]["matchLabels"]
+    assert selected.items() <= _pod(rendered[name])["metadata"]["labels"].items()
+    # Prometheus's own rights are found by the account's name, and Grafana has none at all.
+    assert _pod(rendered[name])["spec"]["serviceAccountName"] == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_services_answer_under_the_names_and_ports_that_others_ask(
+    rendered: dict[str, list[Object]], name: str
+) -> None:
+    service = _only(rendered[name], "Service")
+    assert service["metadata"]["name"] == name
+    (port,) = service["spec"]["ports"]
+    (container,) = _pod(rendered[name])["spec"]["containers"]
+    listening = {one["containerPort"]: one.get("name") for one in container["ports"]}
+    assert PORTS[name] in listening
+    assert port["targetPort"] in {PORTS[name], listening[PORTS[name]]}
+    # Policies are about pods' ports: who asks a service by another one is let through to nothing.
+    if name != places.GRAFANA:
+        assert port["port"] == PORTS[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pods_hold_to_the_restricted_standard_and_have_what_they_were_given(
+    rendered: dict[str, list[Object]], name: str
+) -> None:
+    spec = _pod(rendered[name])["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not spec.get("hostNetwork")
+    assert not spec.get("initContainers")
+    (container,) = spec["containers"]
+    security = container["securityContext"]
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert container["image"] == releases().images[name]
+    assert container["resources"] == getattr(sizes(200), name).resources()
+    assert not [volume for volume in spec.get("volumes", []) if {"hostPath", "persistentVolumeClaim"} & volume.keys()]
+
+
+def test_prometheus_reads_our_map_and_cannot_be_changed_over_its_port(rendered: dict[str, list[Object]]) -> None:
+    spec = _pod(rendered[places.PROMETHEUS])["spec"]
+    assert {"configMap": {"name": f"prometheus-{CONFIGURATION}"}, "name": "config-volume"} in spec["volumes"]
+    (container,) = spec["containers"]
+    flags = container["args"]
+    assert "--enable-feature=auto-reload-config" in flags
+    assert not [flag for flag in flags if flag.startswith(("--web.enable-lifecycle", "--web.enable-admin-api"))]
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    # Mounted whole: of a single file the kubelet never brings a new version.
+    assert not mounts["config-volume"].get("subPath")
+
+
+def test_grafana_shows_our_dashboards_and_makes_no_admin(rendered: dict[str, list[Object]]) -> None:
+    spec = _pod(rendered[places.GRAFANA])["spec"]
+    (container,) = spec["containers"]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert told["GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION"] == "true"
+    assert "GF_SECURITY_ADMIN_PASSWORD" not in told
+    assert not [one for one in container["env"] if "secretKeyRef" in one.get("valueFrom", {})]
+    (volume,) = [one for one in spec["volumes"] if one.get("configMap", {}).get("name") == places.DASHBOARDS]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
+    ini = _only(rendered[places.GRAFANA], "ConfigMap")["data"]
+    assert f"{mount['mountPath']}/platform.json" in ini["grafana.ini"]
+    assert "platform.json" in dashboards()
+    assert places.PROMETHEUS_ADDRESS in ini["datasources.yaml"]
+    assert not spec.get("automountServiceAccountToken")
+
+
+def test_opencost_asks_our_prometheus(rendered: dict[str, list[Object]]) -> None:
+    (container,) = _pod(rendered[places.OPENCOST])["spec"]["containers"]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert told["PROMETHEUS_SERVER_ENDPOINT"].strip() == places.PROMETHEUS_ADDRESS
+    assert told["CLUSTER_ID"] == "one"
