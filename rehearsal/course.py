@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from rehearsal import parting, probe, tampering
+from rehearsal import parting, probe, serving, tampering
 from rehearsal.caller import client
 from rehearsal.controlplane.client import ApiError
 from rehearsal.engine import Engine, Outcome
@@ -68,6 +68,7 @@ class Course:
     listener: Listener
     report: Report = field(default_factory=Report)
     packs: Packs = field(default_factory=Packs)
+    _beyond: list[str] = field(default_factory=list)  # what of the service cannot be tried here
 
     def play(self, *, keep: bool = False) -> Report:
         """Every step in its order; with `keep` everything stays up after the second update."""
@@ -81,6 +82,7 @@ class Course:
             *self.stage.ask("kept"),
             *self.stage.pretended(),
             *(f"unknown: {name}" for name in self.stage.ask("unknown")),
+            *self._beyond,
         ]
         return self.report
 
@@ -109,10 +111,14 @@ class Course:
         if self.stage.cluster is None:
             return
         with self._step("workspace") as result:
-            found = probe.measure(self.stage.cluster.plane.client)
+            plane = self.stage.cluster.plane
+            found = probe.measure(plane.client, plane.layout.folder)
+            if found.through_service:
+                self._beyond = list(serving.NOT_SIMULATED)
             self.report.pools, self.report.new_workspace_ms = found.pools, found.new_workspace_ms
             pools = ", ".join(f"{row['class']} {row['ready']}/{row['size']}" for row in found.pools)
-            result.append(f"{pools} sandboxes Ready, a new one in {found.new_workspace_ms:.0f} ms")
+            by = " through the service" if found.through_service else ""
+            result.append(f"{pools} sandboxes Ready, a new workspace{by} in {found.new_workspace_ms:.0f} ms")
             if found.slot is not None:
                 result.append("with files of its own, the same after a sleep")
 

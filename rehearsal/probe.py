@@ -1,4 +1,6 @@
-"""A workspace made for real: the stack's warm pools looked at, and a claim against one of them timed until it is Ready.
+"""A workspace made for real: the stack's warm pools looked at, and one of them asked for, timed until it is Ready.
+
+The stack's own service is asked (`serving.py`), where it has one; else a claim is made as the service would.
 
 A stack without classes has no pool. Then a namespace with a pool of the rehearsal's own is made for the time being,
 on nodes of the stack and filled by its controller, and told as what it is.
@@ -6,17 +8,21 @@ on nodes of the stack and filled by its controller, and told as what it is.
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.claims import claim
 from model.classes.names import EXTENSIONS, SANDBOXES
-from rehearsal import slots
+from model.service_deployment import FILE
+from model.service_rights import NAME
+from rehearsal import serving, slots
 from rehearsal.controlplane.client import Client, until
 from rehearsal.slots import ProbeFailed
 
@@ -36,15 +42,36 @@ class Measured:
     pools: list[dict[str, Any]]
     new_workspace_ms: float
     slot: slots.Slot | None  # its storage, which it kept over a sleep; None where its class has none
+    through_service: bool = False
 
 
-def measure(client: Client) -> Measured:
-    """Wait until every pool is full, and claim from the first that has members."""
+def measure(client: Client, plane: Path | None = None) -> Measured:
+    """Wait until every pool is full, and take from the first that has members: by the service, where there is one.
+
+    `plane` is the control plane's folder, which knows where residents listen.
+    """
     own = [pool for pool in client.get(_POOLS)["items"] if pool["spec"].get("replicas")]
+    if own and plane is not None and serving.deployed(client):
+        return _served(client, own, plane)
     if own:
         return _measured(client, own)
     with pool_of_our_own(client) as pool:
         return _measured(client, [pool])
+
+
+def _served(client: Client, pools: list[Object], plane: Path) -> Measured:
+    told = [filled(client, pool) for pool in pools]
+    with serving.caller(client, plane, audience_of(client)) as service:
+        made = serving.workspace(client, service, pools[0])
+    if made.slot is not None:
+        slots.differs(made.slot, _next(client, pools[0]))
+    return Measured(told, made.milliseconds, made.slot, through_service=True)
+
+
+def audience_of(client: Client) -> str | None:
+    """Whom the service's tokens are for, as its settings say."""
+    settings = client.get(f"/api/v1/namespaces/{NAME}/configmaps/{NAME}")["data"][FILE]
+    return (json.loads(settings)["config"].get("agent-environment:service") or {}).get("audience")
 
 
 def _measured(client: Client, pools: list[Object]) -> Measured:
