@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agentenv.preflight import spending
 from model.settings import Settings
 
 
@@ -134,3 +135,5 @@ def actions_of(settings: Settings, account: str, partition: str) -> Iterator[Act
     yield Actions("logs", LOGS, arn("logs", f"log-group:/agent-environment/{ours}/agents"))
     yield Actions("sqs", QUEUE, arn("sqs", f"{ours}-agents"))
     yield Actions("events", EVENTS, arn("events", f"rule/{ours}-agents"))
+    for service, words, resource in spending.rights(settings, account, partition):
+        yield Actions(service, words, resource)

@@ -148,6 +148,34 @@ def test_seats_take_rights_to_access_points_and_to_find_those_that_are_kept() ->
         assert set(words) <= known
 
 
+def test_what_costs_are_controlled_with_is_asked_for_where_it_is() -> None:
+    from botocore.session import Session
+
+    cost = {
+        "monthlyBudget": 100,
+        "alertTo": "platform@example.com",
+        "costTags": "activate",
+        "usageExport": True,
+        "anomalyAlerts": True,
+        "platformDashboard": True,
+    }
+    usual = [*actions_of(settings(), ACCOUNT, "aws")]
+    added = [row for row in actions_of(settings({"cost": cost}), ACCOUNT, "aws") if row not in usual]
+    assert {row.service for row in added} == {
+        *("budgets", "ce", "s3", "cur", "bcm-data-exports", "glue", "athena", "cloudwatch")
+    }
+    assert not [row for row in usual if row.service in {"budgets", "ce", "s3", "athena"}]
+    for row in added:
+        # Policies have words of their own for budgets and for most of a bucket's settings.
+        if row.service not in {"budgets", "s3"}:
+            known: set[str] = {*Session().get_service_model(row.service).operation_names}  # pyright: ignore[reportGeneralTypeIssues] - a cached property of botocore's own kind
+            assert set(row.words) <= known, row.service
+    named = {row.service: row.resource for row in added}
+    assert named["budgets"].endswith(":budget/dev-agents-costs-month")
+    assert named["s3"] == f"arn:aws:s3:::dev-agents-costs-usage-{ACCOUNT}"
+    assert named["glue"].endswith(":database/dev_agents_costs_usage")
+
+
 def test_a_profile_is_asked_for_only_where_the_stack_makes_it() -> None:
     isolated = {
         "nat": "none",
