@@ -183,7 +183,7 @@ def test_what_stands_already_is_not_paid_twice_and_that_is_said() -> None:
         ),
         10,
     )
-    assert not {"control plane", "NAT gateways", "flow logs"} & set(line.part for line in found.lines)
+    assert not {"control plane", "NAT gateways", "flow logs"} & {line.part for line in found.lines}
     assert any("cluster stands already" in remark for remark in found.remarks)
 
 
