@@ -133,9 +133,9 @@ def policies(*, service: bool) -> dict[str, Plain]:
     }
 
 
-def open_doors(name: str, namespace: pulumi.Input[str], child: Child, *, service: bool) -> list[pulumi.Resource]:
+def open_doors(name: str, namespace: pulumi.Input[str], child: Child, *, service: bool) -> Sequence[pulumi.Resource]:
     """Make the policies: in strict mode a pod without one reaches nothing, and is reached by nobody."""
-    made: list[pulumi.Resource] = [
+    return [
         networking.NetworkPolicy(
             f"{name}-{who}",
             metadata={"name": who, "namespace": namespace},
@@ -144,7 +144,6 @@ def open_doors(name: str, namespace: pulumi.Input[str], child: Child, *, service
         )
         for who, spec in policies(service=service).items()
     ]
-    return made
 
 
 def _policy(who: str, inward: list[Plain], outward: list[Plain]) -> Plain:
