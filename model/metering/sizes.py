@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Of a sandbox about ten series are scraped and thirty recorded and kept in memory, some of them three times over, for
-# adoption and rescheduling begin new ones: with four kilobytes a series that is 0.4 MiB.
+# Of a sandbox sixteen series are scraped and thirteen recorded. Some begin anew whenever it is adopted, put to sleep or
+# moved, and the old ones stay in memory for two hours: three times as many, of four kilobytes each, are 0.4 MiB.
 _MEBIBYTES_A_SANDBOX = 0.4
 _LEAST, _STEP = 384, 64
 

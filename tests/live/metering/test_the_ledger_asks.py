@@ -1,0 +1,58 @@
+"""The ledger asks a real Prometheus what a workspace used, and gets what it did."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from model.ledger import Row
+from service.ledger.usage import Prometheus
+from tests.live.metering import day
+from tests.live.metering.server import Asked
+
+
+def _row(claim: str, pod: str, began: int, ended: int) -> Row:
+    midnight = datetime.fromtimestamp(day.BEGAN, UTC)
+    return Row(
+        owner="u-amy",
+        claim=claim,
+        pod=pod,
+        began=midnight + timedelta(minutes=began),
+        ended=midnight + timedelta(minutes=ended),
+        sandbox_class="standard",
+        workspace="w-slot-1",
+    )
+
+
+@pytest.fixture
+def prometheus(metered: Asked, monkeypatch: pytest.MonkeyPatch) -> Prometheus:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return Prometheus(metered.address)
+
+
+@pytest.mark.parametrize(("began", "ended", "cores"), [(480, 720, "0.4"), (500, 560, "0.4"), (780, 1020, "0.25")])
+def test_a_row_is_given_what_its_claim_used(prometheus: Prometheus, began: int, ended: int, cores: str) -> None:
+    row = _row("claim-slot-1", "slot-1-first" if ended <= 720 else "slot-1-again", began, ended)
+    found = prometheus.used(row)
+    assert found is not None
+    cpu, memory, network = map(float, found)
+    seconds = float(row.seconds)
+    assert cpu == pytest.approx(float(cores) * seconds, rel=0.01)
+    assert memory == pytest.approx(day.GIB / 2 * 0.7 * seconds, rel=0.01)
+    assert network == pytest.approx(float(cores) * 55_000 * seconds, rel=0.01)
+
+
+def test_warm_time_before_the_claim_is_no_claims(prometheus: Prometheus) -> None:
+    assert prometheus.used(_row("claim-slot-1", "slot-1-first", 60, 470)) is None
+
+
+def test_a_row_that_begins_before_it_was_claimed_is_not_taken_for_watched(prometheus: Prometheus) -> None:
+    assert prometheus.used(_row("claim-slot-1", "slot-1-first", 240, 720)) is None
+
+
+def test_nobody_elses_use_is_in_it(prometheus: Prometheus) -> None:
+    found = prometheus.used(_row("claim-bob", "bob-1-first", 600, 720))
+    assert found is not None
+    assert found[0] == pytest.approx(Decimal(360), rel=Decimal("0.01"))
