@@ -106,16 +106,20 @@ def look_at(homes: Path, path: str | None, most: int) -> Size | None:
     parts = tuple(part for part in (path or "").split("/") if part)
     if not parts or any(part in {".", ".."} for part in parts):
         return None
-    root = os.open(homes, os.O_RDONLY | os.O_DIRECTORY)
+    mounted = os.open(homes, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        home = _open(root, parts)
+        home = _open(mounted, parts)
     except OSError:
         return None
     finally:
-        os.close(root)
+        os.close(mounted)
     try:
         seen: set[int] = set()
-        return size((), lambda inside: _folder(home, inside, seen), random.Random(path), most)  # noqa: S311 - a sample
+
+        def look(inside: Parts) -> Folder[Parts]:
+            return _folder(home, inside, seen)
+
+        return size(Parts(), look, random.Random(path), most)  # noqa: S311 - a sample
     finally:
         os.close(home)
 

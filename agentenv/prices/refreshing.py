@@ -75,7 +75,7 @@ def refresh(
         raise Refusal(f"there are no prices of {region} yet, and not all were found, so nothing was written: {told}")
     used = {one.source for one in (*prices.values(), *instances.values())}
     used |= {SPOT_SOURCE for one in instances.values() if one.spot}
-    addresses = {name: where for name, where in (found.book.sources | ADDRESSES).items() if name in used}
+    addresses = {name: where for name, where in {**found.book.sources, **ADDRESSES}.items() if name in used}
     found.book = PriceBook(region, prices, instances, addresses)
     return found
 

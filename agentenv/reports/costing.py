@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from agentenv.cli import Refusal
 from agentenv.reports.cost_view import About
 from agentenv.reports.sources import Line, asked_lines, bill_lines, ledger_rows, table_rows
 from model.attribution.attribute import attribute
-from model.attribution.bill import Bill, Whose, read_bill
+from model.attribution.bill import Bill, Whose, moment, read_bill
 from model.attribution.statement import Statement
 from model.attribution.words import Charge
 from model.ledger import Row, seconds_between
@@ -36,7 +36,8 @@ def cost(arguments: argparse.Namespace, since: datetime, until: datetime) -> Cos
     region = settings.region if settings else None
     rows = within(_rows(arguments, region, since, until), since, until)
     whose = Whose() if arguments.whole_account or settings is None else Whose(settings.environment)
-    bill = read_bill(_lines(arguments, region, since, until), rows, _sizes(), whose)
+    lines = (line for line in _lines(arguments, region, since, until) if is_within(line, since, until))
+    bill = read_bill(lines, rows, _sizes(), whose)
     charges = [part for charge in bill.charges if (part := part_of(charge, since, until)) is not None]
     if not charges:
         raise Refusal(_nothing(bill, since, until))
@@ -102,6 +103,12 @@ def within(rows: Iterable[Row], since: datetime, until: datetime) -> list[Row]:
             )
         )
     return found
+
+
+def is_within(line: Line, since: datetime, until: datetime) -> bool:
+    """Whether a line is of a time, or reaches into it."""
+    began, ended = moment(line, "line_item_usage_start_date"), moment(line, "line_item_usage_end_date")
+    return began < until and max(ended, began + timedelta(hours=1)) > since
 
 
 def part_of(charge: Charge, since: datetime, until: datetime) -> Charge | None:
