@@ -140,6 +140,7 @@ class _Pass:
                 audit("data of a deleted workspace is gone", volume=name, **facts)
                 done += 1
         if self._context.clock.known:
+            self._records.close(now)
             self._records.prune(now - RECORDS_KEPT)
         return done
 

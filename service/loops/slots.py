@@ -23,7 +23,8 @@ from service.loops.scheduler import Done, Still
 from service.restoring import restore
 from service.returning import give_up
 
-MOST = 50
+# Tagging is most of it, and quick; all of what there is has been listed for it.
+MOST = 500
 CLASSES = "/classes/"
 # On an access point that no volume leads to: since when it was seen so.
 ORPHAN_TAG = "sandbox-orphan-since"
