@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from model.classes.names import SANDBOX
+from model.classes.names import SANDBOX, TASK_LABEL
 from model.swarms import Swarm, short_of, swarm
 from model.workspaces import Filter, Workspace
 from service import swarms
-from service.cluster import QUOTAS, Api
+from service.cluster import CLAIMS, QUOTAS, Api
+from service.keeping import keep
 from service.problems import Problem, not_found
 from service.swarms import SwarmError
 
@@ -80,7 +81,7 @@ class Swarming:
         making = self._under_way.get(name)
         if making is None:
             self._failed.pop(name, None)
-            making = asyncio.create_task(asyncio.to_thread(swarms.make, self._api, wanted, patience=PATIENCE))
+            making = asyncio.create_task(asyncio.to_thread(self._made, wanted))
             self._under_way[name] = making
             making.add_done_callback(lambda done: self._ended(name, done))
         done, _ = await asyncio.wait([making], timeout=wait)
@@ -88,9 +89,10 @@ class Swarming:
             if isinstance(failure, SwarmError):
                 raise Problem("no-room", str(failure), "ask for fewer, or with `fit`", retry_after=30)
             raise failure
-        return Told(
-            task, of_class.name, len(wanted.claims), self._members(owner, name), "running" if done else "creating"
-        )
+        if done:
+            await self._seen(owner, name, len(wanted.claims))
+        state: State = "running" if done else "creating"
+        return Told(task, of_class.name, len(wanted.claims), self._members(owner, name), state)
 
     def find(self, owner: str, task: str) -> Told:
         """How it stands with one."""
@@ -110,6 +112,21 @@ class Swarming:
         if told.members:
             name = task_name(owner, task)
             await asyncio.to_thread(swarms.end, self._api, told.members[0].namespace, name)
+
+    def _made(self, wanted: Swarm) -> dict[str, str]:
+        """Make it, and have the volumes of its sandboxes stay before anybody is told that they are there."""
+        ready = swarms.make(self._api, wanted, patience=PATIENCE)
+        for claim in [*self._api.list(CLAIMS, wanted.namespace, {TASK_LABEL: wanted.task})]:
+            # One that was overtaken is made up for by the pass that keeps all.
+            keep(self._api, claim)
+        return ready
+
+    async def _seen(self, owner: str, name: str, count: int) -> None:
+        """Give the view a moment to be told of what was just made."""
+        for _ in range(100):
+            if sum(one.state == "running" for one in self._members(owner, name)) >= count:
+                return
+            await asyncio.sleep(0.01)
 
     def _members(self, owner: str, name: str) -> tuple[Workspace, ...]:
         return self._view.list(Filter(owner=owner, task=name), MOST_SHOWN, None).workspaces

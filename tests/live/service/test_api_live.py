@@ -15,7 +15,7 @@ from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.serving import Served, configuration, serving
 
-AGENTS = "/apis/agents.x-k8s.io/v1beta1"
+VETTED = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def issuer() -> Iterator[Issuing]:
 
 @pytest.fixture
 def served(world: World, box: Box, issuer: Issuing) -> Iterator[Served]:
-    box.more = {"claimableBy": {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}}
+    box.more = VETTED
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
     told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
@@ -101,3 +101,30 @@ def test_many_at_once_are_all_ready_and_no_two_share_a_sandbox(served: Served, b
         "all warm sandboxes of its class were taken",
         "somebody else was quicker with the last warm sandbox",
     }
+
+
+def test_a_swarm_is_made_whole_and_is_its_owners(world: World, box: Box, issuer: Issuing) -> None:
+    box.storage, box.more = "shared", VETTED
+    pool = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(pool), PATIENCE)
+    told_to = configuration(world.plane.kubeconfig(), issuer, [box.said()])
+    with serving(told_to, issuer) as served, served.client("ann") as ann, served.client("bob") as bob:
+        asked = {"class": box.name, "task": "build", "count": 2}
+        made = ann.post("/v1/swarms", json=asked, params={"wait": 60})
+        assert made.status_code == 201, made.text
+        told = made.json()
+        assert (told["state"], told["ready"], len(told["workspaces"])) == ("running", 2, 2)
+        for name in told["workspaces"]:
+            one = ann.get(f"/v1/workspaces/{name}").json()
+            assert (one["mode"], one["state"]) == ("agent", "running")
+            volume = box.home(one["sandbox"])
+            assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+            assert bob.get(f"/v1/workspaces/{name}").status_code == 404
+        assert ann.post("/v1/swarms", json=asked, params={"wait": 60}).json()["workspaces"] == told["workspaces"]
+        # Somebody else's task of that name is another one.
+        assert bob.get("/v1/swarms/build").status_code == 404
+        assert bob.delete("/v1/swarms/build").status_code == 404
+        many = bob.post("/v1/swarms", json={**asked, "count": 400})
+        assert (many.status_code, many.json()["type"].rpartition(":")[2]) == (503, "no-room")
+        assert ann.delete("/v1/swarms/build").status_code == 202
+        assert until(lambda: ann.get("/v1/swarms/build").status_code == 404, PATIENCE)
