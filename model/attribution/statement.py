@@ -56,9 +56,12 @@ class Statement:
         return sorted({entry.day for entry in self.entries})
 
     def parts(self) -> dict[Part, Decimal]:
-        """What each part comes to, in whole cents that add up to the bill's."""
-        lines = self.lines()
-        return {part: sum((amount for (_, of), amount in lines.items() if of == part), Decimal(0)) for part in PARTS}
+        """What each part comes to, in whole cents that add up to the bill's.
+
+        Put in cents by itself: a sum of owners' lines would carry the cents that each of hundreds was rounded by.
+        """
+        found: dict[Part, Decimal] = dict.fromkeys(PARTS, Decimal(0))
+        return found | in_cents(self.total(lambda entry: entry.part), cents(self.bill))
 
     def metered_share(self) -> Decimal:
         """How much of the bill is somebody's by a meter, between 0 and 1; the rest is shared by a rule."""
