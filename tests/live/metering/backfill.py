@@ -43,8 +43,8 @@ def fill(tools: Toolbox, folder: Path, tariff: Tariff) -> Path:
     """Make the blocks; returns where they are."""
     data, text = folder / "data", folder / "day.txt"
     text.write_text(day.told().text(), encoding="utf-8")
-    promtool = str(tools.path("promtool"))
-    _run(promtool, "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=24h", str(text), str(data))
+    blocks, one_a_day = (str(tools.path("promtool")), "tsdb", "create-blocks-from"), "--max-block-duration=24h"
+    _run(*blocks, "openmetrics", one_a_day, str(text), str(data))
     group: dict[str, Any] = rule_file(tariff)["groups"][0]
     # One file for all: when in its minute a group is evaluated follows from its name and its file's.
     chosen = folder / "rules.yml"
@@ -52,10 +52,8 @@ def fill(tools: Toolbox, folder: Path, tariff: Tariff) -> Path:
         one = {**group, "rules": [group["rules"][at] for at in places]}
         chosen.write_text(json.dumps({"groups": [one]}), encoding="utf-8")
         with serving(tools.path("prometheus"), data, folder, f"{day.EVERY}s") as prometheus:
-            _run(
-                promtool, "tsdb", "create-blocks-from", "rules", f"--start={day.BEGAN}", f"--end={ENDED}",
-                f"--url={prometheus.address}", f"--eval-interval={EVERY}", f"--output-dir={data}", str(chosen),
-            )  # fmt: skip
+            said = (f"--start={day.BEGAN}", f"--end={ENDED}", f"--url={prometheus.address}", f"--eval-interval={EVERY}")
+            _run(*blocks, "rules", one_a_day, *said, f"--output-dir={data}", str(chosen))
     return data
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from model.metering.panel import BYTES, DOLLARS, PART, SECONDS, Dashboard, Panel
+from model.metering.rules import EVERY
 from model.metering.shown import DASHBOARDS
 from rehearsal.tools import ensure
 from rehearsal.tools.progress import Lines
@@ -27,8 +28,6 @@ FOLDER = Path(__file__).resolve().parents[3] / "docs" / "pictures"
 _WIDE, _INCHES = 24, 16.0
 _TALL = {"number": 2, "words": 2}
 _STEP = 900
-# Between two blocks of what rules have been backfilled with, a minute is missing.
-_LOOKBACK = "2m"
 
 
 def amount(value: float, unit: str) -> str:
@@ -137,7 +136,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         data = fill(tools, folder, TARIFF)
-        with serving(tools.path("prometheus"), data, folder, _LOOKBACK) as prometheus:
+        with serving(tools.path("prometheus"), data, folder, EVERY) as prometheus:
             for shown in DASHBOARDS:
                 draw(shown, prometheus, FOLDER / f"dashboard-{shown.name}.svg")
 
