@@ -30,8 +30,8 @@ def loops_of(context: Context) -> list[Loop]:
         Loop("idle", 30, lambda still: idle(context, still)),
         Loop("ending", 60, lambda still: ending(context, still)),
         Loop("keeping", 600, lambda still: keeping(context, still)),
-        Loop("releases", 120, lambda still: releases(context, still)),
-        Loop("retention", 300, lambda still: retention(context, still)),
+        Loop("releases", 300, lambda still: releases(context, still)),
+        Loop("retention", 600, lambda still: retention(context, still)),
         Loop("slots", 600, lambda still: slots(context, still)),
         Loop("audit", 900, lambda still: auditing(context, still)),
     ]
