@@ -85,6 +85,11 @@ def _own(things: Mapping[str, Any], account: str) -> Iterator[str]:
     return (name for name, thing in things.items() if getattr(thing, "owner_id", "") == account)
 
 
+def _of_aws(key: Any) -> bool:
+    """Whether it is a key that AWS makes in an account for a service of its own, and that nobody can delete."""
+    return any(name.startswith("alias/aws/") for name in key.aliases)
+
+
 WITHIN: dict[str, dict[str, Reader]] = {
     "athena": {"work_groups": lambda athena: (name for name in athena.work_groups if name != "primary")},
     "ec2": {
@@ -126,9 +131,11 @@ WITHIN: dict[str, dict[str, Reader]] = {
         ),
     },
     "kms": {
-        "keys": lambda kms: (name for name, key in kms.keys.items() if key.key_state != "PendingDeletion"),
+        "keys": lambda kms: (
+            name for name, key in kms.keys.items() if key.key_state != "PendingDeletion" and not _of_aws(key)
+        ),
         "keys_pending": lambda kms: (name for name, key in kms.keys.items() if key.key_state == "PendingDeletion"),
-        "aliases": lambda kms: (name for key in kms.keys.values() for name in key.aliases),
+        "aliases": lambda kms: (name for key in kms.keys.values() if not _of_aws(key) for name in key.aliases),
     },
     "lambda": {"functions": lambda awslambda: (function.function_arn for function in awslambda._lambdas.all())},
     "logs": {"metric_filters": lambda logs: (found["filterName"] for found in logs.filters.metric_filters)},

@@ -111,10 +111,34 @@ def _tags_of(desk: Desk, point: str) -> dict[str, str]:
     return {f"aws:ResourceTag/{tag['Key']}": tag["Value"] for tag in found}
 
 
+def _assumed(desk: Desk) -> Iterator[Need]:
+    tags = {tag["Key"]: tag["Value"] for tag in desk.asked.get("Tags", [])}
+    brought = {f"aws:RequestTag/{key}": value for key, value in tags.items()} | {"aws:TagKeys": sorted(tags)}
+    yield Need("sts:AssumeRole", desk.asked["RoleArn"], brought)
+    if tags:
+        yield Need("sts:TagSession", desk.asked["RoleArn"], brought)
+
+
+def _items(desk: Desk) -> Iterator[Need]:
+    asked = desk.asked
+    for name in asked.get("RequestItems") or [asked["TableName"]]:
+        arn = f"arn:aws:dynamodb:{desk.region}:{desk.account}:table/{name.rpartition('/')[2]}"
+        index = asked.get("IndexName")
+        yield Need(f"dynamodb:{desk.call.name}", f"{arn}/index/{index}" if index else arn, {})
+
+
 _NEEDS: Mapping[tuple[str, str], Callable[[Desk], Iterator[Need]]] = {
     ("efs", "CreateAccessPoint"): _made_point,
     ("efs", "DeleteAccessPoint"): _points,
     ("efs", "DescribeAccessPoints"): _points,
     ("efs", "DescribeFileSystems"): _file_systems,
     ("efs", "DescribeMountTargets"): _file_systems,
+    ("dynamodb", "BatchGetItem"): _items,
+    ("dynamodb", "DeleteItem"): _items,
+    ("dynamodb", "GetItem"): _items,
+    ("dynamodb", "PutItem"): _items,
+    ("dynamodb", "Query"): _items,
+    ("dynamodb", "Scan"): _items,
+    ("dynamodb", "UpdateItem"): _items,
+    ("sts", "AssumeRole"): _assumed,
 }

@@ -30,6 +30,7 @@ from rehearsal.cloud.rows import (
     logs,
     s3,
     sts,
+    sts_roles,
     tagging_api,
 )
 
@@ -54,6 +55,7 @@ TABLES = (
     eks_updates.ROWS,
     iam.ROWS,
     sts.ROWS,
+    sts_roles.ROWS,
     kms.ROWS,
     logs.ROWS,
     s3.ROWS,
