@@ -45,9 +45,9 @@ class Vault:
         except aws.AwsRefusedError as refusal:
             if refusal.code not in {"ResourceExistsException", "InvalidRequestException"}:
                 raise
-            if refusal.code == "InvalidRequestException":
-                # It is about to go. Whoever puts it again wants it to stay.
-                aws.ask(self._client, "restore_secret", SecretId=full)
+            # One that is about to go is restored: whoever puts it again wants it to stay. To one that stays it is no
+            # change.
+            aws.ask(self._client, "restore_secret", SecretId=full)
             made = aws.ask(self._client, "put_secret_value", SecretId=full, SecretString=value)
         return Kept(name, full, str(made["ARN"]))
 

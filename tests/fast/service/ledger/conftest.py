@@ -1,0 +1,32 @@
+"""A table of the ledger in an account of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from model.ledger_table import create_table
+from service import aws
+from service.ledger.store import Ledger
+
+REGION, TABLE = "us-east-1", "ledger"
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A client of DynamoDB with the table in it."""
+    for name, value in {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        client = aws.client("dynamodb", REGION)
+        client.create_table(**create_table(TABLE))
+        yield client
+
+
+@pytest.fixture
+def ledger(table: Any) -> Ledger:
+    return Ledger(table, TABLE)
