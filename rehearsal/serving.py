@@ -82,11 +82,11 @@ def addresses(client: Client, plane: Path) -> list[str]:
 
 
 @contextmanager
-def caller(client: Client, plane: Path, audience: str | None = None) -> Iterator[Service]:
+def caller(client: Client, plane: Path, audience: str | None = None, name: str | None = None) -> Iterator[Service]:
     """The service, as a service account of this rehearsal's own."""
     if not until(lambda: addresses(client, plane), _PATIENCE_SECONDS):
         raise ProbeFailed("no pod of the workspace service is Ready")
-    name = f"rehearsal-{secrets.token_hex(3)}"
+    name = name or f"rehearsal-{secrets.token_hex(3)}"
     about = {"name": name, "namespace": "default"}
     client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about})
     try:

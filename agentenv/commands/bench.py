@@ -23,6 +23,7 @@ BENCHES = {
     "clients": "Kubernetes clients that the service could speak by",
     "attribution": "who owes what of a simulated month, beside the truth and OpenCost's way",
     "policies": "both policy packs over the prod stack, next to an empty pack and beside Checkov",
+    "service": "a workspace by the service beside a raw claim, fifty at once, and ten thousand in its view",
     "gate": "a warm `make test`, beside its slowest part alone",
 }
 
