@@ -1,0 +1,201 @@
+"""Budgets: whose limit holds whom, and what a pass does about it, once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from model.budgets import Policy, Rates, Spent, action, cost
+from model.ledger import Row
+from model.prices.book import price_book
+from model.rates import policy_of, rates_of
+from model.settings import read
+from model.workspaces import SUSPENDED_BECAUSE, Workspace
+from service.aws import AwsUnavailableError
+from service.budgets import NOTICED, Budgets
+from service.cluster import CLAIMS, EVENTS, SANDBOXES
+from service.telemetry.metrics import Metrics
+from tests.fast.service.ledger import documents
+from tests.fast.service.shelf import Killed, Shelf
+
+NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+RATES = Rates(Decimal("0.036"), Decimal("0.004"), Decimal("0.0005"))
+POLICY = Policy({"standard": RATES, "large": RATES}, {"large": Decimal(20)}, Decimal(3), 80)
+
+
+def row(dollars: str, workspace: str = "w-1", sandbox_class: str = "standard", owner: str = "u-1") -> Row:
+    """A row that costs so much: of processor time alone."""
+    cpu = Decimal(dollars) / Decimal("0.036") * 3600
+    return Row(
+        owner=owner,
+        claim=f"claim-{workspace}",
+        pod="p",
+        began=NOON,
+        ended=NOON + HOUR,
+        sandbox_class=sandbox_class,
+        workspace=workspace,
+        cpu_seconds=cpu,
+    )
+
+
+class Book:
+    """A ledger with these rows."""
+
+    def __init__(self, *rows: Row) -> None:
+        self.rows, self.at, self.away = list(rows), NOON + 2 * HOUR, False
+
+    def now(self) -> datetime:
+        return self.at
+
+    def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
+        del consistent
+        if self.away:
+            raise AwsUnavailableError("away")
+        return [one for one in self.rows if one.owner == owner and since <= one.began < until]
+
+
+def budgets(shelf: Shelf, book: Book, policy: Policy = POLICY) -> Budgets:
+    ledger: Any = book
+    return Budgets(shelf, ledger, policy, Metrics())
+
+
+def awake(shelf: Shelf, name: str = "w-1") -> bool:
+    return shelf.things[SANDBOXES, documents.SPACE, f"box-{name}"]["spec"]["operatingMode"] == "Running"
+
+
+def test_a_row_costs_what_its_amounts_do() -> None:
+    whole = replace(row("0.072"), memory_gib_hours=Decimal(2), storage_gib_hours=Decimal(4))
+    assert cost({"standard": RATES}, whole) == Decimal("0.072") + Decimal("0.008") + Decimal("0.002")
+    # Of a class that is no more: like the dearest, and never free.
+    dear = replace(RATES, core_hour=Decimal(1))
+    assert cost({"standard": RATES, "large": dear}, replace(whole, sandbox_class="old")) > 2
+
+
+def test_the_nearest_limit_holds() -> None:
+    spent = Spent(POLICY, [row("2"), row("1.5", "w-2"), row("5", "w-3", "large")])
+    capped = spent.nearest("w-1", "standard", None)
+    assert capped is not None
+    assert (capped.of, capped.spent, capped.over) == ("user", Decimal("3.5"), True)
+    own = spent.nearest("w-3", "large", None)
+    assert own is not None
+    assert (own.of, own.spent, own.percent) == ("class", Decimal(5), 25)
+    # A budget of its own takes the class's place, and never that of its owner's cap.
+    raised = spent.nearest("w-3", "large", Decimal(4))
+    assert raised is not None
+    assert (raised.of, raised.over) == ("workspace", True)
+    still = spent.nearest("w-1", "standard", Decimal(1000))
+    assert still is not None
+    assert still.of == "user"
+    assert Spent(replace(POLICY, user_cap=None), [row("2")]).nearest("w-1", "standard", None) is None
+
+
+@given(some.decimals(0, 100, places=4), some.decimals("0.01", 50, places=2))
+def test_an_action_follows_from_what_is_spent(spent: Decimal, limit: Decimal) -> None:
+    found = Spent(replace(POLICY, user_cap=limit), [row(str(spent))]).nearest("w-1", "standard", None)
+    assert found is not None
+    expected = "suspend" if found.spent >= limit else "notice" if found.spent * 100 >= limit * 80 else None
+    assert action(found, 80) == expected
+
+
+def test_near_its_limit_an_owner_is_told_once_a_month() -> None:
+    shelf, book = Shelf(), Book(row("2.5"))
+    documents.claim(shelf)
+    ours = budgets(shelf, book)
+    assert ours.hold_all().noticed == 1
+    assert ours.hold_all().noticed == 0
+    assert awake(shelf)
+    assert shelf.things[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    (event,) = (one for (kind, _, _), one in shelf.things.items() if kind is EVENTS)
+    assert (event["reason"], "2.50 of 3.00" in event["message"]) == ("BudgetNearlySpent", True)
+
+
+def test_at_its_limit_all_that_it_holds_sleeps_and_nothing_is_deleted() -> None:
+    shelf, book = Shelf(), Book(row("2"), row("1", "w-2"), row("9", "w-3", owner="u-2"))
+    for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-3", "w-4")):
+        documents.claim(shelf, owner, name)
+    before = {key for key in shelf.things if key[0] is not EVENTS}
+    assert budgets(shelf, book).hold_all().suspended == 2
+    assert [awake(shelf, name) for name in ("w-1", "w-2", "w-4")] == [False, False, True]
+    notes = shelf.things[CLAIMS, documents.SPACE, "w-1"]["metadata"]["annotations"]
+    assert notes[SUSPENDED_BECAUSE] == "budget"
+    assert {key for key in shelf.things if key[0] is not EVENTS} == before
+    assert budgets(shelf, book).hold_all().suspended == 0
+
+
+def test_a_budget_that_is_no_number_frees_nobody() -> None:
+    shelf, book = Shelf(), Book(row("3"))
+    for number, said in enumerate(("NaN", "Infinity", "-1", "much")):
+        documents.claim(shelf, "u-1", f"w-{number}", **{"sandbox.users.io/budget": said})
+    assert budgets(shelf, book).hold_all().suspended == 4
+
+
+@pytest.mark.parametrize("change", range(1, 6))
+def test_a_pass_that_is_killed_is_made_up_for(change: int) -> None:
+    shelf, book = Shelf(), Book(row("2"), row("1", "w-2"), row("2.6", "w-3", owner="u-2"))
+    for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
+        documents.claim(shelf, owner, name)
+
+    def dies(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    shelf.before = dies
+    with pytest.raises(Killed):
+        budgets(shelf, book).hold_all()
+    shelf.before = lambda _: None
+    # What is marked and not asleep yet is seen to by whoever puts to sleep (`model/lifecycle/waking.py`) as it is here.
+    budgets(shelf, book).hold_all()
+    marked = [
+        name
+        for name in ("w-1", "w-2", "w-3")
+        if shelf.things[CLAIMS, documents.SPACE, name]["metadata"]["annotations"].get(SUSPENDED_BECAUSE) == "budget"
+    ]
+    assert marked == ["w-1", "w-2"]
+    assert shelf.things[CLAIMS, documents.SPACE, "w-3"]["metadata"]["annotations"][NOTICED] == "2026-11"
+    assert awake(shelf, "w-3")
+
+
+def test_nobody_wakes_what_is_over_its_limit_until_it_is_raised_or_the_month_is_over() -> None:
+    book = Book(row("3"))
+    there = Workspace("w-1", "u-1", "standard", "user", "suspended")
+    ours = budgets(Shelf(), book)
+    refusal = asyncio.run(ours.refusal(there))
+    assert refusal is not None
+    assert (refusal.kind, "2026-12-01" in refusal.way_out) == ("budget-spent", True)
+    assert asyncio.run(budgets(Shelf(), book, replace(POLICY, user_cap=Decimal(4))).refusal(there)) is None
+    assert asyncio.run(ours.refusal(replace(there, owner="u-2"))) is None
+    book.at = datetime(2026, 12, 1, 0, 5, tzinfo=UTC)
+    assert asyncio.run(ours.refusal(there)) is None
+
+
+def test_a_ledger_that_is_away_keeps_nobody_from_their_work() -> None:
+    book = Book(row("3"))
+    book.away = True
+    assert asyncio.run(budgets(Shelf(), book).refusal(Workspace("w-1", "u-1", "standard", "user", "suspended"))) is None
+
+
+def test_what_was_set_aside_for_an_hour_costs_what_the_estimate_says() -> None:
+    image = f"registry.example.com/a@sha256:{'0' * 64}"
+    said = {"name": "standard", "image": image, "resources": {"cpu": "100m", "memory": "512Mi"}, "budget": "7.50"}
+    small = {**said, "name": "fargate", "compute": "fargate", "tier": "untrusted", "storage": {"kind": "none"}}
+    config = {
+        "aws:region": "us-east-1",
+        "agent-environment:sandboxClasses": [said, small],
+        "agent-environment:cost": {"perUserCap": "3.00"},
+    }
+    settings = read(config, "dev")
+    rates = rates_of(settings, price_book("us-east-1"))
+    assert (
+        Decimal("0.0005") < rates["standard"].core_hour / 10 + rates["standard"].memory_gib_hour / 2 < Decimal("0.02")
+    )
+    assert rates["fargate"].core_hour == Decimal("0.04048")
+    policy = policy_of(settings)
+    assert (policy.user_cap, policy.class_budgets["standard"]) == (Decimal("3.00"), Decimal("7.50"))
