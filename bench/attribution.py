@@ -16,7 +16,7 @@ from bench.month.truth import Truth, truth
 from bench.month.whole import Month, month
 from bench.opencost import allocated, allocated_with_shares
 from model.attribution.attribute import attribute
-from model.attribution.words import CORE_WEIGHT, GIB_WEIGHT
+from model.attribution.words import CORE_WEIGHT, GIB_WEIGHT, METERED
 
 OWNERS, SEED = 360, 20261001
 
@@ -54,6 +54,7 @@ def compare(owners: int, seed: int) -> dict[str, Any]:
         **_spread("opencost_shared_error", _errors(shared, true)),
         **_spread("opencost_compute_error", _compute_errors(plain, true)),
         **_spread("opencost_our_weights_error", _compute_errors(allocated(happened, CORE_WEIGHT, GIB_WEIGHT), true)),
+        **_spread("metered_error", _metered_errors(statement.total(lambda e: (e.owner, e.part)), true)),
         **_spread("compute_error", _compute_errors(_computed(statement.total(lambda e: (e.owner, e.part))), true)),
         "attribution_s": round(taken, 2),
     }
@@ -83,6 +84,16 @@ def _compute_errors(found: Mapping[str, float], true: Truth) -> list[float]:
     """The same of compute alone, which is all that OpenCost is about; of those who had any."""
     owed = {owner: amount for (owner, part), amount in true.owed.items() if part == "compute"}
     return sorted(abs(found.get(one, 0.0) - amount) / amount * 100 for one, amount in owed.items())
+
+
+def _metered_errors(totals: Mapping[tuple[str, str], Decimal], true: Truth) -> list[float]:
+    """The same of what is metered, without what is shared by a rule, which both sides share by the same one."""
+    errors: list[float] = []
+    for one in true.owners():
+        ours = sum(float(totals.get((one, part), 0)) for part in METERED)
+        owed = sum(true.owed.get((one, part), 0.0) for part in METERED)
+        errors.append(abs(ours - owed) / owed * 100 if owed else 0.0)
+    return sorted(errors)
 
 
 def _spread(name: str, errors: list[float]) -> dict[str, float]:
