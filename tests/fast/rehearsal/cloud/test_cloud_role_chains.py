@@ -1,0 +1,114 @@
+"""A role that takes on another: as far as it is trusted and allowed, with tags, and for no longer than AWS allows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from model.exchange import Holder, SecretsPlace, request, role_rights, role_trust
+from model.service_aws import rights
+from rehearsal.cloud.serve import Cloud
+from rehearsal.controlplane.pod_keys import STS
+
+from .conftest import Ask
+from .saying import ACCOUNT, allow, refused, remove, subnets, trust
+from .signer import Signer
+
+PLACE = SecretsPlace(f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:", "sandbox-secrets/dev")
+HOLDER = Holder("u-1", "standard", "w-1")
+CLASS_ROLE = f"arn:aws:iam::{ACCOUNT}:role/class-standard"
+TABLE = f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/ledger"
+
+
+@pytest.fixture(scope="module")
+def service(cloud: Cloud, ask: Ask) -> Iterator[Any]:
+    """What makes a client with the keys of the service's own session, as its pod gets them; it may do its work."""
+    iam, eks = ask("iam"), ask("eks")
+    vpc, places = subnets(ask("ec2"))
+    role = iam.create_role(RoleName="chain", AssumeRolePolicyDocument=trust())["Role"]["Arn"]
+    made = eks.create_cluster(name="chain", roleArn=role, resourcesVpcConfig={"subnetIds": places})["cluster"]
+    signer = Signer(made["identity"]["oidc"]["issuer"])
+    signer.publish(cloud)
+    provider = iam.create_open_id_connect_provider(Url=signer.issuer, ClientIDList=[STS])["OpenIDConnectProviderArn"]
+    web = allow(Action="sts:AssumeRoleWithWebIdentity", Principal={"Federated": provider}, Resource=...)
+    own = iam.create_role(RoleName="service", AssumeRolePolicyDocument=web)["Role"]["Arn"]
+    may = rights(TABLE, [], f"arn:aws:elasticfilesystem:us-east-1:{ACCOUNT}:access-point/*", [CLASS_ROLE], PLACE)
+    iam.put_role_policy(RoleName="service", PolicyName="work", PolicyDocument=json.dumps(may))
+    document = json.dumps(role_trust(own, "standard"))
+    iam.create_role(RoleName="class-standard", AssumeRolePolicyDocument=document)
+    document = json.dumps(role_rights(PLACE, vpc, ["203.0.113.7"]))
+    iam.put_role_policy(RoleName="class-standard", PolicyName="rights", PolicyDocument=document)
+    iam.create_role(RoleName="another", AssumeRolePolicyDocument=json.dumps(role_trust("*", "standard")))
+    token = signer.token("workspace-service/workspace-service", STS)
+    asked = {"RoleArn": own, "RoleSessionName": "pod", "WebIdentityToken": token}
+    given = ask("sts").assume_role_with_web_identity(**asked)["Credentials"]
+
+    def client(name: str) -> Any:
+        return boto3.client(
+            name,
+            region_name="us-east-1",
+            endpoint_url=cloud.url,
+            aws_access_key_id=given["AccessKeyId"],
+            aws_secret_access_key=given["SecretAccessKey"],
+            aws_session_token=given["SessionToken"],
+        )
+
+    yield client
+    eks.delete_cluster(name="chain")
+    iam.delete_role_policy(RoleName="service", PolicyName="work")
+    iam.delete_role_policy(RoleName="class-standard", PolicyName="rights")
+    for name in ("chain", "service", "class-standard", "another"):
+        iam.delete_role(RoleName=name)
+    iam.delete_open_id_connect_provider(OpenIDConnectProviderArn=provider)
+    remove(ask("ec2"), vpc, places)
+
+
+def asking(**changes: Any) -> dict[str, Any]:
+    return {**request(CLASS_ROLE, HOLDER, [], PLACE, 3600), **changes}
+
+
+def test_the_service_gives_a_class_its_role_with_whose_it_is(service: Any) -> None:
+    given = service("sts").assume_role(**asking())
+    assert given["AssumedRoleUser"]["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/class-standard/w-1"
+    assert 0 < given["PackedPolicySize"] <= 100
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"Tags": [], "TransitiveTagKeys": []}, "AccessDenied"),
+        ({"Tags": [{"Key": "sandbox-class", "Value": "other"}], "TransitiveTagKeys": []}, "AccessDenied"),
+        ({"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/another"}, "AccessDenied"),
+        ({"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/nobody"}, "AccessDenied"),
+        ({"DurationSeconds": 3601}, "ValidationError"),
+        ({"Policy": json.dumps({"Statement": ["x" * 2048]})}, "ValidationError"),
+        ({"TransitiveTagKeys": ["unheard-of"]}, "ValidationError"),
+        ({"Tags": [{"Key": "sandbox-user", "Value": "a*"}]}, "ValidationError"),
+    ],
+)
+def test_what_aws_would_refuse_is_refused(service: Any, changes: dict[str, Any], code: str) -> None:
+    with refused(code):
+        service("sts").assume_role(**asking(**changes))
+
+
+def test_a_tag_too_many_is_one_that_the_role_does_not_take(service: Any) -> None:
+    tags = [*asking()["Tags"], {"Key": "team", "Value": "other"}]
+    with refused("AccessDenied"):
+        service("sts").assume_role(**asking(Tags=tags))
+
+
+def test_the_service_reaches_its_own_table_only_and_deletes_nothing(service: Any) -> None:
+    key = {"owner": {"S": "u-1"}, "row": {"S": "r"}}
+    with refused("AccessDeniedException"):
+        service("dynamodb").get_item(TableName="another", Key=key)
+    with refused("AccessDeniedException"):
+        service("dynamodb").delete_item(TableName="ledger", Key=key)
+    with refused("AccessDeniedException"):
+        service("dynamodb").scan(TableName="ledger")
+    # Allowed, and not there.
+    with refused("ResourceNotFoundException"):
+        service("dynamodb").get_item(TableName="ledger", Key=key)
