@@ -44,6 +44,10 @@ def _switch_again(s: Situation) -> None:
         _switch(s, s.id, s.inputs["status"])
 
 
+def _switch_off(s: Situation) -> None:
+    _switch(s, s.id, "Inactive")
+
+
 COST_ALLOCATION_TAG = Row(
     type="aws:costexplorer/costAllocationTag:CostAllocationTag",
     service="ce",
@@ -51,7 +55,7 @@ COST_ALLOCATION_TAG = Row(
     id="$in.tagKey",
     find=Look("ListCostAllocationTags", {"TagKeys": ["$id"], "MaxResults": 1}, "CostAllocationTags[0]"),
     sets=(Do(_switch_again, ("status",)),),
-    delete=(Do(lambda s: _switch(s, s.id, "Inactive") and None),),
+    delete=(Do(_switch_off),),
     kinds={"status": among("Active", "Inactive")},
     replaces=frozenset({"tagKey"}),
     parse=lambda text: (text, {"tagKey": text}),

@@ -75,7 +75,7 @@ def _notices(rows: Any) -> list[Notice]:
 def _make(s: Situation) -> Mapping[str, Any]:
     account = _account(s)
     asked = [{"Notification": note, "Subscribers": told} for note, told in _notices(s.inputs.get("notifications"))]
-    more = {"NotificationsWithSubscribers": asked} if asked else {}
+    more: dict[str, Any] = {"NotificationsWithSubscribers": asked} if asked else {}
     s.call("CreateBudget", AccountId=account, Budget=_budget(s, s.inputs["name"]), **more)
     return {"BudgetId": f"{account}:{s.inputs['name']}"}
 

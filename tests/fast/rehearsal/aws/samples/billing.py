@@ -30,7 +30,7 @@ def _note(percent: int, *, kind: str = "ACTUAL", address: str = "platform@exampl
 
 def _silence(ground: Ground, id_: str, _: dict[str, Any]) -> object:
     budgets, where = ground.client("budgets"), {"AccountId": ACCOUNT, "BudgetName": id_.partition(":")[2]}
-    (note, *_) = budgets.describe_notifications_for_budget(**where)["Notifications"]
+    note = budgets.describe_notifications_for_budget(**where)["Notifications"][0]
     note.pop("NotificationState")
     return budgets.delete_notification(**where, Notification=note)
 
