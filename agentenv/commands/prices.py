@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
-    commands = parser.add_subparsers(dest="what", required=True, metavar="refresh")
-    refresh = commands.add_parser("refresh", help="look all prices of a region up", description=__doc__)
-    refresh.add_argument(
+    parser.add_argument("what", choices=["refresh"], help="look all prices of a region up")
+    parser.add_argument(
         "--region", action="append", metavar="R", help="which region; may be given again (default: those with prices)"
     )
-    refresh.add_argument("--profile", metavar="P", help="the AWS profile to ask with")
-    refresh.add_argument("--no-spot", action="store_true", help="leave Spot prices as they are")
-    refresh.add_argument("--accept-jumps", action="store_true", help="take prices that changed threefold and more, too")
-    refresh.add_argument("--json", action="store_true", help="print what was written as one JSON object")
+    parser.add_argument("--profile", metavar="P", help="the AWS profile to ask with")
+    parser.add_argument("--no-spot", action="store_true", help="leave Spot prices as they are")
+    parser.add_argument("--accept-jumps", action="store_true", help="take prices that changed threefold and more, too")
+    parser.add_argument("--json", action="store_true", help="print what was written as one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -221,7 +221,7 @@ def test_a_time_is_whole_days_to_yesterday() -> None:
 
 def test_what_reaches_over_the_edges_is_cut_there() -> None:
     row = Row(
-        owner="ann", claim="c", pod="p", began=START - DAY, ended=START + DAY, sandbox_class="s", workspace="w",
+        owner="u-1", claim="c", pod="p", began=START - DAY, ended=START + DAY, sandbox_class="s", workspace="w",
         cpu_seconds=Decimal(100), storage_gib_hours=Decimal(48),
     )  # fmt: skip
     (cut,) = within([row, Row(**{**_fields(row), "ended": START})], START, START + 2 * DAY)

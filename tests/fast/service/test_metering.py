@@ -80,37 +80,37 @@ def notes(api: Shelf, name: str) -> dict[str, str]:
 
 
 def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
-    ann, bob = files(homes / "sandboxes/standard/ann", 40, 8), files(homes / "sandboxes/standard/bob", 100)
+    one, two = files(homes / "sandboxes/standard/one", 40, 8), files(homes / "sandboxes/standard/two", 100)
     api = Shelf()
-    for name in ("ann", "bob"):
+    for name in ("one", "two"):
         api.put(VOLUMES, volume(name))
     api.put(VOLUMES, volume("elsewhere", "fs-2"))
-    points = Listed(ann="/sandboxes/standard/ann", bob="/sandboxes/standard/bob")
-    done = measure(api, points, System(SYSTEM, homes, 2 * (ann + bob)), NOW)
+    points = Listed(one="/sandboxes/standard/one", two="/sandboxes/standard/two")
+    done = measure(api, points, System(SYSTEM, homes, 2 * (one + two)), NOW)
     assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
-    assert notes(api, "ann") == {
-        MEASURED: str(2 * ann), FOUND: str(ann), ENTRIES: "11", MEASURED_AT: moment_text(NOW),
+    assert notes(api, "one") == {
+        MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: moment_text(NOW),
     }  # fmt: skip
-    assert notes(api, "bob")[MEASURED] == str(2 * bob)
+    assert notes(api, "two")[MEASURED] == str(2 * two)
     assert notes(api, "elsewhere") == {}
 
 
 def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
-    files(homes / "ann", 4)
-    files(homes / "bob", 4)
-    api, points = Shelf(), Listed(ann="/ann", bob="/bob")
-    for name in ("ann", "bob"):
+    files(homes / "one", 4)
+    files(homes / "two", 4)
+    api, points = Shelf(), Listed(one="/one", two="/two")
+    for name in ("one", "two"):
         api.put(VOLUMES, volume(name))
-    api.put(CLAIMS, claim("ann"))  # bob's is gone, or sleeps
+    api.put(CLAIMS, claim("one"))  # two's is gone, or sleeps
     assert measure(api, points, System(SYSTEM, homes, 1), NOW).homes == 2
-    grown = files(homes / "ann/more", 64) + 1
+    grown = files(homes / "one/more", 64) + 1
     tomorrow = NOW + timedelta(days=1)
     assert measure(api, points, System(SYSTEM, homes, grown * 10), tomorrow).homes == 1
-    assert notes(api, "ann")[MEASURED_AT] == moment_text(tomorrow)
-    assert notes(api, "bob")[MEASURED_AT] == moment_text(NOW)
+    assert notes(api, "one")[MEASURED_AT] == moment_text(tomorrow)
+    assert notes(api, "two")[MEASURED_AT] == moment_text(NOW)
     later = NOW + ASLEEP_EVERY
     measure(api, points, System(SYSTEM, homes, 1), later)
-    assert notes(api, "bob")[MEASURED_AT] == moment_text(later)
+    assert notes(api, "two")[MEASURED_AT] == moment_text(later)
 
 
 def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
@@ -157,9 +157,9 @@ def test_a_path_that_is_no_home_is_not_looked_at(path: str | None, homes: Path) 
 
 
 def test_a_file_with_two_names_counts_once(homes: Path) -> None:
-    own = files(homes / "ann", 40)
-    (homes / "ann" / "again").hardlink_to(homes / "ann" / "d0" / "deep" / "file")
-    found = look_at(homes, "/ann", 1000)
+    own = files(homes / "one", 40)
+    (homes / "one" / "again").hardlink_to(homes / "one" / "d0" / "deep" / "file")
+    found = look_at(homes, "/one", 1000)
     assert found is not None
     assert found.bytes < own + 8192
 

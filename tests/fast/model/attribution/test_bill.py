@@ -41,7 +41,7 @@ def split(what: str, amount: str, resource: str = POD, **changes: Any) -> dict[s
 
 
 def row(began: datetime, ended: datetime) -> Row:
-    return Row(owner="ann", claim="c", pod="uid-1", began=began, ended=ended, sandbox_class="standard", workspace="w")
+    return Row(owner="u-1", claim="c", pod="uid-1", began=began, ended=ended, sandbox_class="standard", workspace="w")
 
 
 @pytest.mark.parametrize(
