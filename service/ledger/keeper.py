@@ -6,6 +6,7 @@ end of one that vanished more exact; without it, that is known to the last row w
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,11 +14,14 @@ from datetime import datetime, timedelta
 from model.capabilities.surroundings import CLASS_LABEL
 from model.holdings import Span, spans, worth_writing
 from model.ledger import Row
-from service.cluster import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, section
+from service import aws
+from service.cluster import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, RefusedError, section
 from service.ledger.facts import Listed, holdings, home_of
 from service.ledger.store import Ledger
 from service.ledger.usage import Meter
 from service.telemetry.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
 
 # How often a pass is made: reading ten thousand workspaces takes seconds, and the facts wait.
 KEEP_EVERY = timedelta(minutes=10)
@@ -62,11 +66,20 @@ class Keeper:
         self._seen = {span.row.sort_key: span.row.ended for span in found if not span.row.closed}
         return self._write(found, now, len(held))
 
-    def settle(self, namespace: str, name: str) -> Pass:
-        """Have the rows of one claim there as of now, before what they follow from is taken away.
+    def settle(self, namespace: str, name: str) -> Pass | None:
+        """Have the rows of one claim there as of now, before what they follow from is taken away; None where that
+        cannot be done.
 
-        It spares the next pass a guess and no more: what a service that is killed here leaves undone, that one does.
+        It spares the next pass a guess and no more: what is left undone here, that one does. So nothing waits for it.
         """
+        try:
+            return self._settle(namespace, name)
+        except (aws.AwsUnavailableError, aws.AwsRefusedError, RefusedError) as failure:
+            facts = {"workspace": name, "why": str(failure)}
+            _LOG.warning("what a workspace used is written down later", extra={"facts": facts})
+            return None
+
+    def _settle(self, namespace: str, name: str) -> Pass:
         held = holdings(self._one(namespace, name))
         still_open = [row for one in held for row in self._ledger.of_claim(one.owner, one.claim) if not row.closed]
         now = self._ledger.now()

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from service.budgets import HOLD_EVERY
 from service.keeping import keep_all
+from service.ledger.keeper import KEEP_EVERY
 from service.ledger.making import budgets_of, keeper_of
 from service.loops.attending import ending, idle, waking
 from service.loops.audit import auditing
@@ -46,7 +48,7 @@ def loops_with_ledger(context: Context, configuration: Configuration, metrics: M
             keeper.keep_all()
             return Done()
 
-        yield Loop("ledger", 60, ledger)
+        yield Loop("ledger", KEEP_EVERY.total_seconds(), ledger)
     budgets = budgets_of(configuration, context.api, metrics)
     if budgets is not None:
 
@@ -54,7 +56,7 @@ def loops_with_ledger(context: Context, configuration: Configuration, metrics: M
             held = budgets.hold_all()
             return Done(held.noticed + held.suspended)
 
-        yield Loop("budgets", 60, hold)
+        yield Loop("budgets", HOLD_EVERY.total_seconds(), hold)
 
 
 def keeping(context: Context, _: Still) -> Done:

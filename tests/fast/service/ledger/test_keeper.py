@@ -123,7 +123,14 @@ def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf
     Keeper(shelf, timed, Meter()).keep_all()
     (row,) = kept(timed)
     assert (row.ended, row.closed) == (NOON + HOUR + timedelta(minutes=4), True)
-    assert keeper.settle(documents.SPACE, "nobody").due == 0
+    nothing = keeper.settle(documents.SPACE, "nobody")
+    assert nothing is not None
+    assert nothing.due == 0
+
+
+def test_nothing_waits_for_a_ledger_that_is_away(shelf: Shelf, table: Any) -> None:
+    documents.claim(shelf)
+    assert Keeper(shelf, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None
 
 
 class Dying:

@@ -1,0 +1,105 @@
+"""Amounts of a row: from a Prometheus that saw all of it, else from what was set aside, and it says which."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from model.holdings import Holding, Pod, Span
+from model.ledger import Row
+from service.ledger.usage import CPU, MEMORY, NETWORK, Meter, Prometheus
+
+NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ROW = Row(owner="u-1", claim="c-1", pod="p-1", began=NOON, ended=NOON + HOUR, sandbox_class="s", workspace="w")
+POD = Pod(uid="p-1", began=NOON, cores=Decimal("0.1"), memory_gib=Decimal("0.5"))
+HELD = Holding(owner="u-1", claim="c-1", sandbox_class="s", workspace="w", since=NOON, pods=(POD,))
+SPAN = Span(ROW, HELD, POD, None)
+
+
+@dataclass
+class Saw:
+    """What a Prometheus recorded: how many minutes, and the sum of each series."""
+
+    minutes: int = 60
+    sums: dict[str, str] = field(default_factory=lambda: {CPU: "30", MEMORY: str(60 * 2**30), NETWORK: "1000"})
+    status: int = 200
+    asked: list[dict[str, list[str]]] = field(default_factory=list)
+
+    def answer(self, query: str) -> str:
+        if query.startswith("count_over_time"):
+            return str(self.minutes)
+        return next(said for name, said in self.sums.items() if name in query)
+
+
+@pytest.fixture
+def saw() -> Saw:
+    return Saw()
+
+
+@pytest.fixture
+def prometheus(saw: Saw) -> Iterator[Prometheus]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked = parse_qs(urlsplit(self.path).query)
+            saw.asked.append(asked)
+            value = saw.answer(asked["query"][0])
+            result = [{"metric": {}, "value": [0, value]}] if value else []
+            self.send_response(saw.status)
+            self.end_headers()
+            self.wfile.write(json.dumps({"status": "success", "data": {"result": result}}).encode())
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield Prometheus(f"http://127.0.0.1:{server.server_address[1]}")
+    server.shutdown()
+    server.server_close()
+
+
+def test_what_was_used_counts_where_it_is_more_than_what_was_set_aside(prometheus: Prometheus, saw: Saw) -> None:
+    row = Meter(prometheus).row(SPAN)
+    assert row.source == "prometheus/none"
+    # Half a core for an hour, of which a tenth was set aside; a GiB, of which half was.
+    assert (row.cpu_seconds, row.memory_gib_hours, row.network_bytes) == (1800, 1, 60_000)
+    assert saw.asked[0]["time"] == [str(int(ROW.ended.timestamp()))]
+    assert saw.asked[0]["query"] == [f'count_over_time({CPU}{{claim_uid="c-1"}}[3600s])']
+    saw.sums |= {CPU: "0.6", MEMORY: str(2**20)}
+    row = Meter(prometheus).row(SPAN)
+    assert (row.cpu_seconds, row.memory_gib_hours, row.source) == (360, Decimal("0.5"), "prometheus/none")
+
+
+def test_minutes_that_nobody_saw_were_like_the_others(prometheus: Prometheus, saw: Saw) -> None:
+    saw.minutes, saw.sums[CPU] = 54, "27"
+    assert Meter(prometheus).row(SPAN).cpu_seconds == 1800
+
+
+@pytest.mark.parametrize(
+    "trouble", [{"minutes": 53}, {"minutes": 0}, {"status": 503}, {"sums": {CPU: "no", MEMORY: "1"}}]
+)
+def test_where_it_saw_too_little_what_was_set_aside_stands(
+    prometheus: Prometheus, saw: Saw, trouble: dict[str, object]
+) -> None:
+    for name, value in trouble.items():
+        setattr(saw, name, value)
+    row = Meter(prometheus).row(SPAN)
+    assert (row.cpu_seconds, row.memory_gib_hours, row.source) == (360, Decimal("0.5"), "requests/none")
+
+
+def test_a_claim_is_asked_for_by_nothing_but_a_uid(prometheus: Prometheus, saw: Saw) -> None:
+    odd = Row(
+        owner="u-1", claim='c"} or vector(1', pod="p", began=NOON, ended=NOON + HOUR, sandbox_class="s", workspace="w"
+    )
+    assert prometheus.used(odd) is None
+    assert saw.asked == []
+    with pytest.raises(ValueError, match="no address"):
+        Prometheus("file:///etc")
