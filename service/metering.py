@@ -101,6 +101,16 @@ def _write(
             _LOG.info("a volume changed while it was measured", extra={"facts": {"volume": volume}})
 
 
+def measured_bytes(api: Api) -> dict[str, int]:
+    """What is known of all homes, by volume: for whoever shows it."""
+    found: dict[str, int] = {}
+    for volume in api.list(VOLUMES):
+        said = str(section(volume["metadata"], "annotations").get(MEASURED, ""))
+        if said.isdecimal():
+            found[volume["metadata"]["name"]] = int(said)
+    return found
+
+
 def look_at(homes: Path, path: str | None, most: int) -> Size | None:
     """What is below the folder of an access point; None where there is none, or its path leads elsewhere."""
     parts = tuple(part for part in (path or "").split("/") if part)

@@ -18,7 +18,7 @@ from model.ledger import moment_text
 from model.lifecycle.audit import Point
 from service.cluster import CLAIMS, VOLUMES
 from service.ledger.facts import MEASURED
-from service.metering import ENTRIES, FOUND, MEASURED_AT, System, look_at, measure, metered
+from service.metering import ENTRIES, FOUND, MEASURED_AT, System, look_at, measure, measured_bytes, metered
 from tests.fast.service.shelf import Shelf
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
@@ -93,6 +93,7 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
     }  # fmt: skip
     assert notes(api, "two")[MEASURED] == str(2 * two)
     assert notes(api, "elsewhere") == {}
+    assert measured_bytes(api) == {"one": 2 * one, "two": 2 * two}
 
 
 def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
