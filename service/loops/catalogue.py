@@ -18,6 +18,7 @@ from service.loops.context import Context
 from service.loops.retention import retention
 from service.loops.scheduler import Done, Loop, Still
 from service.loops.slots import slots
+from service.metering import measured_bytes
 from service.releases import retire
 
 if TYPE_CHECKING:
@@ -40,7 +41,13 @@ def loops_of(context: Context) -> list[Loop]:
 
 
 def loops_with_ledger(context: Context, configuration: Configuration, metrics: Metrics) -> Iterator[Loop]:
-    """Those that write the ledger and act on it, where there is one."""
+    """Those that write the ledger and act on it, where there is one, and show what homes were measured to hold."""
+
+    def sizes(_: Still) -> Done:
+        metrics.volumes(measured_bytes(context.api))
+        return Done()
+
+    yield Loop("sizes", 300, sizes)
     keeper = keeper_of(configuration, context.api, metrics)
     if keeper is not None:
 
