@@ -166,6 +166,15 @@ def _identity_closed(settings: Settings) -> Iterator[Finding]:
             yield Finding((*place, "identity", "kind"), "exchange without the capability identity", also=also)
 
 
+def _exchange_unfound(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        place = ("sandboxClasses", index)
+        words = {grant.word for grant in one.capabilities}
+        if one.identity.kind == "exchange" and "identity" in words and "dns" not in words:
+            also = ((*place, "identity", "kind"),)
+            yield Finding((*place, "capabilities"), "identity without dns", also=also)
+
+
 def _probe(settings: Settings) -> Iterator[Finding]:
     for index, one in enumerate(settings.sandbox_classes):
         probe, place = one.probe, ("sandboxClasses", index, "probe")
@@ -288,5 +297,12 @@ ROWS = (
         "identity.kind: exchange with the capability identity",
         "add identity to capabilities",
         _identity_closed,
+    ),
+    Row(
+        "exchange-without-dns",
+        "the exchange is found by the name of its service",
+        "identity.kind: exchange with the capability dns",
+        "add dns to capabilities",
+        _exchange_unfound,
     ),
 )

@@ -518,7 +518,13 @@ SAMPLES = [
         "exchange-without-capability",
         f"{CLASS}.identity.kind",
         one(identity={"kind": "exchange"}),
+        one(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
+    ),
+    Sample(
+        "exchange-without-dns",
+        f"{CLASS}.capabilities",
         one(identity={"kind": "exchange"}, capabilities=["identity"]),
+        one(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
     ),
     Sample("fargate-tier", f"{CLASS}.tier", on_fargate(tier="standard"), on_fargate(tier="untrusted")),
     Sample("fargate-runtime-class", f"{CLASS}.runtimeClass", on_fargate(runtimeClass="gvisor"), on_fargate()),
