@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from model import claims
 from model.ids import class_id
+from model.workspaces import Workspace
 from rehearsal.controlplane.client import until
-from service.cluster import VOLUMES
+from service.backend.homecoming import Homecoming
+from service.cluster import CLAIMS, VOLUMES
 from service.keeping import keep_all
 from service.returning import Returned, bring_back, kept_volume
 from tests.live.conftest import World
@@ -144,6 +148,35 @@ def test_in_another_class_it_runs_with_the_ids_that_its_files_have(box: Box, wor
         ready(box, name)
         assert volume_of(box, name) == volume
         assert "sandbox.users.io/home-class" not in box.get("pods", name, "/api/v1")["metadata"]["labels"]
+    finally:
+        box.client.delete(f"/api/v1/namespaces/{other.space}")
+
+
+def test_whoever_asks_over_the_api_waits_until_it_has_moved_and_come_back(box: Box) -> None:
+    """The same steps, awaited: what is on its way out is waited for."""
+    pool = box.deploy(IMAGES[0])
+    other = Box(f"more{uuid.uuid4().hex[:6]}", box.client, box.cluster, box.system, size=0)
+    other.deploy(IMAGES[1])
+    try:
+        assert until(lambda: box.full(pool), PATIENCE)
+        name = f"w-{uuid.uuid4().hex[:8]}"
+        volume = make(box, pool, name)
+        home = Homecoming(box.cluster)
+        to: Any = SimpleNamespace(name=other.name)
+        claim = box.cluster.find(CLAIMS, name, box.space)
+        assert claim is not None
+        moved = asyncio.run(home.move(claim, to))
+        assert (moved.id, moved.class_name, moved.owner) == (name, other.name, OWNER)
+        ready(other, name)
+        assert volume_of(other, name) == volume
+        # Deleted there and asked for again, it is back there.
+        gone(other, name)
+        found = box.cluster.find(VOLUMES, volume) or {}
+        kept = Workspace(name, OWNER, other.name, "user", "deleted", volume=volume)
+        back_again = asyncio.run(home.bring_back(found, kept))
+        assert (back_again.class_name, back_again.last_active is not None) == (other.name, True)
+        ready(other, name)
+        assert volume_of(other, name) == volume
     finally:
         box.client.delete(f"/api/v1/namespaces/{other.space}")
 
