@@ -139,7 +139,7 @@ def change(read: Workspace, changes: Changes) -> Plain:
     )
     for key, value, write in simple:
         if value is not UNSET:
-            notes[key] = None if value is None else write(value)
+            notes[key] = None if value is None else write(cast("Any", value))
     about: Plain = {"annotations": notes} if notes else {}
     if not isinstance(changes.labels, Unset):
         gone = dict.fromkeys(labels_of({key: "" for key in read.labels if key not in changes.labels}))
@@ -204,7 +204,8 @@ def _section(document: Mapping[str, Any], key: str) -> Plain:
 
 def _mode(labels: Mapping[str, str]) -> Mode:
     found = labels.get(MODE_LABEL)
-    return next((mode for mode in words.MODES if mode == found), "user")
+    otherwise: Mode = "user"
+    return next((mode for mode in words.MODES if mode == found), otherwise)
 
 
 def _shared(shared: Mapping[str, Access]) -> str:

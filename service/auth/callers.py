@@ -63,7 +63,7 @@ def has_claim(claims: Mapping[str, Any], name: str, value: str) -> bool:
     if found is None and "." in name:
         found = claims
         for part in name.split("."):
-            found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
+            found = found.get(part) if isinstance(found, dict) else None
     return value in listed(found)
 
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from service.backend import informer
-from service.backend.informer import Informer
+from service.backend.informer import Informer, Key
 from service.backend.wire import CLAIMS, Gone, Refused
 from service.problems import Problem
 
@@ -55,9 +55,12 @@ def followed(told: Told, until: Callable[[dict[str, str]], bool]) -> dict[str, s
     def put(one: Any) -> None:
         known[one["metadata"]["name"]] = one["metadata"]["resourceVersion"]
 
+    def drop(key: Key) -> None:
+        known.pop(key[1])
+
     async def play() -> None:
         wire: Any = told
-        one = Informer(wire, CLAIMS, put, lambda key: known.pop(key[1]) and None)
+        one = Informer(wire, CLAIMS, put, drop)
         task = asyncio.create_task(one.run())
         async with asyncio.timeout(5):
             while told.turns or not until(known):
