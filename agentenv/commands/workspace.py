@@ -107,7 +107,7 @@ def _entering(verbs: Any) -> None:
     ran.add_argument("--read-only", action="store_true", help="hold it as one who reads")
     ran.add_argument("-i", "--stdin", action="store_true", help="hand it what is typed here")
     ran.add_argument("-t", "--tty", action="store_true", help="as on a terminal")
-    ran.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the command with its arguments")
+    ran.add_argument("words", nargs="+", metavar="-- COMMAND", help="the command with its arguments")
     _verb(verbs, "ssh", "open a shell in a workspace", _ssh)
     ported = _verb(verbs, "port-forward", "have ports of a workspace here, until Ctrl-C", _forward)
     ported.add_argument("ports", nargs="+", metavar="[HERE:]THERE", help="such as 3000, or 8080:3000")
@@ -215,10 +215,7 @@ def _attach(args: argparse.Namespace, client: Client) -> int:
 def _exec(args: argparse.Namespace, client: Client) -> int:
     from agentenv.workspaces.entering import run as entered
 
-    words = args.words[1:] if args.words[:1] == ["--"] else args.words
-    if not words:
-        raise Refusal("there is no command; write it behind --, such as: exec ID -- ls")
-    return entered(args, client, words)
+    return entered(args, client, args.words)
 
 
 def _ssh(args: argparse.Namespace, client: Client) -> int:

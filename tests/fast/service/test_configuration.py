@@ -1,0 +1,50 @@
+"""What a replica is told, and what it says where that is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.__main__ import WRONG, main
+from service.configuration import ConfigurationError, configured
+
+CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'a' * 64}"}
+
+
+def settings(folder: Path, **config: Any) -> Path:
+    file = folder / "settings.json"
+    said = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [CLASS], **config}
+    file.write_text(json.dumps({"environment": "dev", "config": said}))
+    return file
+
+
+def test_flags_come_before_the_environment_and_what_is_left_out_is_usual(tmp_path: Path) -> None:
+    flags = [f"--settings={settings(tmp_path)}", "--file-system=fs-1", "--file-system=fs-2", "--port=1234"]
+    around = {"POD_NAME": "pod-1", "KUBECONFIG": "/k", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://traces"}
+    found = configured(flags, around)
+    assert (found.replica, found.port, found.metrics_port, found.traces) == ("pod-1", 1234, 9090, "http://traces")
+    assert found.kubeconfig == Path("/k")
+    assert found.file_systems == ("fs-1", "fs-2")
+    assert [one.name for one in found.settings.sandbox_classes] == ["standard"]
+    said = configured([*flags, "--replica=r", "--kubeconfig=/other", "--traces=http://t", "--no-loops"], around)
+    assert (said.replica, said.kubeconfig, said.traces, said.loops) == ("r", Path("/other"), "http://t", False)
+    assert configured(flags, {}).kubeconfig is None
+
+
+def test_settings_with_mistakes_are_told_all_at_once_and_end_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = settings(tmp_path, **{"agent-environment:service": {"replicas": 0, "prot": 1}})
+    with pytest.raises(ConfigurationError, match=r"(?s)replicas.*prot|prot.*replicas"):
+        configured([f"--settings={wrong}"], {})
+    with pytest.raises(ConfigurationError, match="no settings file"):
+        configured([f"--settings={tmp_path / 'none.json'}"], {})
+    assert main([f"--settings={wrong}"]) == WRONG
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["level"] == "critical"
+
+
+def test_what_is_in_a_configuration_is_not_all_printed(tmp_path: Path) -> None:
+    assert "sandboxClasses" not in repr(configured([f"--settings={settings(tmp_path)}"], {}))

@@ -1,0 +1,125 @@
+"""What the service tells of itself: which metrics, and no secret in a log."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry import trace
+from prometheus_client import generate_latest
+
+from service.telemetry import logs, traces
+from service.telemetry.metrics import Metrics
+
+# Of the shapes that tokens and keys have; none of them opens anything.
+TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1LTEifQ.c2lnbmF0dXJl"
+KEY_ID = "ASIA" + "A" * 16
+
+
+def test_every_metric_of_the_contract_is_there_and_none_knows_a_user() -> None:
+    made = Metrics()
+    made.claimed("standard", "warm", 0.04)
+    made.pool_hit("standard")
+    made.pool_miss("standard", "empty")
+    made.workspaces({("standard", "running"): 2})
+    made.suspended("standard", "idle")
+    made.budget("notice")
+    made.request("/v1/workspaces/{id}", "GET", 200, 0.01)
+    made.ledger_rows(3)
+    made.leader(leads=True)
+    with made.loop("idle"):
+        pass
+    with pytest.raises(ValueError, match="no"), made.loop("idle"):
+        raise ValueError("no")
+    told = generate_latest(made.registry).decode()
+    for line in (
+        'agentenv_claim_seconds_count{class="standard",outcome="warm"} 1.0',
+        'agentenv_pool_hits_total{class="standard"} 1.0',
+        'agentenv_pool_misses_total{class="standard",why="empty"} 1.0',
+        'agentenv_workspaces{class="standard",state="running"} 2.0',
+        'agentenv_suspends_total{because="idle",class="standard"} 1.0',
+        'agentenv_budget_actions_total{action="notice"} 1.0',
+        'agentenv_requests_total{code="200",method="GET",route="/v1/workspaces/{id}"} 1.0',
+        'agentenv_request_seconds_count{method="GET",route="/v1/workspaces/{id}"} 1.0',
+        "agentenv_ledger_rows_total 3.0",
+        'agentenv_loop_seconds_count{loop="idle"} 2.0',
+        'agentenv_loop_failures_total{loop="idle"} 1.0',
+        "agentenv_leader 1.0",
+    ):
+        assert line in told, line
+    labels = {name for family in made.registry.collect() for one in family.samples for name in one.labels}
+    assert not labels & {"user", "owner", "workspace", "id"}
+
+
+def test_a_class_that_has_no_workspaces_any_more_is_not_told_of() -> None:
+    made = Metrics()
+    made.workspaces({("standard", "running"): 2, ("other", "running"): 1})
+    made.workspaces({("standard", "running"): 1})
+    assert 'class="other"' not in generate_latest(made.registry).decode()
+
+
+@pytest.fixture
+def written() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    logs.set_up("info", stream)
+    yield stream
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def test_a_line_is_an_object_with_its_facts(written: io.StringIO) -> None:
+    logging.getLogger("service.x").info("it %s", "happened", extra={"facts": {"workspace": "w-1", "seconds": 1.5}})
+    [line] = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert line["message"] == "it happened"
+    assert line["level"] == "info"
+    assert line["facts"] == {"workspace": "w-1", "seconds": 1.5}
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        TOKEN,
+        KEY_ID,
+        "Authorization: Bearer abcdefghijklmnop",
+        "https://sts.amazonaws.com/?X-Amz-Signature=0123456789abcdef",
+        "aws_secret_access_key = wJalrXUtnFEMIK7MDENGbPxRfiCY",
+    ],
+)
+def test_what_looks_like_a_secret_is_in_no_line(written: io.StringIO, secret: str) -> None:
+    part = secret.rsplit("=", maxsplit=1)[-1].rsplit(" ", maxsplit=1)[-1]
+    log = logging.getLogger("service.x")
+    log.info("got %s", secret)
+    log.info("facts", extra={"facts": {"said": [secret], "token": part, "inner": {"password": part}}})
+    log.error("failed", exc_info=RuntimeError(secret))
+    logs.audit("done", authorization=part)
+    assert part not in written.getvalue()
+    assert written.getvalue().count(logs.BLOT) >= 5
+
+
+def test_what_is_only_called_like_a_secret_is_told(written: io.StringIO) -> None:
+    logs.audit("kept", secret_name="git", token_count=3)
+    [line] = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert line["facts"] == {"secret_name": "git", "token_count": 3}
+
+
+def test_the_audit_is_kept_at_every_level() -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    logs.set_up("error", stream)
+    logging.getLogger("service.x").info("not told")
+    logs.audit("workspace deleted", workspace="w-1")
+    root.handlers[:] = before
+    root.setLevel(level)
+    assert [json.loads(line)["message"] for line in stream.getvalue().splitlines()] == ["workspace deleted"]
+
+
+def test_no_trace_is_made_unless_it_goes_somewhere() -> None:
+    traces.set_up(None, "pod-1")()
+    with traces.tracer().start_as_current_span("claim") as span:
+        assert isinstance(span, trace.NonRecordingSpan)
