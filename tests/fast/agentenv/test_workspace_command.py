@@ -81,7 +81,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - as the library calls them
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name it has there
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
