@@ -105,7 +105,12 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerat
             yield Parts(
                 backend=backend,
                 catalog=catalog,
-                authenticating=Authenticating(settings.service, issuer, Reviews(wire, settings.service.audience)),
+                authenticating=Authenticating(
+                    settings.service,
+                    issuer,
+                    Reviews(wire, settings.service.audience),
+                    owner_claim=settings.service.owner_claim,
+                ),
                 limits=Limits(settings.service.requests_per_minute),
                 metrics=metrics,
                 cluster=api,

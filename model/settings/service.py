@@ -40,6 +40,14 @@ class Service(Section):
     roles_claim: Annotated[
         str, Field(min_length=1, max_length=128, description="The claim of a token that lists its bearer's roles.")
     ] = "groups"
+    owner_claim: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=128,
+            description="The claim of a token that is its bearer's opaque id; made of issuer and subject when left out.",
+        ),
+    ] = None
     operators: Annotated[
         tuple[Who, ...],
         Field(max_length=50, description="Who sees everybody's workspaces, puts them to sleep, wakes and ends them."),
