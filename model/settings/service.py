@@ -45,7 +45,7 @@ class Service(Section):
         Field(
             min_length=1,
             max_length=128,
-            description="The claim of a token that is its bearer's opaque id; made of issuer and subject when left out.",
+            description="The claim that is a bearer's opaque id; made of issuer and subject when left out.",
         ),
     ] = None
     operators: Annotated[
