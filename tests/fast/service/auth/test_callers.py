@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import jwt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -177,3 +178,47 @@ def test_a_caller_may_ask_so_often_and_again_after_a_while() -> None:
     limits.take("ann")
     with pytest.raises(Problem):
         limits.take("ann")
+
+
+class Vouching:
+    """An issuer that vouches for whatever a token says."""
+
+    url = "https://issuer.example.com"
+
+    def __init__(self, **claims: Any) -> None:
+        self.claims = claims
+
+    async def verified(self, token: str) -> dict[str, Any]:  # noqa: ARG002 - as the real one
+        return {"iss": self.url, "sub": "ann@example.com", **self.claims}
+
+
+def of_issuer(owner_claim: str | None = None, **claims: Any) -> Caller:
+    said = {"operators": ["ops/bot", "platform"], "rolesClaim": "realm.groups"}
+    settings = read({"aws:region": "us-east-1", "agent-environment:service": said}, "dev").service
+    issuer: Any = Vouching(**claims)
+    reviews: Any = Reviewing(None)
+    asked = Authenticating(settings, issuer, reviews, owner_claim=owner_claim)
+    token = jwt.encode({"iss": Vouching.url}, "a secret that is long enough for its hash", "HS256")
+    return asyncio.run(asked.caller(f"Bearer {token}"))
+
+
+def test_an_owner_is_nobodys_address() -> None:
+    caller_ = of_issuer()
+    assert caller_.owner == owner_id(Vouching.url, "ann@example.com")
+    assert "ann" not in caller_.owner
+    assert "ann" not in repr(caller_)
+    assert of_issuer("uid", uid="u-4711").owner == "u-4711"
+    for spoilt in ({}, {"uid": "ann@example.com"}, {"uid": ""}, {"uid": ["u-1"]}, {"uid": "u 1"}):
+        with pytest.raises(Unsigned):
+            of_issuer("uid", **spoilt)
+
+
+def test_groups_are_found_inside_of_others_and_are_no_accounts() -> None:
+    assert of_issuer(realm={"groups": ["platform"]}).operates
+    assert not of_issuer(realm={"groups": ["ops/bot"]}).operates
+    assert not of_issuer(groups=["platform"]).operates
+
+
+def test_a_token_that_is_bound_to_a_key_is_no_bearers() -> None:
+    with pytest.raises(Unsigned):
+        of_issuer(cnf={"jkt": "x" * 43})
