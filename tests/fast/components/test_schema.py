@@ -10,10 +10,12 @@ import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
 from components.offered import COMPONENTS
+from components.settings_argument import as_argument
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
 from tests.fast.components.standing import CLUSTER, EXISTING, standing
 from tests.fast.components.test_environment import environment
+from tests.fast.model.stack_samples import settings
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,8 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
     adopting = registered(lambda: environment(existing=EXISTING, cluster_name=CLUSTER), standing=standing())
-    metered = registered(lambda: environment(metering={"sandboxes": 10}))
+    said = settings({"service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}})
+    metered = registered(lambda: environment(metering={"sandboxes": 10}, settings=as_argument(said), workspaces=[]))
     both = [*metered.made, *adopting.made]
     made = {one.type for one in both if one.type.startswith("agent-environment:")}
     assert set(schema["resources"]) == made
