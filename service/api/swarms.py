@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
 
+from model.workspaces import Workspace
 from service.api.access import Calling, Sharing
 from service.api.answers import LOOK_AFTER, PROBLEMS, problems
 from service.api.parts import Parts
@@ -36,6 +37,9 @@ async def create(
     demand_class(caller, of_class)
     if "agent" not in of_class.modes:
         raise Problem("mode-not-offered", f"class {of_class.name} is not for agents", "ask for another class")
+    first = Workspace(f"{asked.task}-1", caller.owner, of_class.name, "agent", "creating", task=asked.task)
+    if parts.budgets is not None and (spent := await parts.budgets.refusal(first)) is not None:
+        raise spent
     told = await _swarming(parts).make(
         caller.owner,
         of_class,
