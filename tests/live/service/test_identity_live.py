@@ -13,7 +13,7 @@ import jwt
 import pytest
 
 from model.exchange import AUDIENCE, SecretsPlace, role_rights, role_trust
-from rehearsal.controlplane.client import until
+from rehearsal.controlplane.client import ApiError, until
 from service.identity.bearer import RefusedExchangeError
 from service.identity.exchange import ClassRole, Exchange
 from service.identity.vault import Vault
@@ -112,7 +112,9 @@ def test_only_a_claimed_pods_own_token_from_its_own_address_while_it_is_claimed(
     assert trading.refused(trading.token(trading.sandbox, "sts.amazonaws.com")) == "token"
     assert trading.refused(trading.token(trading.sandbox, "https://kubernetes.default.svc")) == "token"
     assert trading.refused(trading.token()) == "unbound"
-    assert trading.refused(trading.token(trading.sandbox, account="default")) in {"account", "token"}
+    assert trading.refused(trading.token(account="default")) == "account"
+    with pytest.raises(ApiError, match="different serviceaccount"):
+        trading.token(trading.sandbox, account="default")
     assert trading.refused(_forged(own)) == "token"
     key = trading.world.plane.layout.keys.accounts[0]
     assert _why(trading, _dated(own, key, 1800), address) == ""
