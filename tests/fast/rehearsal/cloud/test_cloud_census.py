@@ -185,3 +185,18 @@ def test_keys_of_a_session_are_nothing_that_is_left_and_those_of_a_user_are(ask:
     iam.delete_access_key(UserName="counted", AccessKeyId=key)
     iam.delete_user(UserName="counted")
     assert census() == before
+
+
+def test_a_key_that_aws_makes_for_its_own_service_is_nobodys_to_delete(ask: Ask, census: Census) -> None:
+    before = census()
+    made = ask("dynamodb")
+    made.create_table(
+        TableName="t",
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": "k", "AttributeType": "S"}],
+        KeySchema=[{"AttributeName": "k", "KeyType": "HASH"}],
+        SSESpecification={"Enabled": True, "SSEType": "KMS"},
+    )
+    assert "alias/aws/dynamodb" in [one["AliasName"] for one in ask("kms").list_aliases()["Aliases"]]
+    made.delete_table(TableName="t")
+    assert census() == before
