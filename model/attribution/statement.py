@@ -60,8 +60,8 @@ class Statement:
 
         Put in cents by itself: a sum of owners' lines would carry the cents that each of hundreds was rounded by.
         """
-        found: dict[Part, Decimal] = dict.fromkeys(PARTS, Decimal(0))
-        return found | in_cents(self.total(lambda entry: entry.part), cents(self.bill))
+        found: dict[Part, Decimal] = in_cents(self.total(lambda entry: entry.part), cents(self.bill))
+        return {part: found.get(part, Decimal(0)) for part in PARTS}
 
     def metered_share(self) -> Decimal:
         """How much of the bill is somebody's by a meter, between 0 and 1; the rest is shared by a rule."""
