@@ -204,8 +204,10 @@ def _section(document: Mapping[str, Any], key: str) -> Plain:
 
 def _mode(labels: Mapping[str, str]) -> Mode:
     found = labels.get(MODE_LABEL)
-    otherwise: Mode = "user"
-    return next((mode for mode in words.MODES if mode == found), otherwise)
+    for mode in words.MODES:
+        if mode == found:
+            return mode
+    return "user"
 
 
 def _shared(shared: Mapping[str, Access]) -> str:

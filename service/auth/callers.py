@@ -60,10 +60,10 @@ def with_lesser(role: Role) -> frozenset[Role]:
 def has_claim(claims: Mapping[str, Any], name: str, value: str) -> bool:
     """Whether a token carries a claim that is a value or lists it; a name with dots leads into what it has inside."""
     found: object = claims.get(name)
-    if found is None and "." in name:
-        found = claims
-        for part in name.split("."):
-            found = found.get(part) if isinstance(found, dict) else None
+    first, dot, rest = name.partition(".")
+    if found is None and dot:
+        inside: object = claims.get(first)
+        return isinstance(inside, dict) and has_claim(cast("dict[str, Any]", inside), rest, value)
     return value in listed(found)
 
 
