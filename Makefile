@@ -45,7 +45,7 @@ generate: setup ## write the generated files anew
 	@.venv/bin/python -m agentenv.generate
 
 bench: setup ## the benchmarks, each beside its baseline
-	@for one in startup preview rehearsal plane claims gate; do $(AGENTENV) bench $$one || exit 1; done
+	@for one in startup preview rehearsal plane claims service attribution policies gate; do $(AGENTENV) bench $$one || exit 1; done
 
 clean: ## remove what make made here (the cache of built tools stays)
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .import_linter_cache
