@@ -26,6 +26,7 @@ ENDED = {"failed", "deleted"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What each of the verbs takes."""
+    parser.epilog = "every verb has a --help of its own, and a --json that prints one JSON object on the last line"
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     _making(verbs)
     _looking(verbs)
