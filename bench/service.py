@@ -77,11 +77,12 @@ def measure(repeat: int) -> dict[str, Any]:
 
 
 def _up(opened: Stage) -> None:
-    """The local stack, with one more who sees everybody's workspaces."""
+    """The local stack, with room for the crowd and one more who sees everybody's workspaces."""
     root = Path(__file__).resolve().parent.parent
     settings = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))
     config = yaml.safe_load((root / "stacks" / "Pulumi.local.yaml").read_text(encoding="utf-8"))["config"]
     config["agent-environment:service"]["operators"] = ["default/bench"]
+    config["agent-environment:sandboxClasses"][0]["maxSandboxes"] = CROWD + 10 * BURST
     opened.program(root / settings["main"], "local", config, settings).up()
 
 
