@@ -1,16 +1,19 @@
 """Makes the swarm of a task: all of its sandboxes with what they share, or nothing at all.
 
 It is made of documents whose names follow from the task, so that asking twice makes one, and whoever was killed half
-way is made up for by asking again. Where it does not come up whole in time, what there is of it goes again.
+way is made up for by asking again. Where it does not come up whole in time, what there is of it goes again; but of one
+that somebody may have worked in, only what was added now: members that sleep or failed since are no reason to take away
+the others, and what they share.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from model.classes.names import SANDBOX, TASK_LABEL, USER_LABEL
+from model.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL
 from model.swarms import Swarm, short_of
+from model.workspaces import SUSPENDED_BECAUSE
 from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, Api, Document, Kind, RefusedError, section
 
 PATIENCE = 300.0
@@ -31,14 +34,17 @@ def make(
 ) -> dict[str, str]:
     """Make it, and wait until all of it is there: the sandbox of each claim."""
     _refuse_strangers(cluster, swarm)
-    there = {one["metadata"]["name"] for one in _claims(cluster, swarm)}
+    there = [*cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})]
+    used = any(_used(one) for one in there)
     if not there:
         _refuse_without_room(cluster, swarm)
+    added: list[str] = []
     try:
         for kind, document in _documents(swarm):
-            cluster.make(kind, document)
+            if cluster.make(kind, document) and kind is CLAIMS:
+                added.append(document["metadata"]["name"])
     except RefusedError as refusal:
-        end(cluster, swarm.namespace, swarm.task)
+        _undo(cluster, swarm, added, used=used)
         raise SwarmError(f"the API server refused a part of it: {refusal}") from None
     until = clock() + patience
     while True:
@@ -48,7 +54,7 @@ def make(
             return ready
         if clock() >= until:
             why = _why(found, ready)
-            end(cluster, swarm.namespace, swarm.task)
+            _undo(cluster, swarm, added, used=used)
             raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {patience:.0f} s: {why}")
         pause(PAUSE)
 
@@ -59,6 +65,22 @@ def end(cluster: Api, namespace: str, task: str) -> None:
     for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS):
         for one in cluster.list(kind, namespace, {TASK_LABEL: task}):
             _removed(cluster, kind, one)
+
+
+def _undo(cluster: Api, swarm: Swarm, added: Sequence[str], *, used: bool) -> None:
+    """Take away what did not come up: all of it, or what was added to one that somebody may have worked in."""
+    if not used:
+        end(cluster, swarm.namespace, swarm.task)
+        return
+    for name in added:
+        claim = cluster.find(CLAIMS, name, swarm.namespace)
+        if claim is not None:
+            _removed(cluster, CLAIMS, claim)
+
+
+def _used(claim: Document) -> bool:
+    """Whether somebody may have been in its sandbox: it came up, was kept, or was put to sleep."""
+    return _sandbox(claim) is not None or KEPT in section(claim["metadata"], "annotations")
 
 
 def _removed(cluster: Api, kind: Kind, one: Document) -> None:
@@ -99,9 +121,10 @@ def _claims(cluster: Api, swarm: Swarm) -> list[Document]:
 
 
 def _sandbox(claim: Document) -> str | None:
-    """The sandbox of a claim that is ready."""
-    ready = _condition(claim)
-    return section(section(claim, "status"), "sandbox").get("name") if ready.get("status") == "True" else None
+    """The sandbox of a claim that is ready, or was and sleeps: it wakes when it is asked for."""
+    asleep = SUSPENDED_BECAUSE in section(claim["metadata"], "annotations")
+    there = asleep or _condition(claim).get("status") == "True"
+    return section(section(claim, "status"), "sandbox").get("name") if there else None
 
 
 def _condition(claim: Document) -> Document:

@@ -12,6 +12,7 @@ from model.classes.plan import plans
 from model.classes.releases import releases_of
 from model.settings import read
 from model.swarms import Swarm, member, short_of, swarm
+from model.workspaces import SUSPENDED_BECAUSE
 from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, RefusedError
 from service.swarms import SwarmError, end, make
 from tests.fast.service.shelf import Killed, Shelf
@@ -173,3 +174,43 @@ def test_needs_are_held_against_what_is_left() -> None:
     (told,) = short_of(quota, {"requests.cpu": Decimal("0.6")})
     assert told == "requests.cpu: 600m of 500m that are left of 2"
     assert short_of({}, {"pods": Decimal(9)}) == []
+
+
+def test_one_that_stands_is_not_taken_away_for_a_member_that_does_not_come_up() -> None:
+    shelf = Controlled(able=3)
+    made(shelf, asked())
+    stood = set(shelf.left)
+    # Two more were asked for, and there is room for none of them.
+    with pytest.raises(SwarmError, match="3 of 5"):
+        made(shelf, asked(5))
+    assert set(shelf.left) == stood
+    # One of them failed since, and the others are worked in.
+    shelf.able = 2
+    shelf.pause(0)
+    with pytest.raises(SwarmError, match="2 of 3"):
+        made(shelf, asked())
+    assert set(shelf.left) == stood
+
+
+def test_a_refusal_takes_away_nothing_of_one_that_stands() -> None:
+    shelf = Controlled()
+    made(shelf, asked())
+    stood = set(shelf.left)
+
+    def refused(_: int) -> None:
+        raise RefusedError("etcd is busy", 500)
+
+    shelf.before = refused
+    with pytest.raises(SwarmError, match="etcd is busy"):
+        made(shelf, asked())
+    assert set(shelf.left) == stood
+
+
+def test_members_that_sleep_are_there() -> None:
+    shelf = Controlled()
+    first = made(shelf, asked())
+    shelf.able = 0
+    for claim in shelf.list(CLAIMS, SPACE):
+        shelf.change(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
+    shelf.pause(0)
+    assert made(shelf, asked()) == first
