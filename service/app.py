@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 from fastapi import FastAPI
 
-from service.api import answers, around, recording, sessions, swarms, workspaces
+from service.api import answers, around, bounds, recording, sessions, swarms, workspaces
 from service.api.parts import Parts
 from service.api.swarming import Swarming
 from service.auth.authenticating import Authenticating
@@ -76,6 +76,7 @@ def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
     for routes in (workspaces, swarms, sessions, around, usage, secrets, identity):
         app.include_router(routes.router)
     app.include_router(around.health)
+    app.add_middleware(bounds.Bounded)
     if metrics is not None:
         app.add_middleware(recording.Recording, metrics=metrics)
     answers.describe(app)
