@@ -12,7 +12,7 @@ from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.helm import v3 as helm
 
 from components import metering_doors, metering_values
-from components.children import children_of
+from components.children import children_of, inner_of
 from components.namespaces import restricted
 from components.ownership import Labels, Ownership
 from components.plain import Plain
@@ -91,10 +91,13 @@ class ClusterCosts(pulumi.ComponentResource):
         mirrors = Mirrors(layout.text("registry") if layout.has("registry") else None)
 
         super().__init__("agent-environment:index:ClusterCosts", name, {}, opts)
-        child = children_of(self, opts)
+        space = restricted(f"{name}-namespace", places.NAMESPACE, children_of(self, opts))
+        inner, inside = inner_of(self), space.metadata.name
 
-        space = restricted(f"{name}-namespace", places.NAMESPACE, child)
-        inside = space.metadata.name
+        def child(more: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
+            # What all of it waits for is said of the namespace, and once.
+            return inner(pulumi.ResourceOptions.merge(pulumi.ResourceOptions(depends_on=[space]), more))
+
         rights = metering_doors.give(name, child, service=service)
         doors = metering_doors.open_doors(name, inside, child, service=service)
         read = core.ConfigMap(

@@ -13,7 +13,7 @@ import pulumi
 from pulumi_aws import iam
 from pulumi_kubernetes.core import v1 as core
 
-from components.children import Child, children_of, outputs_of
+from components.children import children_of, inner_of, outputs_of
 from components.identities import Bearer, Issuer, Roles
 from components.namespaces import restricted
 from components.ownership import Labels, Ownership
@@ -113,7 +113,9 @@ class WorkspaceService(pulumi.ComponentResource):
 
         super().__init__("agent-environment:index:WorkspaceService", name, {}, opts)
         self._name, self._settings, self._labels = name, settings, labels
-        self._child: Child = children_of(self, opts)
+        # What is in AWS waits for nobody, and what is in the cluster for its namespace, which waits for all the rest:
+        # said again of each, it would give the engine more paths than it can walk where a deletion is refused.
+        outer, self._child = children_of(self, opts), inner_of(self)
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         role = roles.for_tokens("role", "The workspace service", issuer, BEARER)
@@ -123,7 +125,7 @@ class WorkspaceService(pulumi.ComponentResource):
         given_out = exchange_roles(roles, exchange, role, place, where)
         may = let_service_work(roles, role, place, Kept(table.arn, args["file_system_ids"]), given_out)
 
-        space = restricted(f"{name}-namespace", NAME, self._child)
+        space = restricted(f"{name}-namespace", NAME, outer)
         inside = pulumi.ResourceOptions(depends_on=[space])
         passage = self._passage(ranges, inside)
         allowed = self._rights(role, args.get("class_namespaces") or {}, inside)
@@ -154,8 +156,8 @@ class WorkspaceService(pulumi.ComponentResource):
         name, child = self._name, self._child
         made: list[pulumi.Resource] = [
             written(f"{name}-account", account({"eks.amazonaws.com/role-arn": role.arn}), child, inside),
-            written(f"{name}-look", rights.role("ClusterRole", NAME, rights.everywhere()), child),
-            written(f"{name}-work", rights.role("ClusterRole", rights.IN_CLASSES, rights.in_classes()), child),
+            written(f"{name}-look", rights.role("ClusterRole", NAME, rights.everywhere()), child, inside),
+            written(f"{name}-work", rights.role("ClusterRole", rights.IN_CLASSES, rights.in_classes()), child, inside),
             written(f"{name}-lead", rights.role("Role", rights.OWN, rights.own(), NAME), child, inside),
         ]
         after = pulumi.ResourceOptions(depends_on=made)
