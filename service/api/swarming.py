@@ -1,7 +1,8 @@
 """Swarms as they are made on behalf of requests: beside them, for all of a swarm comes up cold and takes its time.
 
 What is under way here is only how long somebody waits: a swarm's documents are in Kubernetes, their names follow from
-its owner and task, and asking again for one whose replica was killed goes on with it.
+its owner and task, and asking again for one whose replica was killed goes on with it. They wait on threads of their own:
+nobody who asks for a workspace waits behind a swarm that does not come up.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from base64 import b32encode
+from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 300.0
 MOST_SHOWN = 500
+# At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
+MOST_AT_ONCE, MOST_OF_ONE = 32, 4
+MOST_REMEMBERED = 1000
 State = Literal["creating", "running", "failed"]
 
 
@@ -49,8 +55,10 @@ class Swarming:
 
     def __init__(self, api: Api, catalog: Catalog, view: View) -> None:
         self._api, self._catalog, self._view = api, catalog, view
-        self._under_way: dict[str, asyncio.Task[dict[str, str]]] = {}
-        self._failed: dict[str, str] = {}
+        self._under_way: dict[str, asyncio.Future[dict[str, str]]] = {}
+        self._owners: dict[str, str] = {}  # of those under way
+        self._failed: OrderedDict[str, str] = OrderedDict()
+        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "swarm")
 
     async def make(
         self,
@@ -80,9 +88,10 @@ class Swarming:
             wanted = planned(await asyncio.to_thread(self._fitting, of_class, planned, count))
         making = self._under_way.get(name)
         if making is None:
+            self._refuse_crowd(owner)
             self._failed.pop(name, None)
-            making = asyncio.create_task(asyncio.to_thread(self._made, wanted))
-            self._under_way[name] = making
+            making = asyncio.get_running_loop().run_in_executor(self._threads, self._made, wanted)
+            self._under_way[name], self._owners[name] = making, owner
             making.add_done_callback(lambda done: self._ended(name, done))
         done, _ = await asyncio.wait([making], timeout=wait)
         if done and (failure := making.exception()) is not None:
@@ -112,6 +121,13 @@ class Swarming:
         if told.members:
             name = task_name(owner, task)
             await asyncio.to_thread(swarms.end, self._api, told.members[0].namespace, name)
+
+    def _refuse_crowd(self, owner: str) -> None:
+        own = sum(one == owner for one in self._owners.values())
+        if own >= MOST_OF_ONE or len(self._owners) >= MOST_AT_ONCE:
+            whose = "of yours" if own >= MOST_OF_ONE else "of all"
+            detail = f"{own if own >= MOST_OF_ONE else len(self._owners)} swarms {whose} are on their way already"
+            raise Problem("too-many-requests", detail, "ask again when one of them is there", retry_after=10)
 
     def _made(self, wanted: Swarm) -> dict[str, str]:
         """Make it, and have the volumes of its sandboxes stay before anybody is told that they are there."""
@@ -143,11 +159,14 @@ class Swarming:
             raise Problem("no-room", f"class {of_class.name} is full: {wrong}", "try again later", retry_after=30)
         return least
 
-    def _ended(self, name: str, done: asyncio.Task[dict[str, str]]) -> None:
+    def _ended(self, name: str, done: asyncio.Future[dict[str, str]]) -> None:
         self._under_way.pop(name, None)
+        self._owners.pop(name, None)
         failure = None if done.cancelled() else done.exception()
         if failure is not None:
             self._failed[name] = str(failure)
+            while len(self._failed) > MOST_REMEMBERED:
+                self._failed.popitem(last=False)
 
 
 def task_name(owner: str, task: str) -> str:
