@@ -1,8 +1,8 @@
 """Swarms as they are made on behalf of requests: beside them, for all of a swarm comes up cold and takes its time.
 
 What is under way here is only how long somebody waits: a swarm's documents are in Kubernetes, their names follow from
-its owner and task, and asking again for one whose replica was killed goes on with it. They wait on threads of their own:
-nobody who asks for a workspace waits behind a swarm that does not come up.
+its owner and task, and asking again for one whose replica was killed goes on with it. They wait on threads of their
+own: nobody who asks for a workspace waits behind a swarm that does not come up.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any
 
 from model.classes.names import CONSTRAINTS, USER_LABEL
 from model.leases import LeaseRefused, attached, detached
+from model.lifecycle.returning import MOVING_TO
 from model.workspace_records import change, leases_note, of_claim, of_volume
 from model.workspaces import (
     DELETED_AT,
@@ -269,8 +270,10 @@ class KubernetesBackend:
     async def _leave_record(self, read: Workspace, claim: Document, keep_for: timedelta) -> None:
         now = self._now()
         own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
-        notes = {key: value for key, value in section(claim["metadata"], "annotations").items() if key in RECORD}
-        notes |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
+        said = section(claim["metadata"], "annotations")
+        notes: dict[str, str | None] = {key: value for key, value in said.items() if key in RECORD}
+        # Wherever it was on its way to, it is deleted now.
+        notes |= {MOVING_TO: None, DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
         whose = claim["spec"]["additionalPodMetadata"]["labels"]
         for _ in range(ATTEMPTS):
             volume = await volume_of(self._wire, read)
@@ -285,17 +288,24 @@ class KubernetesBackend:
         raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
 
     async def _shortened(self, id_: str, keep_for: timedelta) -> Workspace:
-        """A deleted one whose data is to be kept for less long; never for longer, by asking again."""
+        """A deleted one whose data is to be kept for less long; never for longer, by asking again.
+
+        One that is on its way to another class stays where it is: it would be brought back there, whatever was asked.
+        """
         for _ in range(ATTEMPTS):
             volume = await self.reading.volume(id_)
             read = of_volume(volume) if volume else None
             if volume is None or read is None:
                 raise not_found("workspace")
             end = self._now() + keep_for
-            if read.destroy_after is not None and read.destroy_after <= end:
+            notes: dict[str, str | None] = {}
+            if MOVING_TO in section(volume["metadata"], "annotations"):
+                notes[MOVING_TO] = None
+            if read.destroy_after is None or read.destroy_after > end:
+                notes[DESTROY_AFTER] = written(end)
+            if not notes:
                 return read
-            notes = {"metadata": {"annotations": {DESTROY_AFTER: written(end)}}}
-            merged = await self._wire.merge(VOLUMES, volume, notes)
+            merged = await self._wire.merge(VOLUMES, volume, {"metadata": {"annotations": notes}})
             if merged is not None:
                 return of_volume(merged) or read
         raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)

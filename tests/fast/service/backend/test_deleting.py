@@ -1,0 +1,60 @@
+"""What is deleted stays so, also what was on its way to another class."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from model.lifecycle.returning import MOVING_TO
+from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked, moment, written
+from tests.fast.service.backend.stage import Stage, staged
+
+NOW = datetime.now(UTC)
+
+
+def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with staged({"name": "standard"}, {"name": "other"}) as stage, asyncio.timeout(20):
+            await act(stage)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("days", [0, 90])
+def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days: int) -> None:
+    async def act(stage: Stage) -> None:
+        due = NOW + timedelta(days=30)
+        notes = {MOVING_TO: "other", DELETED_AT: written(NOW), DESTROY_AFTER: written(due)}
+        labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+        ref = {"namespace": "sandbox-standard", "name": "home-w-1", "uid": "gone"}
+        spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
+        about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
+        stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
+        await asyncio.sleep(0.01)
+        told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
+        assert (told.state, MOVING_TO in kept) == ("deleted", False)
+        # By being asked again it is never kept for longer.
+        assert moment(kept[DESTROY_AFTER]) == told.destroy_after
+        assert told.destroy_after is not None
+        assert told.destroy_after <= NOW + timedelta(days=min(days, 30), minutes=1)
+
+    on_stage(act)
+
+
+def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+        name = made.workspace.volume or ""
+        volume = stage.server.things["persistentvolumes", "", name]
+        volume["metadata"].setdefault("annotations", {})[MOVING_TO] = "other"
+        stage.server.put("persistentvolumes", volume)
+        await stage.backend.delete(made.workspace.id, keep_for=timedelta(days=1))
+        kept = stage.server.things["persistentvolumes", "", name]["metadata"]["annotations"]
+        assert DELETED_AT in kept
+        assert MOVING_TO not in kept
+
+    on_stage(act)
