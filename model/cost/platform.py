@@ -56,14 +56,13 @@ def _system_nodes(pods: list[PlatformPod], ground: Ground) -> Part:
 
 
 def _keys(ground: Ground) -> Part:
-    """A key each for logs, secrets, nodes' disks, homes and exported bills, where ours are made."""
+    """A key each for logs, secrets, nodes' disks and homes, where ours are made; exported bills have S3's own."""
     settings = ground.settings
     keys = {
         "logs": settings.network.existing is None,
         "secrets": settings.cluster.existing is None,
         "disks": True,
         "homes": not settings.storage.existing and settings.storage.kms_key is None,
-        "exported bills": settings.cost.usage_export,
     }
     names = [name for name, made in keys.items() if made]
     return Part("keys", ground.rate("kms.key").all_month() * len(names), f"{len(names)}: {', '.join(names)}")

@@ -130,6 +130,13 @@ def test_a_setting_costs_what_its_price_says() -> None:
     assert doors.fixed_month - one.fixed_month == book.rate("endpoint.interface").all_month().value * 6
 
 
+def test_exported_bills_have_the_buckets_own_key_which_costs_nothing() -> None:
+    for exported in (True, False):
+        asked = settings({"cost": {"usageExport": exported}})
+        (keys,) = [line for line in estimate(asked, 100).lines if line.part == "keys"]
+        assert (keys.monthly, keys.basis) == (Decimal(4), "4: logs, secrets, disks, homes")
+
+
 def test_a_second_release_has_a_pool_of_its_own() -> None:
     image = f"registry.example.com/sandbox@sha256:{'ef' * 32}"
     one = sandbox(pool={"size": 20}, resources={"cpu": "1", "memory": "1Gi"})
