@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 import httpx2
 
@@ -14,6 +14,7 @@ Document = dict[str, Any]
 
 _PATIENCE_SECONDS = 90.0
 _PAGE = 100
+_ANOTHER = "the service answered {}; is it the workspace service that is at that address?"
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
@@ -22,8 +23,10 @@ class Client:
 
     def __init__(self, address: str, token: str, transport: httpx2.BaseTransport | None = None) -> None:
         parts = urlsplit(address)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_port(parts):
             raise Refusal(f"{address} is no address of a service, such as https://workspaces.example.com")
+        if not token.isascii() or not token.isprintable():
+            raise Refusal("the token has signs that no token has; it is one line of letters, digits and signs of ASCII")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not parts.hostname.endswith(".svc"):
             raise Refusal(f"{address} is in clear, and whoever reads a token on the way is its bearer; use https")
         self._http = httpx2.Client(
@@ -97,22 +100,38 @@ class Client:
             answer = self._http.request(method, path, params=dict(query or {}), json=body)
         except httpx2.HTTPError as failure:
             raise Refusal(f"the service does not answer: {failure}") from failure
-        if answer.is_success:
-            return answer.json()
-        raise Refusal(told(answer))
+        if not answer.is_success:
+            raise Refusal(told(answer))
+        said = _document(answer)
+        if said is None:
+            raise Refusal(_ANOTHER.format(answer.status_code))
+        return said
 
 
 def told(answer: httpx2.Response) -> str:
     """A refusal as a person reads it: what is wrong, and what to do."""
+    words = _document(answer)
+    if words is None:
+        return _ANOTHER.format(answer.status_code)
+    parts = [str(words[key]) for key in ("title", "detail", "way_out") if words.get(key)]
+    return "; ".join(parts) or f"the service answered {answer.status_code}"
+
+
+def _has_port(parts: SplitResult) -> bool:
+    """Whether what is after the colon is a port, or there is none."""
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
+
+
+def _document(answer: httpx2.Response) -> Document | None:
+    """What was answered, None where it is not in the service's form: a proxy's page, another program's."""
     try:
         said: Any = answer.json()
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
-        return f"the service answered {answer.status_code}; is it the workspace service that is at that address?"
-    words: dict[str, Any] = said
-    parts = [str(words[key]) for key in ("title", "detail", "way_out") if words.get(key)]
-    return "; ".join(parts) or f"the service answered {answer.status_code}"
+        return None
+    return said if isinstance(said, dict) else None  # pyright: ignore[reportUnknownVariableType] - JSON's keys are text
 
 
 def _path(name: str) -> str:

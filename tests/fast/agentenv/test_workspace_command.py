@@ -28,6 +28,7 @@ class Stub:
     asked: list[tuple[str, str, dict[str, list[str]], Any, str]] = field(default_factory=list)
     state: str = "running"
     refusal: dict[str, Any] | None = None
+    page: bytes | None = None  # what something else than the service answers
 
     def workspace(self) -> dict[str, Any]:
         return {
@@ -73,7 +74,7 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
                 }
             elif parts.path.endswith("/events"):
                 found = {"items": []}
-            said = json.dumps(found).encode()
+            said = json.dumps(found).encode() if made.page is None else made.page
             self.send_response(200 if made.refusal is None else 402)
             self.send_header("content-length", str(len(said)))
             self.end_headers()
@@ -166,6 +167,18 @@ def test_a_refusal_is_told_with_what_to_do(stub: Stub, capsys: pytest.CaptureFix
 def test_no_token_is_sent_in_clear_or_to_no_service(address: str) -> None:
     with pytest.raises(Refusal):
         Client(address, TOKEN)
+
+
+def test_what_is_no_port_no_token_or_no_service_is_told(stub: Stub, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Refusal, match="is no address of a service"):
+        Client("https://127.0.0.1:workspaces", TOKEN)
+    for token in ("t\u00f6ken", "two\nlines"):
+        with pytest.raises(Refusal, match="the token has signs") as refused:
+            Client(stub.address, token)
+        assert token not in str(refused.value)
+    stub.page = b"<html>a proxy's page</html>"
+    assert ask("list") == FAILED
+    assert "answered 200; is it the workspace service that is at that address?" in capsys.readouterr().err
 
 
 def test_a_token_comes_from_a_file_or_from_the_cluster(
