@@ -73,9 +73,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def period(since: str, until: str | None, now: datetime) -> tuple[datetime, datetime]:
     """The whole days that are meant, from the first's beginning to the last's end."""
-    end = now.replace(hour=0, minute=0, second=0, microsecond=0) if until is None else _day(until) + timedelta(days=1)
     match = SINCE.fullmatch(since)
-    begin = end - timedelta(days=int(match["days"])) if match else _day(since)
+    try:
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        end = today if until is None else _day(until) + timedelta(days=1)
+        begin = end - timedelta(days=int(match["days"])) if match else _day(since)
+    except OverflowError:
+        raise Refusal(f"no bill is of {since} to {until}: calendars end there") from None
     if begin >= end:
         raise Refusal(f"--since {since} is not before the end of {(end - timedelta(days=1)):%Y-%m-%d}")
     return begin, end

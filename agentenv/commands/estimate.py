@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from model.settings import Settings
 
 PLOTTED_HOURS = (Decimal(20), Decimal(40), Decimal(80), Decimal(160), Decimal(730))
+MOST_USERS = 10_000_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def numbers(text: str) -> list[int]:
     """Numbers of users."""
     found = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and 1 <= int(word) <= 10_000_000 for word in found):
+    if not all(word.isdecimal() for word in found):
         raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers of users, such as 10,100,1000")
+    if beyond := [word for word in found if not 1 <= int(word) <= MOST_USERS]:
+        raise argparse.ArgumentTypeError(f"{beyond[0]} users cannot be estimated; allowed is 1 to {MOST_USERS}")
     return [int(word) for word in found]
 
 
@@ -57,6 +60,8 @@ def hours(text: str) -> Decimal:
         found = Decimal(text)
     except InvalidOperation:
         raise argparse.ArgumentTypeError(f"'{text}' is no number of hours") from None
+    if not found.is_finite():
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of hours")
     if not 0 <= found <= 730:
         raise argparse.ArgumentTypeError(f"a month has 730 hours, so '{text}' of them cannot be active")
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,7 +12,7 @@ from agentenv.cli import Refusal
 from agentenv.reports.cost_view import About
 from agentenv.reports.sources import Line, asked_lines, bill_lines, ledger_rows, table_rows
 from model.attribution.attribute import attribute
-from model.attribution.bill import Bill, Whose, moment, read_bill
+from model.attribution.bill import Bill, Whose, moment, read_bill, text
 from model.attribution.statement import Statement
 from model.attribution.words import Charge
 from model.ledger import Row, seconds_between
@@ -36,7 +36,7 @@ def cost(arguments: argparse.Namespace, since: datetime, until: datetime) -> Cos
     region = settings.region if settings else None
     rows = within(_rows(arguments, region, since, until), since, until)
     whose = Whose() if arguments.whole_account or settings is None else Whose(settings.environment)
-    lines = (line for line in _lines(arguments, region, since, until) if is_within(line, since, until))
+    lines = of_time(_lines(arguments, region, since, until), since, until)
     bill = read_bill(lines, rows, _sizes(), whose)
     charges = [part for charge in bill.charges if (part := part_of(charge, since, until)) is not None]
     if not charges:
@@ -79,6 +79,31 @@ def _client(service: str, region: str | None) -> object:
     if region is None:
         raise Refusal(f"to ask {service}, name the --stack: its settings say in which region")
     return client(service, region)
+
+
+def of_time(lines: Iterable[Line], since: datetime, until: datetime) -> Iterator[Line]:
+    """The lines of a time; one that cannot be read is refused, for without it the sum would not be the bill."""
+    for number, line in enumerate(lines, 1):
+        try:
+            meant, readable = is_within(line, since, until), _has_cost(line)
+        except (ValueError, ArithmeticError):
+            meant, readable = True, False
+        if not readable:
+            raise Refusal(f"line {number} of the bill cannot be read: {_told(line)}")
+        if meant:
+            yield line
+
+
+def _has_cost(line: Line) -> bool:
+    """Whether it says what it costs; a pod's line need not, for its instance's does."""
+    if text(line, "split_line_item_parent_resource_id"):
+        return True
+    return Decimal(text(line, "line_item_unblended_cost")).is_finite()
+
+
+def _told(line: Line) -> str:
+    names = ("line_item_usage_start_date", "line_item_usage_end_date", "line_item_unblended_cost")
+    return ", ".join(f"{name} is {line.get(name) or 'empty'}" for name in names)
 
 
 def within(rows: Iterable[Row], since: datetime, until: datetime) -> list[Row]:
@@ -150,4 +175,4 @@ def _remarks(bill: Bill, rows: Sequence[Row]) -> tuple[str, ...]:
 
 def _nothing(bill: Bill, since: datetime, until: datetime) -> str:
     reason = f"; ${bill.left_out:,.2f} on it are not this environment's by their tags" if bill.left_out else ""
-    return f"the bill has no lines from {since:%Y-%m-%d} to {until:%Y-%m-%d}{reason}"
+    return f"the bill has no lines from {since:%Y-%m-%d} to {until - timedelta(days=1):%Y-%m-%d}{reason}"

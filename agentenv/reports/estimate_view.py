@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, TextIO
 
 from agentenv.review.cost import changed
+from model.cost.lines import plain
 from model.prices.book import STALE_DAYS
 from model.prices.units import apportioned, cents
 
@@ -34,8 +35,9 @@ class Told:
 def write(told: Told, out: TextIO) -> None:
     """All of it; of several numbers of users, the lines are for the first."""
     first = told.found[0]
+    spent = plain(first.active_hours)
     print(
-        f"{first.users} users with {first.active_hours} active hours a month, in {first.region}; dollars a month\n",
+        f"{first.users} users with {spent} active hours a month, in {first.region}; dollars a month\n",
         file=out,
     )
     shown = dict(zip(map(id, first.lines), apportioned(line.monthly for line in first.lines), strict=True))
@@ -79,7 +81,8 @@ def _others(found: Sequence[Estimate], out: TextIO) -> None:
 
 def _classes(first: Estimate, out: TextIO) -> None:
     if first.by_class:
-        print(f"  by class: what stands there, an hour, and a user with {first.active_hours} hours in it", file=out)
+        spent = plain(first.active_hours)
+        print(f"  by class: what stands there, an hour, and a user with {spent} hours in it", file=out)
         for one in first.by_class:
             amounts = f"{cents(one.fixed_month):>10}{one.hour:>10.4f}{cents(one.per_user_month):>10}"
             print(f"    {one.name:20}{amounts}  {one.basis}", file=out)

@@ -5,6 +5,7 @@ The drawing is a PNG, an SVG, or an HTML page with the drawing and its figures i
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 from collections.abc import Mapping, Sequence
@@ -43,8 +44,11 @@ def put(file: Path, content: bytes) -> None:
     try:
         beside.write_bytes(content)
         beside.replace(file)
+    except OSError as failure:
+        raise Refusal(f"{file} cannot be written: {failure.strerror}") from failure
     finally:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def pyplot() -> Any:

@@ -31,8 +31,11 @@ def bill_lines(where: Path) -> Iterator[Line]:
     elif where.suffix == ".csv":
         with where.open(newline="", encoding="utf-8") as stream:
             reader = csv.DictReader(stream)
-            _has_columns(set(reader.fieldnames or ()), where)
-            yield from reader
+            try:
+                _has_columns(set(reader.fieldnames or ()), where)
+                yield from reader
+            except (UnicodeDecodeError, csv.Error) as wrong:
+                raise Refusal(f"{where} is no CSV in UTF-8: {wrong}") from wrong
     elif where.suffix == ".parquet":
         yield from _parquet(where)
     else:
@@ -41,15 +44,18 @@ def bill_lines(where: Path) -> Iterator[Line]:
 
 def _parquet(where: Path) -> Iterator[Line]:
     try:
-        from pyarrow import parquet
+        from pyarrow import ArrowException, parquet
     except ImportError:
         raise Refusal("Parquet needs pyarrow: install agent-environment[reports], or give a .csv") from None
     library: Any = parquet
-    file = library.ParquetFile(where)
-    _has_columns(set(file.schema_arrow.names), where)
-    wanted = [column.name for column in COLUMNS if column.name in file.schema_arrow.names]
-    for batch in file.iter_batches(columns=wanted):
-        yield from batch.to_pylist()
+    try:
+        file = library.ParquetFile(where)
+        _has_columns(set(file.schema_arrow.names), where)
+        wanted = [column.name for column in COLUMNS if column.name in file.schema_arrow.names]
+        for batch in file.iter_batches(columns=wanted):
+            yield from batch.to_pylist()
+    except ArrowException as wrong:
+        raise Refusal(f"{where} is no Parquet, or is cut off: {wrong}") from wrong
 
 
 _NEEDED = {
@@ -66,7 +72,7 @@ def _has_columns(names: set[str], where: Path) -> None:
 def ledger_rows(where: Path) -> list[Row]:
     """Rows of the ledger from a file: an item of its table a line, as JSON."""
     found: list[Row] = []
-    with where.open(encoding="utf-8") as stream:
+    with where.open("rb") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
                 continue
@@ -97,6 +103,17 @@ def asked_lines(
     wait: Callable[[float], None] = time.sleep,
 ) -> Iterator[Line]:
     """The lines of a time from Athena; the workgroup says where its answers lie and how much it may read."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield from _asked(client, database, workgroup, when, wait)
+    except (BotoCoreError, ClientError) as failure:
+        raise Refusal(f"Athena cannot be asked: {failure}") from failure
+
+
+def _asked(
+    client: Any, database: str, workgroup: str, when: tuple[datetime, datetime], wait: Callable[[float], None]
+) -> Iterator[Line]:
     begun = client.start_query_execution(
         QueryString=statement(*when), QueryExecutionContext={"Database": database}, WorkGroup=workgroup
     )

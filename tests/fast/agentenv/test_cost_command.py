@@ -130,6 +130,52 @@ def test_a_file_without_the_columns_of_a_bill_is_refused(
     assert "is no CUR 2.0 export: it has no line_item_line_item_type" in capsys.readouterr().err
 
 
+HEAD = (
+    "line_item_usage_start_date,line_item_usage_end_date,line_item_line_item_type,line_item_usage_type,"
+    "line_item_product_code,line_item_resource_id,line_item_unblended_cost\n"
+)
+HOUR_OF = "2026-10-06T00:00:00Z,2026-10-06T01:00:00Z,Usage,NatGateway-Hours,AmazonEC2,nat-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("cut.parquet", b"PAR1", "is no Parquet, or is cut off"),
+        ("other.csv", (HEAD + "\xff").encode("latin-1"), "is no CSV in UTF-8"),
+        ("words.csv", f"{HEAD}{HOUR_OF},much\n".encode(), "line 1 of the bill cannot be read"),
+        ("nan.csv", f"{HEAD}{HOUR_OF},0.045\n{HOUR_OF},NaN\n".encode(), "line 2 of the bill cannot be read"),
+        ("never.csv", f"{HEAD}never,{HOUR_OF[21:]},0.045\n".encode(), "line_item_usage_start_date is never"),
+        ("cut.csv", f"{HEAD}{HOUR_OF}\n".encode(), "line_item_unblended_cost is empty"),
+    ],
+)
+def test_a_bill_that_cannot_be_read_is_refused_and_not_taken_for_less(
+    name: str, content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bill, ledger = tmp_path / name, tmp_path / "ledger.jsonl"
+    bill.write_bytes(content)
+    ledger.write_text("")
+    time = ["--since", "2026-10-06", "--until", "2026-10-06"]
+    assert main(["cost", "report", *time, "--bill", str(bill), "--ledger", str(ledger)]) == FAILED
+    assert told in capsys.readouterr().err
+
+
+def test_what_is_no_text_is_no_ledger_and_what_cannot_be_written_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bill, ledger = tmp_path / "bill.csv", tmp_path / "ledger.jsonl"
+    bill.write_text(f"{HEAD}{HOUR_OF},0.045\n")
+    ledger.write_bytes(b"\xff\xfe")
+    given = ["cost", "report", "--since", "2026-10-06", "--until", "2026-10-07", "--bill", str(bill)]
+    assert main([*given, "--ledger", str(ledger)]) == FAILED
+    assert "ledger.jsonl:1 is no row of the ledger" in capsys.readouterr().err
+    ledger.write_text("")
+    page = tmp_path / "nowhere" / "cost.html"
+    assert main([*given, "--ledger", str(ledger), "--html", str(page)]) == FAILED
+    assert f"{page} cannot be written: No such file or directory" in capsys.readouterr().err
+    assert main([*given[:3], "2020-01-01", *given[4:], "--until", "2020-01-02", "--ledger", str(ledger)]) == FAILED
+    assert "no lines from 2020-01-01 to 2020-01-02" in capsys.readouterr().err
+
+
 def test_names_are_escaped(files: tuple[Path, Path, Record, Truth], days: Path, tmp_path: Path) -> None:
     ledger = files[1]
     evil = tmp_path / "ledger.jsonl"
@@ -209,6 +255,14 @@ def test_athenas_refusal_is_told() -> None:
         list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
 
 
+def test_athena_that_will_not_be_asked_is_told() -> None:
+    client: Any = boto3.client("athena", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    stub = Stubber(client)
+    stub.add_client_error("start_query_execution", "InvalidRequestException", "there is no such workgroup")
+    with stub, pytest.raises(Refusal, match=r"Athena cannot be asked: .* no such workgroup"):
+        list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
+
+
 NOW = datetime(2026, 11, 2, 15, tzinfo=UTC)
 
 
@@ -217,6 +271,9 @@ def test_a_time_is_whole_days_to_yesterday() -> None:
     assert period("2026-10-01", "2026-10-01", NOW) == (START, START + DAY)
     with pytest.raises(Refusal, match="is not before the end"):
         period("2026-10-02", "2026-10-01", NOW)
+    for since, until in (("30d", "0001-01-05"), ("30d", "9999-12-31")):
+        with pytest.raises(Refusal, match="calendars end"):
+            period(since, until, NOW)
 
 
 def test_what_reaches_over_the_edges_is_cut_there() -> None:

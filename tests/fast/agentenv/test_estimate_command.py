@@ -79,6 +79,9 @@ def test_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["estimate", "--stack", "prod", "--plot", str(file)]) == 0
     capsys.readouterr()
     assert file.read_text(encoding="utf-8").count("<path") > 6
+    nowhere = tmp_path / "nowhere" / "cost.svg"
+    assert main(["estimate", "--stack", "prod", "--plot", str(nowhere)]) == 1
+    assert f"{nowhere} cannot be written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -97,13 +100,30 @@ def test_what_makes_no_sense_is_refused(words: list[str], said: str, capsys: pyt
 
 
 @pytest.mark.parametrize(
-    "words", [["--users", "0"], ["--users", "many"], ["--active-hours", "731"], ["--active-hours", "x"], ["--mix", "a"]]
+    ("words", "said"),
+    [
+        (["--users", "0"], "allowed is 1 to"),
+        (["--users", "100,99999999999"], "99999999999 users cannot be estimated; allowed is 1 to"),
+        (["--users", "many"], "no list of numbers"),
+        (["--active-hours", "731"], "a month has 730 hours"),
+        (["--active-hours", "x"], "no number of hours"),
+        (["--active-hours", "nan"], "no number of hours"),
+        (["--active-hours", "inf"], "no number of hours"),
+        (["--mix", "a"], "no pair"),
+    ],
 )
-def test_a_mistyped_call_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistyped_call_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["estimate", "--stack", "prod", *words])
     assert ended.value.code == 2
-    assert "agentenv estimate: error" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "agentenv estimate: error" in told
+    assert said in told
+
+
+def test_hours_are_told_as_people_write_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "--stack", "prod", "--active-hours", "1e2"]) == 0
+    assert "with 100 active hours" in capsys.readouterr().out
 
 
 def test_a_region_without_prices_is_refused(
