@@ -230,6 +230,9 @@ async def resume(
 ) -> WorkspaceShape:
     """Wake a workspace; one that was deleted, and whose data is kept, is made anew on it."""
     found = demand(caller, "wake", await parts.backend.get(id_))
+    if found.state == "deleted" and found.owner == caller.owner:
+        # It is made anew: whoever may not ask for its class any more may not have it back either.
+        demand_class(caller, parts.catalog.get(found.class_name))
     await _refuse_spent(parts, found)
     made = await parts.backend.resume(id_, wait=wait)
     created(response, Made(made.workspace, made.ready, existed=True, cold=made.cold))
