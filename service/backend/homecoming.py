@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from model.classes.names import cold_pool
+from model.lifecycle.returning import MOVING_TO
 from model.workspace_records import of_claim
-from model.workspaces import LAST_ACTIVE, Workspace, written
+from model.workspaces import DELETED_AT, LAST_ACTIVE, Workspace, written
 from service import moving
 from service.backend.choosing import Choice
 from service.catalog import Class
@@ -39,8 +40,9 @@ class Homecoming:
 
     async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
         """The workspace of a volume that was kept, with a claim again."""
-        del volume  # is read again each time
-        return await self._until(kept.owner, kept.id, None, kept.class_name)
+        # One that was on its way to another class arrives there; the volume itself is read again each time.
+        within = section(volume["metadata"], "annotations").get(MOVING_TO) or kept.class_name
+        return await self._until(kept.owner, kept.id, None, within)
 
     async def move(self, claim: Document, to: Class) -> Workspace:
         """The workspace of a claim, of another class on the same data."""
@@ -83,6 +85,10 @@ class Homecoming:
         volume = kept_volume(self._api, owner, name)
         if volume is None:
             return Returned("refused", name, "its data is not there any more")
+        notes = section(volume["metadata"], "annotations")
+        if to is not None and DELETED_AT in notes and notes.get(MOVING_TO) != to:
+            # Two ways at once would end in two claims for the one volume.
+            return Returned("refused", name, "it was deleted, or sent to a third class, at the same time")
         return bring_back(self._api, volume, to, shape=self._fresh)
 
     def _fresh(self, claim: Document) -> Document:

@@ -1,0 +1,67 @@
+"""A workspace goes one way at a time: whoever moves it elsewhere, or deletes it, meanwhile is not overruled."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from model import claims
+from model.classes.names import CONSTRAINTS
+from model.classes.retirement import RELEASES_KEY
+from model.lifecycle.returning import MOVING_TO
+from model.workspace_records import of_volume
+from model.workspaces import DELETED_AT
+from service.backend.homecoming import Homecoming
+from service.catalog import Catalog
+from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUMES, Document
+from service.problems import Problem
+from tests.fast.service.backend.stage import settings_of
+from tests.fast.service.shelf import Shelf
+
+CATALOG = Catalog(settings_of({"name": "one"}, {"name": "two"}, {"name": "three"}))
+
+
+def house(**notes: str) -> tuple[Shelf, Document]:
+    """Classes with a release each, and the volume of a workspace whose claim in class `one` is gone."""
+    shelf = Shelf()
+    for name in CATALOG.classes:
+        space = f"sandbox-{name}"
+        told = {RELEASES_KEY: f"stable/{name}-t"}
+        shelf.put(CONFIGURATIONS, {"metadata": {"name": CONSTRAINTS, "namespace": space}, "data": told})
+        pod: dict[str, Any] = {"metadata": {"labels": {}}, "spec": {"securityContext": {}}}
+        spec = {"podTemplate": pod, "volumeClaimTemplates": []}
+        template = {"metadata": {"name": f"{name}-t", "namespace": space}, "spec": spec}
+        shelf.put(TEMPLATES, template)
+    labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+    volume: Document = {
+        "metadata": {"name": "pvc-1", "labels": labels, "annotations": notes},
+        "spec": {
+            "claimRef": {"namespace": "sandbox-one", "name": "home-w-1", "uid": "gone"},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "capacity": {"storage": "5Gi"},
+            "accessModes": ["ReadWriteMany"],
+        },
+        "status": {"phase": "Released"},
+    }
+    shelf.put(VOLUMES, volume)
+    return shelf, volume
+
+
+@pytest.mark.parametrize("meanwhile", [{MOVING_TO: "three"}, {}])
+def test_one_that_goes_elsewhere_meanwhile_is_not_made_twice(meanwhile: dict[str, str]) -> None:
+    shelf, _ = house(**{DELETED_AT: "2026-11-18T20:00:00Z"}, **meanwhile)
+    claim = claims.claim("one", "one-t", "w-1", owner="u-1", workspace="w-1")
+    claim["metadata"]["uid"] = "gone"
+    with pytest.raises(Problem, match="at the same time"):
+        asyncio.run(Homecoming(shelf, patience=0.2).move(claim, CATALOG.get("two")))
+    assert shelf.names(CLAIMS) == []
+
+
+def test_one_that_was_on_its_way_arrives_there_when_it_is_asked_for() -> None:
+    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", MOVING_TO: "two"})
+    kept = of_volume(volume)
+    assert kept is not None
+    back = asyncio.run(Homecoming(shelf, patience=0.2).bring_back(volume, kept))
+    assert (back.id, back.class_name) == ("w-1", "two")
