@@ -28,9 +28,10 @@ def everywhere() -> list[Plain]:
         _rule(_CLAIMED, ("sandboxclaims", "sandboxtemplates", "sandboxwarmpools"), LOOK),
         _rule(_SANDBOXED, ("sandboxes",), LOOK),
         # Classes are namespaces; pods say where a sandbox runs, and who asks for its identity.
-        _rule("", ("namespaces", "pods", "persistentvolumeclaims", "resourcequotas"), LOOK),
-        # What outlives a sandbox is its volume: kept, marked with its owner, bound to the next claim, deleted at last.
-        _rule("", ("persistentvolumes",), (*LOOK, "create", "delete", "patch", "update")),
+        _rule("", ("namespaces", "pods", "persistentvolumeclaims"), LOOK),
+        # What outlives a sandbox is its volume: kept, marked with its owner, bound to the next claim, and at last said
+        # to be kept no longer. The driver makes and deletes it: whoever could make one could lead it anywhere.
+        _rule("", ("persistentvolumes",), (*LOOK, "patch")),
         # What a class says of itself, in the one object of that name in each class's namespace.
         {**_rule("", ("configmaps",), LOOK), "resourceNames": [CONSTRAINTS]},
         _rule("storage.k8s.io", ("storageclasses",), LOOK),
@@ -42,22 +43,25 @@ def everywhere() -> list[Plain]:
 def in_classes() -> list[Plain]:
     """By a ClusterRole that is bound in the namespace of each class."""
     return [
-        _rule(_CLAIMED, ("sandboxclaims",), ("create", "delete", "patch", "update")),
+        _rule(_CLAIMED, ("sandboxclaims",), ("create", "delete", "patch")),
         # To sleep, and to wake.
-        _rule(_SANDBOXED, ("sandboxes",), ("patch", "update")),
+        _rule(_SANDBOXED, ("sandboxes",), ("patch",)),
         # Swarms have a template and a pool of their own; old releases of both go when nobody has a sandbox of them.
-        _rule(_CLAIMED, ("sandboxtemplates", "sandboxwarmpools"), ("create", "delete", "patch", "update")),
-        _rule("", ("persistentvolumeclaims",), ("create", "delete", "patch", "update")),
+        _rule(_CLAIMED, ("sandboxtemplates", "sandboxwarmpools"), ("create", "delete", "patch")),
+        # Of those who come back to their files: made beforehand, and taken away where nobody came.
+        _rule("", ("persistentvolumeclaims",), ("create", "delete")),
+        # Whether there is room for one more.
+        _rule("", ("resourcequotas",), LOOK),
         # The parameters of its guardrails, by which a class says what its sandboxes may be.
         _rule("", ("configmaps",), LOOK),
-        _rule("", ("events",), ("create", "get", "list", "patch", "watch")),
+        _rule("", ("events",), ("create", "get", "list")),
     ]
 
 
 def own() -> list[Plain]:
     """By a Role in its own namespace: who leads, and the records of data that was destroyed."""
     return [
-        _rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "update", "watch")),
+        _rule("coordination.k8s.io", ("leases",), ("create", "get", "list", "patch", "watch")),
         _rule("", ("configmaps",), ("create", "delete", "get", "list", "patch")),
     ]
 

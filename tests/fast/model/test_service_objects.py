@@ -74,6 +74,15 @@ def test_it_changes_things_in_classes_only_but_for_volumes_which_are_in_none() -
     assert changing == {"persistentvolumes", "tokenreviews"}
 
 
+def test_it_neither_makes_nor_deletes_a_volume_and_replaces_nothing() -> None:
+    # By a volume of one's own making one reaches whatever a volume can lead to.
+    rules = [*rights.everywhere(), *rights.in_classes(), *rights.own()]
+    volumes = {verb for rule in rules if "persistentvolumes" in rule["resources"] for verb in rule["verbs"]}
+    assert volumes == {"get", "list", "watch", "patch"}
+    # Whatever it changes it changes as it was read, by a merge.
+    assert not any("update" in rule["verbs"] for rule in rules)
+
+
 def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
     spec = network.policy(8080, ["10.0.0.0/16"])["spec"]
     api, metrics = spec["ingress"]
