@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentenv.reports.cost_view import View
     from agentenv.reports.costing import Costed
 
+PAGE = Path("cost-report.html")
 SINCE = re.compile(r"(?P<days>[1-9][0-9]{0,2})d")
 
 
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ledger.add_argument("--ledger", type=Path, metavar="FILE", help="its rows as JSON, one a line")
     ledger.add_argument("--table", metavar="T", help="else its DynamoDB table")
     out = parser.add_argument_group("what is written")
-    out.add_argument("--html", type=Path, metavar="FILE", help="a page")
+    out.add_argument("--html", type=Path, nargs="?", const=PAGE, metavar="FILE", help=f"a page ({PAGE} if not named)")
     out.add_argument("--focus", type=Path, metavar="FILE", help="FOCUS 1.2, as .csv or .parquet")
     out.add_argument("--account", default="", metavar="ID", help="the billing account that FOCUS names")
     out.add_argument("--json", action="store_true", help="print the figures as one JSON object on the last line")

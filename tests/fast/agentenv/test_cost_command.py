@@ -176,6 +176,15 @@ def test_what_is_no_text_is_no_ledger_and_what_cannot_be_written_is_named(
     assert "no lines from 2020-01-01 to 2020-01-02" in capsys.readouterr().err
 
 
+def test_a_page_without_a_name_is_written_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bill.csv").write_text(f"{HEAD}{HOUR_OF},1.25\n")
+    (tmp_path / "ledger.jsonl").write_text("")
+    monkeypatch.chdir(tmp_path)
+    time = ["--since", "2026-10-06", "--until", "2026-10-06"]
+    assert main(["cost", "report", *time, "--bill", "bill.csv", "--ledger", "ledger.jsonl", "--html"]) == OK
+    assert "$1.25" in (tmp_path / "cost-report.html").read_text(encoding="utf-8")
+
+
 def test_names_are_escaped(files: tuple[Path, Path, Record, Truth], days: Path, tmp_path: Path) -> None:
     ledger = files[1]
     evil = tmp_path / "ledger.jsonl"
