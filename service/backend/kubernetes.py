@@ -108,11 +108,13 @@ class KubernetesBackend:
 
     async def get(self, id_: str) -> Workspace | None:
         """One workspace as it is now."""
-        return await self.reading.get(id_)
+        found = await self.reading.get(id_)
+        return await self.making.kept(found) if found else None
 
     async def settled(self, id_: str, *, wait: float) -> Workspace | None:
         """The same, once it is neither on its way nor going."""
-        return await self.reading.settled(id_, wait)
+        found = await self.reading.settled(id_, wait)
+        return await self.making.kept(found) if found else None
 
     async def list(self, chosen: Filter, *, limit: int, after: str | None = None) -> Page:
         """A page of workspaces by id."""

@@ -103,6 +103,17 @@ class Making:
         self._later(self._mark(workspace, told, kept=of_class.kept))
         return Made(replace(workspace, volume=volume, kept=of_class.kept, cold=told), ready=True, cold=told)
 
+    async def kept(self, workspace: Workspace) -> Workspace:
+        """One as it is told: that it runs only once its volume is kept, also to who was told to look again later."""
+        of_class = self._catalog.classes.get(workspace.class_name)
+        if workspace.state != "running" or workspace.kept or of_class is None or not of_class.kept:
+            return workspace
+        volume = await keep(self._wire, self._view, workspace)
+        if volume is None:
+            return replace(workspace, state="creating", why="its volume is not there yet")
+        self._later(self._mark(workspace, None, kept=True))
+        return replace(workspace, volume=volume, kept=True)
+
     async def finish(self) -> None:
         """Let what is still under way come to its end."""
         await asyncio.gather(*self._under_way, return_exceptions=True)

@@ -52,6 +52,28 @@ def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
     on_stage(act)
 
 
+def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() -> None:
+    async def act(stage: Stage) -> None:
+        fill, stage.server.on_made = stage.server.on_made, lambda _: None
+        made = await stage.backend.create(asked(), wait=0)
+        assert (made.ready, made.workspace.state) == (False, "creating")
+        key = ("sandboxclaims", "sandbox-standard", made.workspace.id)
+        fill(stage.server.things[key])
+        found = await stage.backend.settled(made.workspace.id, wait=5)
+        assert found is not None
+        assert found.state == "running"
+        volume = stage.server.things["persistentvolumes", "", f"pvc-{made.workspace.id}"]
+        assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        await stage.backend.making.finish()
+        assert (await stage.backend.get(made.workspace.id)).kept  # pyright: ignore[reportOptionalMemberAccess]
+        # It is looked after once, and not each time that somebody looks at it.
+        before = len(stage.server.requests)
+        await stage.backend.get(made.workspace.id)
+        assert len(stage.server.requests) == before + 1
+
+    on_stage(act)
+
+
 def test_a_cold_one_says_why() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(asked(), wait=5)
