@@ -81,7 +81,8 @@ async def usage(asked: Annotated[Choosing, Query()], caller: Calling, parts: Sha
         raise Problem("unavailable", "no ledger is kept here", "give the environment a table for it")
     now = parts.now()
     since, until = asked.since or month_of(now).date(), asked.until or now.astimezone(UTC).date()
-    if not timedelta(0) <= until - since <= LONGEST:
+    # After the last day that there is comes none that it could end with.
+    if not timedelta(0) <= until - since <= LONGEST or until == date.max:
         raise Problem(
             "malformed", f"from {since} until {until}", f"ask for at most {LONGEST.days} days, in their order"
         )

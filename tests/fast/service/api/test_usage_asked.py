@@ -1,0 +1,30 @@
+"""Days of usage that are asked for: whatever they are, it is said what is wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date
+from typing import Any, cast
+
+import pytest
+
+from service.api.parts import Parts
+from service.auth.callers import Caller, with_lesser
+from service.ledger.routes import Choosing, usage
+from service.problems import Problem
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        (date(2026, 11, 2), date(2026, 11, 1)),
+        (date(2026, 1, 1), date(2026, 11, 1)),
+        (date.max, date.max),
+        (date.min, date.max),
+    ],
+)
+def test_days_out_of_order_too_many_or_beyond_all_are_refused(since: date, until: date) -> None:
+    made: Any = Parts
+    parts = cast("Parts", made(None, None, None, None, None, ledger=object()))
+    with pytest.raises(Problem, match="ask for at most"):
+        asyncio.run(usage(Choosing(since=since, until=until), Caller("u-1", with_lesser("user"), "token"), parts))
