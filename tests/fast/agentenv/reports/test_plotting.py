@@ -51,6 +51,6 @@ def test_what_cannot_be_drawn_is_refused(
 
 def test_a_file_that_cannot_be_put_leaves_the_old_one_and_nothing_beside(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
+    with pytest.raises(Refusal, match="taken cannot be written: Is a directory"):
         put(tmp_path / "taken", b"new")
     assert [one.name for one in tmp_path.iterdir()] == ["taken"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,16 @@ def test_what_each_choice_saves_is_as_documented_and_each_saves_something() -> N
         more = [undone.of(users).per_user_month - now.of(users).per_user_month for users in (100, 1_000)]
         assert more[0] > Decimal("0.01"), choice
         assert documented[choice] == (f"{cents(more[0]):+}", f"{cents(more[1]):+}"), choice
+
+
+def test_what_the_first_layout_cost_is_as_documented() -> None:
+    undone: dict[str, dict[str, Any] | str] = {}
+    for changes in UNDONE.values():
+        for section, values in changes.items():
+            before = undone.get(section)
+            undone[section] = {**before, **values} if isinstance(before, dict) else values
+    few, many = (cents(model(prod(undone)).of(users).per_user_month) for users in (100, 1_000))
+    assert f"cost ${few} and ${many}." in DESIGN
 
 
 def test_what_spot_is_worth_is_as_documented() -> None:
