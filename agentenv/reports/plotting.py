@@ -45,7 +45,7 @@ def put(file: Path, content: bytes) -> None:
         beside.write_bytes(content)
         beside.replace(file)
     except OSError as failure:
-        raise Refusal(f"{file} cannot be written: {failure.strerror}") from failure
+        raise Refusal(f"{file} cannot be written: {failure.strerror or failure}") from failure
     finally:
         with contextlib.suppress(OSError):
             beside.unlink(missing_ok=True)

@@ -220,7 +220,7 @@ def test_nothing_half_is_left_when_writing_fails(
 
     found = looked_up(book, Listing(book))
     monkeypatch.setattr(Path, "replace", broken)
-    with pytest.raises(OSError, match="no room"):
+    with pytest.raises(Refusal, match=r"us-east-1\.toml cannot be written: no room"):
         command.write(file, found)
     assert [one.name for one in tmp_path.iterdir()] == ["us-east-1.toml"]
     assert file.read_text() == "as it was"
