@@ -172,13 +172,12 @@ class Environment(pulumi.ComponentResource):
         )
         guarded = self._guardrails(speaking)
         # A sandbox needs nodes, its files and its controller from its first moment to its last.
-        ready = pulumi.ResourceOptions(
-            depends_on=[self.storage, self.addons, self.sandboxes, guarded], providers=speaking
-        )
+        needed: list[pulumi.Resource] = [self.storage, self.addons, self.sandboxes, guarded]
+        ready = pulumi.ResourceOptions(depends_on=needed, providers=speaking)
         ground = Ground(name, self._cluster_name, self.cluster, self.storage.file_system_ids, standing, self._child)
         self.classes = make_classes(ground, args, ready)
         make_seats(ground, args, self.classes, speaking)
-        self.service = make_service(ground, args, self.classes, self.network, ready)
+        self.service = make_service(ground, args, self.classes, self.network, needed=needed, speaking=speaking)
         self.metering = self._metering(speaking)
 
         self.cluster_name = self.cluster.name

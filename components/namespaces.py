@@ -12,7 +12,7 @@ RESTRICTED = {
 }
 
 
-def restricted(resource: str, name: str, child: Child, **labels: str) -> core.Namespace:
+def restricted(resource: str, name: pulumi.Input[str], child: Child, **labels: str) -> core.Namespace:
     """A namespace in which no pod may have more than the restricted standard allows."""
     return core.Namespace(
         resource,

@@ -1,6 +1,6 @@
 """What lives in an environment: its classes of sandboxes, the workspaces that are always there, and their service."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ import pulumi
 
 from components.adopted_cluster import AdoptedCluster
 from components.adopted_network import AdoptedNetwork
-from components.children import Child
+from components.children import Child, known_after
 from components.cluster import Cluster
 from components.existing import Standing
 from components.network import Network
@@ -19,6 +19,7 @@ from components.settings_argument import settings_of
 from components.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
 from components.workspace_service import WorkspaceService, WorkspaceServiceArgs
 from model.seats import SeatPlan
+from model.service_rights import NAME
 from model.settings.classes import SandboxClass as Asked
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ def make_service(
     args: "EnvironmentArgs",
     classes: Mapping[str, SandboxClass],
     network: Network | AdoptedNetwork,
-    after: pulumi.ResourceOptions,
+    *,
+    needed: Sequence[pulumi.Resource],
+    speaking: list[pulumi.ProviderResource],
 ) -> WorkspaceService | None:
     """The service that gives sandboxes of these classes to people, where it is said which image it is."""
     if not args.get("settings") or not settings_of(Plain("environment", args)).service.deployed:
@@ -127,6 +130,7 @@ def make_service(
         "issuer_url": ground.cluster.issuer_url,
         "issuer_arn": ground.cluster.issuer_arn,
         "file_system_ids": ground.file_system_ids,
+        "place": known_after(NAME, needed),
         "class_namespaces": {name: one.ready for name, one in classes.items()},
         "vpc_id": network.vpc_id,
         "nat_addresses": network.nat_addresses,
@@ -139,4 +143,4 @@ def make_service(
         told["service_cidr"] = ground.standing.service_cidr
     if "permissions_boundary" in args:
         told["permissions_boundary"] = args["permissions_boundary"]
-    return WorkspaceService(f"{ground.name}-service", told, ground.child(after))
+    return WorkspaceService(f"{ground.name}-service", told, ground.child(pulumi.ResourceOptions(providers=speaking)))

@@ -59,6 +59,9 @@ class WorkspaceServiceArgs(TypedDict):
     class_namespaces: NotRequired[dict[str, pulumi.Input[str]]]
     """The namespace of each class, by the class's name, once it is there; none unless told."""
 
+    place: NotRequired[pulumi.Input[str]]
+    """The name of its namespace, known once what it works with is there; for whoever has it wait."""
+
     vpc_cidrs: NotRequired[list[str]]
     """The ranges of a VPC that stood already; those that the settings say unless told."""
 
@@ -114,7 +117,7 @@ class WorkspaceService(pulumi.ComponentResource):
         super().__init__("agent-environment:index:WorkspaceService", name, {}, opts)
         self._name, self._settings, self._labels = name, settings, labels
         # What is in AWS waits for nobody, and what is in the cluster for its namespace, which waits for all the rest:
-        # said again of each, it would give the engine more paths than it can walk where a deletion is refused.
+        # the ledger's deletion is refused in prod, and then the engine walks every path to what it waits for.
         outer, self._child = children_of(self, opts), inner_of(self)
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
@@ -125,7 +128,7 @@ class WorkspaceService(pulumi.ComponentResource):
         given_out = exchange_roles(roles, exchange, role, place, where)
         may = let_service_work(roles, role, place, Kept(table.arn, args["file_system_ids"]), given_out)
 
-        space = restricted(f"{name}-namespace", NAME, outer)
+        space = restricted(f"{name}-namespace", args.get("place", NAME), outer)
         inside = pulumi.ResourceOptions(depends_on=[space])
         passage = self._passage(ranges, inside)
         allowed = self._rights(role, args.get("class_namespaces") or {}, inside)
