@@ -184,6 +184,32 @@ def test_sandboxes_come_last_and_go_first() -> None:
     assert all(made.comes_before(made.one("Namespace", "agents-schedules"), job) for job in made.of("CronJob"))
 
 
+def test_from_what_is_protected_there_are_few_ways_to_walk() -> None:
+    """Where a deletion is refused the engine walks every way to what it waits for, each as often as it is there."""
+    served = settings(
+        {
+            "sandboxClasses": [sandbox(), sandbox("second"), fargate("third")],
+            "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}],
+            "service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"},
+        }
+    )
+    more: dict[str, Any] = {"settings": as_argument(served), "workspaces": seat_layouts(served)}
+    more |= {"fargate_classes": fargate_classes(served), "ownership": {**OWNERSHIP, "environment": "prod"}}
+    made = registered(lambda: environment(**more))
+    by_urn = {one.urn: one for one in made.made}
+
+    @cache
+    def ways(urn: str) -> int:
+        one = by_urn.get(urn)
+        if one is None:
+            return 1
+        return 1 + sum(map(ways, {one.parent, one.provider.rpartition("::")[0], *one.after}))
+
+    table = made.one("Table", "service-ledger")
+    assert table.protect
+    assert {one.name: ways(one.urn) for one in made.cloud() if one.protect and ways(one.urn) > 100_000} == {}
+
+
 def test_prod_keeps_its_data_unless_it_is_told_otherwise() -> None:
     assert {one.type.rsplit(":", 1)[-1] for one in whole("prod").cloud() if one.protect} == {
         "FileSystem",
