@@ -12,8 +12,6 @@ from model.lifecycle.returning import MOVING_TO
 from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked, moment, written
 from tests.fast.service.backend.stage import Stage, staged
 
-NOW = datetime.now(UTC)
-
 
 def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
     async def play() -> None:
@@ -26,8 +24,9 @@ def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
 @pytest.mark.parametrize("days", [0, 90])
 def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days: int) -> None:
     async def act(stage: Stage) -> None:
-        due = NOW + timedelta(days=30)
-        notes = {MOVING_TO: "other", DELETED_AT: written(NOW), DESTROY_AFTER: written(due)}
+        now = datetime.now(UTC)
+        due = now + timedelta(days=30)
+        notes = {MOVING_TO: "other", DELETED_AT: written(now), DESTROY_AFTER: written(due)}
         labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
         ref = {"namespace": "sandbox-standard", "name": "home-w-1", "uid": "gone"}
         spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
@@ -40,7 +39,7 @@ def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days
         # By being asked again it is never kept for longer.
         assert moment(kept[DESTROY_AFTER]) == told.destroy_after
         assert told.destroy_after is not None
-        assert told.destroy_after <= NOW + timedelta(days=min(days, 30), minutes=1)
+        assert told.destroy_after <= datetime.now(UTC) + timedelta(days=min(days, 30), minutes=1)
 
     on_stage(act)
 
