@@ -12,6 +12,7 @@ import pytest
 
 from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import ClassPlan, plans
+from model.guardrails.priority import priority_class
 from model.settings import read
 from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
 from rehearsal.controlplane.client import Client
@@ -82,14 +83,7 @@ def ground(world: World, toolbox: Toolbox) -> Iterator[Client]:
     """The controller of sandboxes, the driver with its role, and a node for the tier."""
     admin = world.plane.client
     installed(admin, toolbox)
-    admin.apply(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": "sandbox"},
-            "value": 1000,
-        }
-    )
+    admin.apply(priority_class())
     wall = wall_of("verified")
     node = f"verified-{uuid.uuid4().hex[:6]}"
     marks = tuple(f"{one['key']}={one['value']}:{one['effect']}" for one in taints(wall))
