@@ -49,6 +49,7 @@ from service.cluster import (
 
 Outcome = Literal["made", "there", "waiting", "overtaken", "refused"]
 _NEVER = datetime.min.replace(tzinfo=UTC)
+OVERTAKEN_AT_MOST = 10
 
 
 @dataclass(frozen=True)
@@ -212,11 +213,16 @@ class _Return:
         return claim
 
     def _undate(self) -> None:
-        """It was not deleted, after all. Whoever is killed before this is made up for by the loop of retention."""
-        volume = self._api.find(VOLUMES, self._volume["metadata"]["name"])
-        notes = section(volume["metadata"], "annotations") if volume else {}
-        if volume is not None and notes.keys() & UNDATED["metadata"]["annotations"].keys():
-            self._api.change(VOLUMES, volume, UNDATED)
+        """It was not deleted, after all. Whoever is killed before this is made up for by the loop of retention.
+
+        So is one that is overtaken too often: just now its volume is bound, and the API server's controller writes it.
+        """
+        told = _dates(self._volume)
+        for _ in range(OVERTAKEN_AT_MOST):
+            volume = self._api.find(VOLUMES, self._volume["metadata"]["name"])
+            # Other dates than were read are of somebody who has deleted or moved it since.
+            if volume is None or not told or _dates(volume) != told or self._api.change(VOLUMES, volume, UNDATED):
+                return
 
 
 def give_up(api: Api, space: str, volume_claim_name: str, uid: str) -> bool:
@@ -238,6 +244,12 @@ def give_up(api: Api, space: str, volume_claim_name: str, uid: str) -> bool:
 def _home(template: Document) -> Document:
     homes: list[Document] = template["spec"].get("volumeClaimTemplates") or []
     return next((one["spec"] for one in homes if one["metadata"]["name"] == HOME), Document())
+
+
+def _dates(volume: Document) -> Document:
+    """What a volume says of its deletion."""
+    notes = section(volume["metadata"], "annotations")
+    return {key: notes[key] for key in UNDATED["metadata"]["annotations"] if key in notes}
 
 
 def _used_in(volume: Document) -> str:

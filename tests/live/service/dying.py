@@ -23,7 +23,7 @@ OWNER = "u-4711"
 
 
 class Dying(Cluster):
-    """An API server after whose nth change this process is no more."""
+    """An API server after whose nth change this process is no more; what somebody overtook was none."""
 
     left = 0
 
@@ -37,8 +37,8 @@ class Dying(Cluster):
         return self._counted(super().remove(kind, read))
 
     def _counted(self, done: bool) -> bool:
-        self.left -= 1
-        if self.left == 0:
+        self.left -= done
+        if done and self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 

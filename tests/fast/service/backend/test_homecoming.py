@@ -12,11 +12,12 @@ from model.classes.names import CONSTRAINTS
 from model.classes.retirement import RELEASES_KEY
 from model.lifecycle.returning import MOVING_TO
 from model.workspace_records import of_volume
-from model.workspaces import DELETED_AT
+from model.workspaces import DELETED_AT, DESTROY_AFTER
 from service.backend.homecoming import Homecoming
 from service.catalog import Catalog
-from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUMES, Document
+from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUMES, Document, section
 from service.problems import Problem
+from service.returning import bring_back
 from tests.fast.service.backend.stage import settings_of
 from tests.fast.service.shelf import Shelf
 
@@ -65,3 +66,31 @@ def test_one_that_was_on_its_way_arrives_there_when_it_is_asked_for() -> None:
     assert kept is not None
     back = asyncio.run(Homecoming(shelf, patience=0.2).bring_back(volume, kept))
     assert (back.id, back.class_name) == ("w-1", "two")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_volume_that_is_written_at_the_same_moment_is_not_left_as_deleted(times: int) -> None:
+    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", DESTROY_AFTER: "2026-12-18T20:00:00Z"})
+
+    def controller(change: int) -> None:
+        # After the volume, its claim and the workspace's claim come the dates; the volume has just been bound.
+        if 4 <= change < 4 + times:
+            shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": {"phase": "Bound"}})
+
+    shelf.before = controller
+    assert bring_back(shelf, volume).outcome == "made"
+    assert not section((shelf.find(VOLUMES, "pvc-1") or volume)["metadata"], "annotations")
+
+
+def test_one_that_is_deleted_again_before_its_dates_are_gone_keeps_the_new_ones() -> None:
+    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
+    again = {DELETED_AT: "2026-11-18T20:00:09Z"}
+
+    def somebody(change: int) -> None:
+        if change == 4:
+            now = shelf.find(VOLUMES, "pvc-1") or volume
+            shelf.put(VOLUMES, {**now, "metadata": {**now["metadata"], "annotations": again}})
+
+    shelf.before = somebody
+    assert bring_back(shelf, volume).outcome == "made"
+    assert (shelf.find(VOLUMES, "pvc-1") or volume)["metadata"]["annotations"] == again
