@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -31,6 +33,9 @@ _SPACE_PREFIX = "sandbox-"
 NOTICED = f"{DOMAIN}budget-noticed"
 # How often a pass is made. In between a workspace may spend what an hour of it costs, divided by six.
 HOLD_EVERY = timedelta(minutes=10)
+# How long, and of how many owners, a replica remembers what was spent. The ledger itself is written every ten minutes.
+REMEMBERED_SECONDS = 60.0
+MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,20 @@ class Held:
 class Budgets:
     """The budgets of one environment."""
 
-    def __init__(self, cluster: Api, ledger: Ledger, policy: Policy, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        cluster: Api,
+        ledger: Ledger,
+        policy: Policy,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self.policy = policy
         self._metrics = metrics
+        self._clock = clock
+        self._lately: dict[str, tuple[float, Spent]] = {}
 
     def hold_all(self) -> Held:
         """Look at everybody who is awake."""
@@ -78,17 +92,20 @@ class Budgets:
         """Why a workspace may not be made or woken: what it may cost this month is spent.
 
         Where the ledger does not answer it may: nobody is kept from their work by our own trouble, and the next pass
-        puts to sleep what should be asleep.
+        puts to sleep what should be asleep. Of whoever was far from their limits a moment ago it is not asked again.
         """
-        return await asyncio.to_thread(self._refusal, workspace)
-
-    def _refusal(self, workspace: Workspace) -> Problem | None:
+        if self._was_far(workspace):
+            return None
+        asked = self._clock()
         try:
-            spent = self.spent(workspace.owner)
+            spent = await asyncio.to_thread(self.spent, workspace.owner)
         except AwsUnavailableError as failure:
             facts = {"owner": workspace.owner, "why": str(failure)}
             _LOG.warning("nobody knows what is spent", extra={"facts": facts})
             return None
+        self._lately[workspace.owner] = asked, spent
+        while len(self._lately) > MOST_REMEMBERED:
+            del self._lately[next(iter(self._lately))]
         limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
         if limited is None or not limited.over:
             return None
@@ -101,6 +118,17 @@ class Budgets:
             limit=str(limited.limit),
             of=limited.of,
         )
+
+    def _was_far(self, workspace: Workspace) -> bool:
+        """Whether less than is told of was spent of every limit, within the last minute: nobody spends the rest in one.
+
+        Limits are looked at as they are now; only what was spent is remembered.
+        """
+        told, spent = self._lately.get(workspace.owner, (0.0, None))
+        if spent is None or self._clock() - told > REMEMBERED_SECONDS:
+            return False
+        limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
+        return limited is None or (limited.percent < self.policy.notice_at and not limited.over)
 
     def spent(self, owner: str) -> Spent:
         """What an owner's month costs so far."""

@@ -30,6 +30,8 @@ USER_LABEL = "sandbox.users.io/user"
 WORKSPACE_LABEL = "sandbox.users.io/workspace"
 MODE_LABEL = "sandbox.users.io/mode"
 TASK_LABEL = "sandbox.users.io/task"
+# By upstream, on sandboxes and pods that a claim has.
+CLAIM_UID_LABEL = "agents.x-k8s.io/claim-uid"
 # With whose ids the files of a home were written, where that is another class than the one it is used in.
 HOME_CLASS_LABEL = "sandbox.users.io/home-class"
 ENVIRONMENT_LABEL = "sandbox.users.io/environment"

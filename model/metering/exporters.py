@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from model.classes.names import CLAIM_UID_LABEL as CLAIM
+from model.classes.names import USER_LABEL as USER
+from model.classes.names import WORKSPACE_LABEL as WORKSPACE
 from model.tiers import CAPACITY_LABEL, TIER_LABEL
 
-USER = "sandbox.users.io/user"
-WORKSPACE = "sandbox.users.io/workspace"
-CLAIM = "agents.x-k8s.io/claim-uid"
 WARM = "agents.x-k8s.io/warm-pool-sandbox"
 TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"

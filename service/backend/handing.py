@@ -1,17 +1,20 @@
 """Before a workspace is handed over its volume is made to stay: the same as `service.keeping`, with as few calls as do.
 
 A warm sandbox's volume stood before anybody claimed it, and its name is never given twice, so the view's row names it;
-it is changed only if it still is what was seen. A cold one has its claim's name, which may have had another volume a
-moment ago: there everything is read. The mark on the claim follows later; whoever is killed before is made up for by
-the pass that keeps all.
+it is changed only if it still is what was seen. That is begun as soon as the sandbox is known to be the claim's, which
+is before the claim is ready. A cold one has its claim's name, which may have had another volume a moment ago: there
+everything is read. The mark on the claim follows later; whoever is killed before is made up for by the pass that keeps
+all.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from model.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.workspaces import Workspace
+from service.backend.adopting import Adoptions
 from service.backend.view import View
 from service.backend.wire import SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, Wire, section
 
@@ -39,6 +42,37 @@ async def keep(wire: Wire, view: View, workspace: Workspace) -> str | None:
                 return str(volume["metadata"]["name"])
         await asyncio.sleep(PAUSE * (attempt + 1))
     return None
+
+
+class Early:
+    """The volume of a claim's sandbox made to stay while the claim is still on its way to say which sandbox it has."""
+
+    def __init__(self, wire: Wire, view: View, adoptions: Adoptions) -> None:
+        self._wire, self._view, self._adoptions = wire, view, adoptions
+        self._sandbox = ""
+        self._work: asyncio.Task[str | None] | None = None
+
+    async def __aenter__(self) -> Early:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+
+    def begin(self, made: Workspace) -> None:
+        """For the claim of a workspace that was just made."""
+        self._work = asyncio.create_task(self._keep(made))
+
+    async def kept(self, workspace: Workspace) -> str | None:
+        """The volume, if it was begun with that of the sandbox that the workspace has."""
+        if self._work is None or not self._sandbox or self._sandbox != workspace.sandbox:
+            return None
+        return await self._work
+
+    async def _keep(self, made: Workspace) -> str | None:
+        self._sandbox = await self._adoptions.of(made.claim_uid)
+        return await keep(self._wire, self._view, replace(made, sandbox=self._sandbox))
 
 
 async def volume_of(wire: Wire, workspace: Workspace) -> Document | None:

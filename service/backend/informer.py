@@ -25,7 +25,7 @@ Key = tuple[str, str]
 
 
 class Informer:
-    """All objects of a kind that have certain labels."""
+    """All objects of a kind that have certain labels; `bare` for no more than their metadata."""
 
     def __init__(
         self,
@@ -36,10 +36,11 @@ class Informer:
         *,
         labels: str = "",
         fields: str = "",
+        bare: bool = False,
     ) -> None:
         self._wire, self._kind = wire, kind
         self._put, self._drop = put, drop
-        self._chosen = {"labels": labels, "fields": fields}
+        self._chosen: dict[str, Any] = {"labels": labels, "fields": fields, "bare": bare}
         self._known: set[Key] = set()
         self._version = ""
         self.listed = asyncio.Event()

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from model.classes.names import CONSTRAINTS, USER_LABEL
+from model.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
 from model.leases import LeaseRefused, attached, detached
 from model.lifecycle.returning import MOVING_TO
 from model.workspace_records import change, leases_note, of_claim, of_volume
@@ -38,6 +38,7 @@ from model.workspaces import (
     Workspace,
     written,
 )
+from service.backend.adopting import Adoptions
 from service.backend.handing import volume_of
 from service.backend.happenings import events_of
 from service.backend.informer import Informer
@@ -68,12 +69,14 @@ class KubernetesBackend:
         self._wire, self._catalog, self._metrics, self._now = wire, catalog, metrics, now
         self.view = View()
         self.reading = Reading(wire, self.view, catalog)
-        self.making = Making(wire, self.view, catalog, self.reading, metrics, now=now)
+        adoptions = Adoptions()
+        self.making = Making(wire, self.view, catalog, self.reading, metrics, adoptions=adoptions, now=now)
         self._returning = returning
         view = self.view
         self._informers = [
             Informer(wire, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
             Informer(wire, VOLUMES, view.put_volume, view.drop_volume),
+            Informer(wire, SANDBOXES, adoptions.put, adoptions.drop, labels=CLAIM_UID_LABEL, bare=True),
             Informer(wire, POOLS, view.put_pool, view.drop_pool),
             Informer(
                 wire,

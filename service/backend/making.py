@@ -20,8 +20,9 @@ from model import claims
 from model.classes.names import KEPT
 from model.workspace_records import labels_of, notes_of, of_claim
 from model.workspaces import COLD, Asked, Made, Workspace
+from service.backend.adopting import Adoptions
 from service.backend.choosing import WORDS, Choice, Pools
-from service.backend.handing import keep
+from service.backend.handing import Early, keep
 from service.backend.reading import Reading
 from service.backend.room import refuse_without_room
 from service.backend.view import View
@@ -45,11 +46,13 @@ class Making:
         reading: Reading,
         metrics: Metrics,
         *,
+        adoptions: Adoptions,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._wire, self._view, self._catalog, self._reading = wire, view, catalog, reading
         self._metrics, self._clock, self._now = metrics, clock, now
+        self._adoptions = adoptions
         self.pools = Pools(view)
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -67,20 +70,25 @@ class Making:
         if choice.cold:
             await self._refuse_cold(of_class, choice, warm_only=warm_only)
         document = claim_of(asked, choice.pool, self._now())
-        with self.pools.taking(of_class.namespace, choice.pool):
-            claim = await self._claimed(document)
-            if claim is None:
-                there = await self._reading.claim(asked.id)
-                if there is None:
-                    raise Problem("busy", "it was taken away at the same moment", "ask again", retry_after=1)
-                return await self._there(there, asked, wait)
-            made = of_claim(claim)
-            if made is None:
-                raise AssertionError("a claim is made with its owner's name on it")
-            ready = await self._ready_and_alone(claim, made, wait - (self._clock() - began))
-        return await self.hand_over(of_class, ready, choice, began)
+        async with Early(self._wire, self._view, self._adoptions) as early:
+            with self.pools.taking(of_class.namespace, choice.pool):
+                claim = await self._claimed(document)
+                if claim is None:
+                    there = await self._reading.claim(asked.id)
+                    if there is None:
+                        raise Problem("busy", "it was taken away at the same moment", "ask again", retry_after=1)
+                    return await self._there(there, asked, wait)
+                made = of_claim(claim)
+                if made is None:
+                    raise AssertionError("a claim is made with its owner's name on it")
+                if of_class.kept:
+                    early.begin(made)
+                ready = await self._ready_and_alone(claim, made, wait - (self._clock() - began))
+            return await self.hand_over(of_class, ready, choice, began, early)
 
-    async def hand_over(self, of_class: Class, workspace: Workspace, choice: Choice, began: float) -> Made:
+    async def hand_over(
+        self, of_class: Class, workspace: Workspace, choice: Choice, began: float, early: Early | None = None
+    ) -> Made:
         """What is told of one that was made: ready, with its volume kept, or on its way."""
         if workspace.state == "failed":
             self._metrics.claimed(of_class.name, "failed", self._clock() - began)
@@ -89,7 +97,7 @@ class Making:
             return Made(workspace, ready=False, cold=WORDS.get(choice.cold or "") or workspace.why)
         cold = workspace.sandbox == workspace.id
         why = (choice.cold or "raced") if cold else None
-        volume = await keep(self._wire, self._view, workspace) if of_class.kept else None
+        volume = await self._volume(workspace, early) if of_class.kept else None
         if of_class.kept and volume is None:
             words = "its volume is not there yet"
             return Made(replace(workspace, state="creating", why=words), ready=False, cold=WORDS.get(why or ""))
@@ -102,6 +110,10 @@ class Making:
         # Only a mark for others to read: nobody waits for it, and the pass that keeps all makes up for it.
         self._later(self._mark(workspace, told, kept=of_class.kept))
         return Made(replace(workspace, volume=volume, kept=of_class.kept, cold=told), ready=True, cold=told)
+
+    async def _volume(self, workspace: Workspace, early: Early | None) -> str | None:
+        kept = await early.kept(workspace) if early else None
+        return kept or await keep(self._wire, self._view, workspace)
 
     async def kept(self, workspace: Workspace) -> Workspace:
         """One as it is told: that it runs only once its volume is kept, also to who was told to look again later."""

@@ -31,6 +31,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 # What passes by itself. A conflict does not: whoever read an old version reads again.
 PASSING = frozenset({429, 500, 502, 503, 504})
 CONNECTIONS = 64
+# Objects of which only the metadata is sent.
+BARE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+BARE_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 # lightkube says of its own types less than a checker wants to know.
 _connect: Any = AsyncClient
@@ -161,9 +164,9 @@ class Wire:
         return True
 
     async def list(
-        self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = ""
+        self, kind: Kind, namespace: str | None = None, *, labels: str = "", fields: str = "", bare: bool = False
     ) -> AsyncIterator[tuple[list[Document], str]]:
-        """All of a kind, page by page, each with the version of the whole."""
+        """All of a kind, page by page, each with the version of the whole; `bare` for no more than their metadata."""
         going_on = ""
         while True:
             params = {"limit": str(PAGE)}
@@ -171,7 +174,7 @@ class Wire:
             params |= {"fieldSelector": fields} if fields else {}
             params |= {"continue": going_on} if going_on else {}
             try:
-                page = await self.ask("GET", kind.path(namespace), params=params)
+                page = await self.ask("GET", kind.path(namespace), params=params, accept=BARE_LIST if bare else "")
             except Refused as refusal:
                 if refusal.code == 410:
                     raise Gone(str(refusal)) from refusal
@@ -183,7 +186,14 @@ class Wire:
                 return
 
     async def watch(
-        self, kind: Kind, version: str, *, labels: str = "", fields: str = "", seconds: int = 300
+        self,
+        kind: Kind,
+        version: str,
+        *,
+        labels: str = "",
+        fields: str = "",
+        seconds: int = 300,
+        bare: bool = False,
     ) -> AsyncIterator[tuple[str, Document]]:
         """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old."""
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
@@ -192,7 +202,8 @@ class Wire:
         params |= {"fieldSelector": fields} if fields else {}
         # Bookmarks come each minute: a server that says nothing for longer is gone without a word.
         quiet = httpx2.Timeout(10.0, read=90.0)
-        async with self._client.stream("GET", kind.path(), params=params, timeout=quiet) as answer:
+        headers = {"Accept": BARE} if bare else {}
+        async with self._client.stream("GET", kind.path(), params=params, headers=headers, timeout=quiet) as answer:
             if answer.status_code != 200:
                 await answer.aread()
                 refusal = _refusal(answer)
@@ -212,6 +223,7 @@ class Wire:
         body: Mapping[str, Any] | None = None,
         *,
         params: Mapping[str, str] | None = None,
+        accept: str = "",
     ) -> Document:
         """One request; sent again, a few times and each time later, where that may help.
 
@@ -220,6 +232,7 @@ class Wire:
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {} if content is None else {"Content-Type": kind}
+        headers |= {"Accept": accept} if accept else {}
         for attempt in range(ATTEMPTS):
             waited: float | None = None
             try:

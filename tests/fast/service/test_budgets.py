@@ -67,6 +67,10 @@ def budgets(shelf: Shelf, book: Book, policy: Policy = POLICY) -> Budgets:
     return Budgets(shelf, ledger, policy, Metrics())
 
 
+def workspace(name: str) -> Workspace:
+    return Workspace(name, "u-1", "standard", "user", "creating")
+
+
 def awake(shelf: Shelf, name: str = "w-1") -> bool:
     return shelf.things[SANDBOXES, documents.SPACE, f"box-{name}"]["spec"]["operatingMode"] == "Running"
 
@@ -180,6 +184,32 @@ def test_a_ledger_that_is_away_keeps_nobody_from_their_work() -> None:
     book = Book(row("3"))
     book.away = True
     assert asyncio.run(budgets(Shelf(), book).refusal(Workspace("w-1", "u-1", "standard", "user", "suspended"))) is None
+
+
+def test_whoever_was_far_from_their_limits_is_not_asked_about_again_for_a_minute() -> None:
+    book, clock = Book(row("1")), [0.0]
+    ledger: Any = book
+    held = Budgets(Shelf(), ledger, POLICY, Metrics(), lambda: clock[0])
+    mine, others = workspace("w-1"), replace(workspace("w-2"), owner="u-2")
+
+    def refused(one: Workspace) -> bool:
+        return asyncio.run(held.refusal(one)) is not None
+
+    assert not refused(mine)
+    book.rows = [row("3")]
+    # What was spent is remembered, and a limit is what it is now: with little left of it the ledger is asked.
+    assert not refused(mine)
+    assert refused(replace(mine, budget=Decimal("1.1")))
+    assert refused(mine)
+    book.rows = [row("1"), row("2.5", owner="u-2")]
+    assert not refused(mine)
+    # Others are remembered for themselves; and near their limit they are asked about each time.
+    assert not refused(others)
+    book.rows = [row("3"), row("3", owner="u-2")]
+    assert refused(others)
+    assert not refused(mine)
+    clock[0] += 61
+    assert refused(mine)
 
 
 def test_what_was_set_aside_for_an_hour_costs_what_the_estimate_says() -> None:

@@ -52,6 +52,73 @@ def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
     on_stage(act)
 
 
+def adopted(stage: Stage, claim: Any, sandbox: str) -> None:
+    """What upstream does some moments before it says so at the claim."""
+    about = claim["metadata"]
+    labels = {"agents.x-k8s.io/claim-uid": about["uid"]}
+    owner = {"uid": about["uid"], "kind": "SandboxClaim", "name": about["name"]}
+    known = {"name": sandbox, "namespace": about["namespace"], "labels": labels, "ownerReferences": [owner]}
+    stage.server.put("sandboxes", {"metadata": known, "spec": {"operatingMode": "Running"}})
+
+
+@pytest.mark.parametrize("cut", [None, 503])
+def test_its_volume_is_kept_before_its_claim_says_which_it_has(cut: int | None) -> None:
+    async def act(stage: Stage) -> None:
+        fill, stage.server.on_made = stage.server.on_made, lambda _: None
+        stage.slot("standard-a-1")
+        await asyncio.sleep(0.01)
+        asking = asyncio.create_task(stage.backend.create(asked(), wait=5))
+        while not (claims := [thing for key, thing in stage.server.things.items() if key[0] == "sandboxclaims"]):
+            await asyncio.sleep(0)
+        # Whoever waits for it has to be told of it, which is a moment after it is made.
+        await asyncio.sleep(0.05)
+        stage.server.failing += [cut] if cut else []
+        adopted(stage, claims[0], "standard-a-1")
+        volume = ("persistentvolumes", "", "pvc-standard-a-1")
+        while stage.server.things[volume]["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+            await asyncio.sleep(0)
+        assert "status" not in stage.server.things["sandboxclaims", "sandbox-standard", claims[0]["metadata"]["name"]]
+        fill(claims[0])
+        made = await asking
+        assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-1")
+        patched = [path for method, path in stage.server.requests if method == "PATCH" and "volumes" in path]
+        assert len(patched) == 1 + (cut is not None)
+
+    on_stage(act)
+
+
+def test_one_that_is_given_another_sandbox_in_the_end_has_that_ones_volume_kept() -> None:
+    async def act(stage: Stage) -> None:
+        fill = stage.fill
+        stage.slot("standard-a-1")
+        stage.slot("standard-a-2")
+        stage.warm.reverse()
+        await asyncio.sleep(0.01)
+
+        def twice(claim: Any) -> None:
+            adopted(stage, claim, "standard-a-1")
+            fill(claim)
+
+        stage.server.on_made = twice
+        made = await stage.backend.create(asked(), wait=5)
+        assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-2")
+        volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-2"]
+        assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+
+    on_stage(act)
+
+
+def test_whoever_stops_waiting_leaves_nothing_under_way() -> None:
+    async def act(stage: Stage) -> None:
+        stage.server.on_made = lambda _: None
+        before = len(asyncio.all_tasks())
+        made = await stage.backend.create(asked(), wait=0.05)
+        assert made.workspace.state == "creating"
+        assert len(asyncio.all_tasks()) == before
+
+    on_stage(act)
+
+
 def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() -> None:
     async def act(stage: Stage) -> None:
         fill, stage.server.on_made = stage.server.on_made, lambda _: None
