@@ -19,10 +19,9 @@ from components.ownership import Labels, Ownership
 from components.plain import Plain
 from components.promises import OUTPUT, file_system_arn
 from components.whereabouts import Whereabouts, whereabouts
+from model.classes.storage import DRIVER_MARK
 
 MEASURES = "kube-state-metrics"
-# The driver marks what it makes, and may touch nothing else.
-MARK = "efs.csi.aws.com/cluster"
 
 
 class ClusterAddonsArgs(TypedDict):
@@ -121,7 +120,7 @@ def _driver(place: Whereabouts, file_systems: list[str]) -> Document:
             "Effect": "Allow",
             "Action": "elasticfilesystem:CreateAccessPoint",
             "Resource": known,
-            "Condition": {"StringEquals": {f"aws:RequestTag/{MARK}": "true"}},
+            "Condition": {"StringEquals": {f"aws:RequestTag/{DRIVER_MARK}": "true"}},
         },
         {
             "Sid": "MarkWhatItMakes",
@@ -131,7 +130,7 @@ def _driver(place: Whereabouts, file_systems: list[str]) -> Document:
             "Condition": {
                 "StringEquals": {
                     "elasticfilesystem:CreateAction": "CreateAccessPoint",
-                    f"aws:RequestTag/{MARK}": "true",
+                    f"aws:RequestTag/{DRIVER_MARK}": "true",
                 }
             },
         },
@@ -140,6 +139,6 @@ def _driver(place: Whereabouts, file_systems: list[str]) -> Document:
             "Effect": "Allow",
             "Action": "elasticfilesystem:DeleteAccessPoint",
             "Resource": points,
-            "Condition": {"StringEquals": {f"aws:ResourceTag/{MARK}": "true"}},
+            "Condition": {"StringEquals": {f"aws:ResourceTag/{DRIVER_MARK}": "true"}},
         },
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from model.classes.storage import DRIVER_MARK
 from model.exchange import SecretsPlace, service_rights
 
 Plain = dict[str, Any]
@@ -45,7 +46,11 @@ def rights(
             "Effect": "Allow",
             "Action": ["elasticfilesystem:TagResource", "elasticfilesystem:UntagResource"],
             "Resource": points,
-            "Condition": {"ForAllValues:StringLike": {"aws:TagKeys": [*SLOT_TAGS]}},
+            # Of what the storage driver made: no seat's, and none that somebody else has in the account.
+            "Condition": {
+                "ForAllValues:StringLike": {"aws:TagKeys": [*SLOT_TAGS]},
+                "StringEquals": {f"aws:ResourceTag/{DRIVER_MARK}": "true"},
+            },
         },
     ]
     given = service_rights(roles, secrets) if secrets is not None else []

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Plain = dict[str, Any]
 
 DRIVER = "efs.csi.aws.com"
+# The driver marks what it makes, may delete nothing else, and lets nobody add tags of their own as an add-on.
+DRIVER_MARK = "efs.csi.aws.com/cluster"
 # EFS takes paths of a hundred characters and four folders. Below the class's folder the driver adds the volume's name,
 # pvc- and an id of 36, which no other volume has; a pattern with the claim's name would not fit for long names.
 LONGEST_PATH, LONGEST_VOLUME = 100, len("pvc-") + 36

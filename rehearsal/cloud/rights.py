@@ -90,6 +90,18 @@ def _made_point(desk: Desk) -> Iterator[Need]:
         yield Need("elasticfilesystem:TagResource", _point(desk, "fsap-to-be"), about)
 
 
+def _tagged(desk: Desk) -> Iterator[Need]:
+    name = str(desk.asked["ResourceId"]).rpartition("/")[2]
+    there = {*desk.backend("efs").access_points, *desk.backend("efs").file_systems_by_id}
+    if name not in there:
+        return
+    brought = {tag["Key"]: tag["Value"] for tag in desk.asked.get("Tags", [])}
+    keys = sorted([*brought, *desk.asked.get("TagKeys", [])])
+    about = {f"aws:RequestTag/{key}": value for key, value in brought.items()} | {"aws:TagKeys": keys}
+    of = _point(desk, name) if name.startswith("fsap-") else _file_system(desk, name)
+    yield Need(_action(desk), of, {**about, **_tags_of(desk, name)})
+
+
 def _action(desk: Desk) -> str:
     return f"elasticfilesystem:{desk.call.name}"
 
@@ -133,6 +145,8 @@ _NEEDS: Mapping[tuple[str, str], Callable[[Desk], Iterator[Need]]] = {
     ("efs", "DescribeAccessPoints"): _points,
     ("efs", "DescribeFileSystems"): _file_systems,
     ("efs", "DescribeMountTargets"): _file_systems,
+    ("efs", "TagResource"): _tagged,
+    ("efs", "UntagResource"): _tagged,
     ("dynamodb", "BatchGetItem"): _items,
     ("dynamodb", "DeleteItem"): _items,
     ("dynamodb", "GetItem"): _items,

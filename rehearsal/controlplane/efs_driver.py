@@ -14,8 +14,6 @@ import time
 import uuid
 from typing import Any
 
-import yaml
-
 from rehearsal.controlplane.account import Account
 from rehearsal.controlplane.client import ApiError, Client
 from rehearsal.controlplane.efs_requests import (
@@ -164,7 +162,7 @@ class EfsDriver:
                 },
             }
             if wish.tagged:
-                asked["Tags"] = [{"Key": key, "Value": value} for key, value in self._tags().items()]
+                asked["Tags"] = [{"Key": TAG, "Value": "true"}]
             what = f"Failed to create Access point in File System {wish.file_system} : Failed to create access point"
             point = self._efs("create_access_point", what, **asked)
         return f"{wish.file_system}::{point['AccessPointId']}"
@@ -186,11 +184,6 @@ class EfsDriver:
             if not told.get("NextToken"):
                 return found
             more = {"NextToken": told["NextToken"]}
-
-    def _tags(self) -> dict[str, str]:
-        """The driver's own, and those that the add-on's configuration has for what it makes."""
-        said = yaml.safe_load((self._addon or {}).get("configurationValues") or "{}")
-        return {TAG: "true", **((said.get("controller") or {}).get("tags") or {})}
 
     def _efs(self, operation: str, what: str, **asked: Any) -> Any:
         """One call to EFS as the driver's service account; Refusal in the driver's words if it fails."""

@@ -324,14 +324,14 @@ def test_without_its_addon_nothing_happens_and_with_a_token_role_it_goes_on(
     arn = iam.get_role(RoleName="efs-driver")["Role"]["Arn"]
     try:
         # The role as it was trusts the agent alone
-        tags = {"controller": {"tags": {"team": "platform"}}}
-        eks.create_addon(**ADDON, serviceAccountRoleArn=arn, configurationValues=json.dumps(tags))
+        eks.create_addon(**ADDON, serviceAccountRoleArn=arn)
         assert until(
             lambda: "AssumeRoleWithWebIdentity" in events(client, "later").get("ProvisioningFailed", ""), PATIENCE
         )
         iam.update_assume_role_policy(RoleName="efs-driver", PolicyDocument=trust)
         made = point_of(bound(client, later), system)
-        assert {"Key": "team", "Value": "platform"} in points(world, system)[made]["Tags"]
+        # The add-on has no setting for tags of others.
+        assert points(world, system)[made]["Tags"] == [{"Key": "efs.csi.aws.com/cluster", "Value": "true"}]
         assert until(lambda: client.find(volume) is None, PATIENCE)
         assert point not in points(world, system)
         with pytest.raises(ApiError):

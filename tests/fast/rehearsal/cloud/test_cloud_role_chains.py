@@ -112,3 +112,26 @@ def test_the_service_reaches_its_own_table_only_and_deletes_nothing(service: Any
     # Allowed, and not there.
     with refused("ResourceNotFoundException"):
         service("dynamodb").get_item(TableName="ledger", Key=key)
+
+
+def test_the_service_says_whose_an_access_point_of_the_drivers_is_and_nothing_else(service: Any, ask: Ask) -> None:
+    owner, own = ask("efs"), service("efs")
+    system = owner.create_file_system(CreationToken="chain")["FileSystemId"]
+    marked = [{"Key": "efs.csi.aws.com/cluster", "Value": "true"}]
+    slot = owner.create_access_point(FileSystemId=system, ClientToken="slot", Tags=marked)["AccessPointId"]
+    seat = owner.create_access_point(FileSystemId=system, ClientToken="seat")["AccessPointId"]
+    whose = {"Key": "sandbox-user", "Value": "u-1"}
+    own.tag_resource(ResourceId=slot, Tags=[whose])
+    for point, tags in ((seat, [whose]), (system, [whose]), (slot, [whose, {"Key": "team", "Value": "x"}])):
+        with refused("AccessDeniedException"):
+            own.tag_resource(ResourceId=point, Tags=tags)
+    # Nor may it take the driver's mark from what it is not to touch, or to keep the driver from deleting it.
+    with refused("AccessDeniedException"):
+        own.untag_resource(ResourceId=slot, TagKeys=["efs.csi.aws.com/cluster"])
+    own.untag_resource(ResourceId=slot, TagKeys=["sandbox-user"])
+    assert owner.list_tags_for_resource(ResourceId=slot)["Tags"] == marked
+    with refused("AccessPointNotFound"):
+        own.tag_resource(ResourceId="fsap-0123456789abcdef0", Tags=[whose])
+    for point in (slot, seat):
+        owner.delete_access_point(AccessPointId=point)
+    owner.delete_file_system(FileSystemId=system)
