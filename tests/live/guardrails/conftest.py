@@ -24,7 +24,7 @@ from tests.live.conftest import CLUSTER, World
 from tests.live.controlplane.installed import installed
 from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace
 
-from .stage import CLASS, EVERYBODY, FARGATE_CLASS, INSIDER, LOOSE, NODE, SERVICE, SHARED, Guarded, claim, plain
+from .stage import CLASS, EVERYBODY, FARGATE_CLASS, IDLE, INSIDER, LOOSE, NODE, SERVICE, SHARED, Guarded, claim, plain
 
 Object = dict[str, Any]
 
@@ -196,7 +196,7 @@ def _claim(made: Guarded) -> None:
     """A sandbox that somebody has, and others that nobody has."""
     admin = made.admin
     pool = made.extension("sandboxwarmpools", made.pool)
-    full = until(lambda: (admin.get(pool).get("status") or {}).get("readyReplicas") == 2, PATIENCE)
+    full = until(lambda: (admin.get(pool).get("status") or {}).get("readyReplicas") == IDLE, PATIENCE)
     assert full, admin.get(f"/api/v1/namespaces/{made.space}/events")["items"]
     service = made.speak_as(SERVICE)
     path = service.path(service.create(claim(made, made.claim)))
@@ -205,8 +205,6 @@ def _claim(made: Guarded) -> None:
     made.volume = admin.get(made.core("persistentvolumeclaims", f"home-{made.sandbox}"))["spec"]["volumeName"]
     owned = made.core("pods", made.sandbox)
     assert until(lambda: "sandbox.users.io/user" in admin.get(owned)["metadata"]["labels"], PATIENCE)
-    pods = admin.get(f"/api/v1/namespaces/{made.space}/pods")["items"]
-    made.idle = next(row["metadata"]["name"] for row in pods if row["metadata"]["name"] != made.sandbox)
 
 
 def _go(made: Guarded, documents: list[Object]) -> None:

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model import claims, swarms
-from model.classes.names import EXTENSIONS, SANDBOXES
+from model.classes.names import EXTENSIONS, SANDBOXES, USER_LABEL
 from model.classes.objects import ClassObjects
 from model.classes.plan import ClassPlan
 from model.classes.releases import releases_of
 from model.guardrails import EKS, Policy
 from model.seats import SeatPlan
 from model.swarms import Swarm
-from rehearsal.controlplane.client import Client, Credentials
+from rehearsal.controlplane.client import Client, Credentials, until
+from rehearsal.probe import is_ready
 from tests.live.conftest import World
+from tests.live.controlplane.things import PATIENCE
 
 Object = dict[str, Any]
 
@@ -47,6 +49,7 @@ EVERYBODY = (
 # Whoever deploys may change them too.
 DEPLOYER = ""
 NODE = "walled"
+IDLE = 2  # sandboxes of its pool that nobody has
 
 POINT = "fsap-0123456789abcdef0"
 
@@ -61,7 +64,6 @@ class Guarded:
     classes: dict[str, ClassObjects]
     policies: tuple[Policy, ...]
     sandbox: str = ""  # that somebody has
-    idle: str = ""  # that nobody has
     bound: str = ""  # uid of the pod that was on the node before there were guardrails
     volume: str = ""  # with its home
     known: dict[tuple[str, str], Client] = field(default_factory=dict)  # whoever has spoken already
@@ -97,6 +99,20 @@ class Guarded:
     def pool(self) -> str:
         """The name of its pool and its template."""
         return self.objects.pools[0]["metadata"]["name"]
+
+    @property
+    def idle(self) -> str:
+        """A sandbox that nobody has, and that is there now: of those too many, upstream takes any away again."""
+        found: list[Object] = []
+
+        def there() -> bool:
+            pods = self.admin.get(f"/api/v1/namespaces/{self.space}/pods")["items"]
+            free = [one for one in pods if USER_LABEL not in one["metadata"]["labels"]]
+            found[:] = [one for one in free if "deletionTimestamp" not in one["metadata"] and is_ready(one)]
+            return len(free) == len(found) == IDLE
+
+        assert until(there, PATIENCE), found
+        return found[0]["metadata"]["name"]
 
     def speak_as(self, user: str, group: str = "") -> Client:
         """Somebody, in their own name."""
