@@ -84,7 +84,8 @@ def addresses(client: Client, plane: Path) -> list[str]:
 @contextmanager
 def caller(client: Client, plane: Path, audience: str | None = None, name: str | None = None) -> Iterator[Service]:
     """The service, as a service account of this rehearsal's own."""
-    if not until(lambda: addresses(client, plane), _PATIENCE_SECONDS):
+    found = until(lambda: addresses(client, plane), _PATIENCE_SECONDS)
+    if not found:
         raise ProbeFailed("no pod of the workspace service is Ready")
     name = name or f"rehearsal-{secrets.token_hex(3)}"
     about = {"name": name, "namespace": "default"}
@@ -93,7 +94,7 @@ def caller(client: Client, plane: Path, audience: str | None = None, name: str |
         spec = {"audiences": [audience or Settings().audience], "expirationSeconds": 3600}
         wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         token = client.ask("POST", f"{_ACCOUNTS}/{name}/token", wanted)["status"]["token"]
-        yield Service(addresses(client, plane)[0], token)
+        yield Service(found[0], token)
     finally:
         client.delete(f"{_ACCOUNTS}/{name}")
 

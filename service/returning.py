@@ -22,8 +22,11 @@ from model.classes.names import (
 from model.classes.retirement import RELEASES_KEY, RETIRING, current_pools
 from model.ids import class_id
 from model.lifecycle.returning import (
+    DATES,
     MOVING_TO,
+    NOBODY,
     RETURNING_LABEL,
+    RETURNING_SINCE,
     UNDATED,
     claim_of,
     home_class,
@@ -32,7 +35,7 @@ from model.lifecycle.returning import (
     towards,
     volume_claim,
 )
-from model.workspaces import DELETED_AT, moment
+from model.workspaces import DELETED_AT, moment, written
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,
@@ -181,6 +184,8 @@ class _Return:
         if phase not in {"Released", "Available"}:
             raise _Not("waiting", f"its volume is {phase}")
         changes = towards(self._volume, self._space, self._name)
+        if changes:
+            changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: written(datetime.now(UTC))}
         if changes and not self._api.change(VOLUMES, self._volume, changes):
             raise _Not("overtaken", "its volume was changed at the same time")
 
@@ -221,7 +226,11 @@ class _Return:
         for _ in range(OVERTAKEN_AT_MOST):
             volume = self._api.find(VOLUMES, self._volume["metadata"]["name"])
             # Other dates than were read are of somebody who has deleted or moved it since.
-            if volume is None or not told or _dates(volume) != told or self._api.change(VOLUMES, volume, UNDATED):
+            if volume is None or _dates(volume) != told:
+                return
+            changes = {**UNDATED, **_kept_again(volume)}
+            marked = section(volume["metadata"], "annotations").keys() & UNDATED["metadata"]["annotations"].keys()
+            if not (marked or len(changes) > 1) or self._api.change(VOLUMES, volume, changes):
                 return
 
 
@@ -249,7 +258,17 @@ def _home(template: Document) -> Document:
 def _dates(volume: Document) -> Document:
     """What a volume says of its deletion."""
     notes = section(volume["metadata"], "annotations")
-    return {key: notes[key] for key in UNDATED["metadata"]["annotations"] if key in notes}
+    return {key: notes[key] for key in DATES if key in notes}
+
+
+def _kept_again(volume: Document) -> Document:
+    """What takes back that a volume was given up, by a pass that did not see that somebody was coming back to it."""
+    spec: Document = {}
+    if section(volume["spec"], "claimRef").get("uid") == NOBODY:
+        spec["claimRef"] = {"uid": None}
+    if volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+        spec["persistentVolumeReclaimPolicy"] = "Retain"
+    return {"spec": spec} if spec else {}
 
 
 def _used_in(volume: Document) -> str:

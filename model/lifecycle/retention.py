@@ -16,7 +16,8 @@ from model.lifecycle.moments import FURTHEST, passed
 
 # Whoever writes this on a volume has it kept, whatever its dates say.
 HOLD = "sandbox.users.io/hold"
-# A deletion that was cut short is taken for one that was not asked for after this: its workspace stands.
+# A deletion that was cut short is taken for one that was not asked for after this: its workspace stands. A return that
+# was cut short is over after it, too.
 UNFINISHED = timedelta(minutes=10)
 
 Do = Literal["leave", "date", "undate", "release", "destroy", "report"]
@@ -38,6 +39,7 @@ class Home:
     held: bool = False  # somebody wants it kept
     claimed: bool = False  # a volume claim names it
     wanted: bool = False  # its workspace stands
+    returning: datetime | None = None  # since when somebody is coming back to it
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ def fate(home: Home, limits: Limits, now: datetime) -> Fate:
         return Fate("leave", "somebody holds it")
     if home.wanted:
         return _of_a_workspace_that_stands(home, now)
-    if home.claimed:
-        return Fate("leave", "a volume claim names it")
+    if home.claimed or (home.returning is not None and abs(now - home.returning) < UNFINISHED):
+        return Fate("leave", "a volume claim names it, or is about to")
     if home.phase not in {"Released", "Available"}:
         return Fate("leave", f"it is {home.phase}")
     return _of_nobody(home, limits, now)

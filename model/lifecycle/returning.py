@@ -40,6 +40,10 @@ ADOPTABLE = "agents.x-k8s.io/adoptable"
 # A volume claim that waits for whoever comes back; and the class that a volume's workspace is on its way to.
 RETURNING_LABEL = "sandbox.users.io/returning"
 MOVING_TO = "sandbox.users.io/moving-to"
+# Since when somebody is coming back to a volume; with it nobody takes it for one that is nobody's.
+RETURNING_SINCE = "sandbox.users.io/returning-since"
+# Let go of by nobody that ever was: the API server then says that it is released.
+NOBODY = "00000000-0000-4000-8000-000000000000"
 _MADE_IN = "efs-"
 
 
@@ -116,8 +120,9 @@ def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain
     return made
 
 
+DATES = (DELETED_AT, DESTROY_AFTER, MOVING_TO)
 # Once its workspace stands again, a volume was not deleted.
-UNDATED: Plain = {"metadata": {"annotations": {DELETED_AT: None, DESTROY_AFTER: None, MOVING_TO: None}}}
+UNDATED: Plain = {"metadata": {"annotations": dict.fromkeys((*DATES, RETURNING_SINCE))}}
 
 
 def lent_name(template: str, made_in: str) -> str:

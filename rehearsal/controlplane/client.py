@@ -76,13 +76,17 @@ class Client:
         headers = self._headers(content if data is not None else None)
         target = _target(path, query or {})
         kept: http.client.HTTPSConnection | None = getattr(self._mine, "connection", None)
+        # Kept only once it has answered: after an answer that never came, nobody could ask by it again
+        self._mine.connection = None
         if kept is not None:
             try:
-                return _understood(*_exchange(kept, method, target, data, headers))
+                answered = _exchange(kept, method, target, data, headers)
             except ConnectionError:
                 # The server closed it while nobody spoke, and has not heard us: that deserves a second try
                 kept.close()
-        self._mine.connection = None
+            else:
+                self._mine.connection = kept
+                return _understood(*answered)
         fresh = self._connect(_PATIENCE_SECONDS)
         answered = _exchange(fresh, method, target, data, headers)
         self._mine.connection = fresh
@@ -104,6 +108,16 @@ class Client:
     def create(self, thing: Object) -> Object:
         """Make an object where its kind lives."""
         return self.ask("POST", self.path(thing, named=False), thing)
+
+    def make(self, thing: Object) -> bool:
+        """Make an object; False where one of that name is there, which may be ours, by a try whose answer got lost."""
+        try:
+            self.create(thing)
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            return False
+        return True
 
     def apply(self, thing: Object, manager: str = "rehearsal") -> Object:
         """Server-side apply, taking over what others own."""

@@ -55,7 +55,7 @@ def _place(client: Client, pod: Object, zone: str) -> str | None:
         labels={fargate.COMPUTE: "fargate"},
         taints=(f"{fargate.COMPUTE}=fargate:NoSchedule",),
     )
-    client.create(shape.node())
+    client.make(shape.node())
     client.merge(path, {"metadata": {"annotations": {"CapacityProvisioned": fargate.capacity(provided)}}})
     client.ask(
         "POST",

@@ -83,9 +83,9 @@ class Launcher:
         """A node for a pool that stands, before and after: one for a pool that went meanwhile would stay for ever."""
         if not self._stands(pool):
             return
-        self._client.create(node_claims.node_claim(pool, shape))
+        self._client.make(node_claims.node_claim(pool, shape))
+        self._client.make(shape.node())
         self._launched[shape.name] = shape
-        self._client.create(shape.node())
         if not self._stands(pool):
             self._client.delete(f"{node_claims.PATH}/{shape.name}")
             self._release(shape.name)

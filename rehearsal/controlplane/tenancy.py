@@ -27,6 +27,7 @@ Object = dict[str, Any]
 
 _LOG = logging.getLogger(__name__)
 _PROBE_SECONDS = 0.1
+_MISSES = 3  # in a row, and a kubelet believes that a pod is not ready any more
 _TOKEN_SECONDS = 3600
 _BACKOFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 _GRACE_SECONDS = 10.0
@@ -114,11 +115,13 @@ class Tenancy:
             _LOG.info("%s runs as process %d", self._path, process.pid)
             address = f"http://{HOST}:{ports[self._row.ready_flag]}{self._row.ready_path}"
             told: bool | None = None
+            missed = 0
             try:
                 while process.poll() is None and not self._leaving.wait(_PROBE_SECONDS if not told else 1.0):
                     ready = _answers(address)
-                    if ready != told:
-                        self._tell(ready=ready)
+                    missed = 0 if ready else missed + 1
+                    sure = ready or not told or missed >= _MISSES
+                    if ready != told and sure and self._tell(ready=ready):
                         told = ready
                     if time.monotonic() > renew_at:
                         renew_at = self._renew_token()
@@ -198,8 +201,8 @@ class Tenancy:
         uid = bytes.fromhex(self._pod["metadata"]["uid"].replace("-", ""))
         return f"10.127.{uid[0]}.{uid[1] or 1}"
 
-    def _tell(self, *, ready: bool, waiting: tuple[str, str] | None = None, ended_with: int | None = None) -> None:
-        """What a kubelet would report."""
+    def _tell(self, *, ready: bool, waiting: tuple[str, str] | None = None, ended_with: int | None = None) -> bool:
+        """What a kubelet would report; whether it was heard, or there is nobody any more of whom to report."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         main = self._pod["spec"]["containers"][0]
         truth = {True: "True", False: "False"}[ready]
@@ -233,8 +236,11 @@ class Tenancy:
             kind = "application/strategic-merge-patch+json"
             self._client.ask("PATCH", f"{self._path}/status", {"status": status}, content=kind)
         except ApiError as error:
-            if error.status != 404:
-                _LOG.warning("%s: its status could not be told: %s", self._path, error)
+            if error.status == 404:
+                return True
+            _LOG.warning("%s: its status could not be told: %s", self._path, error)
+            return False
+        return True
 
 
 def _answers(address: str) -> bool:

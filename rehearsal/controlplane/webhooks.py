@@ -23,6 +23,7 @@ _LARGEST = 16 * 2**20
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # pods are made in bursts
     allow_reuse_address = True  # the port is held for us by a socket that does not listen
     answers: Answers
     context: ssl.SSLContext

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from base64 import b32encode
 from collections import OrderedDict
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from model.classes.names import SANDBOX, TASK_LABEL
 from model.swarms import Swarm, short_of, swarm
 from model.workspaces import Filter, Workspace
 from service import swarms
-from service.cluster import CLAIMS, QUOTAS, Api
+from service.cluster import CLAIMS, QUOTAS, Api, Document
 from service.keeping import keep
 from service.problems import Problem, not_found
 from service.swarms import SwarmError
@@ -35,6 +36,8 @@ MOST_SHOWN = 500
 # At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
 MOST_AT_ONCE, MOST_OF_ONE = 32, 4
 MOST_REMEMBERED = 1000
+# How often, and how far apart, the volume of one of its sandboxes is made to stay.
+KEEPS, BETWEEN = 10, 0.1
 State = Literal["creating", "running", "failed"]
 
 
@@ -133,13 +136,21 @@ class Swarming:
         """Make it, and have the volumes of its sandboxes stay before anybody is told that they are there."""
         ready = swarms.make(self._api, wanted, patience=PATIENCE)
         for claim in [*self._api.list(CLAIMS, wanted.namespace, {TASK_LABEL: wanted.task})]:
-            # One that was overtaken is made up for by the pass that keeps all.
-            keep(self._api, claim)
+            self._keep(claim)
         return ready
+
+    def _keep(self, claim: Document) -> None:
+        """Have the volume of one of its sandboxes stay; what is overtaken still is the work of the pass that keeps."""
+        about = claim["metadata"]
+        for _ in range(KEEPS):
+            if keep(self._api, claim).outcome not in {"overtaken", "waiting"}:
+                return
+            time.sleep(BETWEEN)
+            claim = self._api.find(CLAIMS, about["name"], about["namespace"]) or claim
 
     async def _seen(self, owner: str, name: str, count: int) -> None:
         """Give the view a moment to be told of what was just made."""
-        for _ in range(100):
+        for _ in range(500):
             if sum(one.state == "running" for one in self._members(owner, name)) >= count:
                 return
             await asyncio.sleep(0.01)

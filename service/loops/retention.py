@@ -19,7 +19,7 @@ from model.classes.storage import DRIVER
 from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.limits import Limits
 from model.lifecycle.retention import HOLD, Fate, Home, fate
-from model.lifecycle.returning import MOVING_TO, UNDATED, home_class
+from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
 from model.workspaces import DELETED_AT, DESTROY_AFTER, moment, written
 from service.cluster import CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
@@ -31,8 +31,6 @@ from service.telemetry.logs import audit
 MOST = 50
 # What the driver makes says so; a declared seat's volume does not, and is the stack's.
 MADE_BY = "pv.kubernetes.io/provisioned-by"
-# Let go of by nobody that ever was: the API server then says that it is released.
-NOBODY = "00000000-0000-4000-8000-000000000000"
 RECORDS_KEPT = timedelta(days=400)
 _LOG = logging.getLogger(__name__)
 
@@ -162,6 +160,7 @@ def home_of(volume: Document) -> Home:
         archive_ended=moment(notes.get(ARCHIVE_ENDED)),
         held=bool(notes.get(HOLD)),
         claimed=phase == "Bound",
+        returning=moment(notes.get(RETURNING_SINCE)),
     )
 
 

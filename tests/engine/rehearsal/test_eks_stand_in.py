@@ -185,7 +185,9 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
     try:
         assert api.asked == [], "a preview asks nobody"
         assert engine.up().changes["create"] > 15
-        assert api.asked == ["/healthz"] * 2, "asked again after it was not healthy"
+        # Once more than that where an answer came too late.
+        assert len(api.asked) >= 2, "asked again after it was not healthy"
+        assert set(api.asked) == {"/healthz"}
         kept_as_it_is(opened, engine.state())
         handed_out(engine.outputs(), api, engine.environment)
         refreshed = engine.refresh()

@@ -155,7 +155,8 @@ def test_a_claim_waits_for_the_driver_and_gets_an_access_point(
     assert found["RootDirectory"]["CreationInfo"]["Permissions"] == "0700"
     assert {"Key": "efs.csi.aws.com/cluster", "Value": "true"} in found["Tags"]
     assert volume["spec"]["capacity"] == {"storage": "5Gi"}
-    assert events(client, "early").keys() >= {"Provisioning", "ProvisioningSucceeded"}
+    # It is bound as soon as the volume is there, and the driver says so after that.
+    assert until(lambda: events(client, "early").keys() >= {"Provisioning", "ProvisioningSucceeded"}, PATIENCE)
 
 
 @pytest.mark.usefixtures("early")

@@ -106,10 +106,9 @@ def test_a_pools_nodes_come_with_its_controller_and_go_with_the_pool(client: Cli
     assert nodes(client) == []
     client.apply(controller(1))
     assert becomes_ready(client, path)
-    assert {row["metadata"]["labels"]["topology.kubernetes.io/zone"] for row in nodes(client)} == {
-        "us-east-1c",
-        "us-east-1d",
-    }
+    zone = "topology.kubernetes.io/zone"
+    both = {"us-east-1c", "us-east-1d"}
+    assert until(lambda: {row["metadata"]["labels"][zone] for row in nodes(client)} == both, PATIENCE)
     labels = nodes(client)[0]["metadata"]["labels"]
     assert labels["node.kubernetes.io/instance-type"] == "m7g.2xlarge"
     assert labels["karpenter.sh/capacity-type"] == "spot"

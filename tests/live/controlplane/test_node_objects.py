@@ -42,10 +42,18 @@ def client(world: World) -> Client:
     for one in definitions:
         if one:
             client.apply(one)
-    # A kind is served a moment after its definition was taken.
-    kinds = ("karpenter.sh/v1/nodepools", "karpenter.k8s.aws/v1/ec2nodeclasses")
-    assert until(lambda: all(client.find(f"/apis/{kind}") is not None for kind in kinds), PATIENCE)
+    assert until(lambda: served(client), PATIENCE)
     return client
+
+
+def served(client: Client) -> bool:
+    """Whether both kinds are: they are found, and can be listed, some moments after their definitions were taken."""
+    kinds = (("karpenter.sh/v1", "NodePool"), ("karpenter.k8s.aws/v1", "EC2NodeClass"))
+    try:
+        paths = [client.path({"apiVersion": group, "kind": kind, "metadata": {}}, named=False) for group, kind in kinds]
+    except ApiError:
+        return False
+    return all(client.find(path) is not None for path in paths)
 
 
 def judged(client: Client, one: Object) -> Object:

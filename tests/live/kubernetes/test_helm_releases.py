@@ -224,8 +224,9 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
     kept = install(driver, {"chart": address, "version": version}, timeout=60)
     made = kept.state.values["resourceNames"]["CustomResourceDefinition.apiextensions.k8s.io/apiextensions.k8s.io/v1"]
     assert "nodepools.karpenter.sh" in made
-    pool = cluster.discovery.find("karpenter.sh/v1", "NodePool")
-    assert cluster.list(pool) == []
+    # A kind is found, and served, some moments after its definition says that it is established.
+    pool = cluster.patiently(lambda: cluster.discovery.find("karpenter.sh/v1", "NodePool"), lambda _: None)
+    assert cluster.patiently(lambda: cluster.list(pool), lambda _: None) == []
     Releases(driver.provider).delete(kept.resource, kept.id, kept.state)
     with pytest.raises(ApiError, match="not found"):
         cluster.get(cluster.discovery.find("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "", made[0])

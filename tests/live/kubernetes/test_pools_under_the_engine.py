@@ -89,9 +89,17 @@ def test_a_pool_that_fits_no_node_says_so_and_goes_away_again(admin: Client, eng
     around = {"WAIT": "5s", "TIER": "nowhere"}
     said = engine.fails("up", "--yes", "--skip-preview", **around)
     assert "few was created, but" in said
-    pods = admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"]
-    assert [pod["status"]["phase"] for pod in pods] == ["Pending", "Pending"]
-    rows = [row for pod in pods for row in pod["status"]["conditions"] if row["type"] == "PodScheduled"]
-    assert [row.get("reason") for row in rows] == ["Unschedulable", "Unschedulable"]
+    assert until(lambda: unplaced(admin, driver.namespace) == ["Pending: Unschedulable"] * 2, PATIENCE)
     assert engine.changes("destroy", **around) == {"delete": 4}
     assert until(lambda: admin.get(f"/api/v1/namespaces/{driver.namespace}/pods")["items"] == [], PATIENCE)
+
+
+def unplaced(admin: Client, space: str) -> list[str]:
+    """What is said of pods that the scheduler has tried."""
+    pods = admin.get(f"/api/v1/namespaces/{space}/pods")["items"]
+    return [
+        f"{pod['status']['phase']}: {row.get('reason')}"
+        for pod in pods
+        for row in pod["status"].get("conditions") or ()
+        if row["type"] == "PodScheduled"
+    ]

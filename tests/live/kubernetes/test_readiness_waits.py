@@ -68,8 +68,8 @@ def test_a_deployment_is_waited_for_until_its_status_says_so(driver: Driver, clu
 
 
 def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver) -> None:
-    with pytest.raises(Partial, match=r"was created, but Deployment .* was not ready after 2 s") as caught:
-        driver.up("apps/v1:Deployment", "web", deployment(), timeout=2)
+    with pytest.raises(Partial, match=r"was created, but Deployment .* was not ready after 6 s") as caught:
+        driver.up("apps/v1:Deployment", "web", deployment(), timeout=6)
     left = caught.value
     assert left.id.startswith(f"{driver.namespace}/web-")
     assert objects.name(left.state.values) in left.id

@@ -96,7 +96,7 @@ pulumi.CustomResource("kubernetes:apps/v1:Deployment", "late", {
         "selector": {"matchLabels": {"app": "web"}},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod},
     },
-}, pulumi.ResourceOptions(provider=made, custom_timeouts=pulumi.CustomTimeouts(create="2s", update="20s")))
+}, pulumi.ResourceOptions(provider=made, custom_timeouts=pulumi.CustomTimeouts(create="6s", update="20s")))
 """
 
 
@@ -138,7 +138,7 @@ def test_what_did_not_become_ready_is_kept_and_mended(engine: Engine, driver: Dr
     engine.plays(late)
     failed = engine.fails("up", "--yes", "--skip-preview")
     assert "was created, but Deployment" in failed
-    assert "was not ready after 2 s" in failed
+    assert "was not ready after 6 s" in failed
     assert "Available=False MinimumReplicasUnavailable" in failed
     assert "Traceback" not in failed
     kept = [r["type"] for r in json.loads(engine.run("stack", "export"))["deployment"]["resources"]]

@@ -78,8 +78,11 @@ class Box:
         return self.client.find(f"{EXTENSIONS}/namespaces/{self.space}/sandboxwarmpools/{name}")
 
     def full(self, name: str) -> bool:
-        status = (self.pool(name) or {}).get("status") or {}
-        return status.get("readyReplicas") == self.size
+        """Whether a pool says so, of what is asked of it now."""
+        pool = self.pool(name) or {"metadata": {}}
+        status = pool.get("status") or {}
+        seen = status.get("observedGeneration") == pool["metadata"].get("generation")
+        return seen and status.get("readyReplicas") == self.size
 
     def all(self, plural: str, group: str = EXTENSIONS) -> list[Object]:
         return self.client.get(f"{group}/namespaces/{self.space}/{plural}")["items"]

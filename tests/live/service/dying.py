@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -48,27 +49,40 @@ def main(arguments: list[str]) -> int:
     api = Dying.of_file(Path(kubeconfig))
     assert isinstance(api, Dying)
     api.left = int(step)
-    claim = api.find(CLAIMS, name, space)
-    now = datetime.now(UTC)
     if action == "restart":
         volume = kept_volume(api, OWNER, name)
         assert volume is not None
         bring_back(api, volume, more[0] if more else None)
-    elif claim is None:
-        return 3
-    elif action == "keep":
-        keep(api, claim)
-    elif action == "suspend":
-        put_to_sleep(api, claim, "idle")
-    elif action == "wake":
-        wake(api, claim, now)
-    elif action == "delete":
-        let_go(api, claim, timedelta(days=30), now)
-    elif action == "move":
-        moving.start(api, claim, more[0], now)
-    elif action == "restore":
-        restore(api, claim, more[0], more[1], now)
-    return 0
+        return 0
+    for _ in range(100):
+        claim = api.find(CLAIMS, name, space)
+        if claim is None:
+            return 3
+        # Whoever asks tries again what its controller overtook; a change that was made is not made twice.
+        if once(api, action, claim, more) not in {"overtaken", "waiting"}:
+            return 0
+        time.sleep(0.1)
+    return 4
+
+
+def once(api: Cluster, action: str, claim: Document, more: list[str]) -> str:
+    """Try it once; what came of it."""
+    now = datetime.now(UTC)
+    match action:
+        case "keep":
+            return keep(api, claim).outcome
+        case "suspend":
+            return put_to_sleep(api, claim, "idle")
+        case "wake":
+            return wake(api, claim, now)
+        case "delete":
+            return let_go(api, claim, timedelta(days=30), now)
+        case "move":
+            return moving.start(api, claim, more[0], now).outcome
+        case "restore":
+            return "done" if restore(api, claim, more[0], more[1], now) else "overtaken"
+        case _:
+            raise ValueError(action)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -100,6 +100,15 @@ class Stage:
         passes = (keeping, waking, idle, ending, retention, slots, auditing)
         return [done.failures for one in passes if (done := one(context, lambda: True)).failures]
 
+    def done_by_loops(self, holds: Callable[[], bool], later: timedelta = timedelta(0)) -> bool:
+        """Whether passes bring something about: what a controller overtook in one is the next one's."""
+
+        def passed() -> bool:
+            assert self.loops(later) == []
+            return holds()
+
+        return bool(until(passed, PATIENCE, every=0.5))
+
     def make(self, pool: str, *, keep_it: bool = True, **notes: str) -> str:
         """A workspace of a warm slot; its name."""
         name = f"w-{uuid.uuid4().hex[:8]}"
@@ -115,14 +124,13 @@ class Stage:
             assert until(lambda: keep(self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE)
         return name
 
-    def let_go(self, name: str) -> str:
+    def let_go(self, name: str, kept: timedelta = timedelta(days=30), at: datetime | None = None) -> str:
         """It is deleted, and its volume is let go of; the volume."""
         volume = self.volume(name)
 
         def gone() -> bool:
             claim = self.claim(name)
-            kept = timedelta(days=30)
-            return claim is None or let_go(self.api, claim, kept, datetime.now(UTC)) == "done"
+            return claim is None or let_go(self.api, claim, kept, at or datetime.now(UTC)) == "done"
 
         assert until(gone, PATIENCE)
         assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, PATIENCE)

@@ -41,7 +41,7 @@ def asked(box: Box, **more: Any) -> dict[str, Any]:
 
 def test_one_is_made_kept_put_to_sleep_woken_and_taken_away(served: Served, box: Box) -> None:
     with served.client("ann") as ann:
-        answer = ann.post("/v1/workspaces", json=asked(box))
+        answer = ann.post("/v1/workspaces", json=asked(box), params={"wait": 60})
         assert answer.status_code == 201, answer.text
         made = answer.json()
         assert (made["state"], made["cold"]) == ("running", None)
@@ -59,13 +59,13 @@ def test_one_is_made_kept_put_to_sleep_woken_and_taken_away(served: Served, box:
         assert until(lambda: ann.get(f"/v1/workspaces/{id_}").json()["state"] == "suspended", PATIENCE)
         assert ann.get(f"/v1/workspaces/{id_}").json()["suspended_because"] == "asked"
 
-        woken = ann.post(f"/v1/workspaces/{id_}/resume", params={"wait": 30})
+        woken = ann.post(f"/v1/workspaces/{id_}/resume", params={"wait": 60})
         assert (woken.status_code, woken.json()["state"]) == (200, "running"), woken.text
         assert box.home(woken.json()["sandbox"])["metadata"]["uid"] == volume["metadata"]["uid"]
 
         gone = ann.delete(f"/v1/workspaces/{id_}")
         assert gone.status_code == 202
-        settled = ann.get(f"/v1/workspaces/{id_}", params={"wait": 30}).json()
+        settled = ann.get(f"/v1/workspaces/{id_}", params={"wait": 60}).json()
         assert settled["state"] == "deleted"
         assert settled["destroy_after"] > settled["deleted_at"]
         assert box.client.get(f"/api/v1/persistentvolumes/{volume['metadata']['name']}")
@@ -75,7 +75,7 @@ def test_a_hundred_racing_creates_at_two_replicas_make_one(served: Served, box: 
     clients = [served.client("racer", replica) for replica in (0, 1)]
 
     def ask(number: int) -> tuple[int, str]:
-        answer = clients[number % 2].post("/v1/workspaces", json=asked(box), params={"wait": 30})
+        answer = clients[number % 2].post("/v1/workspaces", json=asked(box), params={"wait": 60})
         return answer.status_code, answer.json().get("id", answer.text)
 
     with ThreadPoolExecutor(20) as hands:

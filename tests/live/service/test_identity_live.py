@@ -12,6 +12,7 @@ from typing import Any
 import jwt
 import pytest
 
+from model.classes.names import USER_LABEL
 from model.exchange import AUDIENCE, SecretsPlace, role_rights, role_trust
 from rehearsal.controlplane.client import ApiError, until
 from service.identity.bearer import RefusedExchangeError
@@ -69,6 +70,9 @@ def trading(world: World, box: Box) -> Iterator[Trading]:
     assert until(lambda: box.full(pool), PATIENCE)
     stage = Stage(box, world)
     name = stage.make(pool, keep_it=False)
+    pod = f"/api/v1/namespaces/{box.space}/pods/{stage.sandbox(name)}"
+    # The claim is ready as soon as it has the sandbox, whose pod is told a moment later whose it is.
+    assert until(lambda: box.client.get(pod)["metadata"]["labels"].get(USER_LABEL) == OWNER, PATIENCE)
     iam = world.aws("iam")
     role = iam.create_role(RoleName=f"{box.name}-exchange", AssumeRolePolicyDocument=_text(role_trust("*", box.name)))[
         "Role"

@@ -98,13 +98,14 @@ def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: 
     """A pass that destroys and a return, at the same moment: never a workspace without its data."""
     for _ in range(3):
         name = stage.make(pool)
-        volume = stage.let_go(name)
+        # Its time is over by all clocks: nobody's is ahead here.
+        volume = stage.let_go(name, timedelta(minutes=1), datetime.now(UTC) - timedelta(days=1))
         document = stage.document(volume)
         assert document is not None
         start = threading.Barrier(2)
 
         def destroy(start: threading.Barrier = start) -> None:
-            context = stage.context(MONTHS)
+            context = stage.context()
             start.wait(10)
             retention(context, always)
 
@@ -134,7 +135,7 @@ def test_data_goes_when_it_is_due_and_its_access_point_with_it_and_the_record_st
     at = point(stage.document(volume) or {})
     assert retention(stage.context(timedelta(days=29)), always).steps == 0
     assert (stage.phase(volume), at in points(world, stage.box.system)) == ("Released", True)
-    assert retention(stage.context(MONTHS), always).steps == 1
+    assert until(lambda: retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
     assert until(lambda: stage.phase(volume) == "gone" and at not in points(world, stage.box.system), PATIENCE)
     assert retention(stage.context(MONTHS), always).steps == 1
     pages = stage.api.api.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
@@ -149,7 +150,8 @@ def test_a_claim_that_was_deleted_by_hand_leaves_data_that_is_kept_for_its_time(
     volume = stage.volume(name)
     stage.box.client.delete(f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
     assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
-    assert retention(stage.context(MONTHS), always).steps == 1
+    # The driver may be writing to what was just let go of.
+    assert until(lambda: retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
     notes = (stage.document(volume) or {})["metadata"]["annotations"]
     # From the moment in which it was seen, not from one that nobody knows.
     kept = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
@@ -188,7 +190,7 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
             # One cannot reach the server for a while, and the other always can.
             api = Mine(Cluster.of_file(through if number == 0 else world.plane.kubeconfig()), stage.box.space)
             context = stage.context(timedelta(minutes=2), api)
-            leader = Leader(api, "default", f"r{number}", terms=Terms(3.0, 2.0, 0.5))
+            leader = Leader(api, "default", f"r{number}", terms=Terms(8.0, 5.0, 0.5))
             loops = [
                 Loop("idle", 0.2, lambda still, context=context: idle(context, still)),
                 Loop("retention", 0.2, lambda still, context=context: retention(context, still)),
@@ -252,6 +254,8 @@ def test_a_pod_that_dies_and_a_node_that_goes_leave_a_workspace_on_its_volume(
     first = stage.box.client.get(where)
     stage.box.client.delete(where, gracePeriodSeconds=0)
     assert until(lambda: another(stage, where, first["metadata"]["uid"]), PATIENCE)
+    # Its claim says for a moment longer that it is ready: what counts is the pod that there is now.
+    assert becomes_ready(stage.box.client, where)
     assert ready(stage, name)
     assert stage.loops() == []
 
@@ -266,6 +270,7 @@ def test_a_pod_that_dies_and_a_node_that_goes_leave_a_workspace_on_its_volume(
     stage.box.client.delete(f"/api/v1/nodes/{second['spec']['nodeName']}")
     stage.box.client.delete(where, gracePeriodSeconds=0)
     assert until(lambda: another(stage, where, second["metadata"]["uid"]), PATIENCE)
+    assert becomes_ready(stage.box.client, where)
     assert ready(stage, name)
     assert stage.box.client.get(where)["spec"]["nodeName"] == node
     assert stage.loops() == []

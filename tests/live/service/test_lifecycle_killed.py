@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import pytest
 
+from model.classes.names import KEPT
 from model.lifecycle import retention, waking
 from model.workspaces import DELETED_AT, SUSPENDED_BECAUSE
 from rehearsal.controlplane.client import Client, until
@@ -65,10 +66,10 @@ def test_killed_while_a_volume_is_kept(stage: Stage, pool: str) -> None:
         name = stage.make(pool, keep_it=False)
         volume = stage.volume(name)
         killed = stage.kill("keep", name, step)
-        assert stage.loops() == []
+        assert stage.done_by_loops(lambda name=name: stage.notes(name).get(KEPT) == "true")
         document = stage.document(volume) or {}
         assert document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-        assert (stage.homes(name), stage.notes(name)["sandbox.users.io/kept"]) == ([volume], "true")
+        assert (stage.homes(name), stage.notes(name)[KEPT]) == ([volume], "true")
         if not killed:
             break
     assert step == 3
@@ -81,18 +82,17 @@ def test_killed_while_it_is_put_to_sleep_or_woken(stage: Stage, pool: str) -> No
     assert stage.kill("suspend", name, 1)
     assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Running")
     # It is used, so it is left awake and what was begun is taken back.
-    assert stage.loops() == []
-    assert (stage.notes(name).get(SUSPENDED_BECAUSE), stage.mode(name)) == (None, "Running")
+    assert stage.done_by_loops(lambda: SUSPENDED_BECAUSE not in stage.notes(name))
+    assert stage.mode(name) == "Running"
     # Begun once more, when nobody has used it for long: the pass goes on with it.
     assert stage.kill("suspend", name, 1)
-    assert stage.loops(timedelta(hours=1)) == []
-    assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Suspended")
+    assert stage.done_by_loops(lambda: stage.mode(name) == "Suspended", timedelta(hours=1))
+    assert stage.notes(name)[SUSPENDED_BECAUSE] == "idle"
     assert until(lambda: asleep(stage, name), PATIENCE)
     # After the first step of waking nothing says why it sleeps; the loop wakes it, for it was asked for just now.
     assert stage.kill("wake", name, 1)
     assert (stage.notes(name).get(SUSPENDED_BECAUSE), stage.mode(name)) == (None, "Suspended")
-    assert stage.loops() == []
-    assert stage.mode(name) == "Running"
+    assert stage.done_by_loops(lambda: stage.mode(name) == "Running")
     assert until(lambda: not asleep(stage, name), PATIENCE)
     assert stage.kill("suspend", name, 2)
     assert (stage.notes(name)[SUSPENDED_BECAUSE], stage.mode(name)) == ("idle", "Suspended")
@@ -129,8 +129,7 @@ def test_killed_while_it_is_deleted(stage: Stage, pool: str) -> None:
         if stage.claim(name) is not None and not (stage.claim(name) or {})["metadata"].get("deletionTimestamp"):
             # It was asked for and not done; nobody asks again, so after a while it was not deleted.
             assert DELETED_AT in (stage.document(volume) or {})["metadata"]["annotations"]
-            assert stage.loops(LATER) == []
-            assert DELETED_AT not in (stage.document(volume) or {})["metadata"].get("annotations", {})
+            assert stage.done_by_loops(lambda volume=volume: undated(stage, volume), LATER)
             assert stage.volume(name) == volume
         else:
             assert until(lambda volume=volume: stage.phase(volume) == "Released", PATIENCE)
@@ -159,6 +158,10 @@ def test_killed_while_it_is_brought_back(stage: Stage, pool: str) -> None:
     assert step == 5
 
 
+def undated(stage: Stage, volume: str) -> bool:
+    return DELETED_AT not in (stage.document(volume) or {})["metadata"].get("annotations", {})
+
+
 def until_it_runs(stage: Stage, name: str, step: int, *more: str) -> bool:
     """Whether it was killed at a step; what is still on its way out is waited for by asking again."""
     killed: list[bool] = []
@@ -181,9 +184,8 @@ def stands(stage: Stage, name: str, volume: str, space: str = "") -> None:
     where = f"{EXTENSIONS}/namespaces/{space or stage.box.space}/sandboxclaims/{name}"
     assert becomes_ready(stage.box.client, where), stage.box.client.get(where)
     assert (stage.volume(name, space), stage.homes(name)) == (volume, [volume])
-    document = stage.document(volume) or {}
-    assert document["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert DELETED_AT not in document["metadata"].get("annotations", {})
+    assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert undated(stage, volume)
 
 
 def test_killed_while_it_is_moved(stage: Stage, other: Box, pool: str) -> None:
@@ -192,7 +194,7 @@ def test_killed_while_it_is_moved(stage: Stage, other: Box, pool: str) -> None:
     volume = stage.volume(name)
     # Its volume says where it goes, and its claim is there still: after a while it was not moved.
     assert stage.kill("move", name, 1, other.name)
-    assert stage.loops(LATER) == []
+    assert stage.done_by_loops(lambda: undated(stage, volume), LATER)
     stands(stage, name, volume)
     # Its claim is gone: the loop alone brings it to where it was going.
     assert stage.kill("move", name, 2, other.name)

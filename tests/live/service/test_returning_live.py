@@ -17,7 +17,7 @@ from service.cluster import CLAIMS, VOLUMES
 from service.keeping import keep_all
 from service.returning import Returned, bring_back, kept_volume
 from tests.live.conftest import World
-from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
 from tests.live.service.test_releases_live import SANDBOXES, point, points
 
@@ -30,7 +30,12 @@ def make(box: Box, pool: str, name: str, owner: str = OWNER) -> str:
     box.client.create(claims.claim(box.name, pool, name, owner=owner, workspace=name))
     path = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/{name}"
     assert becomes_ready(box.client, path), box.client.get(path)
-    assert {one.outcome for one in keep_all(box.cluster) if one.claim == name} <= {"kept", "already"}
+
+    def kept() -> bool:
+        # Its controller writes to a claim that has just become ready.
+        return {one.outcome for one in keep_all(box.cluster) if one.claim == name} <= {"kept", "already"}
+
+    assert until(kept, PATIENCE)
     return volume_of(box, name)
 
 
@@ -70,6 +75,12 @@ def back(box: Box, name: str, within: str | None = None) -> Returned:
     return found[-1]
 
 
+def refilled(box: Box) -> bool:
+    """Whether the pool has made a sandbox for each that was claimed, with all that belongs to it."""
+    rows = box.all("sandboxes", SANDBOXES)
+    return len(rows) == box.size and all(condition(one, "Ready").get("status") == "True" for one in rows)
+
+
 def ready(box: Box, name: str) -> Object:
     path = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/{name}"
     assert becomes_ready(box.client, path), (box.client.get(path), box.all("persistentvolumeclaims", "/api/v1"))
@@ -83,6 +94,7 @@ def test_a_deleted_workspace_comes_back_on_its_own_volume_and_not_on_a_warm_slot
     volume = make(box, pool, name)
     home = box.client.get(f"/api/v1/persistentvolumes/{volume}")
     gone(box, name)
+    assert until(lambda: refilled(box), PATIENCE)
     before = points(world, box.system)
 
     assert back(box, name).outcome == "made"
@@ -97,7 +109,7 @@ def test_a_deleted_workspace_comes_back_on_its_own_volume_and_not_on_a_warm_slot
     assert points(world, box.system) == before
     pvc = box.get("persistentvolumeclaims", f"home-{name}", "/api/v1")
     assert pvc["metadata"]["ownerReferences"][0]["kind"] == "Sandbox"
-    assert [one.outcome for one in keep_all(box.cluster) if one.claim == name] == ["kept"]
+    assert until(lambda: [one.outcome for one in keep_all(box.cluster) if one.claim == name] == ["kept"], PATIENCE)
 
     # Once more, and again: it goes with its sandbox as a slot does, and its volume stays.
     assert back(box, name).outcome == "there"

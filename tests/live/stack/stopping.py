@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -35,6 +36,8 @@ def stopped(engine: Engine, verb: str, at: str, number: signal.Signals) -> Outco
 def _engine_of(engine: Engine) -> psutil.Process:
     """The process that works on this project: a child of ours that writes its event log there."""
     for child in psutil.Process().children():
-        if any(str(engine.logs) in argument for argument in child.cmdline()):
-            return child
+        # One that is ending this moment has no command line any more.
+        with contextlib.suppress(psutil.Error):
+            if any(str(engine.logs) in argument for argument in child.cmdline()):
+                return child
     raise LookupError("no engine runs")

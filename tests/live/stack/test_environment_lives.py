@@ -8,9 +8,10 @@ from typing import Any
 
 import yaml
 
-from rehearsal.controlplane.client import Client
+from rehearsal.controlplane.client import Client, until
 from rehearsal.engine import Engine, Outcome
 from rehearsal.stage import Stage
+from tests.live.controlplane.things import PATIENCE
 from tests.live.stack.stopping import stopped
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,7 +59,7 @@ def test_an_environment_through_its_life(served: Stage) -> None:
     try:
         an_up_that_was_cancelled_goes_on_where_it_stopped(engine)
         outputs_are_what_others_need(engine.outputs(), api)
-        assert zones_of_nodes(api) == {"us-east-1a", "us-east-1b"}
+        assert until(lambda: zones_of_nodes(api) == {"us-east-1a", "us-east-1b"}, PATIENCE)
         configured(engine, with_build(LARGE, UNKNOWN_BUILD))
         failed = engine.up(check=False)
         what_aws_says_of_it_is_told(failed)
@@ -81,7 +82,10 @@ def an_up_that_was_cancelled_goes_on_where_it_stopped(engine: Engine) -> None:
     there = {resource["urn"] for resource in engine.state()}
     assert any("::eks:index:Cluster::" in urn.replace("$", "::") for urn in there)
     assert not any("NodePool" in urn for urn in there)
+    # Whose wait was cut short is waited for anew.
+    waited = {resource["urn"].rsplit("::", 1)[-1] for resource in engine.state() if resource.get("initErrors")}
     made = touched(engine.up())
+    assert set(made.pop("update", {})) <= waited
     # What it had made stays as it is; a component is registered anew, which touches nothing.
     assert set(made) == {"create"}, {key: made[key] for key in made if key != "create"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from rehearsal.controlplane import node_claims
 from rehearsal.controlplane.account import Account
-from rehearsal.controlplane.client import Client
+from rehearsal.controlplane.client import ApiError, Client
 from rehearsal.controlplane.karpenter_nodes import Launcher
 from rehearsal.controlplane.nodes import NodeShape
 
@@ -29,6 +29,7 @@ class Cluster:
 
     looks: list[dict[str, Any] | None]
     things: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failing: list[ApiError] = field(default_factory=list)  # what is said of nodes first
 
     def find(self, path: str) -> dict[str, Any] | None:
         if path.startswith(POOLS):
@@ -39,9 +40,11 @@ class Cluster:
         assert path == "/api/v1/pods"
         return {"items": []}
 
-    def create(self, thing: dict[str, Any]) -> None:
+    def make(self, thing: dict[str, Any]) -> bool:
         folder = node_claims.PATH if thing["kind"] == "NodeClaim" else "/api/v1/nodes"
-        self.things[f"{folder}/{thing['metadata']['name']}"] = thing
+        if thing["kind"] == "Node" and self.failing:
+            raise self.failing.pop()
+        return self.things.setdefault(f"{folder}/{thing['metadata']['name']}", thing) is thing
 
     def delete(self, path: str) -> None:
         # What finalizers hold stays until they are gone
@@ -72,3 +75,14 @@ def test_a_pool_that_went_gets_none(found: dict[str, Any] | None) -> None:
         cluster, launcher = launched(*looks)
         assert cluster.things == {}
         assert launcher._launched == {}
+
+
+def test_a_node_that_could_not_be_made_is_made_at_the_next_look() -> None:
+    cluster = Cluster([POOL], failing=[ApiError(500, "InternalError", "the server is busy")])
+    launcher = Launcher(cast("Client", cluster), cast("Account", None))
+    with pytest.raises(ApiError):
+        launcher._launch(POOL, SHAPE)
+    assert (set(cluster.things), launcher._launched) == ({f"{node_claims.PATH}/system-a"}, {})
+    launcher._launch(POOL, SHAPE)
+    assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
+    assert set(launcher._launched) == {"system-a"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,12 +12,16 @@ import pytest
 from model import claims
 from model.classes.names import CONSTRAINTS
 from model.classes.retirement import RELEASES_KEY
+from model.classes.storage import DRIVER
 from model.lifecycle.returning import MOVING_TO
 from model.workspace_records import of_volume
 from model.workspaces import DELETED_AT, DESTROY_AFTER
 from service.backend.homecoming import Homecoming
 from service.catalog import Catalog
 from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUMES, Document, section
+from service.loops.context import Context
+from service.loops.leading import ServerClock
+from service.loops.retention import MADE_BY, retention
 from service.problems import Problem
 from service.returning import bring_back
 from tests.fast.service.backend.stage import settings_of
@@ -66,6 +72,49 @@ def test_one_that_was_on_its_way_arrives_there_when_it_is_asked_for() -> None:
     assert kept is not None
     back = asyncio.run(Homecoming(shelf, patience=0.2).bring_back(volume, kept))
     assert (back.id, back.class_name) == ("w-1", "two")
+
+
+class Told:
+    def suspended(self, sandbox_class: str, because: str) -> None:
+        raise AssertionError(f"{sandbox_class} sleeps: {because}")
+
+    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+        raise AssertionError(f"{loop} found {counted}")
+
+
+@pytest.mark.parametrize("minutes", [0, 20])
+@pytest.mark.parametrize("phase", ["Released", "Available"])
+@pytest.mark.parametrize("change", [1, 2, 3])
+def test_data_whose_time_is_over_is_not_given_up_while_somebody_comes_back_to_it(
+    change: int, phase: str, minutes: int
+) -> None:
+    """The pass of retention at each step of the way; by its own clock, and by one that is too far ahead to go by."""
+    long_ago = {DELETED_AT: "2026-01-01T00:00:00Z", DESTROY_AFTER: "2026-02-01T00:00:00Z"}
+    shelf, _ = house(**long_ago, **{MADE_BY: DRIVER})
+    volume = shelf.find(VOLUMES, "pvc-1") or {}
+    passes = [change]
+
+    def retention_comes(number: int) -> None:
+        if number in passes:
+            passes.clear()
+            shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": {"phase": phase}})
+            now = datetime.now(UTC) + timedelta(minutes=minutes)
+            retention(Context(shelf, ServerClock(lambda: now, known=True), Told(), "default", "r1"), lambda: True)
+
+    shelf.before = retention_comes
+    outcome = bring_back(shelf, volume).outcome
+    now = shelf.find(VOLUMES, "pvc-1") or {}
+    if change == 1:
+        # Nobody had said yet that they were coming.
+        assert (outcome, shelf.names(CLAIMS)) == ("overtaken", [])
+        return
+    assert (outcome, shelf.names(CLAIMS)) == ("made", ["w-1"])
+    assert now["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert (now["spec"]["claimRef"]["name"], now["spec"]["claimRef"].get("uid")) == ("home-w-1", None)
+    assert now["metadata"]["annotations"] == {MADE_BY: DRIVER}
+    if minutes == 0:
+        # Nor is there a record that it was destroyed.
+        assert set(shelf.names(CONFIGURATIONS)) == {CONSTRAINTS}
 
 
 @pytest.mark.parametrize("times", [1, 3])

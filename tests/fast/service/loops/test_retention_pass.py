@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from model.lifecycle.retention import HOLD
+from model.lifecycle.returning import NOBODY
 from model.workspaces import DELETED_AT, DESTROY_AFTER, written
 from service.cluster import CONFIGURATIONS, VOLUMES, RefusedError, section
 from service.loops.leading import ServerClock
-from service.loops.retention import NOBODY, retention
+from service.loops.retention import retention
 from service.records import MOST, Records
 from tests.fast.service.loops.house import START, House, always
 from tests.fast.service.shelf import Killed

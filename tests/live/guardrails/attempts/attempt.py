@@ -57,8 +57,9 @@ class Attempt:
             query.pop("fieldManager", None)
         try:
             client.ask(request.method, request.path, request.body, content=request.content, query=query)
-        except ApiError as error:
-            return str(error)
+        except (ApiError, TimeoutError) as error:
+            # By what reaches a node, which is none here, somebody may wait for an answer that never comes.
+            return str(error) or "no answer"
         return ""
 
 

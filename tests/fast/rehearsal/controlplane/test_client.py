@@ -1,0 +1,98 @@
+"""A connection that is kept: used again, replaced once the server closed it, and let go after a late answer."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.controlplane.client import ApiError, Client, Credentials
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.late = threading.Event()
+        self.connections = 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server  # type: ignore[assignment]
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.connections += 1
+
+    def do_GET(self) -> None:
+        if self.path == "/late":
+            self.server.late.wait(30)
+        body = b'{"path": "%s"}' % self.path.encode()
+        self.send_response(200 if self.path != "/missing" else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called there
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    made = _Server()
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.late.set()
+    made.shutdown()
+    made.server_close()
+
+
+class _Plain(Client):
+    """Without a certificate."""
+
+    def _connect(self, patience: float | None) -> Any:
+        del patience
+        return http.client.HTTPConnection(self._host, self._port, timeout=30)
+
+
+@pytest.fixture
+def client(server: _Server, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr("ssl.create_default_context", lambda **_: None)
+    return _Plain(f"https://127.0.0.1:{server.server_port}", Path("ca"), Credentials())
+
+
+def kept(client: Client) -> Any:
+    return client._mine.connection
+
+
+def test_a_connection_is_used_again_also_after_a_refusal(client: Client, server: _Server) -> None:
+    for path in ("/a", "/b"):
+        assert client.get(path) == {"path": path}
+    with pytest.raises(ApiError):
+        client.get("/missing")
+    assert client.get("/c") == {"path": "/c"}
+    assert server.connections == 1
+
+
+def test_an_answer_that_is_late_costs_that_request_and_no_other(client: Client, server: _Server) -> None:
+    client.get("/a")
+    kept(client).sock.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.get("/late")
+    assert client.get("/b") == {"path": "/b"}
+    assert server.connections == 2
+
+
+def test_a_connection_that_the_server_closed_is_replaced(client: Client, server: _Server) -> None:
+    client.get("/a")
+    kept(client).sock.shutdown(socket.SHUT_RDWR)
+    assert client.get("/b") == {"path": "/b"}
+    assert server.connections == 2
