@@ -7,7 +7,7 @@ brings variables only where its class says that claims may.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from model.capabilities.surroundings import CLASS_LABEL
@@ -20,6 +20,7 @@ from model.classes.names import (
     WORKSPACE_LABEL,
     namespace,
 )
+from model.moments import in_seconds
 
 Plain = dict[str, Any]
 
@@ -54,7 +55,7 @@ def claim(
     labels = {USER_LABEL: owner, WORKSPACE_LABEL: workspace, MODE_LABEL: mode}
     if task is not None:
         labels[TASK_LABEL] = task
-    lifecycle = {"shutdownPolicy": outcome, **({"shutdownTime": _time(shutdown)} if shutdown else {})}
+    lifecycle = {"shutdownPolicy": outcome, **({"shutdownTime": in_seconds(shutdown)} if shutdown else {})}
     return {
         "apiVersion": EXTENSIONS,
         "kind": "SandboxClaim",
@@ -75,10 +76,3 @@ def claim(
 
 def _variables(env: Mapping[str, str]) -> list[Plain]:
     return [{"name": name, "value": value, "containerName": SANDBOX} for name, value in env.items()]
-
-
-def _time(moment: datetime) -> str:
-    """A moment as Kubernetes takes it."""
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment} is in no time zone, and could be any of two dozen moments")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

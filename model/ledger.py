@@ -14,6 +14,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
+from model.moments import in_seconds, whole_second
+
 # The pod of an interval in which there was none: a workspace that sleeps, or whose deletion is kept.
 NO_POD = "-"
 # What stands where a claim does for data that outlived it: the volume it is on.
@@ -81,7 +83,7 @@ class Row:
     @property
     def sort_key(self) -> str:
         """Which of its owner's rows it is."""
-        return f"{self.claim}#{self.pod}#{moment_text(self.began)}"
+        return f"{self.claim}#{self.pod}#{in_seconds(self.began)}"
 
     @property
     def seconds(self) -> Decimal:
@@ -109,8 +111,8 @@ def item_of(row: Row, expires: datetime | None = None) -> dict[str, Any]:
         "row": row.sort_key,
         "claim": row.claim,
         "pod": row.pod,
-        "from": moment_text(row.began),
-        "to": moment_text(row.ended),
+        "from": in_seconds(row.began),
+        "to": in_seconds(row.ended),
         "class": row.sandbox_class,
         "workspace": row.workspace,
         "mode": row.mode,
@@ -132,8 +134,8 @@ def row_of(item: Mapping[str, Any]) -> Row:
         owner=str(item["owner"]),
         claim=str(item["claim"]),
         pod=str(item["pod"]),
-        began=moment(str(item["from"])),
-        ended=moment(str(item["to"])),
+        began=whole_second(str(item["from"])),
+        ended=whole_second(str(item["to"])),
         sandbox_class=str(item["class"]),
         workspace=str(item["workspace"]),
         mode=str(item["mode"]),
@@ -145,19 +147,6 @@ def row_of(item: Mapping[str, Any]) -> Row:
         source=str(item["source"]),
         closed=bool(item["closed"]),
     )
-
-
-def moment(text: str) -> datetime:
-    """A moment as Kubernetes and the table write it."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError(f"{text!r} is in no time zone")
-    return found.astimezone(UTC).replace(microsecond=0)
-
-
-def moment_text(when: datetime) -> str:
-    """A moment as Kubernetes writes it: whole seconds, so that texts sort as moments do."""
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def midnight_after(when: datetime) -> datetime:

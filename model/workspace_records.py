@@ -16,20 +16,8 @@ from typing import Any, cast, get_args
 from model import workspaces as words
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
-from model.workspaces import (
-    UNSET,
-    Access,
-    Asked,
-    Because,
-    Changes,
-    Lease,
-    Mode,
-    State,
-    Unset,
-    Workspace,
-    moment,
-    written,
-)
+from model.moments import moment, written
+from model.workspaces import UNSET, Access, Asked, Because, Changes, Lease, Mode, State, Unset, Workspace
 
 Plain = dict[str, Any]
 

@@ -11,10 +11,12 @@ import re
 from base64 import b32encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Final, Literal, get_args
+
+from model.moments import written
 
 State = Literal["creating", "running", "suspended", "failed", "deleting", "deleted"]
 Mode = Literal["user", "session", "agent"]
@@ -229,21 +231,3 @@ class Event:
     message: str
     count: int = 1
     warning: bool = False
-
-
-def moment(text: str | None) -> datetime | None:
-    """A moment as Kubernetes writes it; None for what is none."""
-    if not text:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
-
-
-def written(when: datetime) -> str:
-    """A moment as it stands on objects."""
-    if when.tzinfo is None:
-        raise ValueError(f"{when} is in no time zone, and could be any of two dozen moments")
-    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

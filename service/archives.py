@@ -10,7 +10,8 @@ from datetime import datetime
 
 from model.classes.names import MODE_LABEL
 from model.lifecycle.ending import ARCHIVE_ENDED
-from model.workspaces import ARCHIVE, written
+from model.moments import written
+from model.workspaces import ARCHIVE
 from service.cluster import CLAIMS, VOLUMES, Api, Document, Kind, section
 
 SESSIONS = {MODE_LABEL: "session"}

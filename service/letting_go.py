@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from model.lifecycle.returning import MOVING_TO
-from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD, written
+from model.moments import written
+from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
 from service.cluster import CLAIMS, VOLUMES, Api, Document, section
 from service.keeping import keep
 

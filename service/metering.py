@@ -22,7 +22,7 @@ from typing import Any
 
 from model.classes.names import WORKSPACE_LABEL
 from model.homes import ENTRIES_A_DAY, ENTRIES_A_HOME, Folder, Home, Size, due, scaled, size
-from model.ledger import moment, moment_text
+from model.moments import in_seconds, whole_second
 from model.workspace_records import of_claim
 from service.access_points import Efs, Points
 from service.aws import ask, client
@@ -95,7 +95,7 @@ def _write(
             MEASURED: str(told[volume]),
             FOUND: str(found.bytes),
             ENTRIES: str(found.entries),
-            MEASURED_AT: moment_text(now),
+            MEASURED_AT: in_seconds(now),
         }
         if not api.change(VOLUMES, volumes[volume], {"metadata": {"annotations": notes}}):
             _LOG.info("a volume changed while it was measured", extra={"facts": {"volume": volume}})
@@ -191,7 +191,7 @@ def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
     said, entries, when = str(notes.get(FOUND, "")), str(notes.get(ENTRIES, "")), str(notes.get(MEASURED_AT, ""))
     if not (said.isdecimal() and entries.isdecimal() and when):
         return Home(name, point, used_at=used_at)
-    return Home(name, point, int(said), moment(when), int(entries), used_at)
+    return Home(name, point, int(said), whole_second(when), int(entries), used_at)
 
 
 def _used(api: Api, now: datetime) -> dict[str, datetime]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from model.workspaces import written
+from model.moments import written
 from service.cluster import CONFIGURATIONS, Api, Document, section
 
 LABEL, OPEN = "sandbox.users.io/record", "sandbox.users.io/record-open"

@@ -24,6 +24,7 @@ from model.classes.retirement import (
     current_pools,
     plan,
 )
+from model.moments import moment
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,
@@ -39,6 +40,8 @@ from service.cluster import (
 
 # What upstream puts on a sandbox in a pool, and takes off when somebody claims it.
 IN_POOL = "agents.x-k8s.io/warm-pool-sandbox"
+# Whatever a person wrote instead of a moment counts as written this moment, for ever: nothing goes by it.
+_UNKNOWN = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def _current(cluster: Api, namespace: str) -> dict[str, list[str]] | None:
     return current_pools(told) if told else None
 
 
-def _take(cluster: Api, looked: Retired, read: _Read, moment: datetime) -> Retired:
+def _take(cluster: Api, looked: Retired, read: _Read, at: datetime) -> Retired:
     done: list[Step] = []
     overtaken: list[Step] = []
     refused: list[str] = []
@@ -119,17 +122,17 @@ def _take(cluster: Api, looked: Retired, read: _Read, moment: datetime) -> Retir
             overtaken.append(step)
             continue
         try:
-            (done if _step(cluster, read, step, moment) else overtaken).append(step)
+            (done if _step(cluster, read, step, at) else overtaken).append(step)
         except RefusedError as refusal:
             refused.append(f"{step.do} {step.name}: {refusal}")
     return replace(looked, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
 
 
-def _step(cluster: Api, read: _Read, step: Step, moment: datetime) -> bool:
+def _step(cluster: Api, read: _Read, step: Step, at: datetime) -> bool:
     """Take one step; False where what it is about has changed since it was read."""
     pool, template = read.pools.get(step.name), read.templates.get(step.name)
     if step.do in {"mark", "unmark"}:
-        marked: Document = {"metadata": {"annotations": {RETIRING: moment.isoformat() if step.do == "mark" else None}}}
+        marked: Document = {"metadata": {"annotations": {RETIRING: at.isoformat() if step.do == "mark" else None}}}
         things = [(TEMPLATES, template), (POOLS, pool)]
         return all(cluster.change(kind, thing, marked) for kind, thing in things if thing is not None)
     if step.do == "empty" and pool is not None:
@@ -137,7 +140,7 @@ def _step(cluster: Api, read: _Read, step: Step, moment: datetime) -> bool:
     if step.do == "remove-pool" and pool is not None:
         return cluster.remove(POOLS, pool)
     if step.do == "restore-pool" and (of := _template_of(read, step.name)) is not None:
-        return cluster.make(POOLS, _restored(of, step.name, moment))
+        return cluster.make(POOLS, _restored(of, step.name, at))
     return step.do == "remove-template" and template is not None and cluster.remove(TEMPLATES, template)
 
 
@@ -148,7 +151,7 @@ def _template_of(read: _Read, pool: str) -> Document | None:
     return read.templates.get(pool) or next(found, None)
 
 
-def _restored(template: Document, name: str, moment: datetime) -> Document:
+def _restored(template: Document, name: str, at: datetime) -> Document:
     """A pool of a template as it was before it went: empty, and on its way out."""
     about = template["metadata"]
     return {
@@ -158,7 +161,7 @@ def _restored(template: Document, name: str, moment: datetime) -> Document:
             "name": name,
             "namespace": about["namespace"],
             "labels": section(about, "labels"),
-            "annotations": {RETIRING: moment.isoformat()},
+            "annotations": {RETIRING: at.isoformat()},
         },
         "spec": {"replicas": 0, "sandboxTemplateRef": {"name": about["name"]}},
     }
@@ -191,23 +194,15 @@ def _pool(document: Document, members: int) -> Pool:
 def _marks(document: Document) -> tuple[str, str, datetime | None]:
     about: Document = document["metadata"]
     marked = section(about, "annotations").get(RETIRING)
-    return about["name"], section(about, "labels").get(CHANNEL_LABEL, ""), _moment(marked) if marked else None
+    since = (moment(marked) or _UNKNOWN) if marked else None
+    return about["name"], section(about, "labels").get(CHANNEL_LABEL, ""), since
 
 
 def _claim(document: Document) -> Claim:
     about = document["metadata"]
-    made = _moment(about["creationTimestamp"])
+    made = moment(about["creationTimestamp"]) or _UNKNOWN
     sandbox = section(section(document, "status"), "sandbox").get("name")
     return Claim(about["name"], document["spec"]["warmPoolRef"]["name"], made, sandbox)
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        # Whatever a person wrote there instead counts as written this moment, for ever: nothing goes by it.
-        return datetime.max.replace(tzinfo=UTC)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _name(document: Document) -> str:

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 
 from model.classes.names import WORKSPACE_LABEL
 from model.lifecycle.returning import MOVING_TO
-from model.workspaces import DELETED_AT, DESTROY_AFTER, RECORD, written
+from model.moments import written
+from model.workspaces import DELETED_AT, DESTROY_AFTER, RECORD
 from service.cluster import CLAIMS, VOLUMES, Api, Document, section
 
 # Its own home says so as long as it is on its way; it is not destroyed for being there.

@@ -35,7 +35,8 @@ from model.lifecycle.returning import (
     towards,
     volume_claim,
 )
-from model.workspaces import DELETED_AT, moment, written
+from model.moments import moment, written
+from model.workspaces import DELETED_AT
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
-from model.workspaces import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because, written
+from model.moments import written
+from model.workspaces import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
 from service.cluster import CLAIMS, SANDBOXES, Api, Document, section
 
 RUNNING, ASLEEP = "Running", "Suspended"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from model.workspaces import Event, Workspace, moment
+from model.moments import moment
+from model.workspaces import Event, Workspace
 from service.backend.wire import EVENTS, Document, Wire, section
 
 KINDS = frozenset({"SandboxClaim", "Sandbox", "Pod", "PersistentVolumeClaim"})

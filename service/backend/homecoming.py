@@ -13,8 +13,9 @@ from typing import Literal
 
 from model.classes.names import cold_pool
 from model.lifecycle.returning import MOVING_TO
+from model.moments import written
 from model.workspace_records import of_claim
-from model.workspaces import DELETED_AT, LAST_ACTIVE, Workspace, written
+from model.workspaces import DELETED_AT, LAST_ACTIVE, Workspace
 from service import moving
 from service.backend.choosing import Choice
 from service.catalog import Class

@@ -17,6 +17,7 @@ from typing import Any
 from model.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
 from model.leases import LeaseRefused, attached, detached
 from model.lifecycle.returning import MOVING_TO
+from model.moments import written
 from model.workspace_records import change, leases_note, of_claim, of_volume
 from model.workspaces import (
     DELETED_AT,
@@ -36,7 +37,6 @@ from model.workspaces import (
     Made,
     Page,
     Workspace,
-    written,
 )
 from service.backend.adopting import Adoptions
 from service.backend.handing import volume_of

@@ -15,7 +15,8 @@ from typing import Protocol
 
 from model.classes.names import SANDBOX, USER_LABEL, WORKSPACE_LABEL
 from model.exchange import AUDIENCE, Holder
-from model.workspaces import DEADLINE, moment
+from model.moments import moment
+from model.workspaces import DEADLINE
 from service.cluster import CLAIMS, PODS, SANDBOXES, Api, Document, Kind, section
 
 # What the API server says of a token that is bound to a pod.

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import UTC
 from http import HTTPStatus
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qs
@@ -25,6 +24,7 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
+from model.moments import in_seconds
 from service.api.answers import problems
 from service.api.parts import parts_of
 from service.aws import AwsUnavailableError
@@ -160,7 +160,7 @@ def _container(given: Credentials) -> ContainerCredentials:
         access_key_id=given.access_key_id,
         secret_access_key=given.secret_access_key,
         token=given.session_token,
-        expiration=_moment(given),
+        expiration=in_seconds(given.expiration),
         role_arn=given.role,
     )
 
@@ -170,7 +170,7 @@ def _xml(given: Credentials) -> str:
         "AccessKeyId": given.access_key_id,
         "SecretAccessKey": given.secret_access_key,
         "SessionToken": given.session_token,
-        "Expiration": _moment(given),
+        "Expiration": in_seconds(given.expiration),
     }
     inside = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in parts.items())
     user = f"<Arn>{escape(given.session)}</Arn><AssumedRoleId>{escape(given.session_id)}</AssumedRoleId>"
@@ -187,7 +187,3 @@ def _xml_error(status: int, code: str, message: str) -> Response:
         f"<Message>{escape(message)}</Message></Error><RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
     )
     return Response(text, status_code=status, media_type="text/xml", headers=_HEADERS)
-
-
-def _moment(given: Credentials) -> str:
-    return given.expiration.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -14,7 +14,8 @@ from typing import Any
 
 from model.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.holdings import Holding, Pod
-from model.ledger import BYTES_A_GIB, NOTHING, VOLUME_PREFIX, moment
+from model.ledger import BYTES_A_GIB, NOTHING, VOLUME_PREFIX
+from model.moments import whole_second
 from model.quantities import Quantity
 from model.workspaces import DELETED_AT
 from service.cluster import Document, section
@@ -99,7 +100,7 @@ def _holding(whose: Document, labels: Mapping[str, str], box: _Box | None, pods:
         claim=about["uid"],
         sandbox_class=about["namespace"].removeprefix(_SPACE_PREFIX),
         workspace=labels.get(WORKSPACE_LABEL) or about["name"],
-        since=moment(about["creationTimestamp"]),
+        since=whole_second(about["creationTimestamp"]),
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),
         pods=tuple(sorted(pods, key=lambda pod: pod.began)),
@@ -122,10 +123,10 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
         claim=f"{VOLUME_PREFIX}{about['uid']}",
         sandbox_class=section(spec, "claimRef").get("namespace", "").removeprefix(_SPACE_PREFIX),
         workspace=labels.get(WORKSPACE_LABEL, ""),
-        since=moment(since),
+        since=whole_second(since),
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),
-        asleep_since=moment(since),
+        asleep_since=whole_second(since),
         storage_gib=_amount(section(spec, "capacity").get("storage")) / BYTES_A_GIB,
         measured_gib=measured,
         volume=about["name"],
@@ -169,7 +170,7 @@ def _ended(status: Document) -> datetime | None:
         return None
     containers: list[Document] = status.get("containerStatuses") or []
     ends = [section(section(one, "state"), "terminated").get("finishedAt") for one in containers]
-    return max((moment(end) for end in ends if end), default=None)
+    return max((whole_second(end) for end in ends if end), default=None)
 
 
 def _requests(spec: Document) -> tuple[Decimal, Decimal]:
@@ -197,7 +198,7 @@ def _since(status: Document, kind: str) -> datetime | None:
     conditions: list[Document] = status.get("conditions") or []
     for one in conditions:
         if one.get("type") == kind and one.get("status") == "True" and one.get("lastTransitionTime"):
-            return moment(one["lastTransitionTime"])
+            return whole_second(one["lastTransitionTime"])
     return None
 
 

@@ -14,8 +14,9 @@ from email.utils import parsedate_to_datetime
 from importlib import import_module
 from typing import Any
 
-from model.ledger import Row, item_of, midnight_after, moment_text, row_of
+from model.ledger import Row, item_of, midnight_after, row_of
 from model.ledger_table import BY_TIME, OPEN_ROWS
+from model.moments import in_seconds
 from service import aws
 
 # Closed rows of a day that were cut by losses and lists that came late; more of them are a fault of ours.
@@ -70,7 +71,7 @@ class Ledger:
     def _put(self, row: Row) -> Row | None:
         """Put it if it is new, or there and open with no later end; what is there instead, if not."""
         still = "#closed = :no" if row.closed else "#closed = :no AND #to <= :to"
-        values = {":no": False} if row.closed else {":no": False, ":to": moment_text(row.ended)}
+        values = {":no": False} if row.closed else {":no": False, ":to": in_seconds(row.ended)}
         names = (
             {"#row": "row", "#closed": "closed"} if row.closed else {"#row": "row", "#closed": "closed", "#to": "to"}
         )
@@ -132,7 +133,7 @@ class Ledger:
             KeyConditionExpression="#owner = :owner AND #from BETWEEN :since AND :until",
             ExpressionAttributeNames={"#owner": "owner", "#from": "from"},
             ExpressionAttributeValues=_sent(
-                {":owner": owner, ":since": moment_text(since), ":until": moment_text(until - timedelta(seconds=1))}
+                {":owner": owner, ":since": in_seconds(since), ":until": in_seconds(until - timedelta(seconds=1))}
             ),
             ConsistentRead=consistent,
         )
@@ -144,7 +145,7 @@ class Ledger:
             "scan",
             FilterExpression="#from >= :since AND #from < :until",
             ExpressionAttributeNames={"#from": "from"},
-            ExpressionAttributeValues=_sent({":since": moment_text(since), ":until": moment_text(until)}),
+            ExpressionAttributeValues=_sent({":since": in_seconds(since), ":until": in_seconds(until)}),
         )
         return (row_of(_read(item)) for page in pages for item in page)
 

@@ -14,8 +14,9 @@ from model.classes.names import CONSTRAINTS
 from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.idle import Seen
 from model.lifecycle.limits import Limits, limits
+from model.moments import moment
 from model.workspace_records import of_claim
-from model.workspaces import Workspace, moment
+from model.workspaces import Workspace
 from service.access_points import Points
 from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, Api, Document, section
 from service.loops.leading import ServerClock

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from model.workspaces import moment
+from model.moments import moment
 from service.cluster import LEASES, MANAGER, Api, Document, section
 
 NAME = "workspace-service-loops"

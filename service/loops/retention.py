@@ -20,7 +20,8 @@ from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.limits import Limits
 from model.lifecycle.retention import HOLD, Fate, Home, fate
 from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
-from model.workspaces import DELETED_AT, DESTROY_AFTER, moment, written
+from model.moments import moment, written
+from model.workspaces import DELETED_AT, DESTROY_AFTER
 from service.cluster import CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still

@@ -15,8 +15,9 @@ from model.classes.storage import DRIVER
 from model.lifecycle import audit as audits
 from model.lifecycle.returning import RETURNING_LABEL, home_class
 from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
+from model.moments import moment, written
 from model.seats import CLASS_TAG, USER_TAG
-from model.workspaces import LAST_ACTIVE, moment, written
+from model.workspaces import LAST_ACTIVE
 from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still

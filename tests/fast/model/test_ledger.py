@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from model.holdings import GROWS_EVERY, Holding, Pod, Span, spans, worth_writing
-from model.ledger import NO_POD, Row, cut, item_of, moment, moment_text, month_of, rounded, row_of
+from model.ledger import NO_POD, Row, cut, item_of, month_of, rounded, row_of
+from model.moments import in_seconds, whole_second
 
 DAY = datetime(2026, 11, 17, tzinfo=UTC)
 NOON = DAY.replace(hour=12)
@@ -81,8 +82,8 @@ def test_days_make_up_an_interval(began: datetime, seconds: int) -> None:
 
 
 def test_texts_sort_as_moments_do() -> None:
-    assert moment(moment_text(NOON)) == NOON
-    assert moment("2026-11-17T13:00:00.123+01:00") == NOON
+    assert whole_second(in_seconds(NOON)) == NOON
+    assert whole_second("2026-11-17T13:00:00.123+01:00") == NOON
     assert month_of(NOON) == NOON.replace(day=1, hour=0)
     assert rounded(Decimal("1.00000049")) == Decimal(1)
 

@@ -14,8 +14,8 @@ from botocore.stub import Stubber
 
 from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.homes import ASLEEP_EVERY
-from model.ledger import moment_text
 from model.lifecycle.audit import Point
+from model.moments import in_seconds
 from service.cluster import CLAIMS, VOLUMES
 from service.ledger.facts import MEASURED
 from service.metering import ENTRIES, FOUND, MEASURED_AT, System, look_at, measure, measured_bytes, metered
@@ -89,7 +89,7 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
     done = measure(api, points, System(SYSTEM, homes, 2 * (one + two)), NOW)
     assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
     assert notes(api, "one") == {
-        MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: moment_text(NOW),
+        MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: in_seconds(NOW),
     }  # fmt: skip
     assert notes(api, "two")[MEASURED] == str(2 * two)
     assert notes(api, "elsewhere") == {}
@@ -107,11 +107,11 @@ def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
     grown = files(homes / "one/more", 64) + 1
     tomorrow = NOW + timedelta(days=1)
     assert measure(api, points, System(SYSTEM, homes, grown * 10), tomorrow).homes == 1
-    assert notes(api, "one")[MEASURED_AT] == moment_text(tomorrow)
-    assert notes(api, "two")[MEASURED_AT] == moment_text(NOW)
+    assert notes(api, "one")[MEASURED_AT] == in_seconds(tomorrow)
+    assert notes(api, "two")[MEASURED_AT] == in_seconds(NOW)
     later = NOW + ASLEEP_EVERY
     measure(api, points, System(SYSTEM, homes, 1), later)
-    assert notes(api, "two")[MEASURED_AT] == moment_text(later)
+    assert notes(api, "two")[MEASURED_AT] == in_seconds(later)
 
 
 def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:

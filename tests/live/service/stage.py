@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from model import claims
-from model.workspaces import LAST_ACTIVE, written
+from model.moments import written
+from model.workspaces import LAST_ACTIVE
 from rehearsal.controlplane.client import until
 from service.access_points import Efs
 from service.cluster import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, Document, section

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from model.lifecycle.returning import MOVING_TO
-from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked, moment, written
+from model.moments import moment, written
+from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked
 from tests.fast.service.backend.stage import Stage, staged
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from model.ledger import Row, moment_text
+from model.ledger import Row
+from model.moments import in_seconds
 from service import aws
 from service.ledger.store import Ledger
 from tests.fast.service.ledger.conftest import TABLE
@@ -95,7 +96,7 @@ def test_a_row_is_forgotten_after_its_day_and_the_time_that_is_kept(table: Any) 
     Ledger(table, TABLE, timedelta(days=30)).keep(ROW)
     (item,) = table.scan(TableName=TABLE)["Items"]
     assert int(item["expires"]["N"]) == int((NOON.replace(hour=0) + timedelta(days=31)).timestamp())
-    assert item["row"]["S"] == f"c1#p1#{moment_text(NOON)}"
+    assert item["row"]["S"] == f"c1#p1#{in_seconds(NOON)}"
 
 
 class Between:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from model.classes.storage import DRIVER
-from model.workspaces import LAST_ACTIVE, written
+from model.moments import written
+from model.workspaces import LAST_ACTIVE
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,

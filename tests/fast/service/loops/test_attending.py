@@ -10,7 +10,8 @@ import pytest
 
 from model.lifecycle.idle import Seen
 from model.lifecycle.limits import Limits
-from model.workspaces import BUSY_UNTIL, DEADLINE, LEASES, SUSPENDED_BECAUSE, WAKE_AT, Workspace, written
+from model.moments import written
+from model.workspaces import BUSY_UNTIL, DEADLINE, LEASES, SUSPENDED_BECAUSE, WAKE_AT, Workspace
 from service.cluster import CLAIMS, RefusedError
 from service.loops.attending import MOST, ending, idle, waking
 from service.loops.sources import CPU, NETWORK, Prometheus

@@ -10,7 +10,8 @@ import pytest
 
 from model.lifecycle.retention import HOLD
 from model.lifecycle.returning import NOBODY
-from model.workspaces import DELETED_AT, DESTROY_AFTER, written
+from model.moments import written
+from model.workspaces import DELETED_AT, DESTROY_AFTER
 from service.cluster import CONFIGURATIONS, VOLUMES, RefusedError, section
 from service.loops.leading import ServerClock
 from service.loops.retention import retention
