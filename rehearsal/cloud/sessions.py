@@ -50,6 +50,19 @@ def open_session(desk: Desk, role: Any, name: str, seconds: int, tags: Mapping[s
     return made
 
 
+def told(made: Any) -> Record:
+    """A session as STS tells whoever opened it."""
+    return {
+        "Credentials": {
+            "AccessKeyId": made.access_key_id,
+            "SecretAccessKey": made.secret_access_key,
+            "SessionToken": made.session_token,
+            "Expiration": made.expiration,
+        },
+        "AssumedRoleUser": {"AssumedRoleId": made.user_id, "Arn": made.arn},
+    }
+
+
 def session_of(desk: Desk) -> Record | None:
     """The pod's session that a call is made in; None for every other caller."""
     return _shelf(desk).get(desk.call.key)

@@ -56,14 +56,8 @@ def with_web_identity(desk: Desk) -> dict[str, Any]:
         raise Refused("ValidationError", text, 400)
     made = sessions.open_session(desk, role, asked["RoleSessionName"], seconds)
     return {
-        "Credentials": {
-            "AccessKeyId": made.access_key_id,
-            "SecretAccessKey": made.secret_access_key,
-            "SessionToken": made.session_token,
-            "Expiration": made.expiration,
-        },
+        **sessions.told(made),
         "SubjectFromWebIdentityToken": token.subject,
-        "AssumedRoleUser": {"AssumedRoleId": made.user_id, "Arn": made.arn},
         "Provider": provider.arn,
         "Audience": audiences[0],
     }

@@ -45,13 +45,7 @@ def assume_role(desk: Desk) -> dict[str, Any]:
         return desk.result()
     made = sessions.open_session(desk, role, asked["RoleSessionName"], seconds, tags)
     return {
-        "Credentials": {
-            "AccessKeyId": made.access_key_id,
-            "SecretAccessKey": made.secret_access_key,
-            "SessionToken": made.session_token,
-            "Expiration": made.expiration,
-        },
-        "AssumedRoleUser": {"AssumedRoleId": made.user_id, "Arn": made.arn},
+        **sessions.told(made),
         "PackedPolicySize": _packed(asked, tags),
     }
 
