@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Response
 from model.workspaces import Workspace
 from service.api.access import Calling, Sharing
 from service.api.answers import LOOK_AFTER, PROBLEMS, problems
+from service.api.asking import refuse_spent
 from service.api.parts import Parts
 from service.api.shapes import SwarmAsked, SwarmShape
 from service.api.swarming import Swarming, Told
@@ -38,8 +39,7 @@ async def create(
     if "agent" not in of_class.modes:
         raise Problem("mode-not-offered", f"class {of_class.name} is not for agents", "ask for another class")
     first = Workspace(f"{asked.task}-1", caller.owner, of_class.name, "agent", "creating", task=asked.task)
-    if parts.budgets is not None and (spent := await parts.budgets.refusal(first)) is not None:
-        raise spent
+    await refuse_spent(parts, first)
     told = await _swarming(parts).make(
         caller.owner,
         of_class,

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Annotated, cast
+from datetime import timedelta
+from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from model.workspaces import (
     UNSET,
-    Asked,
     Changes,
     Filter,
     Lease,
     Made,
     Mode,
     State,
-    Workspace,
 )
 from service.api.access import Calling, Sharing
 from service.api.answers import PROBLEMS, created, problems
+from service.api.asking import asked_for, refuse_budget, refuse_past, refuse_spent, span, to_be
 from service.api.parts import Parts
 from service.api.shapes import (
-    ID,
     EventList,
     EventShape,
     LeaseAsked,
-    Line,
-    Name,
-    Owner,
     WorkspaceAsked,
     WorkspaceChanged,
     WorkspacePage,
     WorkspaceShape,
 )
+from service.api.values import ID, Line, Name, Owner
 from service.auth.callers import Caller
 from service.auth.permissions import demand, demand_class
 from service.problems import Problem
@@ -42,7 +38,6 @@ from service.problems import Problem
 router = APIRouter(prefix="/v1/workspaces", tags=["workspaces"])
 
 LONGEST_WAIT = 60.0
-SHORTEST_LIFE = timedelta(minutes=1)
 Named = Annotated[str, Path(pattern=ID, description="The workspace's id.")]
 Wait = Annotated[float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for it.")]
 HOLDER = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
@@ -97,11 +92,9 @@ async def create(
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
     """Ask for a workspace: made if it is not there, from a warm sandbox if there is one."""
-    wanted = await _wanted(parts, caller, asked, idempotency_key)
+    wanted = await asked_for(parts, caller, asked, idempotency_key)
     # Of one that is not there yet too: its owner's cap holds all that they have together.
-    there = parts.backend.view.find(wanted.id) or _to_be(wanted)
-    if parts.budgets is not None and (spent := await parts.budgets.refusal(there)) is not None:
-        raise spent
+    await refuse_spent(parts, parts.backend.view.find(wanted.id) or to_be(wanted))
     made = await parts.backend.create(wanted, wait=wait, warm_only=asked.start == "warm")
     created(response, made)
     return WorkspaceShape.of(made.workspace, parts.now())
@@ -168,7 +161,7 @@ async def update(
         demand(caller, "change", found)
     of_class = parts.catalog.get(changed.class_ or found.class_name)
     if "budget" in said:
-        _refuse_budget(caller, found.budget, changed.budget, of_class.budget, own=found.owner == caller.owner)
+        refuse_budget(caller, found.budget, changed.budget, of_class.budget, own=found.owner == caller.owner)
     if changed.class_ is not None and changed.class_ != found.class_name:
         demand_class(caller, of_class)
         if found.mode not in of_class.modes:
@@ -176,14 +169,14 @@ async def update(
         if found.parent:
             parent = demand(caller, "write", await parts.backend.get(found.parent))
             parts.catalog.refuse_beyond(of_class.name, parent.class_name)
-    _refuse_past(changed.deadline, parts.now())
+    refuse_past(changed.deadline, parts.now())
     made = await parts.backend.update(
         id_,
         Changes(
             class_name=changed.class_ if changed.class_ is not None else UNSET,
             labels=(changed.labels or {}) if "labels" in said else UNSET,
             shared=(changed.shared or {}) if "shared" in said else UNSET,
-            idle_after=_span(changed.idle_after) if "idle_after" in said else UNSET,
+            idle_after=span(changed.idle_after) if "idle_after" in said else UNSET,
             deadline=changed.deadline if "deadline" in said else UNSET,
             budget=changed.budget if "budget" in said else UNSET,
             busy_until=changed.busy_until if "busy_until" in said else UNSET,
@@ -233,7 +226,7 @@ async def resume(
     if found.state == "deleted" and found.owner == caller.owner:
         # It is made anew: whoever may not ask for its class any more may not have it back either.
         demand_class(caller, parts.catalog.get(found.class_name))
-    await _refuse_spent(parts, found)
+    await refuse_spent(parts, found)
     made = await parts.backend.resume(id_, wait=wait)
     created(response, Made(made.workspace, made.ready, existed=True, cold=made.cold))
     return WorkspaceShape.of(made.workspace, parts.now())
@@ -270,79 +263,6 @@ async def events(id_: Annotated[Named, Path(alias="id")], caller: Calling, parts
     return EventList(items=[EventShape.of(one) for one in await parts.backend.events(id_)])
 
 
-def _to_be(asked: Asked) -> Workspace:
-    """What is asked for, as it will be at first."""
-    return Workspace(asked.id, asked.owner, asked.class_name, asked.mode, "creating", budget=asked.budget)
-
-
-async def _wanted(parts: Parts, caller: Caller, asked: WorkspaceAsked, header: str | None) -> Asked:
-    of_class = parts.catalog.get(asked.class_)
-    demand_class(caller, of_class)
-    if asked.owner not in {None, caller.owner} and not caller.operates:
-        raise Problem("not-allowed", "workspaces are asked for in one's own name", "leave out `owner`")
-    if asked.mode not in of_class.modes:
-        offered = ", ".join(of_class.modes)
-        raise Problem("mode-not-offered", f"class {of_class.name} is not for mode {asked.mode}", f"it is for {offered}")
-    _refuse_budget(caller, None, asked.budget, of_class.budget, own=True)
-    _refuse_past(asked.deadline, parts.now())
-    if asked.parent is not None:
-        parent = demand(caller, "write", await parts.backend.get(asked.parent))
-        parts.catalog.refuse_beyond(of_class.name, parent.class_name)
-    return Asked(
-        owner=asked.owner or caller.owner,
-        key=_key(asked, header),
-        class_name=asked.class_,
-        created_by=caller.owner,
-        mode=asked.mode,
-        channel=asked.channel,
-        labels=asked.labels,
-        shared=asked.shared,
-        idle_after=_span(asked.idle_after),
-        deadline=asked.deadline,
-        budget=asked.budget,
-        archive=asked.session,
-        parent=asked.parent,
-    )
-
-
-async def _refuse_spent(parts: Parts, workspace: Workspace) -> None:
-    """A `Problem` where what a workspace may cost this month is spent."""
-    if parts.budgets is not None and (spent := await parts.budgets.refusal(workspace)) is not None:
-        raise spent
-
-
-def _key(asked: WorkspaceAsked, header: str | None) -> str:
-    """What makes it the same workspace when it is asked for again."""
-    if asked.key is not None and header is not None and asked.key != header:
-        raise Problem("key-reused", "`key` and the header `Idempotency-Key` differ", "send one of them")
-    said = asked.key if asked.key is not None else header
-    if said is not None:
-        return f"key/{said}"
-    if asked.mode == "session":
-        return f"session/{asked.session}"
-    if asked.mode == "agent":
-        return f"agent/{asked.agent}"
-    return "user"
-
-
-def _refuse_budget(caller: Caller, now: object, asked: object, most: object, *, own: bool) -> None:
-    """Whoever pays says how much: an owner may have less than their class, and never more."""
-    if caller.administers or (asked is None and now is None):
-        return
-    if not own:
-        raise Problem("not-allowed", "its budget is not yours to change", "ask an admin")
-    beyond = asked is None or (most is not None and cast("float", asked) > cast("float", most))
-    if now is not None and not beyond:
-        beyond = cast("float", asked) > cast("float", now)
-    if beyond:
-        raise Problem("not-allowed", f"budgets beyond {now or most} are not yours to give", "ask an admin to raise it")
-
-
-def _refuse_past(deadline: datetime | None, now: datetime) -> None:
-    if deadline is not None and deadline < now + SHORTEST_LIFE:
-        raise Problem("too-late", "its deadline is over, or within a minute", "leave it out, or say a later one")
-
-
 def _retention(parts: Parts, mode: Mode) -> timedelta:
     settings = parts.catalog.settings
     return settings.service.session_retention if mode == "session" else settings.storage.retain_deleted_for
@@ -351,7 +271,3 @@ def _retention(parts: Parts, mode: Mode) -> timedelta:
 def _holder(caller: Caller, name: str) -> str:
     """A lease's name: nobody gives back another's."""
     return f"{caller.owner}/{name}"
-
-
-def _span(seconds: int | None) -> timedelta | None:
-    return None if seconds is None else timedelta(seconds=seconds)

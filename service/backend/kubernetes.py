@@ -12,20 +12,14 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from model.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
 from model.leases import LeaseRefused, attached, detached
-from model.lifecycle.returning import MOVING_TO
 from model.moments import written
 from model.workspace_records import change, leases_note, of_claim, of_volume
 from model.workspaces import (
-    DELETED_AT,
-    DESTROY_AFTER,
     LAST_ACTIVE,
     LEASES,
-    OWN_LABEL,
-    RECORD,
     SUSPENDED_BECAUSE,
     UNSET,
     Asked,
@@ -39,9 +33,9 @@ from model.workspaces import (
     Workspace,
 )
 from service.backend.adopting import Adoptions
-from service.backend.handing import volume_of
 from service.backend.happenings import events_of
 from service.backend.informer import Informer
+from service.backend.leaving import ATTEMPTS, Leaving
 from service.backend.making import Making
 from service.backend.reading import Reading
 from service.backend.returning import Returning
@@ -50,8 +44,6 @@ from service.backend.wire import CLAIMS, CONFIGURATIONS, POOLS, SANDBOXES, VOLUM
 from service.catalog import Catalog
 from service.problems import Problem, not_found
 from service.telemetry.metrics import Metrics
-
-ATTEMPTS = 8
 
 
 class KubernetesBackend:
@@ -72,6 +64,7 @@ class KubernetesBackend:
         adoptions = Adoptions()
         self.making = Making(wire, self.view, catalog, self.reading, metrics, adoptions=adoptions, now=now)
         self._returning = returning
+        self._leaving = Leaving(wire, self.reading, now=now)
         view = self.view
         self._informers = [
             Informer(wire, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
@@ -148,12 +141,12 @@ class KubernetesBackend:
         """Take it away; its data is kept for so long."""
         claim = await self.reading.claim(id_)
         if claim is None:
-            return await self._shortened(id_, keep_for)
+            return await self._leaving.shorten(id_, keep_for)
         read = of_claim(claim)
         if read is None:
             raise not_found("workspace")
         # What it had is marked first: killed in between, this is made up for by asking again.
-        await self._leave_record(read, claim, keep_for)
+        await self._leaving.record(read, claim, keep_for)
         await self._wire.remove(CLAIMS, claim, policy="Foreground")
         return await self.reading.get(id_) or read
 
@@ -271,49 +264,6 @@ class KubernetesBackend:
             if await self._wire.merge(SANDBOXES, sandbox, {"spec": {"operatingMode": mode}}) is not None:
                 return True
         raise Problem("busy", f"the sandbox of {read.id} is changed by others all the time", "ask again", retry_after=1)
-
-    async def _leave_record(self, read: Workspace, claim: Document, keep_for: timedelta) -> None:
-        now = self._now()
-        own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
-        said = section(claim["metadata"], "annotations")
-        notes: dict[str, str | None] = {key: value for key, value in said.items() if key in RECORD}
-        # Wherever it was on its way to, it is deleted now.
-        notes |= {MOVING_TO: None, DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
-        whose = claim["spec"]["additionalPodMetadata"]["labels"]
-        for _ in range(ATTEMPTS):
-            volume = await volume_of(self._wire, read)
-            if volume is None:
-                return
-            changes: dict[str, Any] = {
-                "metadata": {"labels": {**own, **whose}, "annotations": notes},
-                "spec": {"persistentVolumeReclaimPolicy": "Retain"},
-            }
-            if await self._wire.merge(VOLUMES, volume, changes) is not None:
-                return
-        raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
-
-    async def _shortened(self, id_: str, keep_for: timedelta) -> Workspace:
-        """A deleted one whose data is to be kept for less long; never for longer, by asking again.
-
-        One that is on its way to another class stays where it is: it would be brought back there, whatever was asked.
-        """
-        for _ in range(ATTEMPTS):
-            volume = await self.reading.volume(id_)
-            read = of_volume(volume) if volume else None
-            if volume is None or read is None:
-                raise not_found("workspace")
-            end = self._now() + keep_for
-            notes: dict[str, str | None] = {}
-            if MOVING_TO in section(volume["metadata"], "annotations"):
-                notes[MOVING_TO] = None
-            if read.destroy_after is None or read.destroy_after > end:
-                notes[DESTROY_AFTER] = written(end)
-            if not notes:
-                return read
-            merged = await self._wire.merge(VOLUMES, volume, {"metadata": {"annotations": notes}})
-            if merged is not None:
-                return of_volume(merged) or read
-        raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)
 
     async def _brought_back(self, volume: Document, wait: float) -> Made:
         kept = of_volume(volume)

@@ -14,7 +14,7 @@ from model.budgets import Policy, cents, cost
 from model.ledger import NOTHING, Row, month_of
 from service.api.access import Calling, Sharing
 from service.api.answers import problems
-from service.api.shapes import Owner
+from service.api.values import Owner
 from service.aws import AwsUnavailableError
 from service.problems import Problem, not_found
 

@@ -1,0 +1,95 @@
+"""What a request asks for, looked at before anything is done: whose it is, of what class, and what it may cost."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import cast
+
+from model.workspaces import Asked, Workspace
+from service.api.parts import Parts
+from service.api.shapes import WorkspaceAsked
+from service.auth.callers import Caller
+from service.auth.permissions import demand, demand_class
+from service.problems import Problem
+
+SHORTEST_LIFE = timedelta(minutes=1)
+
+
+def to_be(asked: Asked) -> Workspace:
+    """What is asked for, as it will be at first."""
+    return Workspace(asked.id, asked.owner, asked.class_name, asked.mode, "creating", budget=asked.budget)
+
+
+async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header: str | None) -> Asked:
+    """What a caller is given if there is room; a `Problem` where it is not theirs to ask for."""
+    of_class = parts.catalog.get(asked.class_)
+    demand_class(caller, of_class)
+    if asked.owner not in {None, caller.owner} and not caller.operates:
+        raise Problem("not-allowed", "workspaces are asked for in one's own name", "leave out `owner`")
+    if asked.mode not in of_class.modes:
+        offered = ", ".join(of_class.modes)
+        raise Problem("mode-not-offered", f"class {of_class.name} is not for mode {asked.mode}", f"it is for {offered}")
+    refuse_budget(caller, None, asked.budget, of_class.budget, own=True)
+    refuse_past(asked.deadline, parts.now())
+    if asked.parent is not None:
+        parent = demand(caller, "write", await parts.backend.get(asked.parent))
+        parts.catalog.refuse_beyond(of_class.name, parent.class_name)
+    return Asked(
+        owner=asked.owner or caller.owner,
+        key=_key(asked, header),
+        class_name=asked.class_,
+        created_by=caller.owner,
+        mode=asked.mode,
+        channel=asked.channel,
+        labels=asked.labels,
+        shared=asked.shared,
+        idle_after=span(asked.idle_after),
+        deadline=asked.deadline,
+        budget=asked.budget,
+        archive=asked.session,
+        parent=asked.parent,
+    )
+
+
+async def refuse_spent(parts: Parts, workspace: Workspace) -> None:
+    """A `Problem` where what a workspace may cost this month is spent."""
+    if parts.budgets is not None and (spent := await parts.budgets.refusal(workspace)) is not None:
+        raise spent
+
+
+def _key(asked: WorkspaceAsked, header: str | None) -> str:
+    """What makes it the same workspace when it is asked for again."""
+    if asked.key is not None and header is not None and asked.key != header:
+        raise Problem("key-reused", "`key` and the header `Idempotency-Key` differ", "send one of them")
+    said = asked.key if asked.key is not None else header
+    if said is not None:
+        return f"key/{said}"
+    if asked.mode == "session":
+        return f"session/{asked.session}"
+    if asked.mode == "agent":
+        return f"agent/{asked.agent}"
+    return "user"
+
+
+def refuse_budget(caller: Caller, now: object, asked: object, most: object, *, own: bool) -> None:
+    """Whoever pays says how much: an owner may have less than their class, and never more."""
+    if caller.administers or (asked is None and now is None):
+        return
+    if not own:
+        raise Problem("not-allowed", "its budget is not yours to change", "ask an admin")
+    beyond = asked is None or (most is not None and cast("float", asked) > cast("float", most))
+    if now is not None and not beyond:
+        beyond = cast("float", asked) > cast("float", now)
+    if beyond:
+        raise Problem("not-allowed", f"budgets beyond {now or most} are not yours to give", "ask an admin to raise it")
+
+
+def refuse_past(deadline: datetime | None, now: datetime) -> None:
+    """A `Problem` for a deadline that is over, or as good as over."""
+    if deadline is not None and deadline < now + SHORTEST_LIFE:
+        raise Problem("too-late", "its deadline is over, or within a minute", "leave it out, or say a later one")
+
+
+def span(seconds: int | None) -> timedelta | None:
+    """So many seconds, where somebody said how many."""
+    return None if seconds is None else timedelta(seconds=seconds)

@@ -1,0 +1,69 @@
+"""What stands on the volume of a workspace that is taken away: whose it was, since when, and how long it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from model.lifecycle.returning import MOVING_TO
+from model.moments import written
+from model.workspace_records import of_volume
+from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD, Workspace
+from service.backend.handing import volume_of
+from service.backend.reading import Reading
+from service.backend.wire import VOLUMES, Document, Wire, section
+from service.problems import Problem, not_found
+
+ATTEMPTS = 8
+
+
+class Leaving:
+    """Marks volumes of workspaces that go."""
+
+    def __init__(self, wire: Wire, reading: Reading, *, now: Callable[[], datetime]) -> None:
+        self._wire, self._reading, self._now = wire, reading, now
+
+    async def record(self, read: Workspace, claim: Document, keep_for: timedelta) -> None:
+        """Have its volume say until when it is kept, and all by which it can stand again."""
+        now = self._now()
+        own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
+        said = section(claim["metadata"], "annotations")
+        notes: dict[str, str | None] = {key: value for key, value in said.items() if key in RECORD}
+        # Wherever it was on its way to, it is deleted now.
+        notes |= {MOVING_TO: None, DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
+        whose = claim["spec"]["additionalPodMetadata"]["labels"]
+        for _ in range(ATTEMPTS):
+            volume = await volume_of(self._wire, read)
+            if volume is None:
+                return
+            changes: dict[str, Any] = {
+                "metadata": {"labels": {**own, **whose}, "annotations": notes},
+                "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+            }
+            if await self._wire.merge(VOLUMES, volume, changes) is not None:
+                return
+        raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
+
+    async def shorten(self, id_: str, keep_for: timedelta) -> Workspace:
+        """A deleted one whose data is to be kept for less long; never for longer, by asking again.
+
+        One that is on its way to another class stays where it is: it would be brought back there, whatever was asked.
+        """
+        for _ in range(ATTEMPTS):
+            volume = await self._reading.volume(id_)
+            read = of_volume(volume) if volume else None
+            if volume is None or read is None:
+                raise not_found("workspace")
+            end = self._now() + keep_for
+            notes: dict[str, str | None] = {}
+            if MOVING_TO in section(volume["metadata"], "annotations"):
+                notes[MOVING_TO] = None
+            if read.destroy_after is None or read.destroy_after > end:
+                notes[DESTROY_AFTER] = written(end)
+            if not notes:
+                return read
+            merged = await self._wire.merge(VOLUMES, volume, {"metadata": {"annotations": notes}})
+            if merged is not None:
+                return of_volume(merged) or read
+        raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)
