@@ -98,14 +98,37 @@ def _full(client: Client, pool: Object) -> None:
         raise Refusal(f"the pool has {found} of {BURST} sandboxes after {_PATIENCE_SECONDS:.0f} s")
 
 
+def _still(client: Client, pool: Object, alone: tuple[int, ...]) -> None:
+    """Wait until what the turn before left behind is gone, too: nobody works for it in the next one's time."""
+    _full(client, pool)
+    if not until(lambda: _there(client, pool) == alone, _PATIENCE_SECONDS):
+        raise Refusal(f"of what was made {_there(client, pool)} is there after {_PATIENCE_SECONDS:.0f} s, not {alone}")
+
+
+def _there(client: Client, pool: Object) -> tuple[int, ...]:
+    """How many claims and pods there are in the pool's class, and volumes that have still to be taken away."""
+    space = pool["metadata"]["namespace"]
+    claims = client.get(f"/apis/{probe.EXTENSIONS}/namespaces/{space}/sandboxclaims")["items"]
+    pods = client.get(f"/api/v1/namespaces/{space}/pods")["items"]
+    volumes = client.get("/api/v1/persistentvolumes")["items"]
+    return len(claims), len(pods), sum(_going(one) for one in volumes)
+
+
+def _going(volume: Object) -> bool:
+    """Whether the driver has still to take it away."""
+    return volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" and volume["status"]["phase"] != "Bound"
+
+
 def _at(client: Client, pool: Object, callers: list[Service], rate: int, turns: int) -> dict[str, Any]:
     """Both sides at a rate, by turns, each against the full pool."""
     raw: list[float] = []
     served: list[float] = []
+    _full(client, pool)
+    alone = _there(client, pool)
     for _ in range(turns):
-        _full(client, pool)
+        _still(client, pool, alone)
         raw += _claims(client, pool, rate, A_TURN[rate])
-        _full(client, pool)
+        _still(client, pool, alone)
         served += _requests(pool, callers, rate, A_TURN[rate])
     return {"raw": _figures(raw), "service": _figures(served), "count": len(served)}
 
