@@ -141,14 +141,15 @@ class StorageMetering(pulumi.ComponentResource):
     def _mounted(
         self, looked: Looked, point: efs.AccessPoint, inside: pulumi.ResourceOptions
     ) -> core.PersistentVolumeClaim:
-        """The volume of an access point and the claim of it; neither can be changed, and both are made anew."""
+        """The volume of an access point and the claim of it; neither can be led elsewhere, and both are made anew."""
         anew = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec"])
+        elsewhere = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=["spec.csi"])
         document = plan.volume(looked, pulumi.Output.format("{0}::{1}", point.file_system_id, point.id))
         volume = core.PersistentVolume(
             f"{self._name}-{looked.shard}-{looked.name}",
             metadata=document["metadata"],
             spec=document["spec"],
-            opts=self._child(anew),
+            opts=self._child(elsewhere),
         )
         document = plan.claim(looked)
         # By reference, so that the engine takes the claim away before it takes away its volume.
