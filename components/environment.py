@@ -25,7 +25,15 @@ from components.network import Network, NetworkArgs, NetworkLayout
 from components.ownership import Labels, Ownership
 from components.plain import Plain
 from components.pod_groups import FargateClass
-from components.population import Ground, make_classes, make_seats, make_service, mounting_classes, seats_of
+from components.population import (
+    Ground,
+    make_classes,
+    make_seats,
+    make_service,
+    make_storage_metering,
+    mounting_classes,
+    seats_of,
+)
 from components.storage import Storage, StorageArgs, StorageLayout
 from components.workspace import SeatLayout, refuse_strangers
 
@@ -178,6 +186,7 @@ class Environment(pulumi.ComponentResource):
         self.classes = make_classes(ground, args, ready)
         make_seats(ground, args, self.classes, speaking)
         self.service = make_service(ground, args, self.classes, self.network, needed=needed, speaking=speaking)
+        self.storage_metering = make_storage_metering(ground, args, needed, speaking)
         self.metering = self._metering(speaking)
 
         self.cluster_name = self.cluster.name

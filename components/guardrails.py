@@ -40,6 +40,9 @@ class GuardrailHands(TypedDict):
     accounts: NotRequired[list[str]]
     """What gives every namespace its first account."""
 
+    jobs: NotRequired[list[str]]
+    """What makes the jobs of CronJobs, and their pods."""
+
 
 class GuardrailsArgs(TypedDict):
     """What guardrails are made from."""
@@ -122,4 +125,5 @@ def _hands(given: Plain) -> Hands:
         collectors=some("collectors", EKS.collectors),
         binders=some("binders", EKS.binders),
         accounts=some("accounts", EKS.accounts),
+        jobs=some("jobs", EKS.jobs),
     )

@@ -16,6 +16,7 @@ from components.guardrails import Guardrails
 from components.network import Network
 from components.sandbox_class import SandboxClass
 from components.storage import Storage
+from components.storage_metering import StorageMetering
 from components.workspace import Workspace
 from components.workspace_service import WorkspaceService
 
@@ -34,6 +35,7 @@ COMPONENTS: list[type[pulumi.ComponentResource]] = [
     Network,
     SandboxClass,
     Storage,
+    StorageMetering,
     Workspace,
     WorkspaceService,
 ]

@@ -16,11 +16,13 @@ from components.plain import Plain
 from components.sandbox_class import SandboxClass, SandboxClassArgs
 from components.schedules import schedules_place
 from components.settings_argument import settings_of
+from components.storage_metering import StorageMetering, StorageMeteringArgs
 from components.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
 from components.workspace_service import WorkspaceService, WorkspaceServiceArgs
 from model.seats import SeatPlan
 from model.service_rights import NAME
 from model.settings.classes import SandboxClass as Asked
+from model.storage_metering import folders
 
 if TYPE_CHECKING:
     from components.environment import EnvironmentArgs
@@ -144,3 +146,22 @@ def make_service(
     if "permissions_boundary" in args:
         told["permissions_boundary"] = args["permissions_boundary"]
     return WorkspaceService(f"{ground.name}-service", told, ground.child(pulumi.ResourceOptions(providers=speaking)))
+
+
+def make_storage_metering(
+    ground: Ground, args: "EnvironmentArgs", needed: Sequence[pulumi.Resource], speaking: list[pulumi.ProviderResource]
+) -> StorageMetering | None:
+    """What looks how large homes are, where there are some and the service that accounts for them."""
+    if not args.get("settings") or not folders(settings_of(Plain("environment", args))):
+        return None
+    told: StorageMeteringArgs = {
+        "ownership": args["ownership"],
+        "settings": args.get("settings") or {},
+        "issuer_url": ground.cluster.issuer_url,
+        "issuer_arn": ground.cluster.issuer_arn,
+        "file_system_ids": ground.file_system_ids,
+    }
+    if "permissions_boundary" in args:
+        told["permissions_boundary"] = args["permissions_boundary"]
+    after = pulumi.ResourceOptions(depends_on=list(needed), providers=speaking)
+    return StorageMetering(f"{ground.name}-storage-metering", told, ground.child(after))

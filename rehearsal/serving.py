@@ -32,6 +32,7 @@ Object = dict[str, Any]
 # What needs a running container or a real certificate, and is tried in tests against stubs of the other side.
 NOT_SIMULATED = (
     "workspace service: listeners of its load balancer",
+    "storage metering: what its jobs find in homes, for no container runs",
     "workspaces: exec, ssh, port-forward and cp, for no container runs",
 )
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}"

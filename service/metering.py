@@ -1,42 +1,38 @@
 """Looks how large homes are and writes it on their volumes, for the ledger: `python -m service.metering --homes DIR …`.
 
-A job of its own and not a loop of the service: whoever looks has to have the file systems mounted, to read only, and
-the service must never be able to look into a home. It lists folders and reads no file. Where a home's owner could put a
-link in its way, none is followed, and each step down is opened by the step before.
+A job of its own (`model/storage_metering.py` says how it runs) and not a loop of the service: whoever looks has to have
+the file systems mounted, to read only, and the service must never be able to look into a home.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
-import os
-import random
-import stat
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from model.classes.names import WORKSPACE_LABEL
-from model.homes import ENTRIES_A_DAY, ENTRIES_A_HOME, Folder, Home, Size, due, scaled, size
+from model.homes import ENTRIES_A_DAY, ENTRIES_A_HOME, Home, Size, due, scaled
 from model.moments import in_seconds, whole_second
+from model.storage_metering import NAME
 from model.workspace_records import of_claim
 from service.access_points import Efs, Points
 from service.aws import ask, client
 from service.cluster import CLAIMS, VOLUMES, Api, Cluster, Document, section
 from service.ledger.facts import MEASURED
+from service.looking import look_at
+from service.telemetry import logs
 
 MEASURED_AT = "sandbox.users.io/measured-at"
 # What was found, before it was brought to what the file system is billed for, and how many entries that took.
 FOUND, ENTRIES = "sandbox.users.io/found-bytes", "sandbox.users.io/found-entries"
 DRIVER = "efs.csi.aws.com"
-BLOCK = 512  # what st_blocks counts in, whatever the file system
 _LOG = logging.getLogger(__name__)
-
-Parts = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -46,6 +42,15 @@ class System:
     id: str
     mounted: Path
     metered: int
+    below: tuple[str, ...] = ()  # the folders of it that are mounted; all of it where none is named
+
+    def has(self, path: str | None) -> bool:
+        """Whether a folder is among those that are mounted."""
+        return not self.below or _within(path, self.below)
+
+    def absent(self) -> tuple[str, ...]:
+        """What should be mounted and is not there."""
+        return tuple(one for one in self.below if not (self.mounted / one.lstrip("/")).is_dir())
 
 
 @dataclass(frozen=True)
@@ -57,15 +62,25 @@ class Measured:
     sampled: int = 0
     missing: tuple[str, ...] = ()  # volumes whose folder is not there
     waiting: int = 0  # whose turn it was, when the day's entries were used up
+    absent: tuple[str, ...] = ()  # folders that should be mounted and are not
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The same for the log."""
+        counted = {"homes": self.homes, "entries": self.entries, "sampled": self.sampled, "waiting": self.waiting}
+        return {**counted, "missing": list(self.missing), "absent": list(self.absent)}
 
 
 def measure(api: Api, points: Points, system: System, now: datetime, most: int = ENTRIES_A_DAY) -> Measured:
     """Look at the homes of a file system whose turn it is, and write down what they hold."""
-    volumes = {one["metadata"]["name"]: one for one in api.list(VOLUMES) if _handle(one)[0] == system.id}
+    volumes = {one["metadata"]["name"]: one for one in api.list(VOLUMES) if _is_home(one, system.id)}
     paths = {point.id: point.path for point in points.of(system.id)}
     used = _used(api, now)
     known = [_home(one, used) for one in volumes.values()]
-    waiting = due(known, now)
+    # A folder that is not mounted keeps nobody from being measured who is in another.
+    absent = system.absent()
+    here = [home for home in known if system.has(path := paths.get(home.point)) and not _within(path, absent)]
+    waiting = due(here, now)
     sizes: dict[str, Size] = {}
     missing: list[str] = []
     entries = 0
@@ -83,7 +98,7 @@ def measure(api: Api, points: Points, system: System, now: datetime, most: int =
     # Once all are known they are brought to what is billed; before that nobody's share of it can be told.
     _write(api, volumes, sizes, scaled(bytes_, system.metered) if len(bytes_) == len(volumes) else bytes_, now)
     sampled = sum(not one.whole for one in sizes.values())
-    return Measured(len(sizes), entries, sampled, tuple(missing), len(waiting) - len(sizes) - len(missing))
+    return Measured(len(sizes), entries, sampled, tuple(missing), len(waiting) - len(sizes) - len(missing), absent)
 
 
 def _write(
@@ -111,77 +126,20 @@ def measured_bytes(api: Api) -> dict[str, int]:
     return found
 
 
-def look_at(homes: Path, path: str | None, most: int) -> Size | None:
-    """What is below the folder of an access point; None where there is none, or its path leads elsewhere."""
-    parts = tuple(part for part in (path or "").split("/") if part)
-    if not parts or any(part in {".", ".."} for part in parts):
-        return None
-    mounted = os.open(homes, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        home = _open(mounted, parts)
-    except OSError:
-        return None
-    finally:
-        os.close(mounted)
-    try:
-        seen: set[int] = set()
-
-        def look(inside: Parts) -> Folder[Parts]:
-            return _folder(home, inside, seen)
-
-        return size(Parts(), look, random.Random(path), most)  # noqa: S311 - a sample
-    finally:
-        os.close(home)
-
-
-def _open(base: int, parts: Parts) -> int:
-    """A folder below an open one, one step at a time and through no link."""
-    here = os.dup(base)
-    for part in parts:
-        try:
-            inside = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-        finally:
-            os.close(here)
-        here = inside
-    return here
-
-
-def _folder(home: int, parts: Parts, seen: set[int]) -> Folder[Parts]:
-    """One folder; what cannot be looked at, or went meanwhile, holds nothing."""
-    try:
-        here = _open(home, parts)
-    except OSError:
-        return Folder(0, 1, ())
-    own, entries = 0, 0
-    inside: list[Parts] = []
-    try:
-        with closing(os.scandir(here)) as found:
-            for entry in found:
-                entries += 1
-                try:
-                    about = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue
-                # A file with several names is there once.
-                if about.st_nlink > 1 and not stat.S_ISDIR(about.st_mode):
-                    if about.st_ino in seen:
-                        continue
-                    seen.add(about.st_ino)
-                own += about.st_blocks * BLOCK
-                if stat.S_ISDIR(about.st_mode):
-                    inside.append((*parts, entry.name))
-    except OSError:
-        return Folder(own, entries + 1, inside)
-    finally:
-        os.close(here)
-    return Folder(own, entries + 1, inside)
-
-
 def _handle(volume: Document) -> tuple[str, str]:
     """The file system and the access point of a volume; nothing of volumes that are others'."""
     source = section(volume["spec"], "csi")
     system, _, point = str(source.get("volumeHandle", "")).partition("::")
     return (system, point) if source.get("driver") == DRIVER and point else ("", "")
+
+
+def _is_home(volume: Document, file_system: str) -> bool:
+    """Whether a volume is on a file system and is somebody's; those by which this job looks are not."""
+    return _handle(volume)[0] == file_system and section(volume["spec"], "claimRef").get("namespace") != NAME
+
+
+def _within(path: str | None, folders: Sequence[str]) -> bool:
+    return any(f"{path}/".startswith(f"{one}/") for one in folders)
 
 
 def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
@@ -212,22 +170,65 @@ def metered(efs: Any, file_system: str) -> int:
     return int(told["SizeInBytes"]["Value"])
 
 
+def mounted(given: str) -> tuple[str, str]:
+    """A file system and the folder it is mounted at, which has its name where none is said."""
+    id_, _, folder = given.partition("=")
+    if not re.fullmatch(r"fs-[0-9a-f]{8,40}", id_) or "/" in folder or folder in {".", ".."}:
+        raise argparse.ArgumentTypeError(f"{given!r} is no file system such as fs-0123456789abcdef0 or fs-…=folder")
+    return id_, folder or id_
+
+
 def main(given: Sequence[str] | None = None) -> int:
-    """One pass over the file systems that are named, each mounted at a folder of its name."""
+    """One pass over the file systems that are named, each mounted at a folder; 1 where one or a part of it is not."""
     parser = argparse.ArgumentParser(prog="python -m service.metering", description=__doc__)
     parser.add_argument("--homes", type=Path, required=True, help="where the file systems are mounted, a folder each")
-    parser.add_argument("--file-system", action="append", required=True, help="its id; may be given again")
+    parser.add_argument(
+        "--file-system",
+        action="append",
+        required=True,
+        type=mounted,
+        help="its id, and =FOLDER where that has another name; may be given again",
+    )
     parser.add_argument("--region", required=True)
     parser.add_argument("--entries", type=int, default=ENTRIES_A_DAY, help="the most that are looked at in each")
+    parser.add_argument(
+        "--below", action="append", default=[], help="a folder of it that is mounted; all of it is where none is given"
+    )
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     arguments = parser.parse_args(given)
-    cluster = Cluster.from_within()
-    points, efs = Efs(arguments.region), client("efs", arguments.region)
+    logs.set_up(arguments.log_level)
+    try:
+        cluster, points, efs = Cluster.from_within(), Efs(arguments.region), client("efs", arguments.region)
+        return passes(
+            cluster,
+            points,
+            [
+                System(id_, arguments.homes / folder, metered(efs, id_), tuple(arguments.below))
+                for id_, folder in arguments.file_system
+            ],
+            arguments.entries,
+        )
+    except Exception:  # noqa: BLE001 - whatever it was, the log says so, and the job has failed
+        _LOG.critical("homes cannot be measured", exc_info=True)
+        return 1
+
+
+def passes(api: Api, points: Points, systems: Sequence[System], most: int) -> int:
+    """A pass over each file system; one that is not mounted keeps none of the others from being measured."""
     code = 0
-    for name in arguments.file_system:
-        system = System(name, arguments.homes / name, metered(efs, name))
-        done = measure(cluster, points, system, datetime.now(UTC), arguments.entries)
-        sys.stdout.write(f"{name}: {done}\n")
-        code = code or (1 if done.missing else 0)
+    for system in systems:
+        if not system.mounted.is_dir():
+            _LOG.error("a file system is not mounted", extra={"facts": {"system": system.id, "at": system.mounted}})
+            code = 1
+            continue
+        done = measure(api, points, system, datetime.now(UTC), most)
+        _LOG.info("homes were measured", extra={"facts": {"system": system.id, **done.facts}})
+        for volume in done.missing:
+            # A home that nobody has mounted yet has no folder; the audit says so where its access point is gone.
+            _LOG.warning("a home is not there", extra={"facts": {"system": system.id, "volume": volume}})
+        for folder in done.absent:
+            _LOG.error("a folder with homes is not mounted", extra={"facts": {"system": system.id, "folder": folder}})
+            code = 1
     return code
 
 

@@ -14,6 +14,7 @@ from model.pools import most_sandboxes, most_volumes
 from model.quantities import Quantity
 from model.settings import Settings
 from model.settings.classes import SandboxClass
+from model.storage_metering import folders
 from model.tiers import wall_of
 
 # A node has two cores at the least, and its daemons take about one of them.
@@ -134,9 +135,12 @@ def fargate_profiles(settings: Settings) -> int:
 
 
 def access_points(settings: Settings) -> int:
-    """The access points of the file system that has most of them: homes are spread evenly."""
+    """The access points of the file system that has most of them: homes are spread evenly, and looked at by further
+    ones.
+    """
     volumes = sum(most_volumes(one) for one in settings.sandbox_classes)
-    return ceil((volumes + len(settings.workspaces)) / settings.storage.file_systems)
+    looked_at = sum(one.shard == 0 for one in folders(settings))
+    return ceil((volumes + len(settings.workspaces)) / settings.storage.file_systems) + looked_at
 
 
 def gateways(settings: Settings) -> int:

@@ -26,6 +26,7 @@ SECTIONS: Mapping[str, str] = {
     "Workspace": "workspaces",
     "WorkspaceService": "service",
     "CostControls": "cost",
+    "StorageMetering": "cost",
 }
 # Which setting decides over a property, by a word in its path
 SETTINGS: tuple[tuple[str, tuple[str, ...]], ...] = (

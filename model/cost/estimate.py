@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from model.cost.assumptions import Assumption, Assumptions
 from model.cost.ground import Ground
-from model.cost.homes import homes, throughput
+from model.cost.homes import homes, looking, throughput
 from model.cost.kinds import Kind, kinds
 from model.cost.lines import Line, Part, line, plain
 from model.cost.network import traffic, ways
@@ -134,7 +134,7 @@ def model(
     nodes = kinds(ground)
     places = _places(ground, nodes)
     shares = usual_mix(settings) if mix is None else _checked(mix, places)
-    fixed = [*platform(ground), *ways(ground), *throughput(ground), *standing(ground, nodes)]
+    fixed = [*platform(ground), *ways(ground), *throughput(ground), *looking(ground), *standing(ground, nodes)]
     return Model(
         ground,
         active_hours,

@@ -7,11 +7,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from model.cost.lines import Part, plain
-from model.prices.units import total
+from model.prices.units import HOURS_A_MONTH, total
+from model.storage_metering import folders
 
 if TYPE_CHECKING:
     from model.cost.assumptions import Assumptions
     from model.cost.ground import Ground
+
+
+ENTRY_BYTES = 4096  # what EFS counts an operation on metadata as
 
 
 def homes(ground: Ground, hours: Decimal) -> Iterator[Part]:
@@ -51,6 +55,16 @@ def throughput(ground: Ground) -> Iterator[Part]:
     if storage.throughput == "provisioned" and storage.provisioned_mibps and not storage.existing:
         cost = ground.rate("efs.provisioned").all_month() * (storage.provisioned_mibps * storage.file_systems)
         yield Part("throughput of homes", cost, f"{storage.provisioned_mibps} MiB/s on each of {storage.file_systems}")
+
+
+def looking(ground: Ground) -> Iterator[Part]:
+    """What it costs to find out how large homes are: never more than this, however many there are."""
+    if ground.settings.storage.throughput != "elastic" or not folders(ground.settings):
+        return
+    entries = ground.settings.cost.storage_metering.entries_per_day
+    read = entries * ENTRY_BYTES * (HOURS_A_MONTH / 24) / 10**9
+    words = f"{plain(read)} GB of metadata: at most {entries} entries a day, 4 KiB each"
+    yield Part("looking how large homes are", ground.cost("efs.read", read, "GB"), words)
 
 
 def still_touched(transition: str, taken: Assumptions) -> Decimal:

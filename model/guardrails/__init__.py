@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.guardrails import claims, identity, network, owners, running, sandboxes, shapes, spaces, volumes
+from model.guardrails import claims, identity, looking, network, owners, running, sandboxes, shapes, spaces, volumes
 from model.guardrails.hands import EKS, Hands
 from model.guardrails.lasting import lasting
 from model.guardrails.row import Policy
@@ -29,4 +29,5 @@ def policies(file_systems: Sequence[str], hands: Hands = EKS) -> tuple[Policy, .
         *identity.policies(hands),
         *volumes.policies(hands, file_systems),
         *spaces.policies(hands),
+        *looking.policies(hands),
     )

@@ -43,6 +43,7 @@ class Hands:
     collectors: tuple[str, ...] = _controllers("namespace-controller", "generic-garbage-collector")
     binders: tuple[str, ...] = _controllers("persistent-volume-binder")
     accounts: tuple[str, ...] = _controllers("service-account-controller")
+    jobs: tuple[str, ...] = _controllers("cronjob-controller", "job-controller")
 
 
 EKS = Hands()

@@ -30,6 +30,7 @@ _HANDS = {
     "collectors": "take away what is in a namespace that goes, and what belongs to nothing any more",
     "binders": "bring volumes and their claims together",
     "accounts": "give a namespace its first account",
+    "jobs": "make the jobs of CronJobs, and their pods",
 }
 
 
@@ -80,7 +81,8 @@ def _section(group: Sequence[Policy]) -> Iterator[str]:
     yield f"## {', '.join(policy.name for policy in group)}"
     yield ""
     for policy in group:
-        where = "" if policy.in_classes or policy.elsewhere else " Not in the namespaces of classes alone."
+        anywhere = not (policy.in_classes or policy.elsewhere or policy.within)
+        where = " Not in the namespaces of classes alone." if anywhere else ""
         yield f"- `{policy.full_name}`: {policy.about}{where} ({_looked_at(policy)})"
     yield ""
     yield "| rule | how it has to be | why |"

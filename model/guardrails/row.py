@@ -61,6 +61,7 @@ class Policy:
     rules: tuple[Rule, ...]
     in_classes: bool = True  # whether only in the namespaces of classes
     elsewhere: bool = False  # or only in others
+    within: str = ""  # or only in one, by its name
     by_class: bool = False  # whether its rules read the class's ConfigMap
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     when: Mapping[str, str] = field(default_factory=dict[str, str])  # further conditions, all of which have to hold
@@ -125,7 +126,10 @@ class Policy:
             for watch in watches
         ]
         where: Plain = {}
-        if self.in_classes or self.elsewhere:
+        if self.within:
+            # Kubernetes gives every namespace this label, and lets nobody change it.
+            where = {"matchLabels": {"kubernetes.io/metadata.name": self.within}}
+        elif self.in_classes or self.elsewhere:
             operator = "DoesNotExist" if self.elsewhere else "Exists"
             where = {"matchExpressions": [{"key": CLASS_LABEL, "operator": operator}]}
         # Said in full, with what the server would fill in: what is read back is then what was written.

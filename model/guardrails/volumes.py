@@ -12,6 +12,7 @@ from model.classes.storage import DRIVER
 from model.guardrails.constraints import listed
 from model.guardrails.hands import Hands, asked_by
 from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
+from model.storage_metering import NAME as METERING
 
 HANDLE = "^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$"
 # Whatever the storage classes of classes are called, it begins so.
@@ -28,6 +29,7 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
     handle = "object.spec.?csi.?volumeHandle.orValue('')"
     ours = f"{texts(list(file_systems))}.exists(id, {handle}.startsWith(id) ||"
     ours += " object.spec.?nfs.?server.orValue('').contains(id))"
+    metering = text(METERING)
     return Policy(
         name="volumes",
         about="PersistentVolumes on the environment's file systems, those for the namespace of a class, and those that"
@@ -81,6 +83,27 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                     unless(_NEW, asked_by(hands.service, *hands.binders)),
                 ),
                 "whom a volume is for, and whether it is kept, is changed by the workspace service and deployers",
+            ),
+            Rule(
+                "volume-looked-at",
+                "Such a volume holds all homes of a class. Whoever could write to it could write to all of them, and"
+                " given to a claim of a sandbox it would show them all to one owner.",
+                unless(
+                    f"object.spec.?claimRef.?namespace.orValue('') != {metering} &&"
+                    f" ({_NEW} || oldObject.spec.?claimRef.?namespace.orValue('') != {metering})",
+                    every(
+                        "object.spec.?csi.?readOnly.orValue(false)",
+                        unless(
+                            every(
+                                f"!({_NEW})",
+                                "oldObject.spec.?claimRef.?namespace == object.spec.?claimRef.?namespace",
+                                "oldObject.spec.?claimRef.?name == object.spec.?claimRef.?name",
+                            ),
+                            asked_by(),
+                        ),
+                    ),
+                ),
+                f"a volume for the namespace {METERING} is read only, and is made and given away by deployers alone",
             ),
         ),
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from model.homes import ENTRIES_A_DAY
 from model.quantities import Quantity
 from model.settings.section import Section
 from model.settings.values import Email, Memory, Money, TagText
@@ -19,6 +20,26 @@ class Tag(Section):
 
     key: Annotated[TagText, Field(description="Its key.")]
     value: Annotated[TagText, Field(description="Its value.")]
+
+
+class StorageMetering(Section):
+    """The daily job that looks how large homes are, so that each owner is charged for what is stored and not for what
+    was asked for. It runs where the workspace service does."""
+
+    enabled: Annotated[bool, Field(description="Whether it runs.")] = True
+    hour: Annotated[
+        int,
+        Field(ge=0, le=23, description="The hour of the day in UTC; the minute follows from the environment's name."),
+    ] = 2
+    entries_per_day: Annotated[
+        int,
+        Field(
+            ge=1_000,
+            le=1_000_000_000,
+            description="The most files and folders that are looked at in a day, on all file systems together: with"
+            " Elastic throughput each is paid for as four kilobytes read, so 200,000 are $0.75 a month.",
+        ),
+    ] = ENTRIES_A_DAY
 
 
 class Cost(Section):
@@ -84,3 +105,6 @@ class Cost(Section):
     platform_dashboard: Annotated[
         bool, Field(description="Whether CloudWatch gets a dashboard of the platform; from the fourth on it costs $3.")
     ] = False
+    storage_metering: Annotated[StorageMetering, Field(description="How it is found out how large homes are.")] = (
+        StorageMetering()
+    )

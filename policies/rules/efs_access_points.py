@@ -9,12 +9,13 @@ from typing import Final
 from policies.rules.registry import GRAPH, Outcome, fail, forbid, resources, rule, unknown
 from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
+from policies.view.looked_at import ACCESS_POINT, looked_at
 from policies.view.paths import Segments, holds, segments
 from policies.view.references import reference
-from policies.view.resource import Resource
+from policies.view.resource import KubernetesObject, Resource
 from policies.view.words import word
 
-ACCESS_POINT, FILE_SYSTEM = "aws:efs/accessPoint:AccessPoint", "aws:efs/fileSystem:FileSystem"
+FILE_SYSTEM = "aws:efs/fileSystem:FileSystem"
 OWNER_TAGS: Final = ("sandbox-user", "sandbox-class")
 POINTS = resources(ACCESS_POINT)
 
@@ -73,7 +74,10 @@ def enforced_ids(point: Resource) -> Iterator[Outcome]:
     defaults="Access points know nothing of each other (EFS documents, Working with access points).",
 )
 def apart(graph: Graph) -> Iterator[Outcome]:
-    """Access points of one file system, and the base paths and ids of StorageClasses on it."""
+    """Access points of one file system, and the base paths and ids of StorageClasses on it.
+
+    One may be where the homes of its own class are made: the one by which the daily job looks how large they are.
+    """
     folders: dict[str | None, dict[Segments, _Folder]] = {}
     owners: dict[tuple[str | None, float], _Owner] = {}
     told: set[str] = set()
@@ -84,12 +88,7 @@ def apart(graph: Graph) -> Iterator[Outcome]:
                 told.add(outcome.field.urn)
                 yield outcome
         there.setdefault(one.path, one)
-    for one in _unknown_paths(graph):
-        if len(folders.get(_file_system(graph, one), {})) > 1 or len(graph.of_type(ACCESS_POINT)) > 1:
-            yield unknown(one.at("rootDirectory", "path"))
-    if len(graph.of_type(ACCESS_POINT)) > 1:
-        nowhere = [one.at("fileSystemId") for one in graph.of_type(ACCESS_POINT) if _file_system(graph, one) is None]
-        yield from (unknown(field, "whose neighbour it is is not known yet") for field in nowhere if field.unknown)
+    yield from _not_compared(graph)
     for owner in _owners(graph):
         if owner.number is None:
             yield unknown(owner.field)
@@ -154,6 +153,9 @@ class _Folder:
     tenant: frozenset[object]
     # Whether folders are made below it, so that it may be the same as another such one
     made_there: bool = False
+    class_: object = None
+    # Whether it is there to be looked at and for nothing else; None where that is not known
+    looked_at: bool | None = False
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,21 @@ class _Owner:
         return self.user is not None and self.user == other.user and None in (self.class_, other.class_)
 
 
+def _not_compared(graph: Graph) -> Iterator[Outcome]:
+    """Folders of which nobody knows yet where they are, or beside which others."""
+    points, classes = graph.of_type(ACCESS_POINT), graph.objects("storage.k8s.io", "StorageClass")
+    if not points or len(points) + len(classes) == 1:
+        return
+    yield from (unknown(path) for one in points if (path := one.at("rootDirectory", "path")).unknown)
+    yield from (unknown(base) for one in classes if (base := one.at("parameters", "basePath")).unknown)
+    systems = [(_file_system(graph, one), one.at("fileSystemId")) for one in points]
+    systems += [(_class_system(graph, one), one.at("parameters", "fileSystemId")) for one in classes]
+    # As long as of none of them is known on which it is, all are compared as if they were on one
+    if len({key for key, _ in systems}) > 1:
+        nowhere = (field for key, field in systems if key is None and field.unknown)
+        yield from (unknown(field, "whose neighbour it is is not known yet") for field in nowhere)
+
+
 def _above(one: _Folder, others: dict[Segments, _Folder]) -> Iterator[Outcome]:
     """Those whose folder is this one, or is above it, were there before: shorter paths come first."""
     path = one.path
@@ -184,6 +201,10 @@ def _above(one: _Folder, others: dict[Segments, _Folder]) -> Iterator[Outcome]:
         if other is None or (other.made_there and (one.made_there or length < len(path))):
             continue
         if (one.tenant and one.tenant == other.tenant) or not holds(other.path, path):
+            continue
+        if other.made_there and one.class_ is not None and one.class_ == other.class_ and one.looked_at is not False:
+            if one.looked_at is None:
+                yield unknown(one.field, "what it is for is not known yet")
             continue
         outer = one if length == len(path) else other
         named = other if outer is one else one
@@ -201,16 +222,15 @@ def _folders(graph: Graph) -> Iterator[_Folder]:
         # The root is another rule's, and would hold everything here too
         if found:
             tenant = frozenset((key, said) for key in OWNER_TAGS if (said := word(point.at("tags", key))) is not None)
-            yield _Folder(_file_system(graph, point), found, path, point.name, tenant)
+            class_ = word(point.at("tags", "sandbox-class"))
+            where = _file_system(graph, point)
+            yield _Folder(where, found, path, point.name, tenant, class_=class_, looked_at=looked_at(graph, point))
     for thing in graph.objects("storage.k8s.io", "StorageClass"):
         base = thing.at("parameters", "basePath")
         if isinstance(base.raw, str) and segments(base.raw):
-            system = reference(graph, thing.resource, ("parameters", "fileSystemId"), FILE_SYSTEM).key
-            yield _Folder(system, segments(base.raw), base, thing.resource.name, frozenset(), made_there=True)
-
-
-def _unknown_paths(graph: Graph) -> list[Resource]:
-    return [one for one in graph.of_type(ACCESS_POINT) if one.at("rootDirectory", "path").unknown]
+            system = _class_system(graph, thing)
+            of = word(thing.labels.at("sandbox.users.io/class"))
+            yield _Folder(system, segments(base.raw), base, thing.resource.name, frozenset(), True, of)
 
 
 def _owners(graph: Graph) -> Iterator[_Owner]:
@@ -225,13 +245,17 @@ def _owners(graph: Graph) -> Iterator[_Owner]:
     for thing in graph.objects("storage.k8s.io", "StorageClass"):
         uid = thing.at("parameters", "uid")
         if (number := _number(uid.raw)) is not None:
-            system = reference(graph, thing.resource, ("parameters", "fileSystemId"), FILE_SYSTEM).key
+            system = _class_system(graph, thing)
             labelled = _tag(thing.labels.at("sandbox.users.io/class"))
             yield _Owner(system, number, uid, thing.resource.name, None, labelled)
 
 
 def _file_system(graph: Graph, point: Resource) -> str | None:
     return reference(graph, point, ("fileSystemId",), FILE_SYSTEM).key
+
+
+def _class_system(graph: Graph, thing: KubernetesObject) -> str | None:
+    return reference(graph, thing.resource, ("parameters", "fileSystemId"), FILE_SYSTEM).key
 
 
 def _tag(field: Field) -> object:

@@ -71,8 +71,9 @@ TOOLS = tuple(row.program for row in RESIDENTS if row.program != PYTHON)
 
 
 def resident_of(pod: Object) -> Resident | None:
-    """The row that a pod's image belongs to."""
-    images = [container.get("image", "") for container in pod["spec"].get("containers") or ()]
+    """The row that a pod's image belongs to; one that is told to run something else of the image is none of them."""
+    containers = [one for one in pod["spec"].get("containers") or () if not one.get("command")]
+    images = [container.get("image", "") for container in containers]
     for row in RESIDENTS:
         if any(re.search(row.image, image) for image in images):
             return row

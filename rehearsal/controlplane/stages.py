@@ -138,4 +138,5 @@ def _is(key: str, value: str, *, no: bool = False) -> dict[str, Any]:
 def _leave(pattern: str) -> dict[str, Any]:
     # The keys are jq programs
     quoted = pattern.replace("\\", "\\\\").replace('"', '\\"')
-    return _is(f'.spec.containers[].image | test("{quoted}")', "true", no=True)
+    # One with a command of its own runs something else of the image, and is no resident.
+    return _is(f'.spec.containers[] | select(.command == null) | .image | test("{quoted}")', "true", no=True)

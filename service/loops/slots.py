@@ -78,7 +78,7 @@ class _Pass:
                 one.id: one
                 for system in self._context.file_systems
                 for one in self._context.points.of(system)
-                if one.path.startswith(CLASSES)
+                if _is_home(one.path)
             }
         except Exception as failure:  # noqa: BLE001 - what the cluster says is looked at without it
             self._failures.append(f"EFS: {failure}")
@@ -135,6 +135,12 @@ class _Pass:
             if refusal.passes:
                 raise
             self._failures.append(f"{row.name}: {refusal}")
+
+
+def _is_home(path: str) -> bool:
+    """Whether a folder is a home of a class, and neither a seat's nor what holds the homes of a class."""
+    class_, _, home = path.removeprefix(CLASSES).partition("/")
+    return path.startswith(CLASSES) and bool(class_ and home)
 
 
 def is_ours(volume: Document) -> bool:

@@ -15,7 +15,7 @@ from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
 from tests.fast.components.standing import CLUSTER, EXISTING, standing
 from tests.fast.components.test_environment import environment
-from tests.fast.model.stack_samples import settings
+from tests.fast.model.stack_samples import sandbox, settings
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,9 @@ def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]) -> None:
     adopting = registered(lambda: environment(existing=EXISTING, cluster_name=CLUSTER), standing=standing())
-    said = settings({"service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}})
+    said = settings(
+        {"service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}, "sandboxClasses": [sandbox()]}
+    )
     metered = registered(lambda: environment(metering={"sandboxes": 10}, settings=as_argument(said), workspaces=[]))
     both = [*metered.made, *adopting.made]
     made = {one.type for one in both if one.type.startswith("agent-environment:")}

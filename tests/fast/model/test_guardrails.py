@@ -164,6 +164,9 @@ def test_only_namespaces_of_classes_are_looked_at_but_for_what_has_none() -> Non
             assert selector == {"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]}
         elif policy.elsewhere:
             assert (policy.name, selector) == ("elsewhere", elsewhere)
+        elif policy.within:
+            there = {"matchLabels": {"kubernetes.io/metadata.name": "storage-metering"}}
+            assert (policy.name, selector) == ("looking", there)
         else:
             everywhere[policy.name] = selector
     assert set(everywhere) == {"bindings", "volumes", "storage-classes", "namespaces"}

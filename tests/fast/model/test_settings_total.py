@@ -105,7 +105,8 @@ def _valid(draw: st.DrawFn, node: dict[str, Any]) -> Any:  # noqa: PLR0911 - a l
         case "array":
             return [_valid(draw, node["items"]) for _ in range(draw(st.integers(node.get("minItems", 0), 3)))]
         case "integer":
-            return draw(st.integers(node.get("minimum", 0), min(node.get("maximum", 100), 200)))
+            least = node.get("minimum", 0)
+            return draw(st.integers(least, max(least, min(node.get("maximum", 100), 200))))
         case "boolean":
             return draw(st.booleans())
         case "null":

@@ -18,7 +18,8 @@ from model.lifecycle.audit import Point
 from model.moments import in_seconds
 from service.cluster import CLAIMS, VOLUMES
 from service.ledger.facts import MEASURED
-from service.metering import ENTRIES, FOUND, MEASURED_AT, System, look_at, measure, measured_bytes, metered
+from service.looking import look_at
+from service.metering import ENTRIES, FOUND, MEASURED_AT, System, main, measure, measured_bytes, metered, passes
 from tests.fast.service.shelf import Shelf
 
 NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
@@ -176,3 +177,45 @@ def test_what_is_metered_is_asked_of_efs() -> None:
     stub.add_response("describe_file_systems", {"FileSystems": [told]}, {"FileSystemId": "fs-12345678"})
     with stub:
         assert metered(client, "fs-12345678") == 6144
+
+
+def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes: Path) -> None:
+    """Laid out as the job has them: the folders of two classes, of which one is not there."""
+    own = files(homes / "classes/standard/one", 40)
+    api = Shelf()
+    for name in ("one", "two", "other"):
+        api.put(VOLUMES, volume(name))
+    points = Listed(one="/classes/standard/one", two="/classes/untrusted/two", other="/elsewhere/other")
+    below = ("/classes/standard", "/classes/untrusted")
+    assert passes(api, points, [System(SYSTEM, homes, 1, below), System("fs-2", homes / "nowhere", 1)], 1000) == 1
+    assert notes(api, "one")[FOUND] == str(own)
+    assert notes(api, "two") == notes(api, "other") == {}
+    (homes / "classes/untrusted").mkdir()
+    # Nobody has mounted that home yet: nothing of it is there, and nothing is wrong.
+    assert passes(api, points, [System(SYSTEM, homes, 1, below)], 1000) == 0
+
+
+def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
+    files(homes / "classes/standard/one", 4)
+    api = Shelf()
+    api.put(VOLUMES, volume("one"))
+    looks = volume("looks")
+    looks["spec"]["claimRef"] = {"namespace": "storage-metering", "name": "looks"}
+    api.put(VOLUMES, looks)
+    points = Listed(one="/classes/standard/one", looks="/classes/standard")
+    done = measure(api, points, System(SYSTEM, homes, 10**6, ("/classes/standard",)), NOW)
+    assert done.homes == 1
+    assert notes(api, "looks") == {}
+    # All homes are known, and so brought to what is billed.
+    assert notes(api, "one")[MEASURED] == str(10**6)
+
+
+@pytest.mark.parametrize("given", ["vol-1", "fs-1", "fs-0123456789abcdef0=..", "fs-0123456789abcdef0=a/b"])
+def test_a_file_system_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["--homes", "/homes", "--file-system", given, "--region", "eu-west-1"])
+
+
+def test_outside_of_a_cluster_the_job_fails_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--homes", "/homes", "--file-system", "fs-0123456789abcdef0", "--region", "eu-west-1"]) == 1
+    assert "homes cannot be measured" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ import pytest
 from model.classes.names import EXTENSIONS
 from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import plans
+from model.classes.room import restricted
 from model.guardrails import lasting, policies
 from model.guardrails.priority import priority_class
 from model.settings import Settings
+from model.storage_metering import NAME as METERING
+from model.storage_metering import volume
 from model.tiers import labels as node_labels
 from model.tiers import runtime_class, wall_of
 from rehearsal.controlplane.client import ApiError, Client, until
@@ -24,7 +28,23 @@ from tests.live.conftest import CLUSTER, World
 from tests.live.controlplane.installed import installed
 from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace
 
-from .stage import CLASS, EVERYBODY, FARGATE_CLASS, IDLE, INSIDER, LOOSE, NODE, SERVICE, SHARED, Guarded, claim, plain
+from .stage import (
+    CLASS,
+    EVERYBODY,
+    FARGATE_CLASS,
+    IDLE,
+    INSIDER,
+    LOOKED,
+    LOOSE,
+    NODE,
+    POINT,
+    SERVICE,
+    SHARED,
+    Guarded,
+    claim,
+    looking_job,
+    plain,
+)
 
 Object = dict[str, Any]
 
@@ -43,7 +63,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
     planned = {one.name: one for one in plans(stage_settings())}
     classes = {name: class_objects(plan, known) for name, plan in planned.items()}
-    made = Guarded(world, file_system, planned, classes, policies([file_system]))
+    made = Guarded(world, file_system, planned, classes, policies([file_system]), stage_settings())
     _place(world)
     admin.apply(priority_class())
     _before(made)
@@ -54,6 +74,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
             admin.apply(document)
         _wait_until_in_force(made)
         _declare(admin, made.objects)
+        _look(made)
         _claim(made)
         yield made
     finally:
@@ -68,7 +89,8 @@ def stage_settings() -> Settings:
         fargate(FARGATE_CLASS, pool={"size": 0}, storage={"kind": "none"}),
     ]
     seats = [{"name": f"seat-{name}", "class": name, "user": "u-seat"} for name in (CLASS, LOOSE)]
-    return settings({"sandboxClasses": classes, "workspaces": seats})
+    image = f"registry.example.com/workspace-service@sha256:{'ab' * 32}"
+    return settings({"sandboxClasses": classes, "workspaces": seats, "service": {"image": image}})
 
 
 def _users(admin: Client) -> None:
@@ -181,6 +203,17 @@ def _declare(admin: Client, objects: ClassObjects) -> None:
             assert until(lambda path=path: (admin.get(path).get("status") or {}).get("hard"), PATIENCE)
 
 
+def _look(made: Guarded) -> None:
+    """What a deployment makes for whoever looks how large homes are; nobody mounts it here."""
+    namespace(made.admin, METERING, **restricted(made.plans[CLASS].version))
+    standing = volume(replace(LOOKED, name="standing"), f"{made.file_system}::{POINT}")
+    standing["metadata"]["name"] = "looked-at-standing"
+    account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": METERING}}
+    account["metadata"]["namespace"] = METERING
+    for document in (account, standing, looking_job(made, "standing")):
+        made.admin.apply(document)
+
+
 def _taken(admin: Client, document: Any) -> bool:
     """Whether it was written: policies that were made this second may not have seen the class's parameters yet."""
     try:
@@ -210,7 +243,10 @@ def _claim(made: Guarded) -> None:
 def _go(made: Guarded, documents: list[Object]) -> None:
     """Leave the server to other tests as it was; the namespaces go with the guardrails in force."""
     admin, eks, iam = made.admin, made.world.aws("eks"), made.world.aws("iam")
-    spaces = [f"/api/v1/namespaces/{one.namespace['metadata']['name']}" for one in made.classes.values()]
+    names = [METERING, *(one.namespace["metadata"]["name"] for one in made.classes.values())]
+    spaces = [f"/api/v1/namespaces/{name}" for name in names]
+    admin.delete(f"/apis/batch/v1/namespaces/{METERING}/cronjobs")
+    admin.delete(f"/apis/batch/v1/namespaces/{METERING}/jobs", propagationPolicy="Background")
     # Who ends a namespace waits long for pods, and for what has finalizers, also where they go at once.
     for space in spaces:
         for kind in ("sandboxwarmpools", "sandboxclaims"):

@@ -13,6 +13,8 @@ from model.classes.plan import ClassPlan
 from model.classes.releases import releases_of
 from model.guardrails import EKS, Policy
 from model.seats import SeatPlan
+from model.settings import Settings
+from model.storage_metering import Looked, Pass, job
 from model.swarms import Swarm
 from rehearsal.controlplane.client import Client, Credentials, until
 from rehearsal.probe import is_ready
@@ -32,6 +34,8 @@ COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 ACCOUNTS = "system:serviceaccount:kube-system:service-account-controller"
 BINDER = "system:serviceaccount:kube-system:persistent-volume-binder"
 SCHEDULER, FARGATE = "system:kube-scheduler", "eks:fargate-scheduler"
+CRON = "system:serviceaccount:kube-system:cronjob-controller"
+JOBS = "system:serviceaccount:kube-system:job-controller"
 OFFICE_HOURS = "system:serviceaccount:sandbox-schedules:office-hours"
 EVERYBODY = (
     INSIDER,
@@ -45,6 +49,8 @@ EVERYBODY = (
     SCHEDULER,
     FARGATE,
     OFFICE_HOURS,
+    CRON,
+    JOBS,
 )
 # Whoever deploys may change them too.
 DEPLOYER = ""
@@ -63,6 +69,7 @@ class Guarded:
     plans: dict[str, ClassPlan]
     classes: dict[str, ClassObjects]
     policies: tuple[Policy, ...]
+    settings: Settings
     sandbox: str = ""  # that somebody has
     bound: str = ""  # uid of the pod that was on the node before there were guardrails
     volume: str = ""  # with its home
@@ -146,6 +153,16 @@ def swarm(made: Guarded) -> Swarm:
 def seat(name: str = LOOSE) -> SeatPlan:
     """A workspace that the stack declares."""
     return SeatPlan(f"seat-{name}", name, user="u-seat", size="5Gi", mount_path="/home/agent")
+
+
+# A folder that homes are looked at in.
+LOOKED = Looked("class-attempt", 0, "/classes/attempt", 100_000_000, {})
+
+
+def looking_job(made: Guarded, name: str = "attempt") -> Object:
+    """The CronJob that looks how large homes are, as a deployment makes it."""
+    one = Pass(name, 0, (LOOKED,), "0 2 * * *", 1000)
+    return job(one, made.settings, made.file_system, "us-east-1")
 
 
 def template(made: Guarded) -> Object:

@@ -130,6 +130,7 @@ def test_the_first_arithmetic_and_ours_differ_line_by_line_as_documented(ours: M
         "homes": of("homes"),
         "reading and writing, 146 h": of("reading"),
         "backups": of("backups"),
+        "looking how large homes are": of("looking"),
         "NAT and internet, 146 h": of("through NAT", "to the internet"),
         "logs and ledger, 146 h": of("logs of users", "ledger"),
     }

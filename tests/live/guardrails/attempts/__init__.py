@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.live.guardrails.attempts.attempt import Attempt
 
-from . import claims, identity, network, owners, running, sandboxes, shapes, spaces, volumes
+from . import claims, identity, looking, network, owners, running, sandboxes, shapes, spaces, volumes
 
 ATTEMPTS: tuple[Attempt, ...] = (
     *claims.ATTEMPTS,
@@ -16,4 +16,5 @@ ATTEMPTS: tuple[Attempt, ...] = (
     *identity.ATTEMPTS,
     *volumes.ATTEMPTS,
     *spaces.ATTEMPTS,
+    *looking.ATTEMPTS,
 )

@@ -1,0 +1,87 @@
+"""Attempts to run something where homes are looked at, to get in there, and to lead its volumes elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from model.storage_metering import NAME, volume
+from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, changed, create, merge, put
+from tests.live.guardrails.stage import (
+    CRON,
+    DEPLOYER,
+    INSIDER,
+    JOBS,
+    LOOKED,
+    POINT,
+    PROVISIONER,
+    SERVICE,
+    Guarded,
+    Object,
+    looking_job,
+    plain,
+)
+
+ATTEMPTS: list[Attempt] = []
+
+
+def _volume(made: Guarded) -> Object:
+    return volume(LOOKED, f"{made.file_system}::{POINT}")
+
+
+def _standing(_: Guarded) -> str:
+    return "/api/v1/persistentvolumes/looked-at-standing"
+
+
+_volumes = Table("volumes", ATTEMPTS)
+_volumes.passes("volume-looked-at volume-handle", "all homes, to read only, by a deployment", DEPLOYER, create(_volume))
+for _user, _who in ((SERVICE, "the service"), (PROVISIONER, "the provisioner")):
+    _volumes.refused("volume-looked-at", f"all homes, by {_who}", _user, create(_volume))
+_volumes.refused(
+    "volume-looked-at", "all homes, to write", DEPLOYER, create(changed(_volume, put("spec.csi.readOnly", None)))
+)
+_volumes.refused(
+    "volume-looked-at",
+    "all homes, now for a claim of a class, by the service",
+    SERVICE,
+    merge(_standing, lambda made: {"spec": {"claimRef": {"namespace": made.space, "name": "home-x"}}}),
+)
+_volumes.passes(
+    "volume-looked-at", "an annotation", SERVICE, merge(_standing, {"metadata": {"annotations": {"x": "y"}}})
+)
+
+
+def _pod(made: Guarded) -> Object:
+    spec: Any = looking_job(made)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return plain(made, "v1", "Pod", space=NAME, spec=spec)
+
+
+def _job(made: Guarded) -> Object:
+    return plain(made, "batch/v1", "Job", space=NAME, spec=looking_job(made)["spec"]["jobTemplate"]["spec"])
+
+
+def _cron(_: Guarded) -> str:
+    return f"/apis/batch/v1/namespaces/{NAME}/cronjobs/standing"
+
+
+_looking = Table("looking", ATTEMPTS)
+for _thing, _word in ((_pod, "a pod"), (_job, "a job"), (looking_job, "a CronJob")):
+    _looking.refused("looking-by", f"{_word} by somebody", INSIDER, create(_thing))
+    _looking.refused("looking-by", f"{_word} by the service", SERVICE, create(_thing))
+_looking.refused(
+    "looking-by", "other arguments of the CronJob", INSIDER, merge(_cron, {"spec": {"schedule": "* * * * *"}})
+)
+_looking.passes("looking-by", "a label of the CronJob", INSIDER, merge(_cron, {"metadata": {"labels": {"x": "y"}}}))
+_looking.passes(
+    "looking-by", "another hour, by a deployment", DEPLOYER, merge(_cron, {"spec": {"schedule": "1 1 * * *"}})
+)
+_looking.passes("looking-by", "a job, by the controller of CronJobs", CRON, create(_job))
+_looking.passes("looking-by", "a pod, by the controller of jobs", JOBS, create(_pod))
+
+
+def _into(_: Guarded) -> Request:
+    return Request("GET", f"/api/v1/namespaces/{NAME}/pods/any/exec?command=true", dry=False)
+
+
+for _user, _who in ((INSIDER, "somebody"), (SERVICE, "the service"), (JOBS, "the controller of jobs")):
+    _looking.refused("looking-entered", f"exec by {_who}", _user, _into)
+_looking.passes("looking-entered", "exec by a deployer", DEPLOYER, _into, reaches_node=True)

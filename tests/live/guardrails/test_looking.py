@@ -1,0 +1,130 @@
+"""Looking how large homes are, with the guardrails in force: what a deployment makes is taken, a job of it gets its pod
+and its volumes, and its account measures homes of two classes, and may do nothing else."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.storage_metering import NAME
+from model import storage_metering as plan
+from model.lifecycle.audit import Point
+from model.service_rights import role
+from rehearsal.controlplane.client import Client, until
+from service.cluster import VOLUMES, Cluster, RefusedError
+from service.ledger.facts import MEASURED
+from service.metering import FOUND, System, passes
+from tests.live.controlplane.things import PATIENCE
+
+from .stage import CLASS, SERVICE, SHARED, Guarded, Object, volume
+
+RBAC = "rbac.authorization.k8s.io"
+HOMES = {"one": f"/classes/{CLASS}/one", "two": f"/classes/{SHARED}/two"}
+
+
+class Points:
+    """Where the access points of the homes lead."""
+
+    def of(self, file_system: str) -> Sequence[Point]:
+        return [Point(_point(name), file_system, path, 1, 1) for name, path in HOMES.items()]
+
+    def tag(self, point: str, tags: object) -> None:
+        raise AssertionError((point, tags))
+
+    def untag(self, point: str, names: object) -> None:
+        raise AssertionError((point, names))
+
+
+def _point(name: str) -> str:
+    return f"fsap-{sum(map(ord, name)):017x}"
+
+
+@pytest.fixture(scope="module")
+def admin(guarded: Guarded) -> Iterator[Client]:
+    """Whoever deploys, who has made what the component makes in the cluster."""
+    admin = guarded.admin
+    about = {"name": NAME, "namespace": NAME}
+    bound: Object = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": NAME},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": NAME},
+        "subjects": [{"kind": "ServiceAccount", **about}],
+    }
+    allowed = role("ClusterRole", NAME, plan.rights())
+    for document in (allowed, bound):
+        admin.apply(document)
+    yield admin
+    for document in (bound, allowed):
+        admin.delete(admin.path(document))
+
+
+def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
+    """A kubeconfig with a token of its account."""
+    wanted: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token"
+    token = guarded.admin.ask("POST", path, wanted)["status"]["token"]
+    authority = b64encode(guarded.world.plane.ca_pem.encode()).decode()
+    server = {"server": guarded.world.plane.server, "certificate-authority-data": authority}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "it", "cluster": server}],
+        "users": [{"name": "it", "user": {"token": token}}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "current-context": "it",
+    }
+
+
+def test_a_job_of_it_gets_a_pod_with_all_that_it_looks_at(guarded: Guarded, admin: Client) -> None:
+    looks = plan.passes(guarded.settings)[0]
+    for number, one in enumerate(looks.looked):
+        admin.apply(plan.volume(one, f"{guarded.file_system}::fsap-{number:017x}"))
+        admin.apply(plan.claim(one))
+    made = admin.apply(plan.job(looks, guarded.settings, guarded.file_system, "us-east-1"))
+    assert made["spec"]["concurrencyPolicy"] == "Forbid"
+    now: Object = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "now", "namespace": NAME},
+        "spec": made["spec"]["jobTemplate"]["spec"],
+    }
+    path = admin.path(admin.create(now))
+    assert until(lambda: (admin.get(path).get("status") or {}).get("succeeded"), PATIENCE), admin.get(path)
+    pods = admin.get(f"/api/v1/namespaces/{NAME}/pods", labelSelector="batch.kubernetes.io/job-name=now")["items"]
+    [pod] = pods
+    claims = [one["persistentVolumeClaim"] for one in pod["spec"]["volumes"] if "persistentVolumeClaim" in one]
+    assert {one["claimName"] for one in claims} == {one.volume for one in looks.looked}
+    for one in looks.looked:
+        bound = admin.get(f"/api/v1/namespaces/{NAME}/persistentvolumeclaims/{one.volume}")
+        assert bound["status"]["phase"] == "Bound"
+
+
+def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, admin: Client, tmp_path: Path) -> None:
+    for name, path in HOMES.items():
+        home = tmp_path / path.lstrip("/") / "deep"
+        home.mkdir(parents=True)
+        (home / "file").write_bytes(b"x" * 50_000)
+        handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{_point(name)}"}
+        guarded.speak_as(SERVICE).create(volume(guarded, f"home-{name}", csi=handle))
+    cluster = Cluster.of_document(_speaking_as_it(guarded))
+    below = tuple(f"/classes/{name}" for name in (CLASS, SHARED))
+    system = System(guarded.file_system, tmp_path, 10**6, below)
+    try:
+        assert passes(cluster, Points(), [system], 10_000) == 0
+        for name in HOMES:
+            notes = admin.get(f"/api/v1/persistentvolumes/home-{name}")["metadata"]["annotations"]
+            assert int(notes[FOUND]) > 50_000
+            assert notes[MEASURED].isdecimal()
+        home = cluster.find(VOLUMES, "home-one")
+        assert home is not None
+        with pytest.raises(RefusedError, match="volume-kept"):
+            cluster.change(VOLUMES, home, {"spec": {"claimRef": {"name": "home-of-somebody"}}})
+        with pytest.raises(RefusedError, match="forbidden"):
+            cluster.remove(VOLUMES, home)
+    finally:
+        cluster.close()
