@@ -66,13 +66,18 @@ def _told(one: Asked, ground: Ground, args: "EnvironmentArgs") -> SandboxClassAr
     }
     if one.compute == "fargate":
         told["security_group_ids"] = ground.cluster.class_security_group_ids.apply(lambda groups: groups[one.name])
+    _tell_around(told, ground, args)
+    return told
+
+
+def _tell_around(told: SandboxClassArgs | WorkspaceServiceArgs, ground: Ground, args: "EnvironmentArgs") -> None:
+    """Which networks are the cluster's own, and what bounds the roles that are made."""
     if ground.standing.vpc_cidrs:
         told["vpc_cidrs"] = list(ground.standing.vpc_cidrs)
     if ground.standing.service_cidr:
         told["service_cidr"] = ground.standing.service_cidr
     if "permissions_boundary" in args:
         told["permissions_boundary"] = args["permissions_boundary"]
-    return told
 
 
 def seats_of(given: Plain, key: str) -> list[SeatPlan]:
@@ -139,12 +144,7 @@ def make_service(
     }
     if "keep_data" in args:
         told["keep_data"] = args["keep_data"]
-    if ground.standing.vpc_cidrs:
-        told["vpc_cidrs"] = list(ground.standing.vpc_cidrs)
-    if ground.standing.service_cidr:
-        told["service_cidr"] = ground.standing.service_cidr
-    if "permissions_boundary" in args:
-        told["permissions_boundary"] = args["permissions_boundary"]
+    _tell_around(told, ground, args)
     return WorkspaceService(f"{ground.name}-service", told, ground.child(pulumi.ResourceOptions(providers=speaking)))
 
 
