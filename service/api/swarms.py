@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Response
@@ -17,6 +19,7 @@ from service.auth.permissions import demand_class
 from service.problems import Problem
 
 router = APIRouter(prefix="/v1/swarms", tags=["swarms"])
+SETTLED_AT_ONCE = 4
 Task = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", description="The task.")]
 
 
@@ -67,8 +70,23 @@ async def get(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
 async def delete(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
     """Take a swarm away with what its workspaces shared; their own files are kept like those of others."""
     told = _swarming(parts).find(caller.owner, task)
+    await _settle(parts, told.members)
     await _swarming(parts).end(caller.owner, task)
     return _shape(told)
+
+
+async def _settle(parts: Parts, members: Iterable[Workspace]) -> None:
+    """Have what they used written down before they go; a few at a time, for others wait for these threads, too."""
+    settle = parts.settle
+    if settle is None:
+        return
+    few = asyncio.Semaphore(SETTLED_AT_ONCE)
+
+    async def one(member: Workspace) -> None:
+        async with few:
+            await settle(member)
+
+    await asyncio.gather(*(one(member) for member in members))
 
 
 def _swarming(parts: Parts) -> Swarming:

@@ -83,6 +83,8 @@ def ending(context: Context, still: Still) -> Done:
     def stop(one: Attended, claim: Document) -> bool:
         decided = of(one)
         if decided.do == "delete" and decided.keep_for is not None:
+            if context.settle is not None:
+                context.settle(one.workspace.namespace, one.workspace.id)
             return let_go(context.api, claim, decided.keep_for, context.clock.now()) == "done"
         if decided.do == "suspend" and put_to_sleep(context.api, claim, "deadline") == "done":
             context.told.suspended(one.workspace.class_name, "deadline")

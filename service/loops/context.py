@@ -65,6 +65,8 @@ class Context:
     points: Points | None = None
     file_systems: Sequence[str] = ()
     sources: Sequence[Source] = ()
+    # Has what a workspace used written down before it goes, by its namespace and name; the ledger's next pass else.
+    settle: Callable[[str, str], object] | None = None
     told_of: Callable[[], Sequence[Attended]] | None = None  # whoever is told of changes; all are listed else
     monotonic: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)

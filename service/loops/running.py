@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from service.access_points import Efs
 from service.cluster import Cluster
+from service.ledger.making import keeper_of
 from service.loops.catalogue import loops_of, loops_with_ledger
 from service.loops.context import Context
 from service.loops.leading import Leader
@@ -46,6 +47,7 @@ def run_loops(configuration: Configuration, metrics: Metrics, stop: threading.Ev
 def context_of(configuration: Configuration, metrics: Metrics, api: Cluster, leader: Leader) -> Context:
     """What the passes work with."""
     points = Efs(configuration.region) if configuration.file_systems else None
+    keeper = keeper_of(configuration, api, metrics)
     sources = (Prometheus(configuration.prometheus),) if configuration.prometheus else ()
     return Context(
         api=api,
@@ -56,6 +58,7 @@ def context_of(configuration: Configuration, metrics: Metrics, api: Cluster, lea
         points=points,
         file_systems=configuration.file_systems,
         sources=sources,
+        settle=keeper.settle if keeper else None,
     )
 
 

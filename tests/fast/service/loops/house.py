@@ -49,6 +49,11 @@ class House:
         about = {"name": "sandbox-class", "namespace": SPACE}
         self.shelf.put(CONFIGURATIONS, {"metadata": about, "data": {**data, "storage": "slot"}})
 
+    def limit(self, **data: str) -> None:
+        """What the class says of itself, changed."""
+        found = self.shelf.find(CONFIGURATIONS, "sandbox-class", SPACE) or {}
+        self.shelf.put(CONFIGURATIONS, {**found, "data": {**found["data"], **data}})
+
     def context(self, **said: Any) -> Context:
         clock = said.pop("clock", None) or ServerClock(lambda: self.now, known=True)
         # Nothing is remembered from one pass to the next.

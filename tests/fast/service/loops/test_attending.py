@@ -214,3 +214,18 @@ def test_at_its_deadline_it_is_stopped_however_busy_and_not_woken_by_its_hour() 
     house.settle()
     assert (waking(house.context(), always).steps, ending(house.context(), always).steps) == (0, 0)
     assert house.mode() == "Suspended"
+
+
+def test_before_one_goes_for_its_age_what_it_used_is_written_down() -> None:
+    house = House()
+    house.limit(maxLifetime="3600")
+    house.workspace()
+    house.pass_(2 * HOUR)
+    there: list[tuple[str, str, bool]] = []
+
+    def settle(namespace: str, name: str) -> None:
+        there.append((namespace, name, house.shelf.find(CLAIMS, name, namespace) is not None))
+
+    assert ending(house.context(settle=settle), always).steps == 1
+    assert there == [(SPACE, "w-1", True)]
+    assert house.shelf.names(CLAIMS) == []
