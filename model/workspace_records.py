@@ -86,6 +86,11 @@ def of_volume(volume: Mapping[str, Any]) -> Workspace | None:
     return _with_notes(read, labels, notes)
 
 
+def of_another(volume: Mapping[str, Any], owner: str) -> bool:
+    """Whether a volume says that it is somebody else's: it says whose it is for as long as it stands."""
+    return _section(volume["metadata"], "labels").get(USER_LABEL, owner) != owner
+
+
 def ready(claim: Mapping[str, Any]) -> bool:
     """Whether a claim's sandbox can be used."""
     return _condition(claim, "Ready").get("status") == "True" and bool(_section(claim, "status").get("sandbox"))

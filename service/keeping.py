@@ -2,7 +2,8 @@
 
 A slot is born with a volume that is deleted with it, so that slots which nobody claims leave nothing behind. Once one
 is claimed its volume has to stay, whatever becomes of sandbox and claim: that is done before a workspace is handed over
-(`keep`), and made up for where it was not (`keep_all`). The volume then says whose it is, for as long as it stands.
+(`keep`), and made up for where it was not (`keep_all`). The volume then says whose it is, for as long as it stands: one
+that says it is somebody else's is never handed over, however a sandbox came by it, and nothing of it is changed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.workspace_records import of_another
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,
@@ -25,10 +27,14 @@ from service.cluster import (
     RefusedError,
     section,
 )
+from service.telemetry.logs import audit
 
 # Kinds of storage by which a sandbox has a volume of its own.
 WITH_SLOTS = ("slot", "shared")
 WHOSE = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
+
+# Nobody learns whose it is.
+ANOTHERS = "its volume says that it is somebody else's"
 
 Find = Callable[..., Document | None]
 Outcome = Literal["kept", "already", "waiting", "overtaken", "refused"]
@@ -43,6 +49,7 @@ class Kept:
     outcome: Outcome
     volume: str = ""
     why: str = ""
+    foreign: bool = False  # refused because the volume is somebody else's
 
 
 def keep_all(cluster: Api) -> list[Kept]:
@@ -81,6 +88,10 @@ def _kept(cluster: Api, claim: Document, volume: Document) -> Kept:
     about: Document = claim["metadata"]
     namespace, name = about["namespace"], about["name"]
     own = volume["metadata"]["name"]
+    owner = _labels(claim).get(USER_LABEL, "")
+    if of_another(volume, owner):
+        report_another(volume, owner, namespace, name)
+        return Kept(namespace, name, "refused", own, ANOTHERS, foreign=True)
     changes = _changes(claim, volume)
     if changes and not cluster.change(VOLUMES, volume, changes):
         return Kept(namespace, name, "overtaken", own, "its volume was changed at the same time")
@@ -125,13 +136,30 @@ def _volume_of(find: Find, claim: Document) -> Document | str:
 
 def _changes(claim: Document, volume: Document) -> Document:
     """What of a volume is not yet as it has to be."""
-    metadata = section(section(claim["spec"], "additionalPodMetadata"), "labels")
-    whose = {key: metadata[key] for key in WHOSE if key in metadata}
+    said = _labels(claim)
+    whose = {key: said[key] for key in WHOSE if key in said}
     missing = whose.items() - section(volume["metadata"], "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
     if volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
         changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
     return changes
+
+
+def report_another(volume: Document, owner: str, namespace: str, workspace: str) -> None:
+    """Tell for good that a claim came by a volume that says it is somebody else's."""
+    about: Document = volume["metadata"]
+    audit(
+        "a volume of somebody else was not handed over",
+        volume=about["name"],
+        owner=section(about, "labels").get(USER_LABEL, ""),
+        claimed_by=owner,
+        workspace=workspace,
+        namespace=namespace,
+    )
+
+
+def _labels(claim: Document) -> Document:
+    return section(section(claim["spec"], "additionalPodMetadata"), "labels")
 
 
 def _owned(thing: Document, uid: str) -> bool:

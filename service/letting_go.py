@@ -21,6 +21,9 @@ Outcome = Literal["done", "waiting", "overtaken"]
 def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, moving_to: str | None = None) -> Outcome:
     """Take away the workspace of a claim, if the claim is still as it was read."""
     kept = keep(api, claim)
+    if kept.foreign:
+        # What somebody else's volume says is about their workspace.
+        return _removed(api, claim)
     if kept.outcome in {"overtaken", "refused"}:
         return "overtaken"
     if kept.outcome == "waiting":

@@ -13,17 +13,23 @@ import asyncio
 from dataclasses import replace
 
 from model.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.workspace_records import of_another
 from model.workspaces import Workspace
 from service.backend.adopting import Adoptions
 from service.backend.view import View
 from service.backend.wire import SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, Wire, section
+from service.keeping import ANOTHERS, report_another
+from service.problems import Problem
 
 ATTEMPTS = 5
 PAUSE = 0.1
 
 
 async def keep(wire: Wire, view: View, workspace: Workspace) -> str | None:
-    """Have the volume of a workspace stay; its name, or None where it cannot be said yet which it is."""
+    """Have the volume of a workspace stay; its name, or None where it cannot be said yet which it is.
+
+    One that says it is somebody else's is left as it is, and the workspace is refused.
+    """
     if workspace.sandbox and workspace.sandbox != workspace.id:
         row = view.home(workspace.namespace, f"{HOME}-{workspace.sandbox}")
         if row and row.bound:
@@ -32,11 +38,15 @@ async def keep(wire: Wire, view: View, workspace: Workspace) -> str | None:
                 "spec": {"persistentVolumeReclaimPolicy": "Retain" if row.retained else "Delete"},
             }
             changes = _changes(workspace, read)
-            if not changes or await wire.merge(VOLUMES, read, changes):
+            theirs = of_another(read, workspace.owner)
+            if not theirs and (not changes or await wire.merge(VOLUMES, read, changes)):
                 return row.name
     for attempt in range(ATTEMPTS):
-        volume = await volume_of(wire, workspace)
+        volume = await _bound(wire, workspace)
         if volume is not None:
+            if of_another(volume, workspace.owner):
+                report_another(volume, workspace.owner, workspace.namespace, workspace.id)
+                raise Problem("refused", ANOTHERS, "delete it and make it anew; tell whoever runs the platform")
             changes = _changes(workspace, volume)
             if not changes or await wire.merge(VOLUMES, volume, changes):
                 return str(volume["metadata"]["name"])
@@ -76,7 +86,12 @@ class Early:
 
 
 async def volume_of(wire: Wire, workspace: Workspace) -> Document | None:
-    """The volume that a workspace's sandbox has as its home, as it is now; None where there is none yet."""
+    """The volume that a workspace's sandbox has as its home, as it is now; None where there is none of its own yet."""
+    volume = await _bound(wire, workspace)
+    return None if volume is None or of_another(volume, workspace.owner) else volume
+
+
+async def _bound(wire: Wire, workspace: Workspace) -> Document | None:
     if not workspace.sandbox:
         return None
     sandbox, volume_claim = await asyncio.gather(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, SANDBOXES, VOLUME_CLAIMS, VOLUMES, RefusedError
 from service.keeping import keep, keep_all
+from service.letting_go import let_go
+from service.telemetry.logs import AUDIT
 from tests.fast.service.shelf import Killed, Shelf
 
 SPACE = "sandbox-box"
@@ -148,3 +151,43 @@ def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf
 def test_a_class_without_volumes_of_its_own_is_left_alone(shelf: Shelf, storage: str) -> None:
     shelf.things[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
     assert keep_all(shelf) == []
+
+
+def somebody_elses(shelf: Shelf) -> None:
+    slot(shelf, "box-a-1", "pv-1")
+    volume = shelf.things[(VOLUMES, "", "pv-1")]
+    volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
+    volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+
+
+def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
+    shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    somebody_elses(shelf)
+    before = shelf.find(VOLUMES, "pv-1")
+    with caplog.at_level("INFO", AUDIT):
+        (kept,) = keep_all(shelf)
+    assert (kept.outcome, kept.volume, kept.foreign) == ("refused", "pv-1", True)
+    # Whoever asked is told of it, and not of whom.
+    assert "somebody else" in kept.why
+    assert "u-2" not in kept.why
+    assert said(shelf) is None
+    assert shelf.find(VOLUMES, "pv-1") == before
+    (told,) = [row for row in caplog.records if row.name == AUDIT]
+    assert told.__dict__["facts"] == {
+        "volume": "pv-1",
+        "owner": "u-2",
+        "claimed_by": "u-1",
+        "workspace": "mine",
+        "namespace": SPACE,
+    }
+
+
+def test_a_claim_with_somebody_elses_volume_goes_and_leaves_it_as_it_was(shelf: Shelf) -> None:
+    somebody_elses(shelf)
+    before, claim = shelf.find(VOLUMES, "pv-1"), shelf.find(CLAIMS, "mine", SPACE)
+    assert claim is not None
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+    assert let_go(shelf, claim, timedelta(days=1), now) == "done"
+    assert shelf.find(CLAIMS, "mine", SPACE) is None
+    assert shelf.find(VOLUMES, "pv-1") == before

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from model.classes.names import cold_pool
 from model.ids import class_id
 from rehearsal.controlplane.client import ApiError, Client, until
 from service.cluster import CLAIMS, Api, Document, RefusedError, section
@@ -145,3 +146,39 @@ def back(service: Api, name: str, within: str) -> str:
 
     assert until(came, PATIENCE), told[-1]
     return told[-1].outcome
+
+
+def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: Api) -> None:
+    """Whoever claims by the name of a sandbox that is gone comes by what it left behind, and is not given it."""
+    name, admin = "w-freed", guarded.admin
+    victim = claim(guarded, name, user=OWNER)
+    victim["spec"]["warmPoolRef"]["name"] = cold_pool(guarded.pool)
+    assert service.make(CLAIMS, victim)
+    volume = stands(guarded, service, name, guarded.space)
+    own = f"/api/v1/persistentvolumes/{volume}"
+    home = guarded.core("persistentvolumeclaims", f"home-{name}")
+    try:
+        # The guardrails let only deployers go so far.
+        free: Any = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+        admin.ask("PATCH", home, free, content="application/json-patch+json")
+        admin.delete(guarded.extension("sandboxclaims", name))
+        assert until(lambda: admin.find(guarded.extension("sandboxes", name)) is None, PATIENCE)
+        assert until(lambda: admin.find(guarded.core("pods", name)) is None, PATIENCE)
+
+        stranger = claim(guarded, name, user="u-stranger")
+        stranger["spec"]["warmPoolRef"]["name"] = cold_pool(guarded.pool)
+        assert service.make(CLAIMS, stranger)
+        assert becomes_ready(admin, guarded.extension("sandboxclaims", name))
+        pod = admin.get(guarded.core("pods", name))
+        assert {"claimName": f"home-{name}"} in [one.get("persistentVolumeClaim") for one in pod["spec"]["volumes"]]
+        assert admin.get(home)["spec"]["volumeName"] == volume
+        kept = keep(service, service.find(CLAIMS, name, guarded.space) or {})
+        assert (kept.outcome, kept.foreign, kept.volume) == ("refused", True, volume)
+        assert admin.get(own)["metadata"]["labels"]["sandbox.users.io/user"] == OWNER
+        now = service.find(CLAIMS, name, guarded.space) or {}
+        assert let_go(service, now, timedelta(days=1), datetime.now(UTC)) == "done"
+        assert until(lambda: admin.get(own)["status"]["phase"] == "Released", PATIENCE)
+        assert "sandbox.users.io/deleted-at" not in (admin.get(own)["metadata"].get("annotations") or {})
+    finally:
+        admin.delete(guarded.extension("sandboxclaims", name))
+        admin.merge(own, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from datetime import timedelta
 from typing import Any
 
@@ -48,6 +49,32 @@ def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
         # Nothing was asked that the claim, the other classes and the volume's own change do not need.
         writes = [path for method, path in stage.server.requests if method in {"POST", "PATCH"}]
         assert [path.rsplit("/", 2)[1] for path in writes[:2]] == ["sandbox-standard", "persistentvolumes"]
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -> None:
+    async def act(stage: Stage) -> None:
+        made_by, sandbox = asked(), asked().id if cold else "standard-a-1"
+        if cold:
+            stage.home("sandbox-standard", sandbox)
+        else:
+            stage.slot(sandbox)
+        volume = stage.server.things["persistentvolumes", "", f"pvc-{sandbox}"]
+        volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
+        volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+        volume = deepcopy(stage.server.put("persistentvolumes", volume))
+        await asyncio.sleep(0.01)
+        with pytest.raises(Problem, match="somebody else") as told:
+            await stage.backend.create(made_by, wait=5)
+        assert told.value.kind == "refused"
+        assert "u-2" not in str(told.value)
+        with pytest.raises(Problem, match="somebody else"):
+            await stage.backend.get(made_by.id)
+        # It may go, and takes nothing with it.
+        await stage.backend.delete(made_by.id, keep_for=timedelta(0))
+        assert stage.server.things["persistentvolumes", "", f"pvc-{sandbox}"] == volume
 
     on_stage(act)
 
