@@ -1,10 +1,10 @@
-"""Who may use the cluster's API: an entry a principal, each with a policy of EKS and a group of ours."""
+"""Who may use the cluster's API: an entry a principal, each with policies of EKS and a group of ours."""
 
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import pulumi
 from pulumi_aws import eks, get_caller_identity_output, iam
@@ -13,18 +13,39 @@ from components.children import Child
 from components.ownership import Labels
 from components.plain import ArgumentError, Plain
 from components.whereabouts import Whereabouts
+from model.classes.names import namespace
+from model.metering.places import NAMESPACE as METERING
 from model.names import fit
 from model.principals import session_role
 
+
+@dataclass(frozen=True)
+class Grant:
+    """A policy of EKS, for the whole cluster or in some namespaces."""
+
+    policy: str
+    namespaces: tuple[str, ...] = ()
+
+    @property
+    def scope(self) -> Any:
+        """Where it holds, as EKS is told."""
+        return {"type": "namespace", "namespaces": list(self.namespaces)} if self.namespaces else {"type": "cluster"}
+
+
 # What EKS grants to each; deployers make custom resource definitions and cluster roles, which takes every right.
+# Whoever may edit may also impersonate the service accounts of a namespace and enter its pods, so operators do where
+# sandboxes are and what meters them, and not where the controllers are whom guardrails know by their accounts.
 # Groups are for the custom resources, of which EKS's policies know nothing.
-POLICIES = {
-    "admins": "AmazonEKSClusterAdminPolicy",
-    "operators": "AmazonEKSEditPolicy",
-    "readers": "AmazonEKSViewPolicy",
-    "deployers": "AmazonEKSClusterAdminPolicy",
+GRANTS = {
+    "admins": (Grant("AmazonEKSClusterAdminPolicy"),),
+    "operators": (
+        Grant("AmazonEKSEditPolicy", (namespace("*"), METERING)),
+        Grant("AmazonEKSViewPolicy"),
+    ),
+    "readers": (Grant("AmazonEKSViewPolicy"),),
+    "deployers": (Grant("AmazonEKSClusterAdminPolicy"),),
 }
-GROUPS = {word: f"agent-environment:{word}" for word in POLICIES}
+GROUPS = {word: f"agent-environment:{word}" for word in GRANTS}
 
 _PRINCIPAL = re.compile(r"arn:[a-z-]+:iam::\d{12}:(role|user)/\S+")
 
@@ -37,7 +58,7 @@ class ClusterAccess(TypedDict):
     """Those with every right."""
 
     operators: NotRequired[list[str]]
-    """Those who may change workloads, and not who has access."""
+    """Those who may look, and change what is in the namespaces of classes and of metering, and not who has access."""
 
     readers: NotRequired[list[str]]
     """Those who may look, at everything but secrets."""
@@ -56,7 +77,7 @@ class Access:
     def of(cls, arguments: Plain) -> "Access":
         """Who was named; nobody may be named twice, because EKS has one entry a principal."""
         found: dict[str, str] = {}
-        for word in POLICIES:
+        for word in GRANTS:
             for principal in arguments.texts(word):
                 path = f"{arguments.path}.{word}"
                 if not _PRINCIPAL.fullmatch(principal):
@@ -64,7 +85,7 @@ class Access:
                 if principal in found:
                     raise ArgumentError(path, f"{principal}, who is among the {found[principal]} already", "one group")
                 found[principal] = word
-        return cls({word: arguments.texts(word) for word in POLICIES})
+        return cls({word: arguments.texts(word) for word in GRANTS})
 
     @property
     def principals(self) -> list[str]:
@@ -120,17 +141,20 @@ class Entries:
             tags=self.labels.tags(suffix),
             opts=self.child(more),
         )
-        may = eks.AccessPolicyAssociation(
+        first, *others = GRANTS[word]
+        further = [self._grant(f"{suffix}-{number}", entry, grant) for number, grant in enumerate(others, start=2)]
+        return [entry, self._grant(suffix, entry, first), *further]
+
+    def _grant(self, suffix: str, entry: eks.AccessEntry, grant: Grant) -> eks.AccessPolicyAssociation:
+        return eks.AccessPolicyAssociation(
             f"{self.labels.base}-{suffix}",
             cluster_name=self.cluster,
             principal_arn=entry.principal_arn,
-            policy_arn=self.place.apply(
-                lambda at: f"arn:{at.partition}:eks::aws:cluster-access-policy/{POLICIES[word]}"
-            ),
-            access_scope={"type": "cluster"},
-            opts=self.child(),
+            policy_arn=self.place.apply(lambda at: f"arn:{at.partition}:eks::aws:cluster-access-policy/{grant.policy}"),
+            access_scope=grant.scope,
+            # EKS keeps one for a principal and a policy: one that is made before the old one goes would go with it.
+            opts=self.child(pulumi.ResourceOptions(delete_before_replace=True)),
         )
-        return [entry, may]
 
 
 def slug(principal: str) -> str:

@@ -68,7 +68,11 @@ class Cluster(Section):
     ] = ()
     admins: Annotated[tuple[PrincipalArn, ...], Field(description="Roles and users with every right.")] = ()
     operators: Annotated[
-        tuple[PrincipalArn, ...], Field(description="Roles and users who may change workloads, not access.")
+        tuple[PrincipalArn, ...],
+        Field(
+            description="Roles and users who may look everywhere, and change what is in the namespaces of classes and"
+            " of metering; not access, nor what controllers run as."
+        ),
     ] = ()
     readers: Annotated[tuple[PrincipalArn, ...], Field(description="Roles and users who may look.")] = ()
     deployers: Annotated[

@@ -73,7 +73,8 @@ def _doors(row: Field) -> Iterator[Outcome]:
     title="Admins of the whole cluster are few, and people or pipelines",
     severity="Medium",
     why="Each of them reads every sandbox's files and secrets; nobody watches what a long list does.",
-    do="Give AmazonEKSViewPolicy or AmazonEKSEditPolicy, or a namespace scope, to all who do not operate the cluster.",
+    do="Give AmazonEKSViewPolicy, and AmazonEKSEditPolicy in the namespaces where somebody works, to all who do not"
+    " operate the cluster.",
     about=GRAPH,
 )
 def cluster_admins(graph: Graph) -> Iterator[Outcome]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,8 @@ _USER_FACING: Mapping[str, Sequence[str]] = {
     "AmazonEKSEditPolicy": ("view", "edit"),
     "AmazonEKSViewPolicy": ("view",),
 }
+# What the role of Kubernetes lets editors do and EKS's policies do not, as its reference of them has it.
+_LEFT_OUT = frozenset({"serviceaccounts/token", "pods/eviction", "leases", "resourceclaims", "resourceclaimtemplates"})
 _WRITTEN: Mapping[str, list[Object]] = {
     "AmazonEKSClusterAdminPolicy": [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
@@ -102,7 +104,7 @@ def cluster_roles(user_facing: Mapping[str, list[Object]]) -> list[Object]:
 
     `user_facing` are the rules of `system:aggregate-to-…` as the server has them.
     """
-    rules = {name: [rule for part in parts for rule in user_facing[part]] for name, parts in _USER_FACING.items()}
+    rules = {name: [*_known(user_facing, parts)] for name, parts in _USER_FACING.items()}
     made: list[Object] = []
     for policy, its in {**_WRITTEN, **rules}.items():
         name = f"{_GROUP}:{policy}"
@@ -113,6 +115,16 @@ def cluster_roles(user_facing: Mapping[str, list[Object]]) -> list[Object]:
             )
         )
     return made
+
+
+def _known(user_facing: Mapping[str, list[Object]], parts: Sequence[str]) -> Iterator[Object]:
+    """What of these rules EKS's policies have too."""
+    for rule in (rule for part in parts for rule in user_facing[part]):
+        resources = [one for one in rule.get("resources", ()) if one not in _LEFT_OUT]
+        if resources:
+            yield {**rule, "resources": resources}
+        elif "resources" not in rule:
+            yield rule
 
 
 def bindings(associations: Iterable[Association], namespaces: Sequence[str]) -> list[Object]:

@@ -40,6 +40,7 @@ class Made:
     aliases: int
     patience: dict[str, str] = field(default_factory=dict)
     providers: dict[str, str] = field(default_factory=dict)
+    delete_first: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -167,6 +168,7 @@ class Cloud(mocks.MockMonitor):
                 provider=request.provider,
                 aliases=len(request.aliases),
                 providers=dict(request.providers),
+                delete_first=request.deleteBeforeReplace,
                 patience={key: getattr(request.customTimeouts, key) for key in ("create", "update", "delete")},
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from typing import Any
 
@@ -15,6 +16,7 @@ from components.fargate import log_output, pod_trust
 from components.identities import Bearer, agent_trust, token_trust
 from components.plain import ArgumentError, Plain
 from components.whereabouts import Whereabouts
+from model.guardrails.hands import EKS, METER
 from model.releases import releases
 from tests.fast.components.graph import ACCOUNT, CALLER, REGION, Graph, Made, registered
 from tests.fast.components.shapes import cluster, network
@@ -151,11 +153,13 @@ def test_support_ends_with_the_version_unless_somebody_pays(asked: str | None, t
 
 
 def entries(made: Graph) -> dict[str, tuple[str, list[str]]]:
-    """By principal, the last word of its policy and its groups."""
-    granted = {one.inputs["principalArn"]: one.inputs["policyArn"] for one in made.of("AccessPolicyAssociation")}
+    """By principal, the last words of its policies and its groups."""
+    granted: dict[str, list[str]] = {}
+    for one in made.of("AccessPolicyAssociation"):
+        granted.setdefault(one.inputs["principalArn"], []).append(one.inputs["policyArn"].rsplit("/", 1)[-1])
     return {
         one.inputs["principalArn"]: (
-            granted[one.inputs["principalArn"]].rsplit("/", 1)[-1],
+            " ".join(sorted(granted[one.inputs["principalArn"]])),
             one.inputs["kubernetesGroups"],
         )
         for one in made.of("AccessEntry")
@@ -174,12 +178,32 @@ def test_everybody_named_has_an_entry_with_just_their_policy() -> None:
     )
     assert entries(made) == {
         f"{role}/platform": ("AmazonEKSClusterAdminPolicy", ["agent-environment:admins"]),
-        f"{role}/on-call": ("AmazonEKSEditPolicy", ["agent-environment:operators"]),
+        f"{role}/on-call": ("AmazonEKSEditPolicy AmazonEKSViewPolicy", ["agent-environment:operators"]),
         f"{role}/everybody": ("AmazonEKSViewPolicy", ["agent-environment:readers"]),
         f"arn:aws:iam::{ACCOUNT}:user/auditor": ("AmazonEKSViewPolicy", ["agent-environment:readers"]),
         CALLER: ("AmazonEKSClusterAdminPolicy", ["agent-environment:deployers"]),
     }
-    assert all(one.inputs["accessScope"] == {"type": "cluster"} for one in made.of("AccessPolicyAssociation"))
+    for one in made.of("AccessPolicyAssociation"):
+        if not one.inputs["policyArn"].endswith("AmazonEKSEditPolicy"):
+            assert one.inputs["accessScope"] == {"type": "cluster"}
+
+
+def test_operators_look_everywhere_and_change_nothing_where_controllers_are() -> None:
+    role = f"arn:aws:iam::{ACCOUNT}:role/on-call"
+    made = graph(access={"operators": [role], "deployers": [CALLER]})
+    given = [one for one in made.of("AccessPolicyAssociation") if one.inputs["principalArn"] == role]
+    scopes = {one.inputs["policyArn"].rpartition("/")[2]: one.inputs["accessScope"] for one in given}
+    assert scopes == {
+        "AmazonEKSEditPolicy": {"type": "namespace", "namespaces": ["sandbox-*", "metering"]},
+        "AmazonEKSViewPolicy": {"type": "cluster"},
+    }
+    hands = (EKS.sandbox_controller, EKS.service, EKS.provisioner, *EKS.collectors, *EKS.binders, *EKS.jobs, METER)
+    spaces = {name.split(":")[2] for name in hands if name.startswith("system:serviceaccount:")}
+    assert spaces >= {"kube-system", "agent-sandbox-system", "workspace-service", "storage-metering"}
+    for pattern in scopes["AmazonEKSEditPolicy"]["namespaces"]:
+        assert not fnmatch.filter(spaces, pattern)
+    # EKS keeps one association for a principal and a policy: made before the old one goes, it would go with it.
+    assert all(one.delete_first for one in given)
 
 
 def test_whoever_makes_it_may_deploy_where_nobody_else_may_and_keeps_that(plain: Graph) -> None:

@@ -10,6 +10,8 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as Keys
 
+from components.access import GRANTS
+from model.guardrails import EKS
 from rehearsal.controlplane.client import ApiError, Client, Credentials, until
 from tests.live.conftest import CLUSTER, REGION, World
 
@@ -129,6 +131,44 @@ def test_a_session_of_a_role_has_its_policy_in_its_namespaces_only(world: World,
         # A namespace that is made later counts too, once the server asks again
         later = namespace(world.plane.client, "team-b")
         assert until(lambda: refused(client, f"/api/v1/namespaces/{later}/pods") == 0, PATIENCE)
+    finally:
+        leave(world, arn)
+
+
+def may(client: Client, verb: str, what: str, space: str) -> bool:
+    resource, _, part = what.partition("/")
+    about = {"namespace": space, "verb": verb, "resource": resource, "subresource": part}
+    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    return client.ask("POST", path, {**asked, "spec": {"resourceAttributes": about}})["status"]["allowed"]
+
+
+def test_whoever_operates_sandboxes_cannot_be_one_of_their_controllers(
+    world: World, operator: tuple[str, Keys]
+) -> None:
+    arn, keys = operator
+    space = namespace(world.plane.client, "sandbox-operated")
+    enter(world, arn)
+    for grant in GRANTS["operators"]:
+        world.aws("eks").associate_access_policy(
+            clusterName=CLUSTER, principalArn=arn, policyArn=f"{POLICY}{grant.policy}", accessScope=grant.scope
+        )
+    try:
+        client = speaks(world, token(keys))
+        assert until(lambda: may(client, "create", "pods", space), PATIENCE)
+        assert may(client, "delete", "configmaps", space)
+        assert not may(client, "create", "serviceaccounts/token", space)
+        for name in (*(one.split(":")[2] for one in (EKS.sandbox_controller, EKS.service, EKS.provisioner)), "default"):
+            assert may(client, "get", "pods", name)
+            assert not may(client, "get", "secrets", name)
+            for verb, what in (
+                ("impersonate", "serviceaccounts"),
+                ("create", "serviceaccounts/token"),
+                ("create", "pods"),
+                ("create", "pods/exec"),
+                ("create", "deployments"),
+            ):
+                assert not may(client, verb, what, name), (verb, what, name)
     finally:
         leave(world, arn)
 

@@ -78,3 +78,20 @@ def test_only_the_policy_for_the_whole_cluster_reaches_custom_resources() -> Non
     assert roles["rehearsal:access:AmazonEKSEditPolicy"]["rules"] == [*part["view"], *part["edit"]]
     assert roles["rehearsal:access:AmazonEKSViewPolicy"]["rules"] == part["view"]
     assert {"*"} == set(roles["rehearsal:access:AmazonEKSClusterAdminPolicy"]["rules"][0]["verbs"])
+
+
+def test_what_kubernetes_lets_editors_do_and_eks_does_not_is_left_out() -> None:
+    core = {"apiGroups": [""], "verbs": ["create"]}
+    leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get"]}
+    edit = [
+        {**core, "resources": ["pods", "pods/eviction", "pods/exec"]},
+        {**core, "resources": ["serviceaccounts/token"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
+        leases,
+    ]
+    made = access.cluster_roles({"view": [], "edit": edit, "admin": [leases]})
+    roles = {row["metadata"]["name"]: row["rules"] for row in made if row["kind"] == "ClusterRole"}
+    assert roles["rehearsal:access:AmazonEKSEditPolicy"] == [
+        {**core, "resources": ["pods", "pods/exec"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
+    ]
