@@ -23,7 +23,7 @@ class GuardrailHands(TypedDict):
     """What turns claims into sandboxes: nobody else makes pods in the namespace of a class."""
 
     service: NotRequired[str]
-    """The workspace service: it lets owners into their sandboxes, and keeps their volumes."""
+    """The workspace service: it keeps the volumes of workspaces, and brings their owners back to them."""
 
     provisioner: NotRequired[str]
     """What makes volumes of access points."""

@@ -30,6 +30,8 @@ NAME = "storage-metering"
 TAG = NAME
 HOMES = "/homes"
 USER = 65_532
+# How the annotations of a volume begin that the job writes, and no others.
+MEASURES = ("sandbox.users.io/measured-", "sandbox.users.io/found-")
 # The node's driver has a process of its own for each mount, of about twelve megabytes.
 MOST_MOUNTS = 20
 LATE_SECONDS, PATIENCE_SECONDS = 6 * 3600, 3 * 3600

@@ -20,13 +20,13 @@ __all__ = ["EKS", "Hands", "Policy", "lasting", "policies"]
 def policies(file_systems: Sequence[str], hands: Hands = EKS) -> tuple[Policy, ...]:
     """All of them, for an environment with these file systems."""
     return (
-        *claims.policies(),
+        *claims.policies(hands),
         *owners.policies(),
         *shapes.policies(hands),
         *sandboxes.policies(hands),
         *running.policies(hands),
         *network.policies(),
-        *identity.policies(hands),
+        *identity.policies(),
         *volumes.policies(hands, file_systems),
         *spaces.policies(hands),
         *looking.policies(hands),

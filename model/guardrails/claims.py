@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from model.capabilities.surroundings import CLASS_LABEL
 from model.claims import DO_NOT_DISRUPT
 from model.classes.names import USER_LABEL
 from model.guardrails.constraints import listed, said
-from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
+from model.guardrails.hands import Hands, asked_by
+from model.guardrails.row import Policy, Rule, Watch, below, every, marks_kept, text, texts, unless
 from model.settings.values import OWNER_ID
+from model.workspaces import DOMAIN, OWN_LABEL
 
 CLAIMS = Watch("extensions.agents.x-k8s.io", ("sandboxclaims",))
 # What the class says of its sandboxes; upstream refuses another value, and lets a claim add one that is missing.
@@ -15,12 +18,14 @@ OF_CLASS = tuple(f"sandbox.users.io/{word}" for word in _WORDS.split())
 ANNOTATIONS = (DO_NOT_DISRUPT,)
 
 _LABELS = "object.spec.?additionalPodMetadata.?labels"
+_FURTHER = f"({below(DOMAIN)} && !(key in {texts((USER_LABEL, CLASS_LABEL))}))"
 _SAME = "oldObject != null && object.spec == oldObject.spec"
 
 
-def policies() -> tuple[Policy, ...]:
-    """What a claim may be."""
+def policies(hands: Hands) -> tuple[Policy, ...]:
+    """What a claim may be, and who writes what the service keeps on it."""
     return (
+        _records(hands),
         Policy(
             name="claims",
             about="Claims of sandboxes, when they are made and when their specification changes.",
@@ -28,16 +33,28 @@ def policies() -> tuple[Policy, ...]:
             by_class=True,
             variables={"user": f"{_LABELS}[?'{USER_LABEL}'].orValue('')"},
             rules=(
-                _rule(
+                Rule(
                     "claim-owner",
                     "What nobody owns is accounted to nobody and given back by nobody; an address would stand in logs,"
                     " metrics and bills.",
-                    every(
-                        f"variables.user.matches({text(OWNER_ID)})",
-                        f"object.metadata.?labels[?'{USER_LABEL}'].orValue(variables.user) == variables.user",
+                    unless(
+                        f"{_SAME} && {_same_label(USER_LABEL)}",
+                        every(
+                            f"variables.user.matches({text(OWNER_ID)})",
+                            f"object.metadata.?labels[?'{USER_LABEL}'].orValue(variables.user) == variables.user",
+                        ),
                     ),
                     f"a claim names its owner in spec.additionalPodMetadata.labels['{USER_LABEL}'], by an opaque id and"
                     " no address, the same as in its own label if it has one",
+                ),
+                Rule(
+                    "claim-class",
+                    "By its label a workspace is taken for one of that class, with the limits and the namespace of it.",
+                    unless(
+                        f"oldObject != null && {_same_label(CLASS_LABEL)}",
+                        f"object.metadata.?labels[?'{CLASS_LABEL}'].orValue({said('class')}) == {said('class')}",
+                    ),
+                    f"the label {CLASS_LABEL} of a claim is the class in whose namespace it is",
                 ),
                 _rule(
                     "claim-shutdown",
@@ -87,6 +104,36 @@ def policies() -> tuple[Policy, ...]:
             ),
         ),
     )
+
+
+def _records(hands: Hands) -> Policy:
+    return Policy(
+        name="claim-records",
+        about="What a claim says of the workspace that it is, in its annotations and its owner's own labels.",
+        watches=(CLAIMS,),
+        rules=(
+            Rule(
+                "claim-record",
+                "It says with whom a workspace is shared, what it may cost, and when it sleeps and ends; the service"
+                " asks who may change that, and believes what it reads.",
+                unless(
+                    every(
+                        marks_kept(below(DOMAIN), ("annotations",)),
+                        marks_kept(below(OWN_LABEL), ("labels",)),
+                        # Its owner and its class have rules of their own.
+                        unless("oldObject == null", marks_kept(_FURTHER, ("labels",))),
+                    ),
+                    asked_by(hands.service),
+                ),
+                "annotations of a claim below sandbox.users.io/ and labels below label.sandbox.users.io/ are written by"
+                " the workspace service and deployers, who alone change its labels below sandbox.users.io/ later",
+            ),
+        ),
+    )
+
+
+def _same_label(key: str) -> str:
+    return f"object.metadata.?labels[?{text(key)}] == oldObject.metadata.?labels[?{text(key)}]"
 
 
 def _rule(identity: str, why: str, holds: str, message: str) -> Rule:

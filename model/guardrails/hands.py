@@ -1,8 +1,10 @@
 """Who does what at run time, and how a rule asks whether a request came from one of them.
 
-A name of a service account is proof: nobody has it without that account's token. Whoever may change the guardrails
-themselves is a deployer; that is asked of the API server's own authorizer, so that it holds for Pulumi's role on a
-cluster of ours, on one that stood already and in a rehearsal, with no list to keep.
+A name of a service account proves as much as its places do: whoever may impersonate it, ask for its token, or run or
+enter a pod of it, is it. So nobody but deployers is given such rights in the namespaces where these accounts are;
+operators work in those of classes. Whoever may change the guardrails themselves is a deployer; that is asked of the API
+server's own authorizer, so that it holds for Pulumi's role on a cluster of ours, on one that stood already and in a
+rehearsal, with no list to keep.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from model.guardrails.row import text, texts
+from model.storage_metering import NAME as METERING
 
 DEPLOYER = (
     "authorizer.group('admissionregistration.k8s.io').resource('validatingadmissionpolicies').check('create').allowed()"
@@ -25,6 +28,10 @@ CLOUD = "eks:"
 def account(namespace: str, name: str) -> str:
     """The user name of a service account."""
     return f"system:serviceaccount:{namespace}:{name}"
+
+
+# What looks how large homes are, and writes it on their volumes.
+METER = account(METERING, METERING)
 
 
 def _controllers(*names: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.classes.names import SCHEDULES
-from model.guardrails.hands import API_SERVER, NODES, Hands, asked_by
+from model.guardrails.hands import API_SERVER, NODES, asked_by
 from model.guardrails.row import SUBRESOURCE, Policy, Rule, Watch, every, text, texts, unless
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -12,7 +12,7 @@ _EVERYBODY = ("system:serviceaccounts", "system:authenticated", "system:unauthen
 # In it are pools' schedules, which may scale pools; it is no class's.
 
 
-def policies(hands: Hands) -> tuple[Policy, ...]:
+def policies() -> tuple[Policy, ...]:
     """Bindings in the whole cluster, tokens and secrets in the namespaces of classes."""
     subject = every(
         f"!(subject.kind == 'ServiceAccount' && subject.?namespace.orValue('').startsWith('sandbox-')"
@@ -59,9 +59,9 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     "With a sandbox's token somebody else has its role in AWS.",
                     unless(
                         f"{SUBRESOURCE} != 'token'",
-                        asked_by(hands.service, groups=[NODES]),
+                        asked_by(groups=[NODES]),
                     ),
-                    "tokens of sandboxes are asked for by their nodes and the workspace service",
+                    "tokens of sandboxes are asked for by their nodes and by deployers",
                 ),
                 Rule(
                     "token-lasting",

@@ -11,6 +11,9 @@ _WHY = (
     " else's, look like theirs."
 )
 
+# For rules on all that is said of an owner: which label of theirs is held here already, whoever asks.
+HELD = f"(key == {text(USER_LABEL)} && oldObject != null && oldObject.metadata.?labels[?key].orValue('') != '')"
+
 
 def policies() -> tuple[Policy, ...]:
     """One a kind: where the label is differs."""
@@ -35,10 +38,17 @@ def policies() -> tuple[Policy, ...]:
             Watch("", ("pods", "pods/status"), ("UPDATE",)),
             "metadata.?labels",
         ),
+        _kept(
+            "volume-owners",
+            "Owners of PersistentVolumes, also where a status is written: whose a kept home is, is read there.",
+            Watch("", ("persistentvolumes", "persistentvolumes/status"), ("UPDATE",)),
+            "metadata.?labels",
+            in_classes=False,
+        ),
     )
 
 
-def _kept(name: str, about: str, watch: Watch, *places: str) -> Policy:
+def _kept(name: str, about: str, watch: Watch, *places: str, in_classes: bool = True) -> Policy:
     kept = (
         f"oldObject.{place}[?{text(USER_LABEL)}].orValue('') in ['', object.{place}[?{text(USER_LABEL)}].orValue('')]"
         for place in places
@@ -47,12 +57,13 @@ def _kept(name: str, about: str, watch: Watch, *places: str) -> Policy:
         name=name,
         about=about,
         watches=(watch,),
+        in_classes=in_classes,
         rules=(
             Rule(
                 "owner-kept",
                 _WHY,
                 every(*kept),
-                f"the label {USER_LABEL} stays as it was first set; delete the claim and make another",
+                f"the label {USER_LABEL} stays as it was first set; for somebody else make another claim",
             ),
         ),
     )

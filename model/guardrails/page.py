@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
 from model.guardrails import EKS, policies
-from model.guardrails.hands import CLOUD, NODES, SCHEDULES
+from model.guardrails.hands import CLOUD, METER, NODES, SCHEDULES
 from model.guardrails.row import Policy
 from model.reference import WRITTEN_BY
 
@@ -20,11 +20,16 @@ _EXEMPT = """\
 Each rule says who may. *Deployers* are those who may make ValidatingAdmissionPolicies, however they were given that:
 the API server's authorizer is asked. They are held to the shape of a sandbox like everybody.
 
-A claim may be made by whoever RBAC lets. Getting into a sandbox (`exec`, `attach`, `port-forward`) is kept to the
-workspace service and deployers, because the usual roles that may edit workloads include it."""
+Controllers are known by the names of their accounts. Whoever may impersonate such an account, ask for its token, or run
+or enter a pod of it, is it, and no guardrail can tell: so operators may change workloads in the namespaces of classes,
+of metering and of pools' schedules alone. Whoever is given more by other means, such as `edit` everywhere, is as good
+as exempt.
+
+A claim may be made by whoever RBAC lets. Getting into a sandbox (`exec`, `attach`, `port-forward`) is kept to
+deployers, because the usual roles that may edit workloads include it: its owner reaches what it serves."""
 _HANDS = {
     "sandbox_controller": "makes pods, Sandboxes and the claims of their homes",
-    "service": "the workspace service: lets owners in, keeps homes, scales pools, makes templates of tasks",
+    "service": "the workspace service: keeps homes, brings owners back to them, scales pools, makes templates of tasks",
     "provisioner": "makes volumes of access points",
     "schedulers": f"bind pods, as EKS's own do (`{CLOUD}*`)",
     "collectors": "take away what is in a namespace that goes, and what belongs to nothing any more",
@@ -55,6 +60,7 @@ def guardrails_page() -> str:
         "|---|---|---|",
         *_who(),
         f"| nodes | group `{NODES}` | ask for the tokens of pods that run on them |",
+        f"| metering | `{METER}` | writes what homes hold on their volumes |",
         f"| schedules | group `{SCHEDULES}` | scale pools |",
     ]
     for group in _alike(found):

@@ -151,6 +151,23 @@ def unless(excused: str, holds: str) -> str:
     return f"({excused.strip()}) || ({holds.strip()})"
 
 
+def below(*starts: str) -> str:
+    """Whether a `key` begins so."""
+    return f"({' || '.join(f'key.startsWith({text(start)})' for start in starts)})"
+
+
+def marks_kept(ours: str, parts: tuple[str, ...] = ("labels", "annotations")) -> str:
+    """Whether no label and no annotation is added, changed or taken away of whose `key` this is true."""
+    kept: list[str] = []
+    for part in parts:
+        now, before = f"object.metadata.?{part}", f"oldObject.metadata.?{part}"
+        kept += [
+            f"{now}.orValue({{}}).all(key, !{ours} || (oldObject != null && {now}[?key] == {before}[?key]))",
+            f"oldObject == null || {before}.orValue({{}}).all(key, !{ours} || {now}[?key] == {before}[?key])",
+        ]
+    return every(*kept)
+
+
 def texts(values: tuple[str, ...] | list[str]) -> str:
     """A list of texts in CEL."""
     return "[" + ", ".join(text(value) for value in values) + "]"

@@ -5,15 +5,31 @@ from __future__ import annotations
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import RELEASE_LABEL
 from model.guardrails.hands import CLOUD, Hands, asked_by
-from model.guardrails.row import SUBRESOURCE, Operation, Policy, Rule, Watch, every, text, unless
+from model.guardrails.owners import HELD
+from model.guardrails.row import (
+    SUBRESOURCE,
+    Operation,
+    Policy,
+    Rule,
+    Watch,
+    below,
+    every,
+    marks_kept,
+    text,
+    texts,
+    unless,
+)
 from model.tiers import TIER_LABEL
+from model.workspaces import DOMAIN
 
+# Of a kubelet, by which one gets into containers.
+_INTO = ("exec", "run", "attach", "portforward", "cri")
 _FIXED = (CLASS_LABEL, TIER_LABEL, RELEASE_LABEL)
 
 
 def policies(hands: Hands) -> tuple[Policy, ...]:
     """Who makes pods, what becomes of them, and who gets into one."""
-    return (_made(hands), _kept(hands), _workloads(), _parts(hands), _doors(hands))
+    return (_made(hands), _kept(hands), _workloads(), _parts(hands), _doors())
 
 
 def _made(hands: Hands) -> Policy:
@@ -57,6 +73,16 @@ def _kept(hands: Hands) -> Policy:
                 "Without its label a pod is outside its network policy; with another's it is inside theirs.",
                 labels,
                 "a pod keeps the labels of its class, tier and release",
+            ),
+            Rule(
+                "pod-given",
+                "From the moment that it has one, a pod is accounted to its owner, and nobody else is ever given it.",
+                unless(
+                    marks_kept(f"({below(DOMAIN)} && !(key in {texts(_FIXED)}) && !{HELD})"),
+                    asked_by(hands.sandbox_controller, deployers=False),
+                ),
+                "whose a pod is, and what else it says below sandbox.users.io/, is written by the sandbox controller as"
+                " its claim has it",
             ),
             Rule(
                 "pod-disowned",
@@ -116,8 +142,8 @@ def _parts(hands: Hands) -> Policy:
             Rule(
                 "pod-resized",
                 "What a sandbox may use is what its owner pays for.",
-                unless(f"{SUBRESOURCE} != 'resize'", asked_by(hands.service)),
-                "sandboxes are resized by the workspace service and deployers",
+                unless(f"{SUBRESOURCE} != 'resize'", asked_by()),
+                "sandboxes are resized by deployers",
             ),
             Rule(
                 "pod-bound",
@@ -132,20 +158,24 @@ def _parts(hands: Hands) -> Policy:
     )
 
 
-def _doors(hands: Hands) -> Policy:
+def _doors() -> Policy:
+    into = f"{texts(_INTO)}.exists(start, object.?path.orValue('').lowerAscii().contains(start))"
     ways = ("pods/exec", "pods/attach", "pods/portforward", "pods/proxy", "services/proxy")
     return Policy(
         name="doors",
-        about="Ways into a running sandbox through the API server.",
-        watches=(Watch("", ways, ("CONNECT",)),),
+        about="Ways into a running sandbox through the API server, also by its node.",
+        # A node has no namespace, and is looked at as well; it lets in by its own paths.
+        watches=(Watch("", (*ways, "nodes/proxy"), ("CONNECT",)),),
         rules=(
             Rule(
                 "pod-entered",
-                "A sandbox is its owner's own computer. The workspace service lets its owner in and keeps a record;"
-                " deployers may in an emergency, and the audit log says so. RBAC alone would let in everybody who"
-                " may edit workloads.",
-                asked_by(hands.service),
-                "nobody gets into a sandbox but through the workspace service",
+                "A sandbox is its owner's own computer. Deployers may get in to help, and the audit log says so. RBAC"
+                " alone would let in everybody who may edit workloads.",
+                unless(
+                    f"request.resource.resource == 'nodes' && !{into}",
+                    asked_by(),
+                ),
+                "nobody but deployers gets into a sandbox by the API server; its owner reaches what it serves",
             ),
         ),
     )

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from model.guardrails.constraints import listed, said
 from model.guardrails.hands import SCHEDULES, Hands, asked_by
-from model.guardrails.row import Policy, Rule, Watch, every, unless
+from model.guardrails.row import Policy, Rule, Watch, every, text, unless
 
 EXTENSIONS = "extensions.agents.x-k8s.io"
 _CREATED = "oldObject != null"
+# The finalizer by which the API server leaves behind what belonged to a thing.
+_LEFT = "orphan"
 
 
 def policies(hands: Hands) -> tuple[Policy, ...]:
     """What is said of them, class by class, and who may."""
-    return (_storage(), _templates(), _pools(), _writers(hands), _scale(hands), _elsewhere(hands))
+    return (_storage(), _templates(), _pools(), _writers(hands), _scale(hands), _endings(), _elsewhere(hands))
 
 
 def _storage() -> Policy:
@@ -135,7 +137,7 @@ def _writers(hands: Hands) -> Policy:
                     "request.resource.resource == 'sandboxes'",
                     unless(
                         f"{_CREATED} && object.spec == oldObject.spec",
-                        asked_by(hands.service, groups=[SCHEDULES]),
+                        asked_by(hands.service),
                     ),
                 ),
                 "templates and pools are made and changed by deployers and the workspace service",
@@ -155,6 +157,33 @@ def _scale(hands: Hands) -> Policy:
                 "Every warm sandbox is paid for, and an empty pool makes everybody wait.",
                 asked_by(hands.service, groups=[SCHEDULES]),
                 "pools are scaled by the workspace service, their schedules and deployers",
+            ),
+        ),
+    )
+
+
+def _endings() -> Policy:
+    left = f"({text(_LEFT)} in object.metadata.?finalizers.orValue([]))"
+    before = f"(oldObject != null && {text(_LEFT)} in oldObject.metadata.?finalizers.orValue([]))"
+    return Policy(
+        name="endings",
+        about="How claims, Sandboxes and pools are deleted.",
+        watches=(
+            Watch("agents.x-k8s.io", ("sandboxes",), ("CREATE", "UPDATE", "DELETE")),
+            Watch(EXTENSIONS, ("sandboxclaims", "sandboxwarmpools"), ("CREATE", "UPDATE", "DELETE")),
+        ),
+        rules=(
+            Rule(
+                "ending-whole",
+                "What they leave behind belongs to nobody: the next sandbox of that name takes its home, whoever"
+                " claimed it.",
+                "request.operation == 'DELETE' ? ("
+                + every(
+                    "request.?options.?propagationPolicy.orValue('') != 'Orphan'",
+                    "!request.?options.?orphanDependents.orValue(false)",
+                )
+                + f") : ({unless(f'!{left}', before)})",
+                "claims, Sandboxes and pools are deleted with all that belongs to them, never with --cascade=orphan",
             ),
         ),
     )

@@ -10,25 +10,35 @@ from collections.abc import Sequence
 
 from model.classes.storage import DRIVER
 from model.guardrails.constraints import listed
-from model.guardrails.hands import Hands, asked_by
-from model.guardrails.row import Policy, Rule, Watch, every, text, texts, unless
+from model.guardrails.hands import METER, Hands, asked_by
+from model.guardrails.owners import HELD
+from model.guardrails.row import Policy, Rule, Watch, below, every, marks_kept, text, texts, unless
+from model.storage_metering import MEASURES
 from model.storage_metering import NAME as METERING
+from model.workspaces import DOMAIN, OWN_LABEL
 
 HANDLE = "^fs-[0-9a-f]{8,40}::fsap-[0-9a-f]{8,40}$"
 # Whatever the storage classes of classes are called, it begins so.
 OF_CLASSES = "efs-"
+# Attributes by which the driver mounts another folder, or by another address.
+_ELSEWHERE = ("path", "mounttargetip", "crossaccount")
+# By this the service knows the home of a workspace from that of a declared seat.
+MADE_BY = "pv.kubernetes.io/provisioned-by"
+# By these upstream knows whose a claim of a volume is, and whether it may be taken.
+OF_CONTROLLER = (DOMAIN, "agents.x-k8s.io/", "extensions.agents.x-k8s.io/")
 _NEW = "oldObject == null"
 
 
 def policies(hands: Hands, file_systems: Sequence[str]) -> tuple[Policy, ...]:
     """Volumes and storage classes on our file systems, and claims of volumes in the namespaces of classes."""
-    return (_volumes(hands, file_systems), _storage_classes(file_systems), _claims(), _choice(hands))
+    return (_volumes(hands, file_systems), _records(hands), _storage_classes(file_systems), _claims(), _choice(hands))
 
 
 def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
     handle = "object.spec.?csi.?volumeHandle.orValue('')"
     ours = f"{texts(list(file_systems))}.exists(id, {handle}.startsWith(id) ||"
     ours += " object.spec.?nfs.?server.orValue('').contains(id))"
+    attributes = "object.spec.?csi.?volumeAttributes.orValue({})"
     metering = text(METERING)
     return Policy(
         name="volumes",
@@ -56,7 +66,9 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                         f"{handle}.split('::')[0] in {texts(list(file_systems))}",
                         "object.spec.?claimRef.?name.orValue('') != ''",
                         "object.spec.?claimRef.?namespace.orValue('') != ''",
-                        "object.spec.?csi.?volumeAttributes[?'encryptInTransit'].orValue('true') == 'true'",
+                        # The driver takes names of attributes in whatever case.
+                        f"{attributes}.all(key, !(key.lowerAscii() in {texts(_ELSEWHERE)}))",
+                        f"{attributes}.all(key, key.lowerAscii() != 'encryptintransit' || {attributes}[key] == 'true')",
                         "object.spec.?mountOptions.orValue([]).all(option, option in ['tls', 'iam'])",
                     ),
                 ),
@@ -66,8 +78,8 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
             Rule(
                 "volume-by",
                 "Whoever makes volumes chooses whose files are in them.",
-                unless(f"!({_NEW})", asked_by(hands.provisioner, hands.service)),
-                "volumes are made by the driver's provisioner, the workspace service and deployers",
+                unless(f"!({_NEW})", asked_by(hands.provisioner)),
+                "volumes are made by the driver's provisioner and deployers",
             ),
             Rule(
                 "volume-kept",
@@ -78,6 +90,8 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
                         f"!({_NEW})",
                         "oldObject.spec.?claimRef.?namespace == object.spec.?claimRef.?namespace",
                         "oldObject.spec.?claimRef.?name == object.spec.?claimRef.?name",
+                        # Without the id that it was bound to it is the next one's who claims by that name.
+                        "oldObject.spec.?claimRef.?uid == object.spec.?claimRef.?uid",
                         "oldObject.spec.?persistentVolumeReclaimPolicy == object.spec.?persistentVolumeReclaimPolicy",
                     ),
                     unless(_NEW, asked_by(hands.service, *hands.binders)),
@@ -109,14 +123,48 @@ def _volumes(hands: Hands, file_systems: Sequence[str]) -> Policy:
     )
 
 
+def _records(hands: Hands) -> Policy:
+    # Every driver says of what it makes that it did.
+    made_by = f"(key == {text(MADE_BY)} && !({_NEW}))"
+    ours = f"(({below(DOMAIN, OWN_LABEL)} && !{HELD}) || {made_by})"
+    return Policy(
+        name="volume-records",
+        about="What a PersistentVolume says of the workspace whose home it is, also where a status is written.",
+        watches=(
+            Watch("", ("persistentvolumes",)),
+            Watch("", ("persistentvolumes/status",), ("UPDATE",)),
+        ),
+        in_classes=False,
+        rules=(
+            Rule(
+                "volume-record",
+                "Of a deleted workspace nothing else is left: by it the service knows who may come back to which files,"
+                " and when they are destroyed.",
+                unless(
+                    marks_kept(ours),
+                    unless(
+                        f"request.userInfo.username == {text(METER)} &&"
+                        f" {marks_kept(f'({ours} && !{below(*MEASURES)})')}",
+                        asked_by(hands.service),
+                    ),
+                ),
+                "labels and annotations of a volume below sandbox.users.io/, and which driver made it, are written by"
+                " the workspace service and deployers, and its size by what measures it",
+            ),
+        ),
+    )
+
+
 def _storage_classes(file_systems: Sequence[str]) -> Policy:
     return Policy(
         name="storage-classes",
-        about="Storage classes on the environment's file systems.",
+        about=f"Storage classes on the environment's file systems, and those whose names begin with {OF_CLASSES}.",
         watches=(Watch("storage.k8s.io", ("storageclasses",)),),
         in_classes=False,
         when={
-            "ours": f"object.?parameters[?'fileSystemId'].orValue('') in {texts(list(file_systems))}",
+            # One that lacks its file system would take the place of a class's own.
+            "ours": f"object.?parameters[?'fileSystemId'].orValue('') in {texts(list(file_systems))} ||"
+            f" object.metadata.name.startsWith({text(OF_CLASSES)})",
         },
         rules=(
             Rule(
@@ -127,7 +175,8 @@ def _storage_classes(file_systems: Sequence[str]) -> Policy:
                     " object.?mountOptions == oldObject.?mountOptions",
                     asked_by(),
                 ),
-                "storage classes on the environment's file systems are declared by deployers",
+                f"storage classes on the environment's file systems, and those called {OF_CLASSES}…, are declared by"
+                " deployers",
             ),
         ),
     )
@@ -159,7 +208,10 @@ def _choice(hands: Hands) -> Policy:
     return Policy(
         name="volume-claim-writers",
         about="Who makes claims of volumes in the namespace of a class, and who chooses the volume.",
-        watches=(Watch("", ("persistentvolumeclaims",)),),
+        watches=(
+            Watch("", ("persistentvolumeclaims",)),
+            Watch("", ("persistentvolumeclaims/status",), ("UPDATE",)),
+        ),
         rules=(
             Rule(
                 "volume-claim-by",
@@ -176,6 +228,19 @@ def _choice(hands: Hands) -> Policy:
                     asked_by(hands.service, *hands.binders),
                 ),
                 "the volume of a claim is chosen by Kubernetes's own binder, the workspace service and deployers",
+            ),
+            Rule(
+                "volume-claim-kept",
+                "One that belongs to no Sandbox, or says that it may be taken, becomes the home of the next sandbox of"
+                " that name, whoever claims it.",
+                unless(
+                    f"{_NEW} || (object.metadata.?ownerReferences == oldObject.metadata.?ownerReferences &&"
+                    f" {marks_kept(below(*OF_CONTROLLER))})",
+                    asked_by(hands.sandbox_controller, hands.service, *hands.collectors),
+                ),
+                "the Sandbox that a claim of a volume belongs to, and its labels and annotations below"
+                " sandbox.users.io/ and agents.x-k8s.io/, are changed by the sandbox controller, the workspace service"
+                " and deployers",
             ),
         ),
     )

@@ -75,9 +75,9 @@ def test_which_policies_there_are_is_known_before_any_file_system_is() -> None:
 def test_who_is_exempt_may_be_told() -> None:
     made = graph(hands={"service": "system:serviceaccount:mine:own", "schedulers": ["mine"]})
     specs = {one.name: str(one.inputs["spec"]) for one in made.of("ValidatingAdmissionPolicy")}
-    assert "'system:serviceaccount:mine:own'" in specs["guardrails-doors"]
+    assert "'system:serviceaccount:mine:own'" in specs["guardrails-pool-scale"]
     assert "'mine'" in specs["guardrails-pod-parts"]
-    assert "workspace-service" not in specs["guardrails-doors"]
+    assert "workspace-service" not in specs["guardrails-pool-scale"]
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 
-from model.classes.names import EXTENSIONS
+from model import storage_metering
+from model.classes.names import EXTENSIONS, USER_LABEL
 from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import plans
 from model.classes.room import restricted
 from model.guardrails import lasting, policies
+from model.guardrails.hands import METER
 from model.guardrails.priority import priority_class
 from model.settings import Settings
 from model.storage_metering import NAME as METERING
-from model.storage_metering import volume
+from model.storage_metering import volume as looked_at
 from model.tiers import labels as node_labels
 from model.tiers import runtime_class, wall_of
 from rehearsal.controlplane.client import ApiError, Client, until
@@ -44,6 +46,7 @@ from .stage import (
     claim,
     looking_job,
     plain,
+    volume,
 )
 
 Object = dict[str, Any]
@@ -94,19 +97,24 @@ def stage_settings() -> Settings:
 
 
 def _users(admin: Client) -> None:
-    """Whoever asks may do all but change the guardrails, as far as RBAC goes."""
+    """Whoever asks may do all but change the guardrails, as far as RBAC goes; what measures homes may do its own."""
+    _may(admin, "measures", storage_metering.rights(), METER)
     groups = {row["name"] for row in admin.get("/apis")["groups"]} - {"admissionregistration.k8s.io"}
     everything = {"apiGroups": ["", *sorted(groups)], "resources": ["*"], "verbs": ["*"]}
-    about = {"name": "but-guardrails"}
+    _may(admin, "but-guardrails", [everything], *EVERYBODY)
+
+
+def _may(admin: Client, name: str, rules: list[Object], *users: str) -> None:
+    about = {"name": name}
     version = f"{RBAC}/v1"
-    admin.apply({"apiVersion": version, "kind": "ClusterRole", "metadata": about, "rules": [everything]})
+    admin.apply({"apiVersion": version, "kind": "ClusterRole", "metadata": about, "rules": rules})
     admin.apply(
         {
             "apiVersion": version,
             "kind": "ClusterRoleBinding",
             "metadata": about,
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "but-guardrails"},
-            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user} for user in EVERYBODY],
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user} for user in users],
         }
     )
 
@@ -171,6 +179,8 @@ def _before(made: Guarded) -> None:
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "hostPath": {"path": "/"}}
     lying: Object = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "leftover"}, "spec": spec}
     admin.apply({**lying, "spec": {**spec, "storageClassName": "another"}})
+    kept = volume(made, "owned", claimRef={"namespace": made.space, "name": "home-owned"})
+    admin.apply({**kept, "metadata": {**kept["metadata"], "labels": {USER_LABEL: "u-1"}}})
     _declare(admin, made.loose)
 
 
@@ -206,7 +216,7 @@ def _declare(admin: Client, objects: ClassObjects) -> None:
 def _look(made: Guarded) -> None:
     """What a deployment makes for whoever looks how large homes are; nobody mounts it here."""
     namespace(made.admin, METERING, **restricted(made.plans[CLASS].version))
-    standing = volume(replace(LOOKED, name="standing"), f"{made.file_system}::{POINT}")
+    standing = looked_at(replace(LOOKED, name="standing"), f"{made.file_system}::{POINT}")
     standing["metadata"]["name"] = "looked-at-standing"
     account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": METERING}}
     account["metadata"]["namespace"] = METERING
@@ -234,6 +244,11 @@ def _claim(made: Guarded) -> None:
     service = made.speak_as(SERVICE)
     path = service.path(service.create(claim(made, made.claim)))
     assert becomes_ready(admin, path), admin.get(path)
+    # Of a pool that is not there: nothing is made for it.
+    unmarked = claim(made, made.unmarked)
+    unmarked["metadata"]["labels"] = {}
+    unmarked["spec"]["warmPoolRef"]["name"] = f"{made.pool}-none"
+    service.create(unmarked)
     made.sandbox = admin.get(path)["status"]["sandbox"]["name"]
     made.volume = admin.get(made.core("persistentvolumeclaims", f"home-{made.sandbox}"))["spec"]["volumeName"]
     owned = made.core("pods", made.sandbox)
@@ -268,8 +283,11 @@ def _go(made: Guarded, documents: list[Object]) -> None:
     for path in (
         "/apis/node.k8s.io/v1/runtimeclasses/gvisor",
         "/apis/scheduling.k8s.io/v1/priorityclasses/sandbox",
-        f"/apis/{RBAC}/v1/clusterrolebindings/but-guardrails",
-        f"/apis/{RBAC}/v1/clusterroles/but-guardrails",
+        *(
+            f"/apis/{RBAC}/v1/{kind}/{name}"
+            for kind in ("clusterrolebindings", "clusterroles")
+            for name in ("but-guardrails", "measures")
+        ),
         f"/api/v1/nodes/{NODE}",
         "/api/v1/persistentvolumes",  # what was kept is, until somebody says otherwise
     ):

@@ -75,7 +75,7 @@ class Guarded:
     volume: str = ""  # with its home
     known: dict[tuple[str, str], Client] = field(default_factory=dict)  # whoever has spoken already
 
-    claim = "standing"
+    claim, unmarked = "standing", "unmarked"
 
     @property
     def admin(self) -> Client:

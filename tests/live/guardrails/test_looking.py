@@ -20,7 +20,7 @@ from service.ledger.facts import MEASURED
 from service.metering import FOUND, System, passes
 from tests.live.controlplane.things import PATIENCE
 
-from .stage import CLASS, SERVICE, SHARED, Guarded, Object, volume
+from .stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
 
 RBAC = "rbac.authorization.k8s.io"
 HOMES = {"one": f"/classes/{CLASS}/one", "two": f"/classes/{SHARED}/two"}
@@ -110,7 +110,7 @@ def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, ad
         home.mkdir(parents=True)
         (home / "file").write_bytes(b"x" * 50_000)
         handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{_point(name)}"}
-        guarded.speak_as(SERVICE).create(volume(guarded, f"home-{name}", csi=handle))
+        guarded.speak_as(PROVISIONER).create(volume(guarded, f"home-{name}", csi=handle))
     cluster = Cluster.of_document(_speaking_as_it(guarded))
     below = tuple(f"/classes/{name}" for name in (CLASS, SHARED))
     system = System(guarded.file_system, tmp_path, 10**6, below)

@@ -11,15 +11,18 @@ import pytest
 from lightkube import KubeConfig
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
+from model.workspace_records import of_claim
 from model.workspaces import Asked, Changes, Lease, Workspace
+from service.backend.handing import keep
 from service.backend.kubernetes import KubernetesBackend, running
 from service.backend.wire import CLAIMS, VOLUMES, Refused, Wire
 from service.catalog import Catalog
+from service.problems import Problem
 from service.telemetry.metrics import Metrics
 from tests.live.controlplane.things import PATIENCE
 
 from .conftest import stage_settings
-from .stage import CLASS, INSIDER, SERVICE, Guarded
+from .stage import CLASS, INSIDER, SERVICE, Guarded, claim
 
 
 def acting_as(guarded: Guarded, user: str) -> Wire:
@@ -87,12 +90,22 @@ def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
             async with running(backend), asyncio.timeout(PATIENCE):
                 while not backend.in_step():
                     await asyncio.sleep(0.05)
-                # A claim is anybody's to make; the volume of one is kept by the service alone.
-                with pytest.raises(Refused, match="workspace service"):
+                # A claim is anybody's to make, but not what the service writes on it.
+                with pytest.raises(Problem, match="claim-record"):
                     await backend.create(Asked("u-insider", "user", CLASS, "u-insider"), wait=PATIENCE)
-                left = await backend.reading.claim(Asked("u-insider", "user", CLASS, "").id)
-                assert left is not None
-                await wire.remove(CLAIMS, left)
+                bare = await wire.make(CLAIMS, claim(guarded, "insider", user="u-insider"))
+                made = of_claim(bare or {})
+                assert bare is not None
+                assert made is not None
+                try:
+                    ready = await backend.reading.ready(made, PATIENCE)
+                    # And the volume of one is kept by the service alone.
+                    with pytest.raises(Refused, match="workspace service"):
+                        await keep(wire, backend.view, ready)
+                finally:
+                    left = await backend.reading.claim("insider")
+                    assert left is not None
+                    await wire.remove(CLAIMS, left)
         finally:
             await wire.close()
 

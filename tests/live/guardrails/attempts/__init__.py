@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from tests.live.guardrails.attempts.attempt import Attempt
 
-from . import claims, identity, looking, network, owners, running, sandboxes, shapes, spaces, volumes
+from . import (
+    claims,
+    doors,
+    identity,
+    looking,
+    network,
+    owners,
+    running,
+    sandboxes,
+    shapes,
+    spaces,
+    volume_claims,
+    volumes,
+)
 
 ATTEMPTS: tuple[Attempt, ...] = (
     *claims.ATTEMPTS,
@@ -12,9 +25,11 @@ ATTEMPTS: tuple[Attempt, ...] = (
     *shapes.ATTEMPTS,
     *sandboxes.ATTEMPTS,
     *running.ATTEMPTS,
+    *doors.ATTEMPTS,
     *network.ATTEMPTS,
     *identity.ATTEMPTS,
     *volumes.ATTEMPTS,
+    *volume_claims.ATTEMPTS,
     *spaces.ATTEMPTS,
     *looking.ATTEMPTS,
 )

@@ -129,6 +129,12 @@ def delete(path: Callable[[Guarded], str]) -> Callable[[Guarded], Request]:
     return lambda made: Request("DELETE", path(made))
 
 
+def ended(path: Callable[[Guarded], str], how: Object) -> Callable[[Guarded], Request]:
+    """Delete it in a way. Options in the body leave those in the address without effect."""
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"], **how}
+    return lambda made: Request("DELETE", path(made), options)
+
+
 def changed(thing: Callable[[Guarded], Object], change: Callable[[Object], Any]) -> Callable[[Guarded], Object]:
     """The same with a change."""
 

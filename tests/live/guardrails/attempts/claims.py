@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.names import KEPT, USER_LABEL
+from model.workspaces import BUDGET, DEADLINE, IDLE_AFTER, LAST_ACTIVE, LEASES, SHARED
 from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, create, merge, patch, put
-from tests.live.guardrails.stage import CLASS, INSIDER, SERVICE, Guarded, Object, claim, swarm
+from tests.live.guardrails.stage import (
+    CLASS,
+    CONTROLLER,
+    DEPLOYER,
+    INSIDER,
+    LOOSE,
+    SERVICE,
+    Guarded,
+    Object,
+    claim,
+    swarm,
+)
 
 ATTEMPTS: list[Attempt] = []
 _claims = Table("claims", ATTEMPTS)
@@ -28,6 +42,36 @@ _claims.refused("claim-owner", "of nobody", INSIDER, create(changed(claim, _nobo
 _claims.refused("claim-owner", "of an e-mail address", INSIDER, create(changed(claim, _address)))
 _claims.refused(
     "claim-owner", "of one in its label and another in its pod's", INSIDER, create(changed(claim, put(_META, "u-2")))
+)
+_claims.refused(
+    "claim-owner",
+    "whose own label says another, later",
+    INSIDER,
+    merge(lambda made: made.extension("sandboxclaims", made.unmarked), {"metadata": {"labels": {USER_LABEL: "u-2"}}}),
+)
+_claims.passes(
+    "claim-owner",
+    "whose own label says the same, later",
+    INSIDER,
+    merge(lambda made: made.extension("sandboxclaims", made.unmarked), {"metadata": {"labels": {USER_LABEL: "u-1"}}}),
+)
+_claims.refused(
+    "claim-class",
+    "that says it is of another class",
+    INSIDER,
+    create(changed(claim, put(f"metadata|labels|{CLASS_LABEL}", "x"))),
+)
+_claims.refused(
+    "claim-class",
+    "that says later that it is of another class",
+    INSIDER,
+    merge(_standing, {"metadata": {"labels": {CLASS_LABEL: LOOSE}}}),
+)
+_claims.passes(
+    "claim-class",
+    "that says nothing of its class",
+    INSIDER,
+    create(changed(claim, put(f"metadata|labels|{CLASS_LABEL}", None))),
 )
 _claims.refused("claim-owner", "of nobody by server-side apply", INSIDER, apply(changed(claim, _nobody)))
 _claims.refused("claim-shutdown", "without an end", INSIDER, create(changed(claim, put("spec.lifecycle", None))))
@@ -126,3 +170,48 @@ _claims.passes(
     merge(lambda made: _standing(made) + "/status", {"status": {"conditions": []}}),
 )
 _claims.passes(_EVERY, "of a task's swarm", SERVICE, create(lambda made: swarm(made).claims[0]))
+
+
+_records = Table("claim-records", ATTEMPTS)
+_SHARES = '{"u-2":"rw"}'
+for _key, _value in (
+    (SHARED, _SHARES),
+    (BUDGET, "1000"),
+    (IDLE_AFTER, "999999"),
+    (DEADLINE, "2040-01-01T00:00:00Z"),
+    (LAST_ACTIVE, "2040-01-01T00:00:00Z"),
+    (LEASES, "[]"),
+    (KEPT, "true"),
+):
+    _word = _key.rpartition("/")[2]
+    _note = {"metadata": {"annotations": {_key: _value}}}
+    _records.refused("claim-record", f"{_word} by a merge patch", INSIDER, merge(_standing, _note))
+    _records.refused(
+        "claim-record",
+        f"{_word} from the first",
+        INSIDER,
+        create(changed(claim, put(f"metadata|annotations|{_key}", _value))),
+    )
+    _records.passes("claim-record", f"{_word} by the service", SERVICE, merge(_standing, _note))
+_records.refused(
+    "claim-record",
+    "shared by server-side apply",
+    CONTROLLER,
+    apply(changed(claim, put(f"metadata|annotations|{SHARED}", _SHARES))),
+)
+_records.refused(
+    "claim-record",
+    "a label of its owner's",
+    INSIDER,
+    merge(_standing, {"metadata": {"labels": {"label.sandbox.users.io/team": "red"}}}),
+)
+_records.passes(
+    "claim-record", "a budget by a deployer", DEPLOYER, merge(_standing, {"metadata": {"annotations": {BUDGET: "1"}}})
+)
+_records.passes("claim-record", "as it should be", INSIDER, create(claim))
+_records.passes(
+    "claim-record",
+    "other annotations and labels",
+    INSIDER,
+    merge(_standing, {"metadata": {"annotations": {"x": "y"}, "labels": {"x": "y"}}}),
+)

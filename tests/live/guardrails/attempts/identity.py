@@ -93,7 +93,8 @@ def _secret(kind: str) -> Any:
 _tokens = Table("tokens", ATTEMPTS)
 _tokens.refused("token-by", "a token for somebody who may edit everything", INSIDER, _token())
 _tokens.passes("token-by", "a token for the node that runs it", "node", _token(bound=True))
-_tokens.passes("token-by", "a token for the service", SERVICE, _token())
+_tokens.refused("token-by", "a token for the service", SERVICE, _token())
+_tokens.passes("token-by", "a token for a deployer", DEPLOYER, _token())
 _tokens.refused(
     "token-lasting", "a token that never ends", INSIDER, create(_secret("kubernetes.io/service-account-token"))
 )

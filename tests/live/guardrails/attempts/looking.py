@@ -34,8 +34,8 @@ def _standing(_: Guarded) -> str:
 
 _volumes = Table("volumes", ATTEMPTS)
 _volumes.passes("volume-looked-at volume-handle", "all homes, to read only, by a deployment", DEPLOYER, create(_volume))
-for _user, _who in ((SERVICE, "the service"), (PROVISIONER, "the provisioner")):
-    _volumes.refused("volume-looked-at", f"all homes, by {_who}", _user, create(_volume))
+_volumes.refused("volume-looked-at", "all homes, by the provisioner", PROVISIONER, create(_volume))
+_volumes.refused("volume-by", "all homes, by the service", SERVICE, create(_volume))
 _volumes.refused(
     "volume-looked-at", "all homes, to write", DEPLOYER, create(changed(_volume, put("spec.csi.readOnly", None)))
 )

@@ -82,3 +82,37 @@ _pods.passes(
     "node",
     merge(lambda made: _pod(made) + "/status", {"status": {"message": "well"}}, STRATEGIC),
 )
+
+
+def _volume(made: Guarded) -> str:
+    return f"/api/v1/persistentvolumes/{made.volume}"
+
+
+def _owned(made: Guarded) -> str:
+    """One that was kept for somebody."""
+    return "/api/v1/persistentvolumes/owned"
+
+
+_volumes = Table("volume-owners", ATTEMPTS)
+for _user, _who in ((INSIDER, "somebody"), (SERVICE, "the service"), (DEPLOYER, "a deployer")):
+    _volumes.refused("owner-kept", f"another owner by a merge patch, by {_who}", _user, merge(_owned, _OTHER))
+    _volumes.refused(
+        "owner-kept",
+        f"another owner by a JSON patch, by {_who}",
+        _user,
+        patch(_owned, {"op": "replace", "path": f"/metadata/labels/{_POINTER}", "value": "u-2"}),
+    )
+_volumes.refused(
+    "owner-kept",
+    "no owner by a JSON patch",
+    INSIDER,
+    patch(_owned, {"op": "remove", "path": f"/metadata/labels/{_POINTER}"}),
+)
+_volumes.refused(
+    "owner-kept", "another owner, with its status", SERVICE, merge(lambda made: _owned(made) + "/status", _OTHER)
+)
+_volumes.passes("owner-kept", "the first owner", SERVICE, merge(_volume, _OTHER))
+_volumes.passes("owner-kept", "another label", INSIDER, merge(_owned, {"metadata": {"labels": {"x": "y"}}}))
+_volumes.passes(
+    "owner-kept", "a status", INSIDER, merge(lambda made: _owned(made) + "/status", {"status": {"message": "well"}})
+)

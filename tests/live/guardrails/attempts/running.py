@@ -136,6 +136,32 @@ _kept.passes(
     COLLECTOR,
     patch(_pod, {"op": "remove", "path": "/metadata/ownerReferences"}),
 )
+
+
+def _idle(made: Guarded) -> str:
+    return made.core("pods", made.idle)
+
+
+for _key in ("user", "workspace", "task", "mode"):
+    _label = {"metadata": {"labels": {f"sandbox.users.io/{_key}": "x"}}}
+    _kept.refused("pod-given", f"{_key} of one that nobody has", INSIDER, merge(_idle, _label))
+    _kept.passes("pod-given", f"{_key} of one that nobody has, by the controller", CONTROLLER, merge(_idle, _label))
+_kept.refused(
+    "pod-given",
+    "whose it is, with the status of one that nobody has",
+    INSIDER,
+    merge(lambda made: _idle(made) + "/status", {"metadata": {"labels": {"sandbox.users.io/user": "x"}}}, STRATEGIC),
+)
+_kept.refused(
+    "pod-given",
+    "whose it is, by a deployer",
+    DEPLOYER,
+    merge(_idle, {"metadata": {"labels": {"sandbox.users.io/user": "x"}}}),
+)
+_kept.refused(
+    "pod-given", "a budget", INSIDER, merge(_pod, {"metadata": {"annotations": {"sandbox.users.io/budget": "1"}}})
+)
+_kept.passes("pod-given", "another label", INSIDER, merge(_pod, {"metadata": {"labels": {"x": "y"}}}))
 _kept.passes("pod-unchanged", "its end", INSIDER, delete(_pod))
 
 _INSIDE: Object = {
@@ -244,27 +270,10 @@ _parts.passes(
     "pod-debugged", "no debug container", INSIDER, merge(_debug, {"spec": {"ephemeralContainers": []}}, STRATEGIC)
 )
 _parts.refused("pod-resized", "another size by somebody", INSIDER, merge(_resize, _SMALLER, STRATEGIC))
-_parts.passes("pod-resized", "another size by the service", SERVICE, merge(_resize, _SMALLER, STRATEGIC))
+_parts.refused("pod-resized", "another size by the service", SERVICE, merge(_resize, _SMALLER, STRATEGIC))
+_parts.passes("pod-resized", "another size by a deployer", DEPLOYER, merge(_resize, _SMALLER, STRATEGIC))
 _parts.refused("pod-bound", "a node by somebody", INSIDER, _binding)
 _parts.refused("pod-bound", "a node by somebody, the old way", INSIDER, _old_binding)
 _parts.refused("pod-bound", "a node by the service", SERVICE, _binding)
 _parts.passes("pod-bound", "a node by the scheduler", SCHEDULER, _binding)
 _parts.passes("pod-bound", "a node by a scheduler of EKS", FARGATE, _binding)
-
-_doors = Table("doors", ATTEMPTS)
-for _way in ("exec?command=true&container=sandbox", "attach?container=sandbox", "portforward?ports=80", "proxy/"):
-
-    def _into(made: Guarded, way: str = _way) -> Request:
-        return Request("GET", f"{_pod(made)}/{way}", dry=False)
-
-    _word = _way.partition("?")[0].strip("/")
-    _doors.refused("pod-entered", f"{_word} by somebody who may edit everything", INSIDER, _into)
-    _doors.refused("pod-entered", f"{_word} by the controller", CONTROLLER, _into)
-    _doors.passes("pod-entered", f"{_word} by the service", SERVICE, _into, reaches_node=True)
-    _doors.passes("pod-entered", f"{_word} by a deployer", DEPLOYER, _into, reaches_node=True)
-_doors.refused(
-    "pod-entered",
-    "a Service's pods by somebody",
-    INSIDER,
-    lambda made: Request("GET", made.core("services", "leftover", made.open_space) + ":80/proxy/", dry=False),
-)

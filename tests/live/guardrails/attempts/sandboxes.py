@@ -9,6 +9,7 @@ from tests.live.guardrails.attempts.attempt import (
     changed,
     create,
     delete,
+    ended,
     merge,
     patch,
     put,
@@ -21,6 +22,7 @@ from tests.live.guardrails.stage import (
     OFFICE_HOURS,
     SERVICE,
     Guarded,
+    Object,
     claim,
     pool,
     sandbox,
@@ -34,6 +36,10 @@ _VOLUME = "spec.volumeClaimTemplates.0.spec."
 
 def _sandbox(made: Guarded) -> str:
     return made.extension("sandboxes", made.sandbox)
+
+
+def _claim(made: Guarded) -> str:
+    return made.extension("sandboxclaims", made.claim)
 
 
 def _template(made: Guarded) -> str:
@@ -168,6 +174,8 @@ _writers.refused("template-by", "a template", INSIDER, create(template))
 _writers.refused("template-by", "a template by server-side apply", INSIDER, apply(template))
 _writers.refused("template-by", "a pool", INSIDER, create(pool))
 _writers.refused("template-by", "a larger pool by a merge patch", INSIDER, merge(_pool, {"spec": {"replicas": 50}}))
+for _thing, _word in ((template, "a template"), (pool, "a pool")):
+    _writers.refused("template-by", f"{_word} by the schedules of pools", OFFICE_HOURS, create(_thing))
 _writers.passes("template-by", "a template of a task by the service", SERVICE, create(template))
 _writers.passes("template-by", "a pool by a deployment", DEPLOYER, create(pool))
 _writers.passes(
@@ -206,3 +214,39 @@ for _name, _thing in (("a Sandbox", sandbox), ("a template", template), ("a pool
     _elsewhere.refused("sandbox-elsewhere", f"{_name} by the service", SERVICE, create(_away))
     _elsewhere.passes("sandbox-elsewhere", f"{_name} by a deployment", DEPLOYER, create(_away))
     _elsewhere.passes("sandbox-elsewhere", f"{_name} by the controller", CONTROLLER, create(_away))
+
+_endings = Table("endings", ATTEMPTS)
+_ORPHAN: Object = {"propagationPolicy": "Orphan"}
+_HELD = {"metadata": {"finalizers": ["orphan"]}}
+for _thing, _word in ((_claim, "a claim"), (_sandbox, "a Sandbox"), (_pool, "a pool")):
+    for _user, _who in ((INSIDER, "an operator"), (SERVICE, "the service"), (DEPLOYER, "a deployer")):
+        _endings.refused("ending-whole", f"{_word} without what is its own, by {_who}", _user, ended(_thing, _ORPHAN))
+    _endings.refused(
+        "ending-whole",
+        f"{_word} without what is its own, the old way",
+        INSIDER,
+        ended(_thing, {"orphanDependents": True}),
+    )
+    _endings.refused("ending-whole", f"{_word} that will leave its own behind", INSIDER, merge(_thing, _HELD))
+    _endings.passes("ending-whole", f"{_word} with all that is its own", INSIDER, delete(_thing))
+    _endings.passes(
+        "ending-whole", f"{_word} after its own", INSIDER, ended(_thing, {"propagationPolicy": "Foreground"})
+    )
+    _endings.passes(
+        "ending-whole",
+        f"another finalizer of {_word}",
+        INSIDER,
+        merge(_thing, {"metadata": {"finalizers": ["a.com/b"]}}),
+    )
+_endings.refused(
+    "ending-whole",
+    "a claim that is made to leave its own behind",
+    INSIDER,
+    create(changed(claim, put("metadata.finalizers", ["orphan"]))),
+)
+_endings.refused(
+    "ending-whole",
+    "all Sandboxes at once",
+    INSIDER,
+    ended(lambda made: _sandbox(made).rpartition("/")[0], _ORPHAN),
+)

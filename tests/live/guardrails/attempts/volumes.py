@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from model import seats
+from model.classes.names import USER_LABEL, WORKSPACE_LABEL
+from model.guardrails.hands import METER
+from model.lifecycle.retention import HOLD
+from model.workspaces import DELETED_AT, DESTROY_AFTER
 from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put
 from tests.live.guardrails.stage import (
+    BINDER,
     CONTROLLER,
     DEPLOYER,
     INSIDER,
@@ -16,9 +21,7 @@ from tests.live.guardrails.stage import (
     Guarded,
     Object,
     seat,
-    swarm,
     volume,
-    volume_claim,
 )
 
 ATTEMPTS: list[Attempt] = []
@@ -66,6 +69,24 @@ _volumes.refused(
     DEPLOYER,
     create(changed(volume, put("spec.csi.volumeAttributes", {"encryptInTransit": "false"}))),
 )
+for _key, _value in (
+    ("EncryptInTransit", "false"),
+    ("path", "/"),
+    ("mountTargetIp", "203.0.113.7"),
+    ("CrossAccount", "true"),
+):
+    _volumes.refused(
+        "volume-handle",
+        f"the attribute {_key}",
+        DEPLOYER,
+        create(changed(volume, put("spec.csi.volumeAttributes", {_key: _value}))),
+    )
+_volumes.passes(
+    "volume-handle",
+    "attributes that change nothing",
+    PROVISIONER,
+    create(changed(volume, put("spec.csi.volumeAttributes", {"encryptInTransit": "true", "x.io/y": "z"}))),
+)
 _volumes.refused(
     "volume-handle",
     "another access point by a mount option",
@@ -82,7 +103,7 @@ _volumes.refused(
 )
 _volumes.passes("volume-handle volume-by volume-kept", "by the provisioner", PROVISIONER, create(volume))
 _volumes.passes("volume-handle volume-by volume-kept", "by a deployment", DEPLOYER, create(volume))
-_volumes.passes("volume-handle volume-by volume-kept", "by the service", SERVICE, create(volume))
+_volumes.refused("volume-by", "as it should be, by the service", SERVICE, create(volume))
 _volumes.passes(
     "volume-handle volume-by",
     "a declared workspace's, by a deployment",
@@ -109,6 +130,17 @@ _volumes.refused(
 _volumes.refused(
     "volume-kept", "anybody's, by a JSON patch", PROVISIONER, patch(_home, {"op": "remove", "path": "/spec/claimRef"})
 )
+# Without the id of the claim that it was bound to, a volume is the next claim's of that name.
+for _way, _ask in (
+    ("by a merge patch", merge(_home, {"spec": {"claimRef": {"uid": None}}})),
+    ("by a JSON patch", patch(_home, {"op": "remove", "path": "/spec/claimRef/uid"})),
+    ("with another id", patch(_home, {"op": "replace", "path": "/spec/claimRef/uid", "value": "1-2-3"})),
+):
+    _volumes.refused("volume-kept", f"whoever claims by that name, {_way}", INSIDER, _ask)
+for _user, _who in ((SERVICE, "the service"), (BINDER, "the binder"), (DEPLOYER, "a deployment")):
+    _volumes.passes(
+        "volume-kept", f"the next of that name, by {_who}", _user, merge(_home, {"spec": {"claimRef": {"uid": None}}})
+    )
 _volumes.passes(
     "volume-kept",
     "one that is kept from now on",
@@ -124,6 +156,85 @@ _volumes.passes(
 _volumes.passes(
     "volume-kept", "a status", INSIDER, merge(lambda made: _home(made) + "/status", {"status": {"message": "well"}})
 )
+
+
+def _status(made: Guarded) -> str:
+    return _home(made) + "/status"
+
+
+def _said(part: str, key: str, value: str | None) -> Object:
+    return {"metadata": {part: {key: value}}}
+
+
+def _pointer(part: str, key: str) -> str:
+    return f"/metadata/{part}/{key.replace('/', '~1')}"
+
+
+def _marked(part: str, key: str, value: str) -> Any:
+    return changed(volume, put(f"metadata|{part}|{key}", value))
+
+
+_records = Table("volume-records", ATTEMPTS)
+for _part, _key, _value in (
+    ("labels", WORKSPACE_LABEL, "w-2"),
+    ("labels", "label.sandbox.users.io/team", "red"),
+    ("annotations", DELETED_AT, "2020-01-01T00:00:00Z"),
+    ("annotations", DESTROY_AFTER, "2020-01-01T00:00:00Z"),
+    ("annotations", HOLD, "yes"),
+    ("annotations", "sandbox.users.io/measured-bytes", "1"),
+    ("annotations", "pv.kubernetes.io/provisioned-by", "somebody"),
+):
+    _word = _key.rpartition("/")[2]
+    _records.refused("volume-record", f"{_word} by a merge patch", INSIDER, merge(_home, _said(_part, _key, _value)))
+    _records.refused("volume-record", f"{_word} with its status", INSIDER, merge(_status, _said(_part, _key, _value)))
+_records.refused(
+    "volume-record",
+    "nobody's workspace by a JSON patch",
+    PROVISIONER,
+    patch(_home, {"op": "remove", "path": "/metadata/annotations"}),
+)
+_records.refused(
+    "volume-record",
+    "whose it is, of one that nobody has",
+    INSIDER,
+    merge(lambda _: "/api/v1/persistentvolumes/leftover", _said("labels", USER_LABEL, "u-2")),
+)
+_records.refused(
+    "volume-record", "one that is made somebody's", PROVISIONER, create(_marked("labels", USER_LABEL, "u-2"))
+)
+_records.refused(
+    "volume-record",
+    "a disk of somebody's own that is made a workspace's",
+    INSIDER,
+    create(
+        changed(
+            volume,
+            lambda thing: [
+                put("spec.csi", _DISK)(thing),
+                put("spec.claimRef", None)(thing),
+                put(f"metadata|labels|{WORKSPACE_LABEL}", "w-1")(thing),
+            ],
+        )
+    ),
+)
+_records.refused(
+    "volume-record", "when it was deleted, by who measures", METER, merge(_home, _said("annotations", DELETED_AT, "x"))
+)
+_records.passes(
+    "volume-record",
+    "what it holds, by who measures",
+    METER,
+    merge(_home, _said("annotations", "sandbox.users.io/found-bytes", "1")),
+)
+_records.passes(
+    "volume-record", "when it was deleted, by the service", SERVICE, merge(_home, _said("annotations", DELETED_AT, "x"))
+)
+_records.passes(
+    "volume-record", "that it is held, by a deployer", DEPLOYER, merge(_home, _said("annotations", HOLD, "yes"))
+)
+_records.passes("volume-record", "another annotation", INSIDER, merge(_home, _said("annotations", "x", "y")))
+_records.passes("volume-record", "another label, with its status", INSIDER, merge(_status, _said("labels", "x", "y")))
+_records.passes("volume-record", "one that is made, by the provisioner", PROVISIONER, create(volume))
 
 
 def _trap(made: Guarded, name: str = "attempt", kind: str = "") -> Object:
@@ -163,13 +274,13 @@ _volumes.passes(
 )
 
 
-def _storage_class(system: str = "{ours}") -> Any:
+def _storage_class(system: str = "{ours}", name: str = "attempt") -> Any:
     def made_of(made: Guarded) -> Object:
         parameters = {"provisioningMode": "efs-ap", "fileSystemId": system.format(ours=made.file_system)}
         return {
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
-            "metadata": {"name": "attempt"},
+            "metadata": {"name": name},
             "provisioner": "efs.csi.aws.com",
             "parameters": {**parameters, "directoryPerms": "777", "uid": "0", "gid": "0"},
         }
@@ -181,97 +292,13 @@ _classes = Table("storage-classes", ATTEMPTS)
 _classes.refused("storage-class-by", "one on our file system, by somebody", INSIDER, _storage_class())
 _classes.refused("storage-class-by", "one on our file system, by the service", SERVICE, _storage_class())
 _classes.passes("storage-class-by", "one on our file system, by a deployment", DEPLOYER, _storage_class())
+_classes.refused(
+    "storage-class-by", "one in the place of a class's own", INSIDER, _storage_class(_FOREIGN, "efs-attempt")
+)
 _classes.passes("storage-class-by", "one elsewhere", INSIDER, _storage_class(_FOREIGN))
 _classes.passes(
     "storage-class-by",
     "a label of one that stands",
     INSIDER,
     merge(lambda made: made.admin.path(made.objects.storage_classes[0]), {"metadata": {"labels": {"x": "y"}}}),
-)
-
-_claims = Table("volume-claims", ATTEMPTS)
-_claims.refused(
-    "volume-claim-class",
-    "another class of storage",
-    CONTROLLER,
-    create(lambda made: volume_claim(made, storageClassName="fast")),
-)
-_claims.refused(
-    "volume-claim-class",
-    "the cluster's default",
-    DEPLOYER,
-    create(changed(volume_claim, put("spec.storageClassName", None))),
-)
-_claims.refused(
-    "volume-claim-class",
-    "no class and no volume, which takes any",
-    DEPLOYER,
-    create(lambda made: volume_claim(made, storageClassName="")),
-)
-_claims.refused(
-    "volume-claim-class",
-    "a volume by its labels",
-    DEPLOYER,
-    create(lambda made: volume_claim(made, selector={"matchLabels": {"x": "y"}})),
-)
-_claims.refused(
-    "volume-claim-class",
-    "a copy of another",
-    CONTROLLER,
-    create(
-        lambda made: volume_claim(made, dataSource={"kind": "PersistentVolumeClaim", "name": f"home-{made.sandbox}"})
-    ),
-)
-_claims.passes("volume-claim-class", "the class's", CONTROLLER, create(volume_claim))
-_claims.passes(
-    "volume-claim-class",
-    "a declared workspace's",
-    DEPLOYER,
-    create(lambda made: volume_claim(made, storageClassName="", volumeName="seat-x")),
-)
-
-_claims.passes("volume-claim-class", "what a task shares", SERVICE, create(lambda made: swarm(made).volume))
-
-_writers = Table("volume-claim-writers", ATTEMPTS)
-_writers.refused("volume-claim-by", "one by somebody", INSIDER, create(volume_claim))
-_writers.passes("volume-claim-by volume-claim-choice", "one by the controller", CONTROLLER, create(volume_claim))
-_writers.passes("volume-claim-by volume-claim-choice", "one by the service", SERVICE, create(volume_claim))
-_writers.refused(
-    "volume-claim-choice",
-    "a volume by name, by the controller",
-    CONTROLLER,
-    create(lambda made: volume_claim(made, volumeName=made.volume)),
-)
-_writers.refused(
-    "volume-claim-choice",
-    "a volume by name for one that waits",
-    INSIDER,
-    merge(
-        lambda made: made.core("persistentvolumeclaims", "waiting", made.open_space),
-        {"spec": {"volumeName": "seat-somebody"}},
-    ),
-)
-_writers.passes(
-    "volume-claim-choice",
-    "a volume by name for one that waits, by the binder",
-    "system:serviceaccount:kube-system:persistent-volume-binder",
-    merge(
-        lambda made: made.core("persistentvolumeclaims", "waiting", made.open_space),
-        {"spec": {"volumeName": "seat-somebody"}},
-    ),
-)
-_writers.passes(
-    "volume-claim-by volume-claim-choice",
-    "a declared workspace's by a deployment",
-    DEPLOYER,
-    create(lambda made: volume_claim(made, storageClassName="", volumeName="seat-x")),
-)
-_writers.passes(
-    "volume-claim-choice",
-    "an annotation",
-    INSIDER,
-    merge(
-        lambda made: made.core("persistentvolumeclaims", f"home-{made.sandbox}"),
-        {"metadata": {"annotations": {"x": "y"}}},
-    ),
 )

@@ -1,0 +1,44 @@
+"""Attempts to get into a running sandbox."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.live.guardrails.attempts.attempt import Attempt, Request, Table
+from tests.live.guardrails.stage import CONTROLLER, DEPLOYER, INSIDER, NODE, SERVICE, Guarded
+
+ATTEMPTS: list[Attempt] = []
+
+
+def _pod(made: Guarded) -> str:
+    return made.core("pods", made.sandbox)
+
+
+_doors = Table("doors", ATTEMPTS)
+for _way in ("exec?command=true&container=sandbox", "attach?container=sandbox", "portforward?ports=80", "proxy/"):
+
+    def _into(made: Guarded, way: str = _way) -> Request:
+        return Request("GET", f"{_pod(made)}/{way}", dry=False)
+
+    _word = _way.partition("?")[0].strip("/")
+    _doors.refused("pod-entered", f"{_word} by somebody who may edit everything", INSIDER, _into)
+    _doors.refused("pod-entered", f"{_word} by the controller", CONTROLLER, _into)
+    _doors.refused("pod-entered", f"{_word} by the service", SERVICE, _into)
+    _doors.passes("pod-entered", f"{_word} by a deployer", DEPLOYER, _into, reaches_node=True)
+_doors.refused(
+    "pod-entered",
+    "a Service's pods by somebody",
+    INSIDER,
+    lambda made: Request("GET", made.core("services", "leftover", made.open_space) + ":80/proxy/", dry=False),
+)
+
+
+def _by_node(path: str) -> Any:
+    return lambda _: Request("GET", f"/api/v1/nodes/{NODE}/proxy/{path}", dry=False)
+
+
+for _way in ("exec", "attach", "portForward"):
+    _doors.refused("pod-entered", f"{_way} by its node", INSIDER, _by_node(f"{_way}/sandbox-guarded/any/sandbox"))
+_doors.refused("pod-entered", "exec by its node, by the service", SERVICE, _by_node("exec/sandbox-guarded/any/sandbox"))
+_doors.passes("pod-entered", "exec by its node, by a deployer", DEPLOYER, _by_node("exec/a/b/c"), reaches_node=True)
+_doors.passes("pod-entered", "what a node measures", INSIDER, _by_node("metrics/cadvisor"), reaches_node=True)
