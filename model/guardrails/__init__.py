@@ -25,7 +25,7 @@ def policies(file_systems: Sequence[str], hands: Hands = EKS) -> tuple[Policy, .
         *shapes.policies(hands),
         *sandboxes.policies(hands),
         *running.policies(hands),
-        *network.policies(),
+        *network.policies(hands),
         *identity.policies(),
         *volumes.policies(hands, file_systems),
         *spaces.policies(hands),

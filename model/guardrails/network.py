@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from model.guardrails.hands import asked_by
-from model.guardrails.row import Policy, Rule, Watch, every, unless
+from model.guardrails.hands import CLOUD, Hands, asked_by
+from model.guardrails.row import Operation, Policy, Rule, Watch, every, unless
+
+_ALL: tuple[Operation, ...] = ("CREATE", "UPDATE", "DELETE")
 
 
-def policies() -> tuple[Policy, ...]:
-    """Services, and ways in from outside."""
+def policies(hands: Hands) -> tuple[Policy, ...]:
+    """Services, ways in from outside, and reach beside the class's policy."""
     return (
+        _reach(hands),
         Policy(
             name="services",
             about="Services, when they are made and when their specification changes.",
@@ -44,6 +47,32 @@ def policies() -> tuple[Policy, ...]:
                     unless("oldObject != null && object.spec == oldObject.spec", asked_by()),
                     "ways in from outside are declared by deployers",
                 ),
+            ),
+        ),
+    )
+
+
+def _reach(hands: Hands) -> Policy:
+    # What has no namespace is about all of them, and is looked at as well.
+    going = "namespaceObject != null && has(namespaceObject.metadata.deletionTimestamp)"
+    return Policy(
+        name="reach",
+        about="Kinds beside NetworkPolicy by which EKS and others say what pods may reach, and what EKS makes of all of"
+        " them for its nodes; also those that have no namespace.",
+        watches=(Watch("networking.k8s.aws", ("*",), _ALL), Watch("policy.networking.k8s.io", ("*",), _ALL)),
+        rules=(
+            Rule(
+                "reach-by",
+                "Policies only ever add, or go before all others: one of another kind is more reach beside the class's"
+                " own, and what nodes apply is read from none of them but from what EKS makes of them.",
+                unless(
+                    "object != null && oldObject != null && object.?spec == oldObject.?spec",
+                    unless(
+                        f"request.operation == 'DELETE' && {going}",
+                        asked_by(*hands.collectors, prefixes=[CLOUD]),
+                    ),
+                ),
+                "what pods may reach is declared by deployers, and brought to nodes by EKS",
             ),
         ),
     )

@@ -38,7 +38,9 @@ from .stage import (
     INSIDER,
     LOOKED,
     LOOSE,
+    NETWORK,
     NODE,
+    OTHER_REACH,
     POINT,
     SERVICE,
     SHARED,
@@ -61,6 +63,7 @@ AGENT = {"clusterName": CLUSTER, "addonName": "eks-pod-identity-agent"}
 def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     admin = world.plane.client
     installed(admin, toolbox)
+    _other_reach(admin)
     _users(admin)
     file_system = _driver(world)
     known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
@@ -117,6 +120,26 @@ def _may(admin: Client, name: str, rules: list[Object], *users: str) -> None:
             "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user} for user in users],
         }
     )
+
+
+def _other_reach(admin: Client) -> None:
+    """The kinds by which EKS knows of reach beside NetworkPolicy; nothing here acts on them."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    for group, kind, spaced in OTHER_REACH:
+        plural = _plural(kind)
+        version: Object = {"name": NETWORK, "served": True, "storage": True, "schema": {"openAPIV3Schema": anything}}
+        spec: Object = {"group": group, "names": {"kind": kind, "plural": plural}, "versions": [version]}
+        about: Object = {"name": f"{plural}.{group}"}
+        if group.endswith("k8s.io"):
+            about["annotations"] = {"api-approved.kubernetes.io": "unapproved, of a test"}
+        definition: Object = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        admin.apply({**definition, "metadata": about, "spec": {**spec, "scope": "Namespaced" if spaced else "Cluster"}})
+    for group in {row[0] for row in OTHER_REACH}:
+        assert until(lambda group=group: admin.find(f"/apis/{group}/{NETWORK}"), PATIENCE)
+
+
+def _plural(kind: str) -> str:
+    return f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"
 
 
 def _driver(world: World) -> str:
@@ -220,7 +243,8 @@ def _look(made: Guarded) -> None:
     standing["metadata"]["name"] = "looked-at-standing"
     account: Object = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": METERING}}
     account["metadata"]["namespace"] = METERING
-    for document in (account, standing, looking_job(made, "standing")):
+    endpoint = plain(made, f"networking.k8s.aws/{NETWORK}", "PolicyEndpoint", "standing", spec={"anything": ["x"]})
+    for document in (endpoint, account, standing, looking_job(made, "standing")):
         made.admin.apply(document)
 
 
@@ -289,6 +313,10 @@ def _go(made: Guarded, documents: list[Object]) -> None:
             for name in ("but-guardrails", "measures")
         ),
         f"/api/v1/nodes/{NODE}",
+        *(
+            f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_plural(kind)}.{group}"
+            for group, kind, _ in OTHER_REACH
+        ),
         "/api/v1/persistentvolumes",  # what was kept is, until somebody says otherwise
     ):
         admin.delete(path)

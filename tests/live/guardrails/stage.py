@@ -33,6 +33,14 @@ NAMESPACES = "system:serviceaccount:kube-system:namespace-controller"
 COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
 ACCOUNTS = "system:serviceaccount:kube-system:service-account-controller"
 BINDER = "system:serviceaccount:kube-system:persistent-volume-binder"
+# What makes of policies that which nodes apply, and kinds beside NetworkPolicy that some network knows.
+NODE_AGENT, NETWORK = "eks:network-policy-controller", "v1alpha1"
+OTHER_REACH = (
+    ("networking.k8s.aws", "ApplicationNetworkPolicy", True),
+    ("networking.k8s.aws", "PolicyEndpoint", True),
+    ("networking.k8s.aws", "ClusterNetworkPolicy", False),
+    ("policy.networking.k8s.io", "AdminNetworkPolicy", False),
+)
 SCHEDULER, FARGATE = "system:kube-scheduler", "eks:fargate-scheduler"
 CRON = "system:serviceaccount:kube-system:cronjob-controller"
 JOBS = "system:serviceaccount:kube-system:job-controller"
@@ -48,6 +56,7 @@ EVERYBODY = (
     BINDER,
     SCHEDULER,
     FARGATE,
+    NODE_AGENT,
     OFFICE_HOURS,
     CRON,
     JOBS,

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, create, merge, patch
-from tests.live.guardrails.stage import CONTROLLER, DEPLOYER, INSIDER, SERVICE, Guarded, plain
+from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, create, delete, merge, patch
+from tests.live.guardrails.stage import (
+    COLLECTOR,
+    CONTROLLER,
+    DEPLOYER,
+    INSIDER,
+    NETWORK,
+    NODE_AGENT,
+    OTHER_REACH,
+    SERVICE,
+    Guarded,
+    Object,
+    plain,
+)
 
 ATTEMPTS: list[Attempt] = []
 
@@ -65,3 +77,35 @@ _routes.refused("route-by", "an Ingress by somebody", INSIDER, create(_ingress))
 _routes.refused("route-by", "an Ingress by the service", SERVICE, create(_ingress))
 _routes.refused("route-by", "an Ingress by server-side apply", INSIDER, apply(_ingress))
 _routes.passes("route-by", "an Ingress by a deployment", DEPLOYER, create(_ingress))
+
+
+def _reach(group: str, kind: str, spaced: bool) -> Any:
+    def made_of(made: Guarded) -> Object:
+        thing = plain(made, f"{group}/{NETWORK}", kind, spec={"anything": ["0.0.0.0/0"]})
+        if not spaced:
+            thing["metadata"].pop("namespace")
+        return thing
+
+    return made_of
+
+
+def _endpoint(made: Guarded) -> str:
+    return f"/apis/networking.k8s.aws/{NETWORK}/namespaces/{made.space}/policyendpoints/standing"
+
+
+_reaching = Table("reach", ATTEMPTS)
+for _group, _kind, _spaced in OTHER_REACH:
+    _thing = _reach(_group, _kind, _spaced)
+    for _user, _who in ((INSIDER, "somebody"), (SERVICE, "the service"), (CONTROLLER, "the controller")):
+        _reaching.refused("reach-by", f"{_kind} by {_who}", _user, create(_thing))
+    _reaching.refused("reach-by", f"{_kind} by server-side apply", INSIDER, apply(_thing))
+    _reaching.passes("reach-by", f"{_kind} by a deployer", DEPLOYER, create(_thing))
+_reaching.passes(
+    "reach-by", "what EKS makes of a policy", NODE_AGENT, create(_reach("networking.k8s.aws", "PolicyEndpoint", True))
+)
+_reaching.refused(
+    "reach-by", "what EKS made of a policy, changed", INSIDER, merge(_endpoint, {"spec": {"anything": []}})
+)
+_reaching.refused("reach-by", "what EKS made of a policy, taken away", INSIDER, delete(_endpoint))
+_reaching.passes("reach-by", "a label", INSIDER, merge(_endpoint, {"metadata": {"labels": {"x": "y"}}}))
+_reaching.passes("reach-by", "what EKS made, taken away with its policy", COLLECTOR, delete(_endpoint))
