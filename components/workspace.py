@@ -135,7 +135,9 @@ class Workspace(pulumi.ComponentResource):
             opts=self._child(
                 pulumi.ResourceOptions(
                     delete_before_replace=True,
-                    replace_on_changes=["spec.csi"],
+                    # The binder wrote down which claim it is bound to, and a change of ours leaves that there: for a
+                    # claim in another namespace the volume would be another one's for ever.
+                    replace_on_changes=["spec.csi", "spec.claimRef"],
                     # Once bound a volume of no StorageClass keeps its size.
                     ignore_changes=["spec.capacity"],
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,9 @@ def test_a_seat_stays_through_changes_and_its_data_after_it(stack: Stack) -> Non
     assert gone != kept
     refused_to_others_and_found_again(stack, desk, kept)
     moves_to_another_file_system(stack, desk)
+    other = moves_to_another_class(stack, desk)
     stack.engine.changes("destroy", **stack.told())
+    stack.box.client.delete(f"/api/v1/namespaces/{other}")
     assert kept in stack.points("desk")
 
 
@@ -155,3 +158,22 @@ def moves_to_another_file_system(stack: Stack, desk: Object) -> None:
     volume = stack.box.client.get("/api/v1/persistentvolumes/seat-desk")
     assert volume["spec"]["csi"]["volumeHandle"].startswith(f"{stack.system}::")
     assert volume["status"]["phase"] == "Bound"
+
+
+def moves_to_another_class(stack: Stack, desk: Object) -> str:
+    """Its files come along: the volume is made anew on the same access point, for the claim in the other namespace."""
+    other = replace(stack.box, name=f"{stack.box.name}-b")
+    other.deploy(stack.image)
+    points = stack.points("desk")
+    before = stack.box.client.get("/api/v1/persistentvolumes/seat-desk")["spec"]["csi"]
+    moved = {**desk, "sandbox_class": other.name}
+    # The access point is told of its class; the volume, its claim and the sandbox are others.
+    assert stack.up(moved) == {"update": 1, "replace": 3}
+    where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{other.space}/sandboxes/desk"
+    assert becomes_ready(stack.box.client, where), stack.box.client.get(where)
+    volume = stack.box.client.get("/api/v1/persistentvolumes/seat-desk")
+    assert (volume["status"]["phase"], volume["spec"]["claimRef"]["namespace"]) == ("Bound", other.space)
+    assert volume["spec"]["csi"] == before
+    assert stack.points("desk").keys() == points.keys()
+    assert stack.up(moved) == {}
+    return other.space
