@@ -17,7 +17,7 @@ from model.attribution.words import Charge
 from model.ledger import item_of
 from model.usage_export.columns import COLUMNS
 
-CLUSTER, ENVIRONMENT = "agents-prod", "prod"
+CLUSTER, ENVIRONMENT = "agent-environment-prod", "prod"
 _PRODUCTS = {"storage": "AmazonEFS", "storage_io": "AmazonEFS", "network": "AmazonEC2"}
 _USAGES = {
     "storage": "TimedStorage-ByteHrs", "storage_io": "DataAccess-Bytes",

@@ -42,7 +42,10 @@ _POOL_TAG, _ENVIRONMENT_TAG = tag_key("karpenter.sh/nodepool"), tag_key("environ
 
 @dataclass(frozen=True)
 class Whose:
-    """Which lines are an environment's: those with its tag, and its cluster's pods; of no environment, all lines."""
+    """Which lines are an environment's: those with its tag, and its cluster's pods; of no environment, all lines.
+
+    A pod's line has the pod's labels and no tag of an environment, so who does not name the cluster gets no pods.
+    """
 
     environment: str | None = None
     cluster: str | None = None
@@ -107,8 +110,8 @@ def _is(line: Line, pod: re.Match[str] | None, whose: Whose) -> bool:
     """Whether a line is the environment's."""
     if whose.environment is None:
         return True
-    if pod:
-        return whose.cluster in {None, pod["cluster"]}
+    if pod and whose.cluster is not None:
+        return pod["cluster"] == whose.cluster
     return tags(line).get(_ENVIRONMENT_TAG) == whose.environment
 
 

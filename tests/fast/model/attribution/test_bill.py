@@ -120,6 +120,18 @@ def test_what_is_another_environments_is_left_out_and_counted() -> None:
     assert len(read_bill([node(), other, elsewhere], [], SIZES).charges) == 3
 
 
+def test_a_pod_is_of_its_cluster_and_without_one_of_its_tag() -> None:
+    pod = line(line_item_usage_type="FargatePod", line_item_resource_id=POD, resource_tags="{}")
+    tagged = {**pod, "resource_tags": json.dumps({"user_environment": "prod"})}
+    for whose, ours in (
+        (Whose("prod", "agents"), [pod, tagged]),
+        (Whose("prod", "other"), []),
+        (Whose("prod"), [tagged]),
+        (Whose(), [pod, tagged]),
+    ):
+        assert len(read_bill([pod, tagged], [], SIZES, whose).charges) == len(ours)
+
+
 def test_a_line_of_odd_hours_is_one_of_whole_hours() -> None:
     odd = line(line_item_usage_start_date="2026-10-01 09:20:00", line_item_usage_end_date=datetime(2026, 10, 1, 9, 40))  # noqa: DTZ001
     (charge,) = read_bill([odd], [], SIZES).charges
