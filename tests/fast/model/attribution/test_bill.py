@@ -12,6 +12,7 @@ import pytest
 from model.attribution.bill import Whose, read_bill, tags
 from model.attribution.words import HOUR
 from model.ledger import Row
+from tests.fast.model.usage_export.usages import USAGES, Usage
 
 START = datetime(2026, 10, 1, 9, tzinfo=UTC)
 SIZES = {"m7g.large": (2, Decimal(8))}
@@ -63,6 +64,12 @@ def row(began: datetime, ended: datetime) -> Row:
 def test_each_line_is_of_a_kind(changes: dict[str, Any], kind: str) -> None:
     bill = read_bill([line(**changes)], [], SIZES)
     assert [(charge.kind, charge.amount) for charge in bill.charges] == [(kind, Decimal("1.5"))]
+
+
+@pytest.mark.parametrize("usage", USAGES, ids=lambda one: f"{one.product} {one.name}")
+def test_what_aws_calls_things_says_what_they_are_divided_by(usage: Usage) -> None:
+    named = line(line_item_product_code=usage.product, line_item_usage_type=usage.name)
+    assert [charge.kind for charge in read_bill([named], [], SIZES).charges] == [usage.kind]
 
 
 def test_a_pods_line_is_not_charged_again_and_says_where_it_ran() -> None:
