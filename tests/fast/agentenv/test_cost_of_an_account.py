@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from agentenv.cli import FAILED, OK, main
+from agentenv.reports.costing import of_time, part_of
+from agentenv.reports.sources import statement
+from model.attribution.bill import read_bill
 from model.ledger import Row, item_of
 from model.usage_export.columns import COLUMNS
 
@@ -123,3 +126,62 @@ def test_a_cluster_that_would_say_nothing_is_refused(
 ) -> None:
     assert main(report(tmp_path, PROD, *more, "--cluster", OURS)) == FAILED
     assert "--cluster says which pods are an environment's" in capsys.readouterr().err
+
+
+MONTH = {"line_item_usage_start_date": "2026-10-01T00:00:00Z", "line_item_usage_end_date": "2026-11-01T00:00:00Z"}
+SINCE, UNTIL = datetime(2026, 10, 10, tzinfo=UTC), datetime(2026, 10, 12, tzinfo=UTC)
+
+
+def hour(began: str, ended: str, cost: str) -> dict[str, str]:
+    """A time of a gateway."""
+    return line(
+        cost, "prod", line_item_usage_type="NatGateway-Hours", line_item_usage_start_date=began,
+        line_item_usage_end_date=ended,
+    )  # fmt: skip
+
+
+EDGES: Lines = [
+    line("31", "prod", line_item_line_item_type="Tax", **MONTH),
+    hour("2026-10-09T23:00:00Z", "2026-10-10T00:00:00Z", "0.01"),
+    hour("2026-10-10T00:00:00Z", "2026-10-10T01:00:00Z", "0.02"),
+    hour("2026-10-11T23:00:00Z", "2026-10-12T00:00:00Z", "0.04"),
+    hour("2026-10-12T00:00:00Z", "2026-10-12T01:00:00Z", "0.08"),
+    hour("2026-10-09T00:00:00Z", "2026-10-11T00:00:00Z", "0.32"),
+    hour("2026-10-11T00:00:00Z", "2026-10-13T00:00:00Z", "0.64"),
+    hour("2026-09-12T00:00:00Z", "2026-10-12T00:00:00Z", "30"),
+    hour("2026-09-01T00:00:00Z", "2026-10-01T00:00:00Z", "1.28"),
+]
+
+
+def from_athena(lines: Lines) -> Lines:
+    """The lines that Athena answers with: what it is asked, put to another database in that one's dialect."""
+    duckdb, sqlglot = pytest.importorskip("duckdb"), pytest.importorskip("sqlglot")
+    types = {"string": "VARCHAR", "double": "DOUBLE", "timestamp": "TIMESTAMP", "map<string,string>": "JSON"}
+    columns = {"billing_period": "VARCHAR", **{one.name: types[one.type] for one in COLUMNS}}
+    (text,) = sqlglot.transpile(statement(SINCE, UNTIL), read="athena", write="duckdb")
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE usage ({', '.join(f'{name} {kind}' for name, kind in columns.items())})")
+        for each in lines:
+            given = {"billing_period": each["line_item_usage_start_date"][:7], **each}
+            marks = ", ".join("?" for _ in given)
+            connection.execute(f"INSERT INTO usage ({', '.join(given)}) VALUES ({marks})", list(given.values()))  # noqa: S608
+        answer = connection.sql(text)
+        return [dict(zip(answer.columns, row, strict=True)) for row in answer.fetchall()]
+
+
+def charged(lines: Lines) -> list[tuple[datetime, Decimal]]:
+    """What is charged of lines in the time."""
+    charges = read_bill(of_time(lines, SINCE, UNTIL), [], {}).charges
+    return sorted((part.began, part.amount) for one in charges if (part := part_of(one, SINCE, UNTIL)))
+
+
+def test_athena_is_asked_for_the_lines_that_are_taken_of_files() -> None:
+    answered, read = charged(from_athena(EDGES)), charged(EDGES)
+    assert answered == read
+    # Two days of a month's tax and of a month that is not the calendar's, the hours at both edges, and half of what
+    # reaches over them.
+    assert sum(amount for _, amount in read) == Decimal("4.54")
+
+
+def test_of_a_time_before_all_bills_athena_is_asked_as_well() -> None:
+    assert "BETWEEN '2006-02' AND" in statement(datetime.min.replace(tzinfo=UTC), UNTIL)
