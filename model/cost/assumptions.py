@@ -88,13 +88,21 @@ class Assumptions:
                 value = Decimal(text)
             except InvalidOperation:
                 raise ValueError(f"{name} is '{text}', which is no number") from None
-            most = 1 if kinds[name] == "share" else None
-            if not value.is_finite() or value < 0 or (most is not None and value > most):
-                raise ValueError(f"{name} is {text}; allowed is {'0 to 1' if most else 'nothing below 0'}")
             if value == 0 and name in DIVISORS:
                 raise ValueError(f"{name} is 0; nothing can be divided by it")
+            least, most = bounds(name, kinds[name])
+            if not value.is_finite() or not least <= value <= most:
+                allowed = f"nothing below {least} and {most} at most" if most == MOST else f"{least} to {most}"
+                raise ValueError(f"{name} is {text}; allowed is {allowed}")
             changed[name.replace("-", "_")] = value
         return replace(self, **changed)
 
 
 DIVISORS = ("node-fill", "node-life")
+# Beyond these nothing is an assumption any more, and figures have more digits than can be told.
+LEAST_DIVISOR, MOST = Decimal("0.001"), Decimal(1_000_000)
+
+
+def bounds(name: str, kind: str) -> tuple[Decimal, Decimal]:
+    """The least and the most that one may be set to."""
+    return LEAST_DIVISOR if name in DIVISORS else Decimal(0), Decimal(1) if kind == "share" else MOST
