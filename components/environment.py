@@ -27,6 +27,7 @@ from components.plain import Plain
 from components.pod_groups import FargateClass
 from components.population import (
     Ground,
+    among,
     make_classes,
     make_seats,
     make_service,
@@ -162,6 +163,7 @@ class Environment(pulumi.ComponentResource):
         # All of what stands already is found to be right before anything is made beside any of it.
         asked = pulumi.InvokeOptions(parent=self)
         standing = read_all(self._existing, cluster, args["cluster"]["version"], asked)
+        self._args = among(args, standing)
         refuse_strangers(seats_of(given, "workspaces"), labels.environment, asked)
         self._child = children_of(self, opts)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
+from zoneinfo import available_timezones
 
 from model.pools import warm_members
 from model.refusals.row import Finding, Row
+from model.settings.mistakes import nearest
 
 if TYPE_CHECKING:
     from model.settings.classes import Schedule
@@ -54,6 +57,20 @@ def _schedules_overlap(settings: Settings) -> Iterator[Finding]:
                 yield Finding((*place, position), found, also=(place,))
 
 
+@cache
+def _zones() -> frozenset[str]:
+    """The zones that the API server finds, too; what it takes for the zone of its own machine, it refuses."""
+    return frozenset(available_timezones()) - {"localtime", "Factory"}
+
+
+def _timezone_unknown(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        for position, schedule in enumerate(one.pool.schedules):
+            if schedule.timezone not in _zones():
+                place = ("sandboxClasses", index, "pool", "schedules", position, "timezone")
+                yield Finding(place, schedule.timezone, nearest(schedule.timezone, sorted(_zones())))
+
+
 def _timezones(settings: Settings) -> Iterator[Finding]:
     for index, one in enumerate(settings.sandbox_classes):
         schedules = one.pool.schedules
@@ -94,8 +111,8 @@ ROWS = (
     Row(
         "schedule-ends-before-it-starts",
         "a schedule lies within one day",
-        "an end later than the start",
-        "split a night into two schedules",
+        'an end later than the start, "24:00" at the latest',
+        "split a night into two schedules, of which one ends at 24:00 and the other starts at 00:00",
         _schedule_empty,
     ),
     Row(
@@ -104,6 +121,13 @@ ROWS = (
         "schedules apart from each other",
         "change the days or the hours",
         _schedules_overlap,
+    ),
+    Row(
+        "timezone-unknown",
+        "Kubernetes takes no job whose time zone it does not know",
+        "a time zone by its IANA name, such as Europe/Berlin",
+        "name the city that has the same time",
+        _timezone_unknown,
     ),
     Row(
         "schedules-of-two-timezones",
