@@ -13,7 +13,7 @@ from model.lifecycle.returning import NOBODY
 from model.moments import written
 from model.workspaces import DELETED_AT, DESTROY_AFTER
 from service.cluster import CONFIGURATIONS, VOLUMES, RefusedError, section
-from service.loops.leading import ServerClock
+from service.loops.leading import FRESH, ServerClock
 from service.loops.retention import retention
 from service.records import MOST, Records
 from tests.fast.service.loops.house import START, House, always
@@ -76,11 +76,18 @@ def test_nothing_goes_while_it_is_not_known_what_time_it_is(house: House) -> Non
     blind = ServerClock(lambda: START)
     assert retention(house.context(clock=blind), always).steps == 0
     assert (policy(house), record(house)) == ("Retain", {})
-    # A replica whose own clock is a month ahead has learnt by how much.
-    ahead = ServerClock(lambda: START + 30 * DAY)
-    ahead.learn(START - 11 * DAY, START + 30 * DAY)
+    # A replica whose own clock is a month ahead goes by the server's.
+    passed = [0.0]
+    ahead = ServerClock(lambda: START + 30 * DAY, monotonic=lambda: passed[0])
+    ahead.learn(START - 11 * DAY, 0.0)
     assert retention(house.context(clock=ahead), always).steps == 0
     assert policy(house) == "Retain"
+    # And by what it said a moment ago: what it said long ago is not enough to destroy by.
+    ahead.learn(START, 0.0)
+    passed[0] = FRESH
+    assert retention(house.context(clock=ahead), always).steps == 0
+    passed[0] = FRESH - 1
+    assert retention(house.context(clock=ahead), always).steps == 1
 
 
 def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
