@@ -97,7 +97,8 @@ def test_data_whose_time_is_over_is_not_given_up_while_somebody_comes_back_to_it
     def retention_comes(number: int) -> None:
         if number in passes:
             passes.clear()
-            shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": {"phase": phase}})
+            status = {"phase": phase, "lastPhaseTransitionTime": long_ago[DELETED_AT]}
+            shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": status})
             now = datetime.now(UTC) + timedelta(minutes=minutes)
             retention(Context(shelf, Hour(lambda: now), Told(), "default", "r1"), lambda: True)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.classes.storage import DRIVER
 from model.moments import written
-from model.workspaces import LAST_ACTIVE
+from model.workspaces import DELETED_AT, LAST_ACTIVE
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,
@@ -99,7 +99,8 @@ class House:
         ref = {"namespace": SPACE, "name": f"home-box-{name}", "uid": uid}
         spec: Document = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": ref, "accessModes": ["ReadWriteMany"]}
         spec |= {"csi": {"driver": DRIVER, "volumeHandle": f"fs-1::fsap-{name}"}, "capacity": {"storage": "5Gi"}}
-        status = {"phase": phase, "lastPhaseTransitionTime": written(self.now)}
+        # Kubernetes saw it let go of when it was deleted, by a clock that is right.
+        status = {"phase": phase, "lastPhaseTransitionTime": notes.get(DELETED_AT, written(self.now))}
         self.shelf.put(VOLUMES, {"metadata": {**about, "annotations": marks}, "spec": spec, "status": status})
 
     def notes(self, kind: Any = CLAIMS, name: str = "w-1") -> Document:
