@@ -7,9 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
+from model.node_pools import Demand, node_pools
+from model.node_settings import node_layout
 from model.pools import warm_members
+from model.quantities import Quantity
+from model.refusals.classes import on_nodes
 from model.refusals.row import Finding, Row
 from model.settings.mistakes import nearest
+from model.tiers import wall_of
 
 if TYPE_CHECKING:
     from model.settings.classes import Schedule
@@ -37,6 +42,29 @@ def _over_quota(settings: Settings) -> Iterator[Finding]:
             place = ("sandboxClasses", index)
             also = ((*place, "pool"), (*place, "releases"))
             yield Finding((*place, "maxSandboxes"), f"{one.max_sandboxes} with {warm} kept warm", also=also)
+
+
+def _over_limits(settings: Settings) -> Iterator[Finding]:
+    layout, limits = node_layout(settings.capacity), settings.capacity.limits
+    for place, one in on_nodes(settings):
+        asked = Demand(one.tier, one.kernel, one.capacity, one.gpu > 0)
+        kinds = [
+            pool
+            for pool in node_pools(layout, [asked])
+            if not pool.system and one.architecture in {"any", pool.architecture}
+        ]
+        overhead = wall_of(one.tier, one.kernel).overhead
+        members = warm_members(one.pool) * (1 + len(one.releases))
+        for word, request, limit in (
+            ("cpu", one.resources.cpu, limits.cpu),
+            ("memory", one.resources.memory, limits.memory),
+        ):
+            each = request.value + Quantity.parse(overhead.get(word, "0")).value
+            # One that is larger than all of it has a row of its own.
+            if kinds and request.value <= limit.value and members * each > len(kinds) * limit.value:
+                also = tuple((*place, key) for key in ("compute", "tier", "kernel", "capacity", "architecture", "pool"))
+                found = f"{members} of {request} with capacity.limits.{word} {limit}"
+                yield Finding((*place, "resources", word), found, also=(*also, ("capacity",)))
 
 
 def _schedule_empty(settings: Settings) -> Iterator[Finding]:
@@ -107,6 +135,13 @@ ROWS = (
         "maxSandboxes of at least what is kept warm",
         "raise maxSandboxes, or shrink the pool",
         _over_quota,
+    ),
+    Row(
+        "pool-over-limits",
+        "Karpenter launches no node beyond its pools' limits, so what is kept warm would never all find a place",
+        "as much as capacity.limits has for the class's kinds of nodes",
+        "raise capacity.limits, shrink the pool, or ask for less",
+        _over_limits,
     ),
     Row(
         "schedule-ends-before-it-starts",

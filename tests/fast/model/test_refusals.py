@@ -57,6 +57,7 @@ ALL_BUT_ONE = [{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5, 7, 9]} for th
 PROXY = {"network": {"egressProxy": {"namespace": "egress", "app": "squid"}}}
 POLICY = "arn:aws:iam::111122223333:policy/read"
 EXCHANGE = {"kind": "exchange"}
+ROOMY = {"capacity": {"limits": {"cpu": "2000", "memory": "8Ti"}}}
 ROLE = "arn:aws:iam::111122223333:role/platform"
 NETWORK = {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
 CLASS = "sandboxClasses[0]"
@@ -350,8 +351,8 @@ SAMPLES = [
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        {"storage": {"fileSystems": 1}, **one(pool={"size": 6_000})},
-        {"storage": {"fileSystems": 2}, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 1}, **ROOMY, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 2}, **ROOMY, **one(pool={"size": 6_000})},
     ),
     Sample(
         "access-points-over-limit",
@@ -745,6 +746,20 @@ SAMPLES = [
         f"{CLASS}.maxSandboxes",
         one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
         one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
+    ),
+    # Two kinds of processors with a hundred cores each; gVisor takes 20m beside each sandbox.
+    Sample(
+        "pool-over-limits",
+        f"{CLASS}.resources.cpu",
+        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1990m"})},
+        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1980m"})},
+        found=["100 of 1990m with capacity.limits.cpu 100"],
+    ),
+    Sample(
+        "pool-over-limits",
+        f"{CLASS}.resources.memory",
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(architecture="amd64", resources={"memory": "8Gi"})},
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(resources={"memory": "8Gi"})},
     ),
     Sample(
         "schedule-ends-before-it-starts",
