@@ -39,7 +39,11 @@ def _controllers(settings: Settings) -> list[PlatformPod]:
     found = [
         PlatformPod("Karpenter", karpenter.replicas, karpenter.cpu.value, karpenter.memory.value, "fargate"),
         PlatformPod(
-            "agent-sandbox controller", sandboxes.replicas, sandboxes.cpu.value, sandboxes.memory.value, "fargate"
+            "agent-sandbox controller",
+            sandboxes.replicas,
+            sandboxes.cpu.value,
+            sandboxes.memory.value,
+            sandboxes.place,
         ),
     ]
     # A cluster that stands already has its own names.
