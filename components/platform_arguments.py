@@ -66,6 +66,7 @@ def cluster_layout(cluster: Cluster) -> ClusterLayout:
         "log_days": cluster.log_days,
         "support_policy": cluster.support_policy,
         "addon_versions": chosen_builds(cluster.addon_versions),
+        "sandbox_controller": cluster.sandbox_controller.place,
     }
 
 

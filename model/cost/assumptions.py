@@ -38,9 +38,9 @@ class Assumptions:
     )
     spot_share: Decimal = taken("0.90", "share", "of capacity `both`, how much of the time it is had as Spot")
     node_fill: Decimal = taken(
-        "0.70", "share", "how full nodes are on average: sandboxes come and go, and cannot be moved together"
+        "0.70", "share", "how full nodes are on average: sandboxes come and go, and what is claimed is not moved"
     )
-    node_life: Decimal = taken("8", "hours", "how long a node of users' sandboxes lives")
+    node_life: Decimal = taken("12", "hours", "how long a node of sandboxes lives")
     sandbox_image: Decimal = taken("1.2", "GB each", "the image of sandboxes, which each new node takes")
     platform_images: Decimal = taken("0.3", "GB each", "other images from outside of ECR, which each new node takes")
     home: Decimal = taken("2", "GB", "what a user keeps, suspended or not")
@@ -56,6 +56,12 @@ class Assumptions:
     writes: Decimal = taken("0.015", "GB an hour", "written to a home while active")
     metadata: Decimal = taken(
         "0.015", "GB an hour", "metadata of a home while active: one operation a second, at 4 KiB each"
+    )
+    seat_hours: Decimal = taken(
+        "160", "hours", "a month in which somebody works in a declared seat, which is awake all of it"
+    )
+    passing: Decimal = taken(
+        "2", "hours", "a day in which a system node more stands, where jobs and rolling updates find no room"
     )
     downloads: Decimal = taken("0.02", "GB an hour", "taken from the internet while active")
     uploads: Decimal = taken("0.004", "GB an hour", "sent to the internet while active")

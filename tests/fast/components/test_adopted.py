@@ -173,6 +173,9 @@ def test_a_cluster_is_used_and_gets_doors_profiles_and_a_role_and_nothing_else()
         "karpenter",
         "agent-sandbox-system",
     }
+    on_nodes = built(lambda: pulumi.Output.from_input(cluster(sandbox_controller="system").name))
+    (profile,) = on_nodes.of("FargateProfile")
+    assert profile.inputs["selectors"] == [{"namespace": "karpenter"}]
     # EKS would make it for the profiles, and leave it behind in a cluster that stays.
     assert made.one("AccessEntry").inputs["type"] == "FARGATE_LINUX"
     *told, kubeconfig = made.result
