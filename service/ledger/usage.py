@@ -142,7 +142,10 @@ class Prometheus:
         with urllib.request.urlopen(f"{self._url}?{asked}", timeout=_PATIENCE) as answer:  # noqa: S310 - looked at above
             said: dict[str, Any] = json.load(answer)
         result: list[dict[str, Any]] = said["data"]["result"]
-        return sum((Decimal(one["value"][1]) for one in result), NOTHING)
+        found = sum((Decimal(one["value"][1]) for one in result), NOTHING)
+        if not found.is_finite() or found < 0:
+            raise ValueError(f"{found} is no amount")
+        return found
 
 
 def _storage(holding: Holding) -> tuple[Decimal, StorageUsage]:

@@ -25,6 +25,10 @@ HELD = Holding(owner="u-1", claim="c-1", sandbox_class="s", workspace="w", since
 SPAN = Span(ROW, HELD, POD, None)
 
 
+# What Prometheus says of a series that was divided by nothing, and of one that went wrong.
+NO_AMOUNTS = [{"sums": {CPU: said, MEMORY: "1", NETWORK: "1"}} for said in ("NaN", "+Inf", "-Inf", "-1")]
+
+
 @dataclass
 class Saw:
     """What a Prometheus recorded: how many minutes, and the sum of each series."""
@@ -85,7 +89,7 @@ def test_minutes_that_nobody_saw_were_like_the_others(prometheus: Prometheus, sa
 
 
 @pytest.mark.parametrize(
-    "trouble", [{"minutes": 53}, {"minutes": 0}, {"status": 503}, {"sums": {CPU: "no", MEMORY: "1"}}]
+    "trouble", [{"minutes": 53}, {"minutes": 0}, {"status": 503}, {"sums": {CPU: "no", MEMORY: "1"}}, *NO_AMOUNTS]
 )
 def test_where_it_saw_too_little_what_was_set_aside_stands(
     prometheus: Prometheus, saw: Saw, trouble: dict[str, object]
