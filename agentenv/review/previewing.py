@@ -14,7 +14,8 @@ from typing import Any
 from agentenv.review.graph import Graph, from_state, graph
 
 _QUIET = ("--non-interactive", "--color", "never")
-_GONE = frozenset({"delete", "delete-replaced", "discard", "discard-replaced"})
+# Steps that end with nothing that the program wants; of a refresh it is not said whether it wants the thing
+_NOT_WANTED = frozenset({"delete", "delete-replaced", "discard", "discard-replaced", "refresh"})
 
 
 class PreviewFailed(Exception):
@@ -65,8 +66,8 @@ class Call:
     environment: Mapping[str, str]
 
     def preview(self, *options: str) -> Preview:
-        """Preview an update."""
-        return self._run("preview", *options)
+        """Preview an update: every resource that is wanted, those too that stay as they are."""
+        return self._run("preview", "--show-sames", *options)
 
     def refreshed(self) -> Preview:
         """Preview what a refresh would take into the state."""
@@ -117,7 +118,7 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
     if not steps and code:
         raise PreviewFailed("\n".join(errors) or said.strip() or digest.strip() or f"the engine ended with {code}")
     before = [step["oldState"] for step in steps if step.get("oldState")]
-    after = [step["newState"] for step in steps if step.get("newState") and step["op"] not in _GONE]
+    after = [step["newState"] for step in steps if step.get("newState") and step["op"] not in _NOT_WANTED]
     return Preview(
         code,
         steps,
