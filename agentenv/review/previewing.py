@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -115,7 +116,8 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
             errors.append(diagnostic["message"].strip())
     # The digest says again what the log said, with a word before it
     errors = list(dict.fromkeys(error.removeprefix("error: ") for error in errors if error))
-    if not steps and code:
+    if steps is None or (not steps and code):
+        # Whatever its code: nobody knows then what it would do
         raise PreviewFailed("\n".join(errors) or said.strip() or digest.strip() or f"the engine ended with {code}")
     before = [step["oldState"] for step in steps if step.get("oldState")]
     after = [step["newState"] for step in steps if step.get("newState") and step["op"] not in _NOT_WANTED]
@@ -129,17 +131,21 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
     )
 
 
-def _digest(text: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """The steps, and the errors that the digest tells; before it the engine may have printed other things."""
-    start = text.find("{")
-    if start < 0:
-        return [], []
-    try:
-        found, _ = json.JSONDecoder().raw_decode(text[start:])
-    except ValueError:
-        return [], [text[start:].strip()]
-    told = [row.get("message", "").strip() for row in found.get("diagnostics") or () if row.get("severity") == "error"]
-    return found.get("steps") or [], told
+def _digest(text: str) -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """The steps, and the errors that the digest tells; None where there is no digest to be read.
+
+    The engine and the program may have printed other things before it, with braces in them.
+    """
+    for start in re.finditer(r"^\{", text, re.MULTILINE):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text[start.start() :])
+        except ValueError:
+            continue
+        rows = found.get("diagnostics") or ()
+        told = [row.get("message", "").strip() for row in rows if row.get("severity") == "error"]
+        if told or "steps" in found or "changeSummary" in found:
+            return found.get("steps") or [], told
+    return None, []
 
 
 def _parsed(line: str) -> dict[str, Any]:

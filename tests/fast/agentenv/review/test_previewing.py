@@ -58,6 +58,23 @@ def test_what_is_replaced_is_there_after() -> None:
     assert list(read(0, digest(*steps), [], Path("/p"), Path("/p")).after) == [FS]
 
 
+@pytest.mark.parametrize("before", ["warning: use ${x} here\n", "{half\n", '{"a": 1}\n', "{}\n{\n"])
+def test_what_is_printed_before_the_digest_hides_none_of_it(before: str) -> None:
+    steps = digest({"op": "delete", "urn": FS, "oldState": state()})
+    assert list(read(0, f"{before}{steps}", [], Path("/p"), Path("/p")).before) == [FS]
+
+
+@pytest.mark.parametrize("said", ["", "nothing to tell", "{half", '{"a": 1}', 'Loading ${x} {"steps": []}'])
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_digest_that_cannot_be_read_is_no_good_news(said: str, code: int) -> None:
+    with pytest.raises(PreviewFailed):
+        read(code, said, [], Path("/p"), Path("/p"))
+
+
+def test_a_stack_of_which_nothing_is_there_or_wanted_has_no_steps() -> None:
+    assert read(0, '{"config": {}, "duration": 1, "changeSummary": {}}', [], Path("/p"), Path("/p")).steps == []
+
+
 def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
     steps = [
         {"op": "refresh", "urn": FS, "oldState": state(), "newState": state(inputs={"encrypted": False})},
