@@ -99,7 +99,7 @@ class Bench:
         environment = self.situation.environment
         then = by_place(self._findings(before), before or {})
         left, waived = self.waivers.split(self._findings(after), environment, self.today)
-        own = self.waivers.own_findings(environment, used_by(waived), self.today, _stack(after))
+        own = self.enforcement.told(self.waivers.own_findings(environment, used_by(waived), self.today, _stack(after)))
         found = [self._one(one, state(one, then.get(key(one, after), ())), after) for one in left]
         found += [self._one(one.finding, "waived", after, one.waiver) for one in waived]
         found += [self._one(one, "existing", after) for one in own]

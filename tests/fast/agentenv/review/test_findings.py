@@ -212,6 +212,13 @@ def test_a_rule_that_is_switched_off_says_nothing() -> None:
     assert quiet.judged(None, of(fs("fs", False))) == []
 
 
+def test_what_is_said_of_waivers_can_be_switched_off_too() -> None:
+    quiet = replace(
+        bench("prod", waiver(rule="EFS-01")), enforcement=Enforcement("prod", by_rule={"WVR-03": "disabled"})
+    )
+    assert quiet.judged(None, of(fs("fs", True))) == []
+
+
 def test_the_fingerprint_is_of_the_place_and_not_of_the_words() -> None:
     (one,) = judged(None, of(fs("a", False)))
     said = replace(one.finding, message="in other words")
