@@ -122,6 +122,10 @@ def waivers_of(text: str, severities: Mapping[str, Severity], today: date) -> Wa
     except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)
         return Waivers(wrong=(f"the waivers cannot be read as YAML{f', line {place.line + 1}' if place else ''}",))
+    if isinstance(said, Mapping) and (strange := [key for key in said if key != "waivers"]):
+        return Waivers(
+            wrong=tuple(f"'{key}' is no key of the file: it holds one, waivers, with a list" for key in strange)
+        )
     rows = cast("Mapping[str, object]", said).get("waivers") if isinstance(said, Mapping) else said
     if rows is None:
         return Waivers()
@@ -148,7 +152,7 @@ def _read(
     raw = cast("Mapping[str, object]", row)
     if isinstance(raw.get("id"), str):
         title = f"waiver {raw['id']}"
-    mistakes = [f"'{key}' is missing" for key in KEYS if not raw.get(key)]
+    mistakes = [f"'{key}' is missing" for key in KEYS if not raw.get(key) or not str(raw[key]).strip()]
     mistakes += [f"'{key}' is no key of a waiver: {', '.join(KEYS)}" for key in raw if key not in KEYS]
     mistakes += [
         f"'{key}' has to be a text"
@@ -162,7 +166,7 @@ def _read(
     ]
     owners = raw.get("owners")
     people = cast("list[object]", owners) if isinstance(owners, list) else [owners]
-    if not all(isinstance(owner, str) and owner for owner in people):
+    if not all(isinstance(owner, str) and _person(owner) for owner in people):
         mistakes.append("'owners' has to be a list of people or teams")
     if mistakes:
         return title, mistakes, None
@@ -183,11 +187,16 @@ def _mistakes(waiver: Waiver, severities: Mapping[str, Severity], today: date) -
             f"it holds for more than {MOST_DAYS} days",
         ),
         (
-            lambda: severities.get(waiver.rule) == "Critical" and len({*waiver.owners}) < 2,
+            lambda: severities.get(waiver.rule) == "Critical" and len({_person(owner) for owner in waiver.owners}) < 2,
             "a Critical rule needs two owners",
         ),
     )
     return [words for broken, words in checks if broken()]
+
+
+def _person(owner: str) -> str:
+    """Whom an owner's name means, however it is written."""
+    return owner.strip().removeprefix("@").strip().casefold()
 
 
 def bounded(urn: str) -> bool:

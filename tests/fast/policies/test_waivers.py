@@ -45,6 +45,12 @@ def finding(urn: str = str(GOOD["urn"]), rule: str = "POD-09", verdict: Verdict 
         ({"rule": "POD-99"}, "there is no rule POD-99"),
         ({"rule": "POD-01"}, "a Critical rule needs two owners"),
         ({"rule": "POD-01", "owners": ["me", "me"]}, "a Critical rule needs two owners"),
+        ({"rule": "POD-01", "owners": ["me", " Me "]}, "a Critical rule needs two owners"),
+        ({"rule": "POD-01", "owners": ["me", "@me"]}, "a Critical rule needs two owners"),
+        ({"owners": ["@"]}, "'owners' has to be a list"),
+        ({"owners": [" "]}, "'owners' has to be a list"),
+        ({"ticket": " "}, "'ticket' is missing"),
+        ({"reason": "\n"}, "'reason' is missing"),
         ({"urn": "*"}, "its urn has to be"),
         ({"urn": f"{STACK}kubernetes:apps/v1:*::reports"}, "its urn has to be"),
         ({"urn": f"{STACK}kubernetes:apps/v1:Deployment::re*"}, "its urn has to be"),
@@ -68,7 +74,7 @@ def test_two_waivers_of_one_id_are_a_mistake() -> None:
     assert waivers.wrong == ("waiver disk-of-reports: its id is another's too",)
 
 
-@pytest.mark.parametrize("text", ["a: [", "waivers: 3", "waivers: [3]", "- 3"])
+@pytest.mark.parametrize("text", ["a: [", "waivers: 3", "waivers: [3]", "- 3", "waivrs: []", "{waivers: [], more: 1}"])
 def test_what_is_no_file_of_waivers_is_said(text: str) -> None:
     assert waivers_of(text, SEVERITIES, TODAY).wrong
 
