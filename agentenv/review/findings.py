@@ -26,7 +26,7 @@ from policies.rules.registry import Rule, all_rules
 from policies.verdicts import SEVERITIES, Finding, Verdict
 from policies.view.resource import Resource as Judgeable
 from policies.view.situation import Situation
-from policies.waivers import Waiver, Waivers, used_by
+from policies.waivers import Waived, Waiver, Waivers, used_by
 
 State = Literal["new", "existing", "waived", "fixed"]
 STATES: Final[tuple[State, ...]] = ("new", "existing", "waived", "fixed")
@@ -91,18 +91,24 @@ class Bench:
     stack_file: str
     document: Document
     links: str = ""  # what stands before the path of the reference
+    waivers_before: Waivers | None = None  # those of the base, where there is one
     waiver_lines: Mapping[str, int] = field(default_factory=dict)  # by the waiver's id
     rules: Sequence[Rule] | None = None  # all of them, unless told
 
     def judged(self, before: Graph | None, after: Graph) -> list[Judged]:
         """Every finding of both graphs, the worst first; without a graph before, all are new."""
         environment = self.situation.environment
-        then = by_place(self._findings(before), before or {})
+        were = self._findings(before)
         left, waived = self.waivers.split(self._findings(after), environment, self.today)
-        own = self.enforcement.told(self.waivers.own_findings(environment, used_by(waived), self.today, _stack(after)))
-        found = [self._one(one, state(one, then.get(key(one, after), ())), after) for one in left]
+        own = self._own(self.waivers, waived, after)
+        if before and self.waivers_before is not None:
+            answered = self.waivers_before.split(were, environment, self.today)[1]
+            were += self._own(self.waivers_before, answered, before)
+        else:
+            were += own  # nobody can tell whether the change brings them
+        then = by_place(were, before or after)
+        found = [self._one(one, state(one, then.get(key(one, after), ())), after) for one in [*left, *own]]
         found += [self._one(one.finding, "waived", after, one.waiver) for one in waived]
-        found += [self._one(one, "existing", after) for one in own]
         now = by_place([*left, *(one.finding for one in waived), *own], after)
         found += [self._one(one, "fixed", before or {}) for one in mended(then, now)]
         return sorted(_numbered(found), key=_order)
@@ -116,6 +122,11 @@ class Bench:
         found = [one if one.urn else replace(one, urn=stack) for one in findings_of(resources, self.situation, wanted)]
         bad = by_place((one for one in found if one.verdict in _BAD), graph or {})
         return [one for there in bad.values() for one in there]
+
+    def _own(self, waivers: Waivers, waived: Sequence[Waived], graph: Graph) -> list[Finding]:
+        """What is said of waivers themselves, those of which waived something set aside."""
+        environment = self.situation.environment
+        return self.enforcement.told(waivers.own_findings(environment, used_by(waived), self.today, _stack(graph)))
 
     def _one(self, found: Finding, told: State, graph: Graph, waiver: Waiver | None = None) -> Judged:
         rule = next((rule for rule in self.rules or all_rules() if rule.id == found.rule), None)
@@ -137,8 +148,7 @@ class Bench:
 
     def waiver_spot(self, found: Finding) -> Spot:
         """The line of the waiver that a finding about waivers names."""
-        lines = self.waiver_lines
-        return Spot(WAIVERS, next((line for name, line in lines.items() if f" {name} " in f"{found.message} "), 1))
+        return Spot(WAIVERS, self.waiver_lines.get(found.path.removeprefix("waivers."), 1))
 
 
 def judgeable(resource: Resource, situation: Situation) -> Judgeable:

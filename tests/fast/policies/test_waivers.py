@@ -118,3 +118,16 @@ def test_expired_wrong_and_unused_ones_are_findings() -> None:
 def test_the_file_that_is_shipped_is_sound_and_another_has_to_be_there(tmp_path: Path) -> None:
     assert read_waivers(FILE, SEVERITIES, TODAY).wrong == ()
     assert read_waivers(tmp_path / "none.yaml", SEVERITIES, TODAY).wrong
+
+
+def test_what_is_said_of_a_waiver_says_which_one_it_is() -> None:
+    gone = {**GOOD, "id": "long-gone", "expires": TODAY - datetime.timedelta(days=1)}
+    waivers = read(GOOD, gone, {"id": "half"}, {})
+    found = [(one.rule, one.path) for one in waivers.own_findings("prod", (), TODAY)]
+    assert set(found) == {
+        ("WVR-01", "waivers.long-gone"),
+        ("WVR-02", "waivers.half"),
+        ("WVR-02", "waivers.4"),
+        ("WVR-03", "waivers.disk-of-reports"),
+    }
+    assert [one.path for one in waivers_of("a: [", SEVERITIES, TODAY).own_findings("prod", (), TODAY)] == [""]

@@ -212,6 +212,27 @@ def test_a_rule_that_is_switched_off_says_nothing() -> None:
     assert quiet.judged(None, of(fs("fs", False))) == []
 
 
+def test_each_waiver_that_is_wrong_has_a_fingerprint_and_a_line_of_its_own() -> None:
+    given = [waiver(id=name, rule="EFS-01") for name in ("first-one", "second-one")]
+    found = bench("prod", *given, waiver_lines={"first-one": 3, "second-one": 12}).judged(None, of(fs("fs", True)))
+    assert [spot.line for one in found for spot in one.spots] == [3, 12]
+    assert len({one.fingerprint for one in found}) == 2
+
+
+def test_a_wrong_waiver_is_new_where_the_change_brings_it() -> None:
+    then, added = waiver(id="then", rule="EFS-01"), waiver(id="added", rule="EFS-01", expires=date(2026, 2, 20))
+    graph = of(fs("fs", True))
+    found = bench("prod", then, added, waivers_before=Waivers((then,))).judged(graph, graph)
+    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "new"}
+    found = bench("prod", then, waivers_before=Waivers((then, added))).judged(graph, graph)
+    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "fixed"}
+    # It was needed, and what needs it no longer does so by this change
+    found = bench("prod", then, waivers_before=Waivers((then,))).judged(of(fs("fs", False)), graph)
+    assert {one.finding.rule: one.state for one in found} == {"WVR-03": "new", "EFS-01": "fixed"}
+    # Without a base nobody can tell
+    assert [one.state for one in bench("prod", then).judged(None, graph)] == ["existing"]
+
+
 def test_what_is_said_of_waivers_can_be_switched_off_too() -> None:
     quiet = replace(
         bench("prod", waiver(rule="EFS-01")), enforcement=Enforcement("prod", by_rule={"WVR-03": "disabled"})
