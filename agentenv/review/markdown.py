@@ -132,7 +132,7 @@ def _head(report: Report) -> str:
         "|---|---|---|",
         f"| {words.figures(report.changes)} | {words.found(report)} | {plain(words.cost_line(report.costs))} |",
         "",
-        f"Compared with {code(compared.base)}, {how}.",
+        f"{f'{code(compared.commit)} compared' if compared.commit else 'Compared'} with {code(compared.base)}, {how}.",
         "",
     ]
     return "\n".join(lines)

@@ -52,6 +52,7 @@ class Question:
     drift: bool = False
     links: str = ""
     packs_config: Path | None = None
+    commit: str = ""  # as whoever asks calls it: a pipeline often has a merge of it checked out
     today: date | None = None
     call: Call | None = None  # the engine to ask instead of the one on PATH
     estimator: Estimator | None = None
@@ -61,7 +62,7 @@ class Question:
 def review(question: Question, progress: Progress | None = None) -> Report:
     """The whole review; what keeps the program from being previewed is told in it, and blocks."""
     began = time.monotonic()
-    report = Report(Compared(question.stack, _base_words(question), question.offline))
+    report = Report(Compared(question.stack, _base_words(question), question.offline, commit=question.commit))
     try:
         _fill(question, report, question.today or datetime.now(UTC).date(), progress)
     except PreviewFailed as failure:

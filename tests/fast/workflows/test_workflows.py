@@ -135,9 +135,12 @@ def test_every_shell_step_is_a_script(text: str) -> None:
     assert subprocess.run(["bash", "-n", "-c", text], check=False).returncode == 0
 
 
+AROUND = {"STACK": "prod", "BASE": "abc", "COMMIT": "def", "LINKS": "there"}
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path, {"STACK": "prod", "BASE": "abc", "LINKS": "there", "PULL_REQUEST": "7", "GH_TOKEN": "t"})
+    return Machine(tmp_path, {**AROUND, "PULL_REQUEST": "7", "GH_TOKEN": "t", "RUN": "the/run"})
 
 
 WRITES = 'mkdir -p review/prod; echo "said" > review/prod/review.md; exit '
@@ -150,7 +153,7 @@ def test_the_review_says_what_it_found_and_fails_where_it_blocks(machine: Machin
     assert machine.summary.read_text(encoding="utf-8") == "said\n"
     (asked,) = machine.called("agentenv")
     for part in (
-        "[review] [--stack] [prod] [--offline] [--base] [abc]",
+        "[review] [--stack] [prod] [--offline] [--base] [abc] [--commit] [def]",
         "[--format] [markdown,sarif,json]",
         "[review/prod]",
     ):
@@ -169,8 +172,8 @@ def test_the_review_of_a_real_stack_logs_in_and_looks_at_what_was_changed_by_han
     assert machine.called() == [
         "pulumi [login]",
         (
-            "agentenv [review] [--stack] [prod] [--base] [abc] [--drift] [--links] [there] [--format] [markdown]"
-            " [--out] [review/prod]"
+            "agentenv [review] [--stack] [prod] [--base] [abc] [--drift] [--commit] [def] [--links] [there]"
+            " [--format] [markdown] [--out] [review/prod]"
         ),
     ]
 
@@ -183,7 +186,7 @@ def written(machine: Machine, *stacks: str) -> None:
 
 
 def test_a_comment_is_written_once_and_brought_up_to_date_from_then_on(machine: Machine) -> None:
-    written(machine, "dev", "prod")
+    written(machine, "dev", "staging", "prod")
     # The comment of prod stands; the marker decides, which only the filter of gh itself would look at
     machine.does("gh", 'case "$*" in *--paginate*) case "$MARKER" in *:prod*) echo 42; echo 43;; esac;; esac')
     assert machine.run(COMMENT) == 0
@@ -194,10 +197,28 @@ def test_a_comment_is_written_once_and_brought_up_to_date_from_then_on(machine: 
             " [--field] [body=@review/dev/review.md]"
         ),
         (
+            "gh [api] [--silent] [--method] [POST] [repos/team/platform/issues/7/comments]"
+            " [--field] [body=@review/staging/review.md]"
+        ),
+        (
             "gh [api] [--silent] [--method] [PATCH] [repos/team/platform/issues/comments/42]"
             " [--field] [body=@review/prod/review.md]"
         ),
     ]
+
+
+def test_a_review_that_did_not_end_takes_the_place_of_what_was_said_of_a_former_commit(machine: Machine) -> None:
+    written(machine, "dev", "prod")
+    machine.does("gh", 'case "$*" in *--paginate*) echo 42;; esac')
+    assert machine.run(COMMENT) == 0
+    changed = [line for line in machine.called("gh") if "[PATCH]" in line]
+    assert [line.split("review/")[1] for line in changed] == [
+        f"{name}/review.md]" for name in ("dev", "staging", "prod")
+    ]
+    said = (machine.work / "review" / "staging" / "review.md").read_text(encoding="utf-8")
+    assert said.startswith(f"{marker('staging')}\n")
+    assert "The review of `def` did not end:** [what happened](the/run)" in said
+    assert (machine.work / "review" / "dev" / "review.md").read_text(encoding="utf-8") == f"{marker('dev')}\n"
 
 
 def test_the_comment_is_looked_for_by_the_words_that_the_review_begins_with() -> None:

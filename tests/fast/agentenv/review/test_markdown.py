@@ -77,6 +77,13 @@ def test_a_finding_that_nobody_can_tell_says_so() -> None:
     assert text.count("not known yet") == 1
 
 
+def test_the_comment_says_which_commit_it_is_of() -> None:
+    assert "\nCompared with `main`, offline" in as_markdown(report())
+    given = report()
+    given.compared = replace(given.compared, commit="abc123")
+    assert "\n`abc123` compared with `main`, offline" in as_markdown(given)
+
+
 def test_the_answer_is_the_first_thing_said() -> None:
     assert "> [!CAUTION]\n> **Blocked**\n> - 1 finding that blocks: 1 Critical" in as_markdown(
         report(findings=[judged()])
