@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -181,7 +182,7 @@ def test_the_review_of_a_real_stack_logs_in_and_looks_at_what_was_changed_by_han
 def written(machine: Machine, *stacks: str) -> None:
     for stack in stacks:
         folder = machine.work / "review" / stack
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "review.md").write_text(f"{marker(stack)}\n", encoding="utf-8")
 
 
@@ -260,22 +261,72 @@ def gitlab(job: str) -> str:
 
 def test_gitlabs_review_asks_for_the_same(machine: Machine) -> None:
     text = gitlab("offline").removeprefix("make setup\n")
-    around = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "abc", "CI_PROJECT_URL": "there"}
+    around = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "abc", "CI_PROJECT_URL": "there", "CI_COMMIT_SHA": "def"}
     assert machine.run(text, **around) == 0
     (asked,) = machine.called("agentenv")
-    assert "[--offline] [--base] [abc] [--links] [there/-/blob/abc] [--format] [markdown,sarif,json]" in asked
+    assert (
+        "[--offline] [--base] [abc] [--commit] [def] [--links] [there/-/blob/abc] [--format] [markdown,sarif,json]"
+        in asked
+    )
 
 
-@pytest.mark.parametrize(
-    ("notes", "method"), [("[]", "POST"), ('[{"id": 5, "body": "<!-- agentenv-review:prod -->"}]', "PUT")]
-)
-def test_gitlabs_comment_is_written_once_and_then_replaced(machine: Machine, notes: str, method: str) -> None:
-    written(machine, "prod")
-    machine.does("curl", f"case \"$*\" in *per_page*) echo '{notes}';; *) ls .curlrc-review;; esac")
-    around = {"CI_API_V4_URL": "api", "CI_PROJECT_ID": "3", "CI_MERGE_REQUEST_IID": "9", "REVIEW_TOKEN": "very-secret"}
-    assert machine.run(gitlab("comment"), "sh", **around) == 0
-    change = machine.called("curl")[-1]
-    assert f"[--request] [{method}] [--data-urlencode] [body@review/prod/review.md]" in change
-    assert change.endswith("merge_requests/9/notes]" if method == "POST" else "merge_requests/9/notes/5]")
+GITLABS = {
+    "CI_API_V4_URL": "api",
+    "CI_PROJECT_ID": "3",
+    "CI_MERGE_REQUEST_IID": "9",
+    "CI_COMMIT_SHA": "def",
+    "CI_PIPELINE_URL": "the/run",
+}
+# Who asks is 1; each page of notes is a file
+ANSWERS = """case "$*" in
+  *per_page*) cat "$FAKES/notes-${*##*page=}" 2>/dev/null || echo '[]';;
+  */user*) echo '{"id": 1}';;
+  *) ls .curlrc-review;;
+esac"""
+
+
+def note(number: int, body: str = "a commit was added", author: int = 1) -> dict[str, Any]:
+    return {"id": number, "body": body, "author": {"id": author}}
+
+
+def commented(machine: Machine, *pages: list[dict[str, Any]], token: str = "very-secret") -> dict[str, str]:
+    """What the job does with a merge request's notes: by stack, how it is written and where."""
+    written(machine, "dev", "prod")
+    machine.does("curl", ANSWERS)
+    for number, notes in enumerate(pages, 1):
+        (machine.fakes / f"notes-{number}").write_text(json.dumps(notes), encoding="utf-8")
+    assert machine.run(gitlab("comment"), "sh", **GITLABS, REVIEW_TOKEN=token) == 0
+    changes = [re.findall(r"\[([^]]*)\]", line) for line in machine.called("curl") if "[--request]" in line]
     assert "very-secret" not in machine.calls.read_text(encoding="utf-8")
     assert not (machine.work / ".curlrc-review").exists()
+    return {
+        one[-2].split("/")[1]: f"{one[-4]} {one[-1].removeprefix('api/projects/3/merge_requests/9/')}"
+        for one in changes
+    }
+
+
+def test_gitlabs_comment_is_written_once_and_then_replaced(machine: Machine) -> None:
+    told = commented(machine, [note(5, "<!-- agentenv-review:prod -->\nsaid")])
+    assert told == {"dev": "POST notes", "staging": "POST notes", "prod": "PUT notes/5"}
+    assert "did not end" in (machine.work / "review" / "staging" / "review.md").read_text(encoding="utf-8")
+
+
+def test_gitlabs_comment_is_found_behind_all_that_happened_to_the_merge_request(machine: Machine) -> None:
+    pages = [[note(number) for number in range(100)], [note(200), note(201, "<!-- agentenv-review:prod -->")]]
+    assert commented(machine, *pages)["prod"] == "PUT notes/201"
+
+
+def test_what_somebody_else_wrote_on_gitlab_is_left_alone(machine: Machine) -> None:
+    theirs = note(5, "<!-- agentenv-review:prod --> ha", author=2)
+    assert commented(machine, [theirs])["prod"] == "POST notes"
+    assert commented(machine, [theirs, note(6, "<!-- agentenv-review:prod -->")])["prod"] == "PUT notes/6"
+
+
+def test_gitlabs_token_is_where_none_of_the_merge_requests_code_runs(machine: Machine) -> None:
+    assert commented(machine, token="") == {}
+    jobs = yaml.safe_load(GITLAB.read_text(encoding="utf-8"))
+    assert [name for name, job in jobs.items() if isinstance(job, dict) and "environment" in job] == ["comment"]
+    assert jobs["comment"]["environment"] == {"name": "review", "action": "access"}
+    assert jobs["comment"]["variables"]["GIT_STRATEGY"] == "none"
+    assert "REVIEW_TOKEN" not in str([job for name, job in jobs.items() if name != "comment"])
+    assert "REVIEW_TOKEN" not in str(jobs["comment"]["rules"])
