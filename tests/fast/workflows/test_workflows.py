@@ -13,6 +13,9 @@ import pytest
 import yaml
 
 from agentenv.review.markdown import marker
+from agentenv.review.sarif import as_sarif
+from tests.fast.agentenv.review.sarif_form import wrong_in
+from tests.fast.agentenv.review.wanted import judged, report, waiver
 
 from .steps import ROOT, WORKFLOWS, Machine, read, script, steps
 
@@ -21,7 +24,9 @@ GITLAB = ROOT / "docs" / "examples" / "gitlab-ci.yml"
 REVIEW, SELECTED = script("review.yml", "offline", "Review"), script("review.yml", "selected", "Review")
 COMMENT = script("review.yml", "comment", "Write the comment of each stack, or bring it up to date")
 PREVIEW = script("deploy-stack.yml", "preview", "Ask the account, and preview")
-UP = script("deploy-stack.yml", "up", "Bring it up, with both packs")
+UP = script("deploy-stack.yml", "up", "Look again, and bring it up with both packs")
+MAIN = script("main.yml", "findings", "Review")
+UNWAIVED = "Leave out what is waived, which code scanning would take for open"
 NAMES = [path.name for path in WORKFLOWS]
 
 
@@ -78,6 +83,7 @@ def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
         "review.yml/offline": {"contents": "read"},
         "review.yml/comment": {"pull-requests": "write", "security-events": "write", "actions": "read"},
         "review.yml/selected": deploying,
+        "main.yml/findings": {"contents": "read", "security-events": "write", "actions": "read"},
         "deploy.yml/dev": deploying,
         "deploy.yml/staging": deploying,
         "deploy.yml/prod": deploying,
@@ -126,9 +132,18 @@ def test_updates_of_a_stack_wait_for_each_other_and_need_the_environments_approv
     ]
 
 
-def test_caches_are_kept_by_what_decides_over_their_content() -> None:
-    (cache,) = [step["with"] for _, _, step in steps() if "actions/cache@" in step.get("uses", "")]
-    assert "hashFiles('uv.lock', 'rehearsal/tools/**')" in cache["key"]
+def test_caches_are_kept_by_what_decides_over_their_content_where_pull_requests_may_read_them() -> None:
+    caches = [(name, step["with"]) for name, _, step in steps() if "actions/cache@" in step.get("uses", "")]
+    kept = {(name, one["path"]): one["key"] for name, one in caches}
+    tools, graphs = "~/.cache/agentenv/tools", "~/.cache/agentenv/review"
+    # What a pull request saves only itself may read: main saves under the same keys
+    assert kept["main.yml", tools] == kept["review.yml", tools]
+    assert "hashFiles('uv.lock', 'rehearsal/tools/**')" in kept["main.yml", tools]
+    assert kept["main.yml", graphs].replace("github.sha", "…") == (
+        kept["review.yml", graphs].replace("github.event.pull_request.base.sha", "…")
+    )
+    assert read("main.yml")["on"] == {"push": {"branches": ["main"]}}
+    assert "deploy-stack.yml" not in {name for name, _ in caches}
 
 
 @pytest.mark.parametrize("text", [step["run"] for _, _, step in steps() if "run" in step])
@@ -246,12 +261,47 @@ def test_an_account_that_lacks_something_ends_it_before_the_review(machine: Mach
     assert len(machine.called("agentenv")) == 1
 
 
-def test_an_update_runs_with_its_preview_and_both_packs(machine: Machine) -> None:
+def test_an_update_looks_again_and_runs_with_its_preview_and_both_packs(machine: Machine) -> None:
     assert machine.run(UP) == 0
-    update = machine.called("pulumi")[1]
+    login, review, update = machine.called()
+    assert (login, review) == ("pulumi [login]", "agentenv [review] [--stack] [prod] [--drift]")
     assert "[up]" in update
     assert "[--policy-pack] [policies/isolation] [--policy-pack] [policies/cost]" in update
     assert "skip-preview" not in update
+
+
+def test_what_blocks_by_now_keeps_an_approved_update_from_beginning(machine: Machine) -> None:
+    machine.does("agentenv", "exit 1")
+    assert machine.run(UP) == 1
+    assert machine.called("pulumi") == ["pulumi [login]"]
+
+
+def test_main_is_reviewed_with_itself_and_only_what_does_not_end_fails(machine: Machine) -> None:
+    machine.does("agentenv", 'mkdir -p "${12}"; echo "{}" > "${12}/review.sarif"; exit 1')
+    assert machine.run(MAIN, GITHUB_SHA="abc") == 0
+    asked = machine.called("agentenv")
+    assert [line.split()[3] for line in asked] == ["[dev]", "[staging]", "[prod]"]
+    assert all(
+        "[--offline] [--base] [abc] [--commit] [abc] [--format] [sarif] [--out] [review/" in line for line in asked
+    )
+    machine.does("agentenv", "exit 3")
+    for stack in ("dev", "staging", "prod"):
+        (machine.work / "review" / stack / "review.sarif").unlink()
+    assert machine.run(MAIN, GITHUB_SHA="abc") == 3
+
+
+@pytest.mark.parametrize(("workflow", "job"), [("review.yml", "comment"), ("main.yml", "findings")])
+def test_what_is_waived_is_no_alert(machine: Machine, workflow: str, job: str) -> None:
+    given = report(findings=[judged(), judged("EFS-02", state="waived", blocks=False, waiver=waiver())])
+    folder = machine.work / "review" / "prod"
+    folder.mkdir(parents=True)
+    file = folder / "review.sarif"
+    file.write_text(json.dumps(as_sarif(given, "stacks/Pulumi.prod.yaml")), encoding="utf-8")
+    assert machine.run(script(workflow, job, UNWAIVED)) == 0
+    left = json.loads(file.read_text(encoding="utf-8"))
+    assert [one["ruleId"] for one in left["runs"][0]["results"]] == ["POD-01"]
+    assert wrong_in(left) == []
+    assert [path.name for path in folder.iterdir()] == ["review.sarif"]
 
 
 def gitlab(job: str) -> str:
@@ -289,13 +339,13 @@ def note(number: int, body: str = "a commit was added", author: int = 1) -> dict
     return {"id": number, "body": body, "author": {"id": author}}
 
 
-def commented(machine: Machine, *pages: list[dict[str, Any]], token: str = "very-secret") -> dict[str, str]:
+def commented(machine: Machine, *pages: list[dict[str, Any]], trusted: bool = True) -> dict[str, str]:
     """What the job does with a merge request's notes: by stack, how it is written and where."""
     written(machine, "dev", "prod")
     machine.does("curl", ANSWERS)
     for number, notes in enumerate(pages, 1):
         (machine.fakes / f"notes-{number}").write_text(json.dumps(notes), encoding="utf-8")
-    assert machine.run(gitlab("comment"), "sh", **GITLABS, REVIEW_TOKEN=token) == 0
+    assert machine.run(gitlab("comment"), "sh", **GITLABS, REVIEW_TOKEN="very-secret" if trusted else "") == 0
     changes = [re.findall(r"\[([^]]*)\]", line) for line in machine.called("curl") if "[--request]" in line]
     assert "very-secret" not in machine.calls.read_text(encoding="utf-8")
     assert not (machine.work / ".curlrc-review").exists()
@@ -323,7 +373,7 @@ def test_what_somebody_else_wrote_on_gitlab_is_left_alone(machine: Machine) -> N
 
 
 def test_gitlabs_token_is_where_none_of_the_merge_requests_code_runs(machine: Machine) -> None:
-    assert commented(machine, token="") == {}
+    assert commented(machine, trusted=False) == {}
     jobs = yaml.safe_load(GITLAB.read_text(encoding="utf-8"))
     assert [name for name, job in jobs.items() if isinstance(job, dict) and "environment" in job] == ["comment"]
     assert jobs["comment"]["environment"] == {"name": "review", "action": "access"}
