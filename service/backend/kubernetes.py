@@ -60,15 +60,19 @@ class KubernetesBackend:
     ) -> None:
         self._wire, self._catalog, self._metrics, self._now = wire, catalog, metrics, now
         self.view = View()
-        self.reading = Reading(wire, self.view, catalog)
+        self.reading = Reading(wire, self.view, catalog, told=self._told)
         adoptions = Adoptions()
         self.making = Making(wire, self.view, catalog, self.reading, metrics, adoptions=adoptions, now=now)
         self._returning = returning
         self._leaving = Leaving(wire, self.reading, now=now)
         view = self.view
-        self._informers = [
+        # By these it is known who is there, and whose data is kept.
+        self._telling = [
             Informer(wire, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
             Informer(wire, VOLUMES, view.put_volume, view.drop_volume),
+        ]
+        self._informers = [
+            *self._telling,
             Informer(wire, SANDBOXES, adoptions.put, adoptions.drop, labels=CLAIM_UID_LABEL, bare=True),
             Informer(wire, POOLS, view.put_pool, view.drop_pool),
             Informer(
@@ -95,12 +99,15 @@ class KubernetesBackend:
 
     async def create(self, asked: Asked, *, wait: float, warm_only: bool = False) -> Made:
         """The workspace of an owner and a key, made if it is not there."""
-        if self._returning is not None and self.view.find(asked.id) is not None:
+        self._refuse_out_of_step()
+        told = self.view.find(asked.id)
+        there = await self.reading.claim(asked.id) if told is not None else None
+        if there is None and self._returning is not None:
             kept = await self.reading.volume(asked.id)
-            if kept is not None and await self.reading.claim(asked.id) is None:
+            if kept is not None:
                 _refuse_another(of_volume(kept), asked)
                 return await self._brought_back(kept, wait)
-        return await self.making.make(asked, wait, warm_only=warm_only)
+        return await self.making.make(asked, wait, there=there, warm_only=warm_only)
 
     async def get(self, id_: str) -> Workspace | None:
         """One workspace as it is now."""
@@ -114,8 +121,7 @@ class KubernetesBackend:
 
     async def list(self, chosen: Filter, *, limit: int, after: str | None = None) -> Page:
         """A page of workspaces by id."""
-        if not self.in_step():
-            raise Problem("unavailable", "not everything has been read yet", "ask again in a moment", retry_after=2)
+        self._refuse_out_of_step()
         return self.view.list(chosen, limit, after)
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> Made:
@@ -228,6 +234,14 @@ class KubernetesBackend:
     def counted(self) -> Mapping[tuple[str, str], int]:
         """How many workspaces there are, by class and state."""
         return self.view.counted()
+
+    def _refuse_out_of_step(self) -> None:
+        if not self.in_step():
+            raise Problem("unavailable", "not everything has been read yet", "ask again in a moment", retry_after=2)
+
+    def _told(self) -> bool:
+        """Whether it is told of workspaces and of what was kept just now."""
+        return all(one.watching for one in self._telling)
 
     async def _claim(self, id_: str) -> Document:
         claim = await self.reading.claim(id_)

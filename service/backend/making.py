@@ -56,16 +56,13 @@ class Making:
         self.pools = Pools(view)
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def make(self, asked: Asked, wait: float, *, warm_only: bool = False) -> Made:
-        """The workspace of a request, as soon as it is ready, or after so many seconds."""
+    async def make(self, asked: Asked, wait: float, *, there: Document | None = None, warm_only: bool = False) -> Made:
+        """The workspace of a request, as soon as it is ready, or after so many seconds, or `there`, its claim."""
         began = self._clock()
         of_class = self._catalog.get(asked.class_name)
         named = of_class.release(asked.channel).names
-        told = self._view.find(asked.id)
-        if told is not None and told.state != "deleted":
-            there = await self._reading.claim(asked.id)
-            if there is not None:
-                return await self._there(there, asked, wait)
+        if there is not None:
+            return await self._there(there, asked, wait)
         choice = self.pools.choose(of_class.namespace, asked.channel, named)
         if choice.cold:
             await self._refuse_cold(of_class, choice, warm_only=warm_only)

@@ -23,6 +23,8 @@ from service.backend.wire import Document, section
 
 Key = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
+# Of so many whose claims went it is known that they were there; whoever comes back, mostly does so soon.
+MOST_LEFT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class View:
         self._by_id: dict[str, set[Key]] = {}
         self._ids: list[str] = []
         self._seen_by: dict[str, set[str]] = {}  # owner, or whom it is shared with -> ids
+        self._left: dict[str, None] = {}  # ids whose claims have gone, the latest last
         self._waiting: dict[str, asyncio.Event] = {}
         self._volumes: dict[str, VolumeRow] = {}
         self._volume_of: dict[Key, str] = {}
@@ -82,6 +85,12 @@ class View:
 
     def drop_claim(self, key: Key) -> None:
         """A claim is gone."""
+        before = self._rows.get(key)
+        if before is not None:
+            self._left.pop(before.id, None)
+            self._left[before.id] = None
+            if len(self._left) > MOST_LEFT:
+                del self._left[next(iter(self._left))]
         self._forget(key)
 
     def put_volume(self, volume: Document) -> None:
@@ -157,6 +166,10 @@ class View:
             return None
         rows = [self._rows[key] for key in keys]
         return rows[0] if len(rows) == 1 else min(rows, key=_standing_first)
+
+    def knew(self, id_: str) -> bool:
+        """Whether there is, or was not long ago, a workspace of that name: what it left behind may be told of late."""
+        return id_ in self._by_id or id_ in self._left
 
     def deleted(self, id_: str) -> Workspace | None:
         """A workspace of which only the data is there."""

@@ -194,8 +194,12 @@ class Wire:
         fields: str = "",
         seconds: int = 300,
         bare: bool = False,
+        begun: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Document]]:
-        """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old."""
+        """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old.
+
+        `begun` is called once the server has agreed to tell.
+        """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         params |= {"timeoutSeconds": str(seconds)}
         params |= {"labelSelector": labels} if labels else {}
@@ -208,6 +212,7 @@ class Wire:
                 await answer.aread()
                 refusal = _refusal(answer)
                 raise Gone(str(refusal)) if refusal.code == 410 else refusal
+            begun()
             async for line in answer.aiter_lines():
                 if not line:
                     continue
