@@ -65,7 +65,7 @@ class View:
         self._ids: list[str] = []
         self._seen_by: dict[str, set[str]] = {}  # owner, or whom it is shared with -> ids
         self._left: dict[str, None] = {}  # ids whose claims have gone, the latest last
-        self._waiting: dict[str, asyncio.Event] = {}
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._volumes: dict[str, VolumeRow] = {}
         self._volume_of: dict[Key, str] = {}
         self._pools: dict[Key, PoolRow] = {}
@@ -206,12 +206,18 @@ class View:
 
     async def change(self, id_: str, seconds: float) -> None:
         """Wait until something is told of a workspace, or so long."""
-        event = self._waiting.setdefault(id_, asyncio.Event())
+        told = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(id_, set()).add(told)
         try:
             async with asyncio.timeout(seconds):
-                await event.wait()
+                await told
         except TimeoutError:
             pass
+        finally:
+            waiting = self._waiting.get(id_, set())
+            waiting.discard(told)
+            if not waiting:
+                self._waiting.pop(id_, None)
 
     def _remember(self, key: Key, row: Workspace) -> None:
         before = self._rows.get(key)
@@ -223,6 +229,8 @@ class View:
                 insort(self._ids, row.id)
             keys.add(key)
         if before is None or before.shared != row.shared or before.owner != row.owner:
+            if before is not None:
+                self._unindex(before)
             self._index(row.id)
         self._tell(row.id)
 
@@ -255,9 +263,9 @@ class View:
                 self._seen_by.pop(who, None)
 
     def _tell(self, id_: str) -> None:
-        event = self._waiting.pop(id_, None)
-        if event:
-            event.set()
+        for told in self._waiting.pop(id_, ()):
+            if not told.done():
+                told.set_result(None)
 
     def _ids_for(self, chosen: Filter, after: str | None) -> Iterator[str]:
         narrow = chosen.reader or chosen.owner
@@ -290,7 +298,7 @@ def _matches(row: Workspace, chosen: Filter) -> bool:
     if row.state == "deleted" and not chosen.deleted and chosen.state != "deleted":
         return False
     return (
-        # The index may still hold whom it was shared with: what stands in the row counts.
+        # The index holds whoever any row of its id names: what stands in this one counts.
         (
             chosen.reader is None
             or row.owner == chosen.reader
