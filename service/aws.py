@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from service.telemetry import traces
+
 _TRIES = 5
 # What AWS answers, whichever of its services, when it would have been done at another time.
 BUSY = frozenset(
@@ -58,6 +60,11 @@ def client(service: str, region: str, endpoint: str | None = None, **credentials
 
 def ask(of: Any, operation: str, **asked: Any) -> dict[str, Any]:
     """What AWS answers; `AwsUnavailableError` or `AwsRefusedError` where it does not."""
+    with traces.asking(f"aws {operation}", {"rpc.system": "aws-api", "rpc.method": operation}):
+        return _ask(of, operation, asked)
+
+
+def _ask(of: Any, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
     errors = import_module("botocore.exceptions")
     try:
         return getattr(of, operation)(**asked)

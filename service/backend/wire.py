@@ -18,9 +18,12 @@ import httpx2
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
 from service.problems import Problem
+from service.telemetry import traces
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from opentelemetry.trace import Span
 
 Document = dict[str, Any]
 
@@ -234,12 +237,27 @@ class Wire:
 
         All of them can be: what is made has a name, what is changed and deleted says which one was read.
         """
+        with traces.asking(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
+            return await self._ask(span, method, path, body, params=params, accept=accept)
+
+    async def _ask(
+        self,
+        span: Span,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        *,
+        params: Mapping[str, str] | None,
+        accept: str,
+    ) -> Document:
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {} if content is None else {"Content-Type": kind}
         headers |= {"Accept": accept} if accept else {}
         for attempt in range(ATTEMPTS):
             waited: float | None = None
+            if attempt:
+                span.set_attribute("http.request.resend_count", attempt)
             try:
                 answer = await self._client.request(method, path, params=params, content=content, headers=headers)
             except httpx2.TransportError as failure:
@@ -251,6 +269,7 @@ class Wire:
                 )
                 last.__cause__ = failure
             else:
+                span.set_attribute("http.response.status_code", answer.status_code)
                 if answer.status_code < 400:
                     return cast("Document", json.loads(answer.content)) if answer.content else {}
                 refusal = _refusal(answer, again=attempt > 0)
@@ -274,6 +293,14 @@ class Wire:
 def section(document: Mapping[str, Any] | None, key: str) -> Document:
     """A part of a document; an empty one where it has none."""
     return (document or {}).get(key) or {}
+
+
+def _plural(path: str) -> str:
+    """Of which kind of objects a path is; none of its names."""
+    parts = path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    rest = rest[2:] if rest[:1] == ["namespaces"] and len(rest) > 2 else rest
+    return rest[0] if rest else "kubernetes"
 
 
 def _refusal(answer: httpx2.Response, *, again: bool = False) -> Refused:

@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from service.telemetry import traces
+
 LONGEST_PAUSE = 300.0
 _LOG = logging.getLogger(__name__)
 
@@ -101,8 +103,9 @@ class Scheduler:
 
     def _pass(self, loop: Loop, state: _State) -> None:
         try:
-            with self._metrics.loop(loop.name):
+            with self._metrics.loop(loop.name), traces.span(f"loop {loop.name}") as span:
                 state.done = _whole(loop.run(self._still))
+                span.set_attribute("steps", state.done.steps)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this loop's alone
             state.failed += 1
             pause = min(loop.every * 2 ** min(state.failed, 8), max(LONGEST_PAUSE, loop.every))
