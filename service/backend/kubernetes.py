@@ -11,6 +11,7 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from model.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
@@ -37,8 +38,9 @@ from service.backend.happenings import events_of
 from service.backend.informer import Informer
 from service.backend.leaving import ATTEMPTS, Leaving
 from service.backend.making import Making
+from service.backend.protocol import Asking
 from service.backend.reading import Reading
-from service.backend.returning import Returning
+from service.backend.returning import Returning, arrives_in
 from service.backend.view import View
 from service.backend.wire import CLAIMS, CONFIGURATIONS, POOLS, SANDBOXES, VOLUMES, Document, Wire, section
 from service.catalog import Catalog
@@ -97,7 +99,9 @@ class KubernetesBackend:
         """Whether it has seen everything there is once."""
         return all(informer.listed.is_set() for informer in self._informers)
 
-    async def create(self, asked: Asked, *, wait: float, warm_only: bool = False) -> Made:
+    async def create(
+        self, asked: Asked, *, wait: float, warm_only: bool = False, before_return: Asking | None = None
+    ) -> Made:
         """The workspace of an owner and a key, made if it is not there."""
         self._refuse_out_of_step()
         told = self.view.find(asked.id)
@@ -106,7 +110,7 @@ class KubernetesBackend:
             kept = await self.reading.volume(asked.id)
             if kept is not None:
                 _refuse_another(of_volume(kept), asked)
-                return await self._brought_back(kept, wait)
+                return await self._brought_back(kept, wait, before_return)
         return await self.making.make(asked, wait, there=there, warm_only=warm_only)
 
     async def get(self, id_: str) -> Workspace | None:
@@ -172,14 +176,14 @@ class KubernetesBackend:
             await self._mode(now, "Running")
         return now or read
 
-    async def resume(self, id_: str, *, wait: float) -> Made:
+    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> Made:
         """Wake it; one that was deleted is made anew on its data."""
         claim = await self.reading.claim(id_)
         if claim is None:
             volume = await self.reading.volume(id_)
             if volume is None:
                 raise not_found("workspace")
-            return await self._brought_back(volume, wait)
+            return await self._brought_back(volume, wait, before_return)
         began = time.monotonic()
 
         def awake(read: Workspace) -> Document:
@@ -279,7 +283,7 @@ class KubernetesBackend:
                 return True
         raise Problem("busy", f"the sandbox of {read.id} is changed by others all the time", "ask again", retry_after=1)
 
-    async def _brought_back(self, volume: Document, wait: float) -> Made:
+    async def _brought_back(self, volume: Document, wait: float, before: Asking | None) -> Made:
         kept = of_volume(volume)
         if self._returning is None or kept is None:
             raise Problem(
@@ -287,6 +291,8 @@ class KubernetesBackend:
                 "it was deleted, and its data is kept",
                 "ask with another key: what was deleted is not brought back here",
             )
+        if before is not None:
+            await before(replace(kept, class_name=arrives_in(volume, kept)))
         began = time.monotonic()
         back = await self._returning.bring_back(volume, kept)
         ready = await self.reading.ready(back, wait - (time.monotonic() - began))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import httpx2
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -16,16 +14,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from service import aws
-from service.api.parts import Parts
-from service.app import application
-from service.auth.authenticating import Authenticating
-from service.auth.issuer import Issuer
-from service.auth.limits import Limits
-from service.auth.reviews import Reviews
 from service.loops.scheduler import Done, Loop, Scheduler
 from service.telemetry import traces
-from tests.fast.service.auth.issuing import AUDIENCE, Issuing
-from tests.fast.service.backend.stage import Stage, staged
+from tests.fast.service.api.whole import Whole, on_the_whole
 
 PARENT = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -39,34 +30,6 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.shutdown()
 
 
-def served(act: Callable[[httpx2.AsyncClient, Stage], Awaitable[None]]) -> None:
-    """Ask the whole of the API, on a stage, as ann."""
-    issuing = Issuing()
-
-    async def play() -> None:
-        async with staged({"name": "standard"}) as stage, httpx2.AsyncClient(trust_env=False) as plain:
-            said = stage.catalog.settings.service
-            app = application(None, stage.metrics)
-            app.state.parts = Parts(
-                backend=stage.backend,
-                catalog=stage.catalog,
-                authenticating=Authenticating(
-                    said, Issuer(issuing.url, AUDIENCE, plain), Reviews(stage.wire, AUDIENCE)
-                ),
-                limits=Limits(100_000),
-                metrics=stage.metrics,
-            )
-            headers = {"Authorization": f"Bearer {issuing.token('ann', team='vetted')}"}
-            around = httpx2.ASGITransport(app=app)
-            async with httpx2.AsyncClient(transport=around, base_url="http://here", headers=headers) as client:
-                await act(client, stage)
-
-    try:
-        asyncio.run(play())
-    finally:
-        issuing.close()
-
-
 def named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
     return next(one for one in spans if one.name == name)
 
@@ -78,14 +41,15 @@ def told(span: ReadableSpan) -> dict[str, Any]:
 def test_a_request_its_claim_and_what_is_asked_for_it_are_one_trace(kept: InMemorySpanExporter) -> None:
     ids: list[str] = []
 
-    async def act(client: httpx2.AsyncClient, stage: Stage) -> None:
-        stage.slot("warm-1")
+    async def act(whole: Whole) -> None:
+        whole.stage.slot("warm-1")
         parent = {"traceparent": f"00-{PARENT}-00f067aa0ba902b7-01"}
-        made = await client.post("/v1/workspaces", json={"class": "standard"}, headers=parent)
+        said = {"claims": {"team": "vetted"}, "headers": parent}
+        made = await whole.ask("ann", "POST", "/workspaces", {"class": "standard"}, **said)
         assert made.status_code == 201
         ids.extend([made.json()["id"], made.json()["owner"]])
 
-    served(act)
+    on_the_whole(act)
     spans = kept.get_finished_spans()
     request = named(spans, "POST /v1/workspaces")
     assert told(request) == {
@@ -109,13 +73,12 @@ def test_a_request_its_claim_and_what_is_asked_for_it_are_one_trace(kept: InMemo
 
 
 def test_probes_leave_no_trace_and_nobodys_request_is_told_by_what_it_names(kept: InMemorySpanExporter) -> None:
-    async def act(client: httpx2.AsyncClient, stage: Stage) -> None:
-        assert (await client.get("/readyz")).status_code == 200
-        assert (await client.get("/v1/workspaces/w-nobodys0123456789")).status_code in {404, 422}
-        assert (await client.get("/v1/no/such/thing")).status_code == 404
-        assert stage
+    async def act(whole: Whole) -> None:
+        assert (await whole.client.get("/readyz")).status_code == 200
+        assert (await whole.ask("ann", "GET", "/workspaces/w-nobodys0123456789")).status_code in {404, 422}
+        assert (await whole.ask("ann", "GET", "/no/such/thing")).status_code == 404
 
-    served(act)
+    on_the_whole(act)
     server = [one for one in kept.get_finished_spans() if one.kind is SpanKind.SERVER]
     assert [one.name for one in server] == ["GET /v1/workspaces/{id}", "GET none"]
 
