@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from service.cluster import CLAIMS, POOLS, VOLUMES, Cluster, RefusedError
+from service.cluster import CLAIMS, PAGE, POOLS, VOLUMES, Cluster, RefusedError
 
 READ = {"metadata": {"name": "a", "namespace": "sandbox-box", "uid": "u", "resourceVersion": "7"}}
 TOKEN = {
@@ -107,7 +107,7 @@ def test_long_lists_are_read_to_their_end_as_who_the_command_says(server: Server
     assert found == ["a", "b", "c"]
     first, second = server.asked
     assert first["do"] == "GET /apis/extensions.agents.x-k8s.io/v1beta1/namespaces/sandbox-box/sandboxclaims"
-    assert first["query"] == {"labelSelector": "here,task=t", "limit": "500"}
+    assert first["query"] == {"labelSelector": "here,task=t", "limit": str(PAGE)}
     assert second["query"]["continue"] == "further"
     assert {one["who"] for one in server.asked} == {"Bearer of-the-command"}
 
