@@ -69,6 +69,11 @@ def fate(home: Home, limits: Limits, now: datetime) -> Fate:
     return _of_nobody(home, limits, now)
 
 
+def is_in_use(home: Home) -> bool:
+    """Whether it is left as it is, whether or not its workspace stands: a volume claim has it, and it has no date."""
+    return home.phase == "Bound" and home.claimed and home.deleted_at is None and home.destroy_after is None
+
+
 def _of_a_workspace_that_stands(home: Home, now: datetime) -> Fate:
     """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
     if home.deleted_at is None and home.destroy_after is None:

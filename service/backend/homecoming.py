@@ -18,6 +18,7 @@ from model.workspace_records import of_claim
 from model.workspaces import DELETED_AT, LAST_ACTIVE, Workspace
 from service import moving
 from service.backend.choosing import Choice
+from service.backend.returning import arrives_in
 from service.catalog import Class
 from service.cluster import CLAIMS, Api, Document, RefusedError, section
 from service.problems import Problem
@@ -46,9 +47,8 @@ class Homecoming:
 
     async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
         """The workspace of a volume that was kept, with a claim again."""
-        # One that was on its way to another class arrives there; the volume itself is read again each time.
-        within = section(volume["metadata"], "annotations").get(MOVING_TO) or kept.class_name
-        return await self._until(kept.owner, kept.id, None, within)
+        # The volume itself is read again each time.
+        return await self._until(kept.owner, kept.id, None, arrives_in(volume, kept))
 
     async def move(self, claim: Document, to: Class) -> Workspace:
         """The workspace of a claim, of another class on the same data."""

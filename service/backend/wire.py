@@ -19,9 +19,12 @@ import httpx2
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
 from service.problems import Problem
+from service.telemetry import traces
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from opentelemetry.trace import Span
 
 Document = dict[str, Any]
 
@@ -195,8 +198,12 @@ class Wire:
         fields: str = "",
         seconds: int = 300,
         bare: bool = False,
+        begun: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Document]]:
-        """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old."""
+        """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old.
+
+        `begun` is called once the server has agreed to tell.
+        """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         params |= {"timeoutSeconds": str(seconds)}
         params |= {"labelSelector": labels} if labels else {}
@@ -209,6 +216,7 @@ class Wire:
                 await answer.aread()
                 refusal = _refusal(answer)
                 raise Gone(str(refusal)) if refusal.code == 410 else refusal
+            begun()
             async for line in answer.aiter_lines():
                 if not line:
                     continue
@@ -230,12 +238,27 @@ class Wire:
 
         All of them can be: what is made has a name, what is changed and deleted says which one was read.
         """
+        with traces.asking(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
+            return await self._ask(span, method, path, body, params=params, accept=accept)
+
+    async def _ask(
+        self,
+        span: Span,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        *,
+        params: Mapping[str, str] | None,
+        accept: str,
+    ) -> Document:
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {} if content is None else {"Content-Type": kind}
         headers |= {"Accept": accept} if accept else {}
         for attempt in range(ATTEMPTS):
             waited: float | None = None
+            if attempt:
+                span.set_attribute("http.request.resend_count", attempt)
             try:
                 answer = await self._client.request(method, path, params=params, content=content, headers=headers)
             except httpx2.TransportError as failure:
@@ -247,6 +270,7 @@ class Wire:
                 )
                 last.__cause__ = failure
             else:
+                span.set_attribute("http.response.status_code", answer.status_code)
                 if answer.status_code < 400:
                     return cast("Document", json.loads(answer.content)) if answer.content else {}
                 refusal = _refusal(answer, again=attempt > 0)
@@ -270,6 +294,14 @@ class Wire:
 def section(document: Mapping[str, Any] | None, key: str) -> Document:
     """A part of a document; an empty one where it has none."""
     return (document or {}).get(key) or {}
+
+
+def _plural(path: str) -> str:
+    """Of which kind of objects a path is; none of its names."""
+    parts = path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    rest = rest[2:] if rest[:1] == ["namespaces"] and len(rest) > 2 else rest
+    return rest[0] if rest else "kubernetes"
 
 
 def _refusal(answer: httpx2.Response, *, again: bool = False) -> Refused:

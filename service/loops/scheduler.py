@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from service.telemetry import traces
+
 LONGEST_PAUSE = 300.0
 _LOG = logging.getLogger(__name__)
 
@@ -102,8 +104,9 @@ class Scheduler:
 
     def _pass(self, loop: Loop, state: _State) -> None:
         try:
-            with self._metrics.loop(loop.name):
+            with self._metrics.loop(loop.name), traces.span(f"loop {loop.name}") as span:
                 state.done = loop.run(self._still)
+                span.set_attribute("steps", state.done.steps)
                 _tell_failures(state.done)
         except FailedError as error:
             facts = {"loop": loop.name, "why": str(error), "failures": len(state.done.failures)}

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from service.cluster import CLAIMS, POOLS, VOLUMES, Cluster, RefusedError
+from service.cluster import CLAIMS, PAGE, POOLS, VOLUMES, Cluster, RefusedError
 
 READ = {"metadata": {"name": "a", "namespace": "sandbox-box", "uid": "u", "resourceVersion": "7"}}
 TOKEN = {
@@ -110,7 +110,7 @@ def test_long_lists_are_read_to_their_end_as_who_the_command_says(server: Server
     assert found == ["a", "b", "c"]
     first, second = server.asked
     assert first["do"] == "GET /apis/extensions.agents.x-k8s.io/v1beta1/namespaces/sandbox-box/sandboxclaims"
-    assert first["query"] == {"labelSelector": "here,task=t", "limit": "500"}
+    assert first["query"] == {"labelSelector": "here,task=t", "limit": str(PAGE)}
     assert second["query"]["continue"] == "further"
     assert {one["who"] for one in server.asked} == {"Bearer of-the-command"}
 
@@ -168,7 +168,7 @@ def test_a_quota_that_was_counted_at_the_same_moment_is_no_thing_of_that_name(se
 ASKED: list[Callable[[Cluster], object]] = [
     lambda cluster: cluster.find(CLAIMS, "a", "sandbox-box"),
     lambda cluster: [*cluster.list(CLAIMS)],
-    lambda cluster: cluster.listed(CLAIMS),
+    lambda cluster: cluster.listed(CLAIMS, dict),
     lambda cluster: [*cluster.watched(CLAIMS, "7")],
     lambda cluster: cluster.make(CLAIMS, READ),
     lambda cluster: cluster.change(CLAIMS, READ, {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -151,6 +152,41 @@ def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: Shelf) -> None:
     shelf.before = busy
     with pytest.raises(RefusedError):
         keep_all(shelf)
+
+
+class Streaming(Shelf):
+    """Makes up big documents as they are asked for, and keeps none."""
+
+    def list(self, kind: Any, namespace: str | None = None, labels: Any = None) -> Any:
+        yield from super().list(kind, namespace, labels)
+        if kind in {SANDBOXES, VOLUME_CLAIMS, VOLUMES}:
+            for number in range(2000):
+                about = {
+                    "name": f"s-{number}",
+                    "namespace": namespace or "",
+                    "uid": f"{number}",
+                    "resourceVersion": "1",
+                }
+                spec = {
+                    "persistentVolumeReclaimPolicy": "Delete",
+                    "template": {f"{key}": f"{number}" for key in range(100)},
+                }
+                yield {"metadata": about, "spec": spec}
+
+
+def test_a_pass_of_keeping_holds_no_documents(shelf: Shelf) -> None:
+    streaming = Streaming()
+    streaming.things = shelf.things
+    slot(streaming, "box-a-1", "pv-1")
+    tracemalloc.start()
+    try:
+        assert [one.outcome for one in keep_all(streaming)] == ["kept"]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert streaming.names(NAMESPACES) == ["sandbox-box"]
+    # The documents themselves are some 13 kB each.
+    assert peak < 6000 * 2000
 
 
 @pytest.mark.parametrize("storage", ["none", "scratch", ""])

@@ -10,8 +10,28 @@ import pytest
 
 from service.api.parts import Parts
 from service.auth.callers import Caller, with_lesser
-from service.ledger.routes import Choosing, usage
+from service.ledger.routes import Choosing, days, usage
 from service.problems import Problem
+
+TODAY = date(2026, 11, 18)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "told"),
+    [
+        (None, None, (date(2026, 11, 1), TODAY)),
+        (None, date(2000, 1, 9), (date(2000, 1, 1), date(2000, 1, 9))),
+        (date(2026, 11, 9), None, (date(2026, 11, 9), TODAY)),
+        (date(2000, 1, 1), None, (date(2000, 1, 1), date(2000, 4, 2))),
+        (date(2027, 1, 1), None, (date(2027, 1, 1), date(2027, 1, 1))),
+        (date.max, None, (date.max, date.max)),
+        (date(2026, 11, 2), date(2026, 11, 1), (date(2026, 11, 2), date(2026, 11, 1))),
+    ],
+)
+def test_one_day_alone_is_never_wrong_for_the_one_that_was_left_out(
+    since: date | None, until: date | None, told: tuple[date, date]
+) -> None:
+    assert days(since, until, TODAY) == told
 
 
 @pytest.mark.parametrize(

@@ -104,10 +104,13 @@ class ApiServer:
     def _listed(self, request: httpx2.Request, namespace: str, plural: str) -> httpx2.Response:
         fields = dict(part.split("=") for part in request.url.params.get("fieldSelector", "").split(",") if part)
 
+        labels = [part.split("=") for part in request.url.params.get("labelSelector", "").split(",") if "=" in part]
+
         def chosen(thing: Object) -> bool:
             about = thing["metadata"]
             named = fields.get("metadata.name")
-            return namespace in {"", about.get("namespace", "")} and named in {None, about["name"]}
+            here = namespace in {"", about.get("namespace", "")} and named in {None, about["name"]}
+            return here and all((about.get("labels") or {}).get(key) == value for key, value in labels)
 
         if request.url.params.get("watch"):
             return httpx2.Response(200, content=self._watched(plural, chosen, request.url.params["resourceVersion"]))
