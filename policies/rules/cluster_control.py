@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from policies.rules.registry import About, Outcome, fail, rule, unknown
 from policies.view.clusters import WORDS, Cluster, clusters_of
 from policies.view.fields import Field
 from policies.view.graph import Graph
+from policies.view.wide import for_anybody, network_of
 
 CLUSTER: About[Cluster] = About("every EKS cluster", WORDS.__contains__, clusters_of)
 
-# A range this wide names nobody: whole countries are in it
-WIDEST = {4: 8, 6: 32}
 WORLD = 2**30  # IPv4 addresses, a quarter of all: what many narrow ranges may not add up to
 LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # The oldest minor version of Kubernetes 1 that AWS supports without a surcharge (its Kubernetes release calendar)
@@ -48,22 +46,15 @@ def _open(ranges: Field) -> Iterator[Outcome]:
         yield fail(ranges, "no ranges are named for the public endpoint, so it is open to every address")
     reached = 0
     for element in elements:
-        network = _network(element)
+        network = network_of(element)
         if network is None:
             yield unknown(element)
-        elif network.prefixlen < WIDEST[network.version]:
+        elif for_anybody(network):
             yield fail(element, f"the public endpoint is open to {network}")
         elif network.version == 4:
             reached += network.num_addresses
     if reached >= WORLD:
         yield fail(ranges, "the ranges of the public endpoint add up to a quarter of the internet or more")
-
-
-def _network(field: Field) -> IPv4Network | IPv6Network | None:
-    try:
-        return ip_network(field.text or "", strict=False) if field.known else None
-    except ValueError:
-        return None
 
 
 @rule(

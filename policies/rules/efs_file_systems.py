@@ -73,7 +73,7 @@ def mounted_as_meant(graph: Graph) -> Iterator[Outcome]:
         rooted = [one for one in every if one.allows and one.does(ROOT) is not False]
         if rooted and not _denied(every, ROOT, _always):
             yield fail(document, "lets a client be root")
-        if any(one.for_anybody and not _by_point(one) for one in allowing):
+        if any(one.for_anybody() and not _by_point(one) for one in allowing):
             yield fail(document, "lets anybody mount it, whoever it is")
 
 

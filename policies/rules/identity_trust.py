@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
+from policies.view.conditions import Condition
 from policies.view.graph import Graph
 from policies.view.resource import Resource
 from policies.view.roles import ROLE, bearers, documents_of, inline
-from policies.view.statements import Condition, Statement, statements, unknown_in
+from policies.view.statements import Statement, statements, unknown_in
 
 WEB_IDENTITY: Final = "sts:AssumeRoleWithWebIdentity"
 TYPES: Final = {
@@ -91,7 +92,7 @@ def trusts_everybody(role: Resource) -> Iterator[Outcome]:
 )
 def open_policy(resource: Resource) -> Iterator[Outcome]:
     """Statements that deny may be for everybody."""
-    yield from _open(resource, TYPES[resource.type], "lets everybody in")
+    yield from _open(resource, TYPES[resource.type], "lets everybody in", by_address=True)
 
 
 @rule(
@@ -192,7 +193,7 @@ def _compared(one: Statement, ending: str) -> bool:
     )
 
 
-def _open(resource: Resource, key: str, words: str) -> Iterator[Outcome]:
+def _open(resource: Resource, key: str, words: str, *, by_address: bool = False) -> Iterator[Outcome]:
     document = resource.at(key)
     if document.missing:
         return
@@ -202,7 +203,7 @@ def _open(resource: Resource, key: str, words: str) -> Iterator[Outcome]:
     for one in statements(document):
         if one.allows is False:
             continue
-        answer = one.for_anybody
+        answer = one.for_anybody(by_address=by_address)
         if one.field.unknown or one.allows is None or answer is None:
             yield unknown(one.field)
         elif answer:
