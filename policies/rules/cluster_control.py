@@ -9,6 +9,7 @@ from policies.view.clusters import WORDS, Cluster, clusters_of
 from policies.view.fields import Field
 from policies.view.graph import Graph
 from policies.view.wide import for_anybody, network_of
+from policies.view.words import word
 
 CLUSTER: About[Cluster] = About("every EKS cluster", WORDS.__contains__, clusters_of)
 
@@ -73,7 +74,7 @@ def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
         return
     logs = cluster.at("logs")
     elements = logs.elements()
-    lacking = [kind for kind in LOGS if kind not in {element.raw for element in elements}]
+    lacking = [kind for kind in LOGS if kind not in {word(element) for element in elements}]
     if lacking and (unsaid := [element for element in elements if element.unknown]):
         yield unknown(unsaid[0])
     elif lacking:

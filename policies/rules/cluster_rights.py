@@ -189,7 +189,7 @@ def cluster_admins(graph: Graph) -> Iterator[Outcome]:
         if not str(policy.raw).endswith(ADMIN_POLICIES) or scope.raw != "cluster":
             continue
         principal = association.at("principalArn")
-        admins.setdefault(association.urn if principal.unknown else principal.raw, principal)
+        admins.setdefault(association.urn if principal.unknown else word(principal), principal)
         if isinstance(principal.raw, str) and principal.raw.endswith((":root", ":user/*", ":role/*")):
             yield fail(principal, "a whole account is admin of the cluster")
     if len(admins) > ADMINS:
@@ -217,7 +217,7 @@ def bound_to_cluster_admin(binding: KubernetesObject, graph: Graph) -> Iterator[
     """
     name = binding.at("roleRef", "name")
     own = graph.targets(binding.resource, "roleRef", *OWN_ROLES)
-    subjects = {subject.at("name").raw for subject in binding.at("subjects").elements()}
+    subjects = {word(subject.at("name")) for subject in binding.at("subjects").elements()}
     if name.unknown:
         if not own or any(role.at("metadata", "name").raw == "cluster-admin" for role in own):
             yield unknown(name)

@@ -10,6 +10,7 @@ from policies.view.graph import Graph
 from policies.view.images import Image, image_of
 from policies.view.pods import PodSpec
 from policies.view.resource import Resource
+from policies.view.words import one_of, word
 
 REPOSITORY = "aws:ecr/repository:Repository"
 SCANNING = "aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration"
@@ -91,7 +92,7 @@ def immutable_tags(repository: Resource) -> Iterator[Outcome]:
     mutability = repository.at("imageTagMutability")
     if mutability.unknown:
         yield unknown(mutability)
-    elif mutability.raw not in {"IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"}:
+    elif not one_of(mutability, {"IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"}):
         yield fail(mutability, "its tags may be moved")
     elif mutability.raw == "IMMUTABLE_WITH_EXCLUSION":
         for row in repository.at("imageTagMutabilityExclusionFilters").elements():
@@ -158,7 +159,9 @@ def public_repository(policy: Resource) -> Iterator[Outcome]:
     for statement in statements.elements() if isinstance(statements.raw, list) else [statements]:
         principal = statement.at("Principal")
         named = (
-            {one.raw for one in _several(principal.at("AWS"))} if isinstance(principal.raw, dict) else {principal.raw}
+            {word(one) for one in _several(principal.at("AWS"))}
+            if isinstance(principal.raw, dict)
+            else {word(principal)}
         )
         open_to_all = "*" in named or statement.at("NotPrincipal").known
         if statement.at("Effect").raw == "Allow" and open_to_all and not statement.at("Condition").known:

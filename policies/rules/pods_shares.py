@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.registry import POD, Outcome, fail, forbid, once, rule, unknown
+from policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, once, rule, unknown
 from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
 from policies.view.pods import Container, PodSpec, left_out
+from policies.view.words import number_of
 
 # Below this live the users of the node itself, as Checkov has it
 LEAST_OWN_USER = 10_000
@@ -70,7 +71,7 @@ def _given(pod: PodSpec, graph: Graph, name: str) -> Field | None:
             continue
         for row in found.at("spec", "limits").elements():
             default, kind = row.at("default", name), row.at("type")
-            if default.missing or kind.raw not in {"Container", UNKNOWN}:
+            if default.missing or not (kind.unknown or kind.raw == "Container"):
                 continue
             if here.known and there.known and kind.known and default.known:
                 return default
@@ -113,7 +114,7 @@ def read_only_root(pod: PodSpec) -> Iterator[Outcome]:
     for container in pod.containers:
         flag = container.security("readOnlyRootFilesystem")
         if container.kind != "ephemeralContainers" and not left_out(pod, flag):
-            yield from forbid(flag, lambda value: value is not True, f"{container.title} can write to its image")
+            yield from forbid_switch(flag, {False, None}, f"{container.title} can write to its image")
 
 
 @rule(
@@ -129,7 +130,8 @@ def read_only_root(pod: PodSpec) -> Iterator[Outcome]:
 def low_user(pod: PodSpec) -> Iterator[Outcome]:
     """The users of the pod, and of each container."""
     for field in (pod.security("runAsUser"), *(container.security("runAsUser") for container in pod.containers)):
-        if field.unknown:
+        number = number_of(field)
+        if number is UNKNOWN:
             yield unknown(field)
-        elif field.known and 0 < (field.number or 0) < LEAST_OWN_USER:
+        elif number is not None and 0 < number < LEAST_OWN_USER:
             yield fail(field, "the user may be one of the node's")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.rules.registry import POD, Outcome, fail, forbid, once, rule, unknown
+from policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, once, rule, unknown
 from policies.view.fields import Field
 from policies.view.pods import Container, PodSpec
 
@@ -100,12 +100,8 @@ def volumes(pod: PodSpec) -> Iterator[Outcome]:
 )
 def masks(pod: PodSpec) -> Iterator[Outcome]:
     """The pod's switches, its sysctls, and each container's."""
-    yield from forbid(
-        pod.at("shareProcessNamespace"), lambda value: value is True, "its containers see each other's processes"
-    )
-    yield from forbid(
-        pod.security("windowsOptions").at("hostProcess"), lambda value: value is True, "the pod is a host process"
-    )
+    yield from forbid_switch(pod.at("shareProcessNamespace"), {True}, "its containers see each other's processes")
+    yield from forbid_switch(pod.security("windowsOptions").at("hostProcess"), {True}, "the pod is a host process")
     for sysctl in pod.security("sysctls").elements():
         name = sysctl.at("name")
         yield from forbid(name, lambda value: value not in SYSCTLS, f"the sysctl {name.raw} is the node's")
@@ -115,9 +111,9 @@ def masks(pod: PodSpec) -> Iterator[Outcome]:
             lambda value: value not in {None, "", "Default"},
             f"{container.title} has an unmasked /proc",
         )
-        yield from forbid(
+        yield from forbid_switch(
             container.security("windowsOptions").at("hostProcess"),
-            lambda value: value is True,
+            {True},
             f"{container.title} is a host process",
         )
 
