@@ -8,6 +8,7 @@ from model.classes.names import MODE_LABEL
 from policies.rules.registry import GRAPH, About, Outcome, fail, not_applicable, objects, rule, unknown
 from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
+from policies.view.quantities import no_bound
 from policies.view.resource import KubernetesObject, holds_objects
 from policies.view.rooms import AGENTS, EXTENSIONS, Room, rooms_of
 from policies.view.words import number_of, word
@@ -90,7 +91,7 @@ def _bounds_containers(row: Field) -> bool:
     limits = [
         row.at("default", what) if row.at("max", what).missing else row.at("max", what) for what in ("cpu", "memory")
     ]
-    return row.at("type").raw == "Container" and not any(one.missing for one in limits)
+    return row.at("type").raw == "Container" and not any(no_bound(one) for one in limits)
 
 
 def _within(graph: Graph, kind: str) -> Iterator[tuple[Room, list[KubernetesObject], KubernetesObject | None]]:
