@@ -25,7 +25,7 @@ OLDEST = 34
     severity="Critical",
     why="A public endpoint puts the cluster one stolen token, or one flaw of the API server, away from everybody.",
     do="Set endpointPublicAccess to false, or publicAccessCidrs to the ranges of those who deploy and operate.",
-    equivalents={"Checkov": ("CKV_AWS_38", "CKV_AWS_39"), "Security Hub": ("EKS.1",), "CIS": ("5.4.1", "5.4.2")},
+    equivalents={"Checkov": ("CKV_AWS_38",), "CIS": ("5.4.1",)},
     about=CLUSTER,
     defaults="Public, for 0.0.0.0/0, where nothing is said (EKS API reference, VpcConfigRequest).",
 )

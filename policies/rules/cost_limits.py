@@ -46,7 +46,7 @@ ENDING: About[KubernetesObject] = About(
     severity="High",
     why="Claims are made by programs: one in a loop takes the whole cluster, and the nodes that are bought for it.",
     do="Add a ResourceQuota for pods, cpu and memory.",
-    equivalents={"Kyverno": ("require-resource-quota", "add-ns-quota")},
+    equivalents={"Kyverno": ("add-ns-quota",)},
     about=GRAPH,
     defaults="No bound where there is no quota (Kubernetes, resource quotas).",
 )
@@ -71,7 +71,7 @@ def quota(graph: Graph) -> Iterator[Outcome]:
     severity="Medium",
     why="A container that says nothing of its limits may use a whole node, beside others who pay for theirs.",
     do="Add a LimitRange of the type Container with default and defaultRequest.",
-    equivalents={"Kyverno": ("require-limit-range",)},
+    equivalents={"Kyverno": ("add-ns-quota",)},
     about=GRAPH,
     defaults="No limit where there is no range (Kubernetes, limit ranges).",
 )

@@ -36,7 +36,7 @@ def _images(pod: PodSpec) -> Iterator[tuple[Field, Image | None, str]]:
     why="What a tag means is up to whoever may push: the same pod is another program tomorrow, and nobody has"
     " decided so.",
     do="Write the digest behind the name: `registry.example.com/sandbox@sha256:…`.",
-    equivalents={"Checkov": ("CKV_K8S_43",), "Kyverno": ("require-image-digest",), "CIS": ("5.5.1",)},
+    equivalents={"Checkov": ("CKV_K8S_43",), "Kyverno": ("require-image-checksum",), "CIS": ("5.5.1",)},
     about=POD,
     defaults="Tags of registry.k8s.io do not move once they are published, so a version there is enough for"
     " anything but a sandbox.",

@@ -119,7 +119,7 @@ def told_apart(graph: Graph) -> Iterator[Outcome]:
     why="A load balancer, a port of every node or an address of somebody's choice leads past the router that asks who"
     " is there; an external IP also draws other people's traffic.",
     do="Reach sandboxes through the router only; use services of type ClusterIP without externalIPs.",
-    equivalents={"Kyverno": ("restrict-nodeport", "restrict-loadbalancer", "restrict-external-ips")},
+    equivalents={"Kyverno": ("restrict-nodeport", "no-loadbalancer-service", "restrict-external-ips")},
     about=GRAPH,
     defaults="A service is of type ClusterIP where nothing is said (Kubernetes API reference, ServiceSpec).",
 )
