@@ -30,9 +30,11 @@ from policies.view.references import among, reference
 from policies.view.resource import Resource
 from policies.view.roles import (
     ATTACHMENTS,
+    EXCLUSIVE,
     INLINE,
     POLICY,
     ROLE,
+    arns_of,
     attached,
     aws_policy,
     bearers,
@@ -128,11 +130,10 @@ ENTRY: Final = "aws:eks/accessEntry:AccessEntry"
             "CKV_AWS_289",
             "CKV_AWS_290",
             "CKV_AWS_274",
-            "CKV_AWS_355",
         ),
         "Security Hub": ("IAM.1", "IAM.21"),
     },
-    about=resources(ROLE, POLICY, *INLINE, *ATTACHMENTS),
+    about=resources(ROLE, POLICY, *INLINE, *ATTACHMENTS, *EXCLUSIVE),
     defaults="A policy allows nothing that it does not say, and a role has no boundary where nothing is said (IAM"
     " documents).",
 )
@@ -147,10 +148,7 @@ def rights(resource: Resource, graph: Graph) -> Iterator[Outcome]:
                 yield unknown(one.field)
             elif one.allows:
                 yield from _excess(one)
-    arns = resource.at("managedPolicyArns").elements()
-    if resource.type in ATTACHMENTS:
-        arns = [resource.at("policyArn")]
-    for arn in arns:
+    for arn in arns_of(resource):
         if arn.unknown and not graph.targets(resource, arn.path.partition("[")[0], POLICY):
             yield unknown(arn)
         elif (name := aws_policy(arn)) is not None and (name in BROAD or name.endswith("FullAccess")):

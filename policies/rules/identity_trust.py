@@ -16,12 +16,17 @@ WEB_IDENTITY: Final = "sts:AssumeRoleWithWebIdentity"
 TYPES: Final = {
     "aws:kms/key:Key": "policy",
     "aws:kms/keyPolicy:KeyPolicy": "policy",
+    "aws:s3/bucket:Bucket": "policy",
     "aws:s3/bucketPolicy:BucketPolicy": "policy",
+    "aws:s3/bucketV2:BucketV2": "policy",
     "aws:sqs/queue:Queue": "policy",
     "aws:sqs/queuePolicy:QueuePolicy": "policy",
     "aws:sns/topic:Topic": "policy",
     "aws:sns/topicPolicy:TopicPolicy": "policy",
+    "aws:ecr/registryPolicy:RegistryPolicy": "policy",
     "aws:ecr/repositoryPolicy:RepositoryPolicy": "policy",
+    "aws:cloudwatch/eventBusPolicy:EventBusPolicy": "policy",
+    "aws:cloudwatch/logResourcePolicy:LogResourcePolicy": "policyDocument",
     "aws:secretsmanager/secret:Secret": "policy",
     "aws:secretsmanager/secretPolicy:SecretPolicy": "policy",
     "aws:backup/vaultPolicy:VaultPolicy": "policy",
@@ -69,7 +74,7 @@ def one_account(role: Resource) -> Iterator[Outcome]:
     why="A role that trusts every principal is every AWS customer's.",
     do="Name the account, the role or the service in Principal, and say for which of one's own resources by"
     " aws:SourceAccount.",
-    equivalents={"Checkov": ("CKV_AWS_60", "CKV_AWS_61"), "Security Hub": ("IAM.21",)},
+    equivalents={"Checkov": ("CKV_AWS_60",), "Security Hub": ("IAM.21",)},
     about=resources(ROLE),
 )
 def trusts_everybody(role: Resource) -> Iterator[Outcome]:
@@ -84,7 +89,7 @@ def trusts_everybody(role: Resource) -> Iterator[Outcome]:
     why="A policy for every principal, without a condition that says who, is for every AWS customer.",
     do="Name principals, or compare aws:PrincipalOrgID, aws:SourceAccount, kms:CallerAccount or the like.",
     equivalents={
-        "Checkov": ("CKV_AWS_33", "CKV_AWS_70", "CKV_AWS_72", "CKV_AWS_32"),
+        "Checkov": ("CKV_AWS_32", "CKV_AWS_33", "CKV_AWS_70", "CKV_AWS_168", "CKV_AWS_169"),
         "Security Hub": ("KMS.5", "SQS.3"),
     },
     about=resources(*TYPES),
