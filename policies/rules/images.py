@@ -19,14 +19,17 @@ STEADY = ("registry.k8s.io",)
 
 
 def _images(pod: PodSpec) -> Iterator[tuple[Field, Image | None, str]]:
-    """The image of each container, None where it is not known; a container without one gets it later, or never"
-    " starts."""
-    for container in pod.containers:
-        name = container.at("image")
+    """The image of each container and of each volume that is one, None where it is not known.
+
+    A container without one gets it later, or never starts.
+    """
+    named = [(container.at("image"), container.title) for container in pod.containers]
+    named += [(volume.at("image", "reference"), "a volume") for volume in pod.at("volumes").elements() if volume.known]
+    for name, title in named:
         if name.unknown:
-            yield name, None, container.title
+            yield name, None, title
         elif isinstance(name.raw, str) and name.raw:
-            yield name, image_of(name.raw), container.title
+            yield name, image_of(name.raw), title
 
 
 @rule(

@@ -46,7 +46,7 @@ SYSCTLS = frozenset(
 SELINUX_TYPES = frozenset({None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"})
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 # The last words of a variable's name that mean a secret itself, and not where one is to be found
-_SECRET_NAME = re.compile(
+SECRET_NAME = re.compile(
     r"(^|[_.-])(PASSWORD|PASSWD|PASSPHRASE|SECRET|SECRET_?KEY|TOKEN|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIALS?)$",
     re.IGNORECASE,
 )
@@ -155,7 +155,7 @@ def _variable(container: Container, variable: Field) -> Iterator[Outcome]:
         yield fail(reference, f"{container.title} has a Secret's value in its environment")
     elif name.unknown:
         yield unknown(name)
-    elif isinstance(name.raw, str) and _SECRET_NAME.search(name.raw):
+    elif isinstance(name.raw, str) and SECRET_NAME.search(name.raw):
         # Its value is nobody's business here, and not shown
         yield from forbid(value, bool, f"{container.title} has the value of {name.raw} written down")
 
