@@ -57,13 +57,17 @@ class Statement:
         """Whether it is about every resource: by a star, or by naming those that it is not about."""
         if self.has("NotResource"):
             return True
-        return _any_of(None if one.unknown else everything(str(one.raw)) for one in self.patterns("Resource"))
+        return _any_of(None if text is None else everything(text) for text in self._resources)
 
     def every(self, kind: Kind) -> bool | None:
         """Whether it is about every one of a kind; None where that is not known."""
         if self.has("NotResource"):
             return True
-        return _any_of(None if one.unknown else kind.whole(str(one.raw)) for one in self.patterns("Resource"))
+        return _any_of(None if text is None else kind.whole(text) for text in self._resources)
+
+    @cached_property
+    def _resources(self) -> tuple[str | None, ...]:
+        return tuple(None if one.unknown else str(one.raw) for one in self.patterns("Resource"))
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
