@@ -201,3 +201,19 @@ def test_what_stays_as_it_is_is_judged_and_what_goes_is_not(
         assert states["COST-01", "goes"] == "fixed", drift
         assert [urn.rsplit("::", 1)[-1] for urn in found.unguarded] == ["homes"], drift
         assert found.refused == [], drift
+
+
+def test_a_stack_that_has_nothing_yet_is_looked_at_for_drift_too(opened: Stage, repository: Repository) -> None:
+    engine = opened.project(repository.folder, "dev")
+    around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
+    found = review(
+        Question(
+            repository.folder,
+            "dev",
+            drift=True,
+            call=Call(engine.pulumi, engine.project, repository.folder, "dev", around),
+        )
+    )
+    assert found.failure == ""
+    assert found.drift == []
+    assert {change.operation for change in found.changes} == {"create"}

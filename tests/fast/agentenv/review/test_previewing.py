@@ -72,7 +72,7 @@ def test_a_digest_that_cannot_be_read_is_no_good_news(said: str, code: int) -> N
 
 
 def test_a_stack_of_which_nothing_is_there_or_wanted_has_no_steps() -> None:
-    assert read(0, '{"config": {}, "duration": 1, "changeSummary": {}}', [], Path("/p"), Path("/p")).steps == []
+    assert read(0, '{"config": {}, "duration": 1}', [], Path("/p"), Path("/p")).steps == []
 
 
 def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
