@@ -97,6 +97,8 @@ def keep(cluster: Api, claim: Document, find: Find | None = None) -> Kept:
     try:
         return _kept(cluster, claim, volume)
     except RefusedError as refusal:
+        if refusal.passes:
+            raise
         # One that cannot be kept is no reason to lose the others.
         return Kept(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
 

@@ -23,7 +23,7 @@ from model.classes.names import SANDBOX, TASK_LABEL
 from model.swarms import Swarm, short_of, swarm
 from model.workspaces import Filter, Workspace
 from service import swarm_fate, swarms
-from service.cluster import CLAIMS, QUOTAS, Api, Document, section
+from service.cluster import CLAIMS, QUOTAS, Api, Document, RefusedError, section
 from service.keeping import keep
 from service.problems import Problem, not_found
 from service.swarm_events import ENDED, FAILED, failure, tell
@@ -180,10 +180,15 @@ class Swarming:
         """Have the volume of one of its sandboxes stay; what is overtaken still is the work of the pass that keeps."""
         about = claim["metadata"]
         for _ in range(KEEPS):
-            if keep(self._api, claim).outcome not in {"overtaken", "waiting"}:
-                return
-            time.sleep(BETWEEN)
-            claim = self._api.find(CLAIMS, about["name"], about["namespace"]) or claim
+            try:
+                if keep(self._api, claim).outcome not in {"overtaken", "waiting"}:
+                    return
+                time.sleep(BETWEEN)
+                claim = self._api.find(CLAIMS, about["name"], about["namespace"]) or claim
+            except RefusedError as refusal:
+                if not refusal.passes:
+                    raise
+                time.sleep(BETWEEN)
 
     async def _seen(self, owner: str, name: str, count: int) -> None:
         """Give the view a moment to be told of what was just made."""

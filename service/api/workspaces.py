@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
@@ -181,6 +182,9 @@ async def update(
         if found.parent:
             parent = demand(caller, "write", await parts.backend.get(found.parent))
             parts.catalog.refuse_beyond(of_class.name, parent.class_name)
+        # It comes up anew in the other class, whatever put it to sleep: by the limits that hold it there.
+        budget = changed.budget if "budget" in said else found.budget
+        await refuse_spent(parts, replace(found, class_name=of_class.name, budget=budget))
     refuse_past(changed.deadline, parts.now())
     made = await parts.backend.update(
         id_,

@@ -157,7 +157,7 @@ class KubernetesBackend:
             raise not_found("workspace")
         # What it had is marked first: killed in between, this is made up for by asking again.
         await self._leaving.record(read, claim, keep_for)
-        await self._wire.remove(CLAIMS, claim, policy="Foreground")
+        await self._removed(read, claim)
         return await self.reading.get(id_) or read
 
     async def suspend(self, id_: str, because: Because) -> Workspace:
@@ -267,8 +267,19 @@ class KubernetesBackend:
             changed = of_claim(merged) if merged else None
             if changed is not None:
                 return changed
-            await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
+            await _breath(attempt)
         raise Problem("busy", f"{id_} is changed by others all the time", "ask again", retry_after=1)
+
+    async def _removed(self, read: Workspace, claim: Document) -> None:
+        """Have a claim go, or be gone."""
+        for attempt in range(ATTEMPTS):
+            if await self._wire.remove(CLAIMS, claim, policy="Foreground"):
+                return
+            now = await self._wire.find(CLAIMS, read.id, read.namespace)
+            if now is None or now["metadata"]["uid"] != read.claim_uid or now["metadata"].get("deletionTimestamp"):
+                return
+            await _breath(attempt)
+        raise Problem("busy", f"{read.id} is changed by others all the time", "ask again", retry_after=1)
 
     async def _mode(self, read: Workspace, mode: str) -> bool:
         """Have a workspace's sandbox run or sleep; whether it did not already."""
@@ -308,6 +319,11 @@ def _refuse_another(kept: Workspace | None, asked: Asked) -> None:
             f"have it back by POST to /v1/workspaces/{kept.id}/resume, or ask with another key",
             workspace=kept.id,
         )
+
+
+async def _breath(attempt: int) -> None:
+    """Let somebody else be done who changes the same."""
+    await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
 
 
 def _standing(read: Workspace) -> None:

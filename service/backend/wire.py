@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
@@ -31,7 +32,7 @@ MANAGER = "workspace-service"
 PAGE = 500
 ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-# What passes by itself. A conflict does not: whoever read an old version reads again.
+# What passes by itself. A conflict does only where nothing was read: whoever read an old version reads again.
 PASSING = frozenset({429, 500, 502, 503, 504})
 CONNECTIONS = 64
 # Objects of which only the metadata is sent.
@@ -273,7 +274,7 @@ class Wire:
                 if answer.status_code < 400:
                     return cast("Document", json.loads(answer.content)) if answer.content else {}
                 refusal = _refusal(answer, again=attempt > 0)
-                if answer.status_code not in PASSING or not _may_pass(refusal):
+                if not _passes(method, refusal):
                     raise refusal
                 waited = _asked_to_wait(answer)
                 last = Problem(
@@ -313,9 +314,12 @@ def _refusal(answer: httpx2.Response, *, again: bool = False) -> Refused:
     return Refused(answer.status_code, str(row.get("reason") or ""), message, again=again)
 
 
-def _may_pass(refusal: Refused) -> bool:
+def _passes(method: str, refusal: Refused) -> bool:
+    if method == "POST" and (refusal.code, refusal.reason) == (HTTPStatus.CONFLICT, "Conflict"):
+        # Nothing of ours was read that could be old: others were counted in its quota at the same moment.
+        return True
     # An admission webhook that fails closed is a 500, too; what it says does not change in two seconds.
-    return "denied the request" not in refusal.message
+    return refusal.code in PASSING and "denied the request" not in refusal.message
 
 
 def _asked_to_wait(answer: httpx2.Response) -> float | None:

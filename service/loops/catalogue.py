@@ -71,8 +71,7 @@ def loops_with_ledger(context: Context, configuration: Configuration, metrics: M
     if keeper is not None:
 
         def ledger(_: Still) -> Done:
-            keeper.keep_all()
-            return Done()
+            return Done(failures=keeper.keep_all().failures)
 
         yield Loop("ledger", KEEP_EVERY.total_seconds(), ledger)
     budgets = budgets_of(configuration, context.api, metrics)
@@ -80,7 +79,7 @@ def loops_with_ledger(context: Context, configuration: Configuration, metrics: M
 
         def hold(_: Still) -> Done:
             held = budgets.hold_all()
-            return Done(held.noticed + held.suspended)
+            return Done(held.noticed + held.suspended, failures=held.failures)
 
         yield Loop("budgets", HOLD_EVERY.total_seconds(), hold)
 

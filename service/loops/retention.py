@@ -154,7 +154,8 @@ def home_of(volume: Document) -> Home:
     """A volume as decisions look at it."""
     about, spec = volume["metadata"], volume["spec"]
     labels, notes = section(about, "labels"), section(about, "annotations")
-    phase = section(volume, "status").get("phase", "")
+    status = section(volume, "status")
+    phase = status.get("phase", "")
     return Home(
         volume=about["name"],
         phase="going" if about.get("deletionTimestamp") else phase,
@@ -168,6 +169,7 @@ def home_of(volume: Document) -> Home:
         held=bool(notes.get(HOLD)),
         claimed=phase == "Bound",
         returning=moment(notes.get(RETURNING_SINCE)),
+        released_since=moment(status.get("lastPhaseTransitionTime")),
     )
 
 

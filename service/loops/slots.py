@@ -140,8 +140,11 @@ class _Pass:
 
     def _untagged(self, point: str) -> None:
         if self._context.points is not None:
-            self._context.points.untag(point, [ORPHAN_TAG])
-            self._steps += 1
+            try:
+                self._context.points.untag(point, [ORPHAN_TAG])
+                self._steps += 1
+            except Exception as failure:  # noqa: BLE001 - nor does one whose mark stays
+                self._failures.append(f"{point}: {failure}")
 
     def _heal(self, row: Found, now: datetime) -> None:
         space, _, name = row.name.partition("/")

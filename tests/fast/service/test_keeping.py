@@ -145,6 +145,15 @@ def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf
     assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
 
 
+def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: Shelf) -> None:
+    def busy(_: int) -> None:
+        raise RefusedError("too many requests", 429)
+
+    shelf.before = busy
+    with pytest.raises(RefusedError):
+        keep_all(shelf)
+
+
 class Streaming(Shelf):
     """Makes up big documents as they are asked for, and keeps none."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ import pytest
 from service.api.swarming import MOST_AT_ONCE, MOST_OF_ONE, Swarming, Told, task_name
 from service.backend.view import View
 from service.catalog import Catalog
-from service.cluster import CLAIMS, POOLS, QUOTAS, VOLUME_CLAIMS, Document
+from service.cluster import CLAIMS, POOLS, QUOTAS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, RefusedError
 from service.problems import Problem
 from tests.fast.service.backend.stage import settings_of
 from tests.fast.service.shelf import Shelf
 
+SPACE = "sandbox-box"
 SHARED = {"kind": "shared", "size": "5Gi"}
 CATALOG = Catalog(settings_of({"name": "box", "storage": SHARED}, {"name": "other", "storage": SHARED}))
 
@@ -146,6 +148,56 @@ def test_why_there_is_none_is_told_by_every_replica_until_there_is_one() -> None
             await there.find("u-0", "t-0")
 
     asyncio.run(play())
+
+
+class Busy(Shelf):
+    """One in which what is claimed is there at once, and that cannot change volumes just now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.busy = 3
+        self.claimed: list[Document] = []
+
+    def make(self, kind: Any, document: Document) -> bool:
+        made = super().make(kind, document)
+        if made and kind is CLAIMS:
+            claim = self.things[CLAIMS, SPACE, document["metadata"]["name"]]
+            name = claim["metadata"]["name"]
+            sandbox = {"name": f"box-{name}"}
+            claim["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "sandbox": sandbox}
+            owners = [{"uid": claim["metadata"]["uid"]}]
+            self.put(SANDBOXES, {"metadata": {**sandbox, "namespace": SPACE, "ownerReferences": owners}})
+            home = {"name": f"home-box-{name}", "namespace": SPACE, "uid": f"home-{name}"}
+            self.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": f"pv-{name}"}})
+            spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": home["uid"]}}
+            self.put(VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
+            self.claimed.append(deepcopy(claim))
+        return made
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        if kind is VOLUMES and self.busy:
+            self.busy -= 1
+            raise RefusedError("too many requests", 429)
+        return super().change(kind, read, changes)
+
+
+def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.api.swarming.KEEPS", 5)
+    shelf = Busy()
+    view = View()
+    swarming = Swarming(shelf, CATALOG, view)
+
+    async def play() -> None:
+        making = asyncio.ensure_future(ask(swarming, "u-0", "t-0", wait=20))
+        while not (shelf.claimed or making.done()):
+            await asyncio.sleep(0.01)
+        for claim in shelf.claimed:
+            view.put_claim(claim)
+        assert (await making).state == "running"
+
+    asyncio.run(play())
+    (kept,) = [one for key, one in shelf.things.items() if key[0] is VOLUMES]
+    assert (shelf.busy, kept["spec"]["persistentVolumeReclaimPolicy"]) == (0, "Retain")
 
 
 def test_one_that_is_on_its_way_is_found_wherever_it_is_looked_for() -> None:
