@@ -13,10 +13,11 @@ from typing import Any
 from agentenv.cli import Refusal
 from model.claims import claim
 from model.classes.names import EXTENSIONS, HOME, namespace
-from rehearsal.controlplane.client import Client, until
+from rehearsal.controlplane.client import ApiError, Client, until
 
 CONTROLLER = "/apis/apps/v1/namespaces/agent-sandbox-system/deployments/agent-sandbox-controller"
 _AT_ONCE = 16
+_TRIES = 100
 _PATIENCE_SECONDS = 120.0
 _ASLEEP = {
     "type": "Ready",
@@ -44,7 +45,7 @@ def claims(client: Client, class_name: str, numbers: range) -> None:
     [pool] = [one["metadata"]["name"] for one in _listed(client, class_name, "sandboxwarmpools")[:1]]
 
     def make(number: int) -> None:
-        client.create(claim(class_name, pool, f"user-{number}", owner=f"u-{number}", workspace=f"w-{number}"))
+        _made(client, claim(class_name, pool, f"user-{number}", owner=f"u-{number}", workspace=f"w-{number}"))
 
     with ThreadPoolExecutor(_AT_ONCE) as hands:
         # Whatever one of them fails with is raised here.
@@ -62,18 +63,18 @@ def workspaces(client: Client, like: Object, numbers: range) -> None:
 
     def make(number: int) -> None:
         owner, own, sandbox = f"u-{number:026d}", f"w-{number:026d}", f"{pool}-{number:05d}"
-        claimed = client.create(claim(class_name, pool, own, owner=owner, workspace=own))
+        claimed = _made(client, claim(class_name, pool, own, owner=owner, workspace=own))
         claimed["status"] = {"conditions": [_ASLEEP], "sandbox": {"name": sandbox, "podIPs": ["10.40.1.2"]}}
         client.merge(f"{client.path(claimed)}/status", {"status": claimed["status"]})
         whose = {key: claimed[key] for key in ("apiVersion", "kind")} | {"name": own, "uid": claimed["metadata"]["uid"]}
-        made = client.create(_another(like, sandbox, owners=[{**whose, "controller": True}], operatingMode="Suspended"))
+        made = _made(client, _another(like, sandbox, owners=[{**whose, "controller": True}], operatingMode="Suspended"))
         owners = [
             {**{key: made[key] for key in ("apiVersion", "kind")}, "name": sandbox, "uid": made["metadata"]["uid"]}
         ]
         about = {"namespace": space, "name": f"{HOME}-{sandbox}"}
-        asked = client.create(_another(home, about["name"], owners=owners, volumeName=f"pvc-{sandbox}"))
+        asked = _made(client, _another(home, about["name"], owners=owners, volumeName=f"pvc-{sandbox}"))
         ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **about, "uid": asked["metadata"]["uid"]}
-        client.create(_another(volume, f"pvc-{sandbox}", claimRef=ref))
+        _made(client, _another(volume, f"pvc-{sandbox}", claimRef=ref))
 
     with ThreadPoolExecutor(_AT_ONCE) as hands:
         for _ in hands.map(make, numbers):
@@ -85,6 +86,17 @@ def _another(like: Object, name: str, owners: list[Object] | None = None, **spec
     about = {key: like["metadata"][key] for key in ("namespace", "labels", "annotations") if key in like["metadata"]}
     about |= {"name": name, **({"ownerReferences": owners} if owners else {})}
     return {**{key: like[key] for key in ("apiVersion", "kind")}, "metadata": about, "spec": {**like["spec"], **spec}}
+
+
+def _made(client: Client, thing: Object) -> Object:
+    """Make it, however often others are counted in its quota at the same moment."""
+    for _ in range(_TRIES):
+        try:
+            return client.create(thing)
+        except ApiError as refusal:
+            if refusal.reason != "Conflict":
+                raise
+    raise Refusal(f"{thing['kind']} {thing['metadata']['name']} cannot be counted in its quota")
 
 
 def count(client: Client, class_name: str) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from model.budgets import Policy, cents, cost
 from model.ledger import NOTHING, Row
@@ -22,6 +23,17 @@ router = APIRouter(prefix="/v1/usage", tags=["usage"])
 LONGEST = timedelta(days=92)
 
 
+def _as_written(said: object) -> object:
+    """Only what is written as a day is one: a number would be taken for a moment."""
+    if isinstance(said, str) and _DAY.fullmatch(said) is None:
+        raise ValueError("a day is written as 2026-11-18")
+    return said
+
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+Day = Annotated[date, BeforeValidator(_as_written)]
+
+
 class Choosing(BaseModel):
     """Whose usage, of which days."""
 
@@ -29,11 +41,11 @@ class Choosing(BaseModel):
 
     owner: Annotated[Owner | None, Field(description="Somebody else's, for whoever looks after them.")] = None
     workspace: Annotated[str | None, Field(max_length=63, description="Of one workspace only.")] = None
-    since: Annotated[
-        date | None, Field(description="The first day, in UTC; of the last one's month when left out.")
-    ] = None
+    since: Annotated[Day | None, Field(description="The first day, in UTC; of the last one's month when left out.")] = (
+        None
+    )
     until: Annotated[
-        date | None,
+        Day | None,
         Field(description="The last day; today when left out, or the last that there may be with the first."),
     ] = None
 

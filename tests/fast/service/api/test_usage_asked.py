@@ -7,11 +7,20 @@ from datetime import date
 from typing import Any, cast
 
 import pytest
+from pydantic import ValidationError
 
 from service.api.parts import Parts
 from service.auth.callers import Caller, with_lesser
 from service.ledger.routes import Choosing, days, usage
 from service.problems import Problem
+
+
+@pytest.mark.parametrize("said", ["0", "1e9", "20261118", "2026-W01-1", "tomorrow", "2026-11-31", "2026-11-18T00:00"])
+def test_what_is_not_written_as_a_day_is_none(said: str) -> None:
+    assert Choosing.model_validate({"until": "2026-11-18"}).until == date(2026, 11, 18)
+    with pytest.raises(ValidationError):
+        Choosing.model_validate({"until": said})
+
 
 TODAY = date(2026, 11, 18)
 
