@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,12 +74,26 @@ def questions(resources: Sequence[Resource]) -> Questions:
     return Questions(tuple(each), analyzer_pb2.AnalyzeStackRequest(resources=whole))
 
 
+def previewing(project: str, stack: str, config: Mapping[str, Any]) -> dict[str, str]:
+    """What the engine tells a pack around a preview of a stack; the configuration as it stands in the stack file."""
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+    return {
+        "PULUMI_CONFIG": json.dumps(texts),
+        "PULUMI_ORGANIZATION": "organization",
+        "PULUMI_PROJECT": project,
+        "PULUMI_STACK": stack,
+        "PULUMI_DRY_RUN": "true",
+    }
+
+
 @contextmanager
-def analyzer(folder: Path) -> Iterator[Analyzer]:
-    """The pack of a folder, for as long as it is needed."""
+def analyzer(folder: Path, around: Mapping[str, str] | None = None) -> Iterator[Analyzer]:
+    """The pack of a folder, for as long as it is needed; `around` is what the engine says of the stack."""
     # Its port is the one line that it prints, and a pipe would keep that back
     command = [sys.executable, "-u", "-m", "pulumi.policy", NOBODY, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=folder, env={**os.environ, **(around or {})}
+    ) as process:
         try:
             port = process.stdout.readline().strip() if process.stdout else ""
             options = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]

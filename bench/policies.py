@@ -20,8 +20,10 @@ import yaml
 from agentenv.review.graph import Resource, is_unknown
 from agentenv.review.offline import settings_in
 from agentenv.review.previewing import Call
+from agentenv.stack_files import stack_file
+from agentenv.stack_yaml import read_document
 from bench import checkov
-from bench.analyzing import analyzer, questions
+from bench.analyzing import analyzer, previewing, questions
 from bench.timing import best
 from policies.packs.reporting import BROKE
 from rehearsal.cluster_side import Serving
@@ -58,7 +60,7 @@ def measure(repeat: int) -> dict[str, Any]:
         packs = staged(sources, opened.run.folder / "packs")
         return {
             "resources": len(resources),
-            **_added(packs, resources, repeat),
+            **_added(packs, resources, repeat, around(root)),
             **_share(program, Packs(packs.folders[:2]), repeat),
             **_beside_checkov(resources, opened.run.folder / "manifests", repeat, news),
         }
@@ -71,11 +73,17 @@ def _program(opened: Stage, root: Path) -> Engine:
     return opened.project(root, STACK)
 
 
-def _added(packs: Packs, resources: list[Resource], repeat: int) -> dict[str, Any]:
+def around(root: Path) -> dict[str, str]:
+    """What the engine would say of the stack: rules that read its settings have some then."""
+    project = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
+    return previewing(project, STACK, read_document(stack_file(root, STACK)).value["config"])
+
+
+def _added(packs: Packs, resources: list[Resource], repeat: int, told: dict[str, str]) -> dict[str, Any]:
     """The packs by turns, each of them warm."""
     asked = questions(resources)
     with ExitStack() as held:
-        isolation, cost, empty = [held.enter_context(analyzer(folder)) for folder in packs.folders]
+        isolation, cost, empty = [held.enter_context(analyzer(folder, told)) for folder in packs.folders]
         for one in (isolation, cost, empty):
             one.review(asked)
             if BROKE in one.review(asked):

@@ -2,8 +2,9 @@
 
 The local stack is brought up, and its pools made larger. Claims and requests come at a rate, whether or not the ones
 before are done: two a second and ten a second, by turns. Both are timed from the request to Ready, the claims by a
-watch, the requests by their answer. Then fifty come at once. At last nobody fills claims any more, ten thousand are
-made, and the service's pages, memory and idle processor time are taken.
+watch, the requests by their answer. Then fifty come at once. At last nobody fills claims any more, ten thousand
+workspaces are made with all that stands for one, another replica takes over the loops, and the service's pages, memory
+at its highest and idle processor time are taken.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ import psutil
 import yaml
 
 from agentenv.cli import Refusal
-from bench import crowd
+from bench import crowd, leading
 from bench.claims import stacks_pool
 from bench.timing import percentile
 from model.capabilities.surroundings import CLASS_LABEL
 from model.claims import claim
+from model.classes.names import SANDBOXES
 from rehearsal import probe, processes, serving
 from rehearsal.cluster_side import Serving
 from rehearsal.controlplane.client import Client, until
@@ -60,8 +62,9 @@ def measure(repeat: int) -> dict[str, Any]:
         by_rate = {rate: _at(client, pool, callers, rate, 2 * repeat) for rate in RATES}
         burst = _burst(client, pool, callers)
         crowd.hold_off(client)
-        crowd.claims(client, _class_of(pool), range(CROWD))
+        crowd.workspaces(client, _member(client, pool), range(CROWD))
         listed = _pages(boss)
+        leading.take_over(client, folder)
         memory, idle = _at_rest(opened)
     slow = by_rate[RATES[0]]
     return {
@@ -84,6 +87,15 @@ def _up(opened: Stage) -> None:
     config["agent-environment:service"]["operators"] = ["default/bench"]
     config["agent-environment:sandboxClasses"][0]["maxSandboxes"] = CROWD + 10 * BURST
     opened.program(root / settings["main"], "local", config, settings).up()
+
+
+def _member(client: Client, pool: Object) -> Object:
+    """A warm sandbox of it."""
+    path = f"/apis/{SANDBOXES}/namespaces/{pool['metadata']['namespace']}/sandboxes"
+    found = client.get(path)["items"]
+    if not found:
+        raise Refusal("the pool has no sandbox")
+    return found[0]
 
 
 def _grow(client: Client, pool: Object) -> None:
@@ -247,7 +259,7 @@ def _page(boss: Service, after: str | None) -> tuple[list[Object], str | None]:
 
 
 def _at_rest(opened: Stage) -> tuple[float, float]:
-    """The most memory that one replica has, in MB, and the most of a core that one takes when nobody asks."""
+    """The most memory that one replica ever had, in MB, and the most of a core that one takes when nobody asks."""
     replicas = [one for one in processes.marked(opened.run.id) if _serves(one)]
     if not replicas:
         raise Refusal("there is no process of the service")
@@ -255,7 +267,7 @@ def _at_rest(opened: Stage) -> tuple[float, float]:
     before = [_used(one) for one in replicas]
     time.sleep(_IDLE_SECONDS)
     shares = [(_used(one) - spent) / _IDLE_SECONDS for one, spent in zip(replicas, before, strict=True)]
-    return max(one.memory_info().rss for one in replicas) / 1e6, max(shares)
+    return max(leading.peak(one) for one in replicas), max(shares)
 
 
 def _serves(process: psutil.Process) -> bool:

@@ -14,8 +14,9 @@ import pulumi_kubernetes
 from components.addons import EFS_NODE
 from components.children import Child, children_of, outputs_of
 from components.cluster_doors import Doors
+from components.cluster_layout import sandboxes_on_fargate
 from components.existing import StandingCluster, read_cluster
-from components.fargate import Ground, fargate
+from components.fargate import Ground, controllers, fargate
 from components.identities import Issuer, Roles
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
@@ -47,6 +48,9 @@ class AdoptedClusterArgs(TypedDict):
 
     nodes_security_group_id: pulumi.Input[str]
     """The group of the environment's nodes."""
+
+    sandbox_controller: NotRequired[str]
+    """Where the agent-sandbox controller runs: on `fargate` unless told, or on the `system`'s nodes."""
 
     fargate_classes: NotRequired[list[FargateClass]]
     """The classes of sandboxes that run on Fargate, and what their security groups hold; none unless told."""
@@ -95,7 +99,7 @@ class AdoptedCluster(pulumi.ComponentResource):
             raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
         vpc = given.text("vpc_id") if given.has("vpc_id") else None
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
-        classes = classes_of(given, "fargate_classes")
+        classes, on_fargate = classes_of(given, "fargate_classes"), sandboxes_on_fargate(given)
 
         super().__init__("agent-environment:index:AdoptedCluster", name, {}, opts)
         found = read_cluster(cluster, version, vpc, pulumi.InvokeOptions(parent=self))
@@ -132,7 +136,7 @@ class AdoptedCluster(pulumi.ComponentResource):
             None,
             0,
             self.provider,
-            CONTROLLERS,
+            controllers(CONTROLLERS, sandboxes=on_fargate),
             classes=[one["name"] for one in classes],
         )
         fargate(ground, labels, roles, child)

@@ -1,4 +1,4 @@
-"""The agent-sandbox controller: its definitions, its rights, and the controller itself on Fargate.
+"""The agent-sandbox controller: its definitions, its rights, and the controller itself, on Fargate unless told.
 
 Definitions and roles are taken from the release as they are, by address or from a folder with the same files; what runs
 is described here, so that its flags, limits and security are ours. In order: definitions and namespace, rights and
@@ -136,7 +136,7 @@ class AgentSandbox(pulumi.ComponentResource):
             data={DOMAINS_KEY: configured(running.domains)},
             opts=self._child(),
         )
-        # On Fargate nothing enforces it; should the controller ever run on a node, it is there.
+        # On Fargate nothing enforces it; on the system's nodes it is what keeps others from it.
         passage = let_through(
             f"{name}-controller", space, work((Ports(METRICS), Ports(HEALTH)), (*API, *DNS)), self._child
         )

@@ -18,9 +18,9 @@ from components.access import Access, ClusterAccess, Entries
 from components.addons import CNI, EFS_NODE, Builds, Installer
 from components.children import Child, children_of
 from components.cluster_doors import Doors
-from components.cluster_layout import ClusterLayout, public_ranges
+from components.cluster_layout import ClusterLayout, public_ranges, sandboxes_on_fargate
 from components.documents import Document
-from components.fargate import Ground, fargate
+from components.fargate import Ground, controllers, fargate
 from components.flow_logs import RETENTION_DAYS
 from components.identities import AUDIENCE, Bearer, Issuer, Roles
 from components.ownership import Labels, Ownership
@@ -116,7 +116,7 @@ class Cluster(pulumi.ComponentResource):
         support = layout.choice("support_policy", ("standard", "extended"), default="standard")
         services = layout.text("service_cidr", default="172.20.0.0/16")
         kept = given.flag("deletion_protection", default=is_production(labels.environment))
-        classes = classes_of(given, "fargate_classes")
+        classes, on_fargate = classes_of(given, "fargate_classes"), sandboxes_on_fargate(layout)
         boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:Cluster", name, {}, opts)
@@ -205,6 +205,7 @@ class Cluster(pulumi.ComponentResource):
             args["logs_key_arn"],
             days,
             self.provider,
+            controllers(sandboxes=on_fargate),
             classes=[one["name"] for one in classes],
         )
         profiles = fargate(ground, labels, self._roles, self._child)

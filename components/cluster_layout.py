@@ -6,6 +6,7 @@ from components.access import ClusterAccess
 from components.plain import ArgumentError, Plain
 
 WORLD = ("0.0.0.0/0", "::/0")
+PLACES = ("fargate", "system")
 
 
 class ClusterLayout(TypedDict):
@@ -31,6 +32,14 @@ class ClusterLayout(TypedDict):
 
     addon_versions: NotRequired[dict[str, str]]
     """Builds of add-ons by their names, where they are to differ from those that are pinned."""
+
+    sandbox_controller: NotRequired[str]
+    """Where the agent-sandbox controller runs: on `fargate` unless told, or on the `system`'s nodes."""
+
+
+def sandboxes_on_fargate(layout: Plain) -> bool:
+    """Whether the agent-sandbox controller has a profile on Fargate."""
+    return layout.choice("sandbox_controller", PLACES, default="fargate") == "fargate"
 
 
 def public_ranges(layout: Plain) -> list[str]:

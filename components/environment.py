@@ -27,6 +27,7 @@ from components.plain import Plain
 from components.pod_groups import FargateClass
 from components.population import (
     Ground,
+    among,
     make_classes,
     make_seats,
     make_service,
@@ -162,6 +163,7 @@ class Environment(pulumi.ComponentResource):
         # All of what stands already is found to be right before anything is made beside any of it.
         asked = pulumi.InvokeOptions(parent=self)
         standing = read_all(self._existing, cluster, args["cluster"]["version"], asked)
+        self._args = among(args, standing)
         refuse_strangers(seats_of(given, "workspaces"), labels.environment, asked)
         self._child = children_of(self, opts)
 
@@ -173,10 +175,14 @@ class Environment(pulumi.ComponentResource):
         speaking: list[pulumi.ProviderResource] = [self.cluster.provider]
         self.capacity = self._capacity(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking))
         self.addons = self._addons(pulumi.ResourceOptions(depends_on=[self.capacity], providers=speaking))
+        on_nodes = args["cluster"].get("sandbox_controller") == "system"
         self.sandboxes = AgentSandbox(
             f"{name}-sandboxes",
             {"ownership": args["ownership"], "layout": args.get("sandbox_controller") or {}},
-            self._child(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking)),
+            # On the system's nodes it comes after them and goes before them.
+            self._child(
+                pulumi.ResourceOptions(depends_on=[self.capacity if on_nodes else self.cluster], providers=speaking)
+            ),
         )
         guarded = self._guardrails(speaking)
         # A sandbox needs nodes, its files and its controller from its first moment to its last.
@@ -259,6 +265,8 @@ class Environment(pulumi.ComponentResource):
             "subnet_ids": list(self.network.private_subnets_by_zone),
             "nodes_security_group_id": self.network.nodes_security_group_id,
         }
+        if "sandbox_controller" in self._args["cluster"]:
+            told["sandbox_controller"] = self._args["cluster"]["sandbox_controller"]
         if "fargate_classes" in self._args:
             told["fargate_classes"] = self._args["fargate_classes"]
         if "network" in self._existing:

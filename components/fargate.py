@@ -18,12 +18,13 @@ from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import namespace
 from model.names import KINDS, fit
 
-# What has to run before there are nodes, or decides over them. A profile each, because a profile cannot be changed:
-# another controller then replaces none of these.
+# What has to run before there are nodes, or decides over them, and the agent-sandbox controller, which may as well be
+# on the system's. A profile each, because a profile cannot be changed: another controller then replaces none of these.
+SANDBOXES = "agent-sandbox"
 CONTROLLERS: Mapping[str, dict[str, object]] = {
     "coredns": {"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
     "karpenter": {"namespace": "karpenter"},
-    "agent-sandbox": {"namespace": "agent-sandbox-system"},
+    SANDBOXES: {"namespace": "agent-sandbox-system"},
 }
 
 
@@ -48,6 +49,11 @@ class Ground:
             f"class-{name}": {"namespace": namespace(name), "labels": {CLASS_LABEL: name}} for name in self.classes
         }
         return {**{word: CONTROLLERS[word] for word in self.controllers}, **sandboxes}
+
+
+def controllers(words: Sequence[str] = tuple(CONTROLLERS), *, sandboxes: bool) -> tuple[str, ...]:
+    """Those of some that run here; the agent-sandbox controller where that is wanted."""
+    return tuple(word for word in words if sandboxes or word != SANDBOXES)
 
 
 def pod_trust(place: Whereabouts, cluster: str) -> Document:

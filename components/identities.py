@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import pulumi
 from pulumi_aws import iam
@@ -101,6 +102,16 @@ class Roles:
         return iam.RolePolicy(
             f"{self.labels.base}-{suffix}", name=suffix, role=role.name, policy=policy, opts=self.child()
         )
+
+    def has(self, role: iam.Role, suffix: str, policies: Sequence[str]) -> None:
+        """What it may do, by policies that stand already."""
+        words = [policy.rsplit("/", 1)[-1] for policy in policies]
+        for arn, word in zip(policies, words, strict=True):
+            # Two accounts, or two paths of one, may each have a policy of that name.
+            told = word if words.count(word) == 1 else f"{word}-{sha256(arn.encode()).hexdigest()[:8]}"
+            iam.RolePolicyAttachment(
+                f"{self.labels.base}-{suffix}-{told}", role=role.name, policy_arn=arn, opts=self.child()
+            )
 
     def as_aws_says(
         self, role: iam.Role, suffix: str, place: pulumi.Output[Whereabouts], policies: Sequence[str]

@@ -5,13 +5,14 @@ from decimal import Decimal
 from components.cluster_costs import ClusterTariff, MeteringLayout
 from model.cost.assumptions import Assumptions
 from model.cost.estimate import model
+from model.cost.sandboxes import HEADROOM
 from model.metering.tariff import number
 from model.pools import with_rollover
 from model.prices.book import NoPrices
 from model.settings import Settings
 
-# Their price is known where they run.
-_NODES = "system nodes"
+# Of nodes the price is known where they run, whoever they are kept for.
+_NODES = ("system nodes", HEADROOM)
 _FILES = ("homes", "backups of homes")
 
 
@@ -38,7 +39,7 @@ def _tariff(settings: Settings) -> ClusterTariff:
     tariff["fixed"] = {
         part.name: number(part.cost.value)
         for part in parts
-        if part.scale == "fixed" and part.sandbox_class is None and part.name != _NODES
+        if part.scale == "fixed" and part.sandbox_class is None and not part.name.startswith(_NODES)
     }
     files = sum((part.cost.value for part in parts if part.name in _FILES), Decimal(0)) / Assumptions().home
     if files:

@@ -9,12 +9,14 @@ from components.agent_sandbox import SandboxControllerLayout
 from components.capacity_layout import CapacityDemand, CapacityHeadroom, CapacityLayout, CapacityMirrors
 from components.cluster import ClusterLayout
 from components.cost_controls import CostLayout
+from components.existing import Standing
 from components.pod_groups import FargateClass, PodGroupRule
 from components.sandbox_controller import ControllerFlags
 from components.workspace import SeatLayout
 from model.builds import chosen_builds
 from model.capabilities.class_groups import class_groups
 from model.capabilities.group_rules import GroupRule
+from model.capabilities.of_settings import surroundings_among
 from model.mirrors import Mirrors
 from model.node_settings import demands, node_layout
 from model.releases import releases
@@ -64,11 +66,14 @@ def cluster_layout(cluster: Cluster) -> ClusterLayout:
         "log_days": cluster.log_days,
         "support_policy": cluster.support_policy,
         "addon_versions": chosen_builds(cluster.addon_versions),
+        "sandbox_controller": cluster.sandbox_controller.place,
     }
 
 
-def fargate_classes(settings: Settings) -> list[FargateClass]:
-    """The classes on Fargate, with the rules that their capabilities are compiled to."""
+def fargate_classes(settings: Settings, standing: Standing | None = None) -> list[FargateClass]:
+    """The classes on Fargate, with the rules that their capabilities are compiled to among what stands already."""
+    found = standing or Standing()
+    here = surroundings_among(settings, found.vpc_cidrs, found.service_cidr)
     return [
         {
             "name": one.name,
@@ -80,7 +85,7 @@ def fargate_classes(settings: Settings) -> list[FargateClass]:
                 for group in one.groups
             ],
         }
-        for one in class_groups(settings)
+        for one in class_groups(settings, here)
     ]
 
 

@@ -85,7 +85,8 @@ class PodGroups:
         return made
 
     def _group(self, name: str, number: int) -> ec2.SecurityGroup:
-        suffix = f"class-{name}" if number == 0 else f"class-{name}-{number + 1}"
+        # With a character that no class's name has: another class may be called like this one with a number.
+        suffix = f"class-{name}" if number == 0 else f"class-{name}.{number + 1}"
         return ec2.SecurityGroup(
             f"{self.labels.base}-{suffix}",
             name=self.labels.name("security-group", suffix),
@@ -180,5 +181,6 @@ def _towards_cluster(one: FargateClass) -> Iterable[PodGroupRule]:
 def _word(rule: PodGroupRule) -> str:
     """A rule's name: what it says, so that another rule beside it renames none."""
     ports = f"-{rule.get('from_port')}-{rule.get('to_port')}" if "from_port" in rule else ""
-    end = rule.get("cidr") or rule.get("towards", "").lstrip(":")
+    # The cluster keeps a sign of its own, for a class may be called so.
+    end = rule.get("cidr") or rule.get("towards", "").replace(":", ".")
     return f"{rule['protocol'].replace('-1', 'all')}{ports}-{end.replace('/', '-')}"

@@ -12,13 +12,15 @@ from components.children import Child, known_after
 from components.cluster import Cluster
 from components.existing import Standing
 from components.network import Network
-from components.plain import Plain
+from components.plain import ArgumentError, Plain
+from components.platform_arguments import fargate_classes
 from components.sandbox_class import SandboxClass, SandboxClassArgs
 from components.schedules import schedules_place
 from components.settings_argument import settings_of
 from components.storage_metering import StorageMetering, StorageMeteringArgs
 from components.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
 from components.workspace_service import WorkspaceService, WorkspaceServiceArgs
+from model.capabilities.grants import RefusedGrantError
 from model.seats import SeatPlan
 from model.service_rights import NAME
 from model.settings.classes import SandboxClass as Asked
@@ -38,6 +40,17 @@ class Ground:
     file_system_ids: pulumi.Output[list[str]]
     standing: Standing
     child: Child
+
+
+def among(args: "EnvironmentArgs", standing: Standing) -> "EnvironmentArgs":
+    """The arguments, with the rules of classes on Fargate as they are among what stands already."""
+    if not (standing.vpc_cidrs or standing.service_cidr) or not args.get("fargate_classes") or not args.get("settings"):
+        return args
+    settings = settings_of(Plain("environment", args))
+    try:
+        return {**args, "fargate_classes": fargate_classes(settings, standing)}
+    except RefusedGrantError as refused:
+        raise ArgumentError("environment.fargate_classes", refused.found, refused.hint) from None
 
 
 def make_classes(ground: Ground, args: "EnvironmentArgs", after: pulumi.ResourceOptions) -> dict[str, SandboxClass]:

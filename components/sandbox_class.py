@@ -8,7 +8,7 @@ A release that is changed is another one, under another name. The old one leaves
 claims of it go on working, and `service.releases` takes it away when there are none.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
 import pulumi
@@ -22,7 +22,7 @@ from components.plain import ArgumentError, Plain
 from components.settings_argument import settings_of
 from components.whereabouts import whereabouts
 from components.written import Document, written
-from model.capabilities.of_settings import surroundings_of
+from model.capabilities.of_settings import surroundings_among
 from model.classes.names import SANDBOX, namespace
 from model.classes.objects import ClassObjects, Known, class_objects
 from model.classes.plan import ClassPlan, plans
@@ -132,12 +132,8 @@ def plan_of(given: Plain) -> ClassPlan:
     """The class as its settings plan it."""
     settings = settings_of(given)
     name = given.text("sandbox_class")
-    here = surroundings_of(settings, api=())
-    if given.has("vpc_cidrs"):
-        here = replace(here, vpc=tuple(given.texts("vpc_cidrs")))
-    if given.has("service_cidr"):
-        # Pods have addresses of the VPC: the network plugin that isolates them gives no others.
-        here = replace(here, services=(given.text("service_cidr"),), pods=())
+    services = given.text("service_cidr") if given.has("service_cidr") else ""
+    here = surroundings_among(settings, given.texts("vpc_cidrs"), services)
     found = next((one for one in plans(settings, here) if one.name == name), None)
     if found is None:
         raise ArgumentError("sandbox_class.sandbox_class", f"'{name}'", _classes(settings))
@@ -197,10 +193,7 @@ class _ToAws:
             )
         else:
             return None
-        for arn in identity.policies:
-            iam.RolePolicyAttachment(
-                f"{self.labels.base}-role-{arn.rsplit('/', 1)[-1]}", role=made.name, policy_arn=arn, opts=self.child()
-            )
+        self.roles.has(made, "role", identity.policies)
         return made
 
 

@@ -67,13 +67,7 @@ def exchange_roles(
         )
         said: pulumi.Output[Document] = place.apply(lambda at: role_rights(secrets_place(at, environment), NO_VPC, ()))
         roles.may(role, suffix, may, said)
-        for arn in one.identity.policies:
-            iam.RolePolicyAttachment(
-                f"{roles.labels.base}-{suffix}-{arn.rsplit('/', 1)[-1]}",
-                role=role.name,
-                policy_arn=arn,
-                opts=roles.child(),
-            )
+        roles.has(role, suffix, one.identity.policies)
         made[one.name] = role
     return made
 

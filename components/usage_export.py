@@ -45,6 +45,8 @@ def export_usage(
             }
         ],
     }
+    # By the provider of all the rest: its SDK asks for exports where they are, and one of our own for there would know
+    # neither the profile nor the role that the stack's configuration says.
     bcmdata.Export(
         f"{labels.base}-usage",
         export={  # pyright: ignore[reportArgumentType] - a dictionary of its shape

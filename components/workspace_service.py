@@ -149,7 +149,8 @@ class WorkspaceService(pulumi.ComponentResource):
         """The policy comes before the pods: one that starts without it is cut off, and never becomes ready."""
         service = self._settings.service
         callers = _callers(self._settings, ranges) if service.domain else ()
-        said = network.policy(service.port, callers, prometheus=_prometheus(self._settings), traces=service.traces)
+        reached = (service.issuer, _prometheus(self._settings), service.traces)
+        said = network.policy(service.port, callers, reached)
         return written(f"{self._name}-passage", said, self._child, inside)
 
     def _rights(

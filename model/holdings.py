@@ -85,11 +85,15 @@ def spans(
         holding = by_claim.get(row.claim)
         known = deleted.get((row.owner, row.workspace))
         if holding is not None:
-            found += _abandoned(row, _end_of(row, holding, last))
+            end = _end_of(row, holding, last)
         elif known is not None and known >= row.began:
-            found += _abandoned(row, known)
+            end = known
         elif now - last >= PATIENCE:
-            found += _abandoned(row, last)
+            end = last
+        else:
+            continue
+        # Who says when it ended may have a clock that is ahead. What was written already stays.
+        found += _abandoned(row, min(end, max(now, row.ended)))
     return found
 
 

@@ -24,11 +24,11 @@ class Mirrors:
         return f"{self.registry}/{public.partition('/')[2]}" if self.registry else public
 
     def runtimes(self, public: Mapping[str, Source]) -> dict[str, Source]:
-        """Where runtimes are taken from: each below its name and version, in files of the same names."""
+        """Where runtimes are taken from: each below its name and version, and below its processor as in public."""
         if not self.files:
             return dict(public)
         return {
-            word: replace(one, address=f"{self.files}/{word}/{one.version}/{one.address.rsplit('/', 1)[1]}")
+            word: replace(one, address=f"{self.files}/{word}/{one.version}/{_by_processor(one.address)}")
             for word, one in public.items()
         }
 
@@ -37,3 +37,10 @@ class Mirrors:
         if self.registry and image.startswith(f"{self.registry}/"):
             return True
         return bool(re.match(rf"[0-9]{{12}}\.dkr\.ecr\.{re.escape(region)}\.amazonaws\.com(\.cn)?/", image))
+
+
+def _by_processor(address: str) -> str:
+    """The end of an address, from where it says for which processor."""
+    parts = address.split("/")
+    first = next((place for place, part in enumerate(parts) if "{" in part), len(parts) - 1)
+    return "/".join(parts[first:])

@@ -175,8 +175,8 @@ class NodePool:
                 "spec": {**template, "taints": kept_off} if kept_off else template,
             },
             "disruption": {
-                # A sandbox cannot move: only a node that holds none is ever given up to save money.
-                "consolidationPolicy": "WhenEmptyOrUnderutilized" if self.system else "WhenEmpty",
+                # What somebody has claimed asks not to be disturbed and keeps its node; a slot is made anew elsewhere.
+                "consolidationPolicy": "WhenEmptyOrUnderutilized",
                 "consolidateAfter": duration(layout.consolidate_after),
                 "budgets": self._budgets(layout),
             },

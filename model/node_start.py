@@ -64,11 +64,13 @@ def user_data(wall: Wall, sources: Mapping[str, Source]) -> str | None:
 
 def _gvisor(source: Source) -> tuple[list[str], list[str]]:
     address = source.address.format(machine="$machine", package="$package")
-    files = ("runsc", "containerd-shim-runsc-v1")
+    archive = address.rsplit("/", 1)[1]
     script = [
-        *(f'fetch "{address}/{file}{ending}"' for file in files for ending in ("", source.checksum)),
-        *(f"sha512sum --check {file}{source.checksum}" for file in files),
-        f"install -m 0755 {' '.join(files)} /usr/local/bin/",
+        *(f'fetch "{address}{ending}"' for ending in ("", source.checksum)),
+        f"sha512sum --check {archive}{source.checksum}",
+        *_unpacked(archive, "/usr/local/bin"),
+        # It runs by what lies beside it, and fetches what does not: then rather no node.
+        "test -x /usr/local/bin/gvisor-bin/gvisor_sentry -a -x /usr/local/bin/containerd-shim-runsc-v1",
         "mkdir -p /etc/containerd",
         "cat > /etc/containerd/runsc.toml <<'END'",
         "[runsc_config]",
@@ -87,6 +89,13 @@ def _gvisor(source: Source) -> tuple[list[str], list[str]]:
     return script, table
 
 
+def _unpacked(archive: str, folder: str) -> list[str]:
+    return [
+        "command -v zstd >/dev/null || dnf install -y zstd",
+        f'tar --zstd --no-same-owner -xf "{archive}" -C {folder}',
+    ]
+
+
 def _kata(source: Source) -> tuple[list[str], list[str]]:
     address = source.address.format(machine="$machine", package="$package")
     archive = address.rsplit("/", 1)[1]
@@ -98,8 +107,7 @@ def _kata(source: Source) -> tuple[list[str], list[str]]:
         "esac",
         f'fetch "{address}"',
         f'echo "$digest  {archive}" | sha256sum --check',
-        "command -v zstd >/dev/null || dnf install -y zstd",
-        f'tar --zstd -xf "{archive}" -C /',
+        *_unpacked(archive, "/"),
         "ln -sf /opt/kata/bin/containerd-shim-kata-v2 /usr/local/bin/containerd-shim-kata-v2",
         # Without them the machine monitor cannot speak to its guest.
         "modprobe -a kvm vhost vhost_net vhost_vsock",

@@ -58,10 +58,11 @@ def door(certificate: str, ranges: Sequence[str], *, internal: bool) -> Plain:
     }
 
 
-def policy(port: int, callers: Sequence[str], *, prometheus: str | None = None, traces: str | None = None) -> Plain:
+def policy(port: int, callers: Sequence[str], reached: Sequence[str | None] = ()) -> Plain:
     """Who comes in and what goes out; nothing else does, for the network is in strict mode.
 
-    The API server and AWS's endpoints have addresses that nobody knows in advance: they are reached at their port.
+    The API server and AWS's endpoints have addresses that nobody knows in advance: they are reached at their port. So
+    are the URLs that the settings name: callers' issuer, Prometheus, and where traces go.
     """
     pods: Plain = {"namespaceSelector": {}}
     inward: list[Plain] = [
@@ -74,8 +75,8 @@ def policy(port: int, callers: Sequence[str], *, prometheus: str | None = None, 
         {"to": [dns], "ports": [_port(53, "UDP"), _port(53)]},
         {"to": [anywhere], "ports": [_port(443)]},
     ]
-    further = sorted({one for url in (prometheus, traces) if url and (one := _port_of(url)) != 443})
-    outward += [{"to": [pods], "ports": [_port(one)]} for one in further]
+    further = sorted({(_is_within(url), one) for url in reached if url and (one := _port_of(url)) != 443})
+    outward += [{"to": [pods if within else anywhere], "ports": [_port(one)]} for within, one in further]
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -96,6 +97,12 @@ def _port(number: int, protocol: str = "TCP") -> Plain:
 def _port_of(url: str) -> int:
     parts = urlsplit(url)
     return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _is_within(url: str) -> bool:
+    """Whether it is a service of the cluster's own."""
+    host = urlsplit(url).hostname or ""
+    return "." not in host or host.endswith((".svc", ".svc.cluster.local"))
 
 
 def _named(namespace: str) -> Plain:

@@ -16,6 +16,7 @@ from model.classes.names import TASK_LABEL, USER_LABEL
 from model.classes.swarm import shared_volume, swarm_pool, swarm_template
 from model.names import KINDS, fit
 from model.quantities import Quantity, cores, size
+from model.workspaces import DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 Plain = dict[str, Any]
 
+# On a swarm's pool: how many were asked for at first, how many of them are somebody's by now, and that it is on its way
+# out.
+ASKED = f"{DOMAIN}swarm-asked"
+HANDED_OVER = f"{DOMAIN}swarm-handed-over"
+GIVEN_UP = f"{DOMAIN}swarm-given-up"
 # Beyond this a class is asked for as a pool, and not as a task.
 MOST = 500
 
@@ -54,6 +60,7 @@ def swarm(
     for document in made:
         document["metadata"]["labels"] |= whose
     volume, template, pool = made
+    pool["metadata"]["annotations"] = {**pool["metadata"].get("annotations", {}), ASKED: str(count)}
     members = tuple(
         claims.claim(
             plan.name,

@@ -70,6 +70,10 @@ OWN: Final[Mapping[str, Own]] = {
 }
 
 
+# That a pack judges otherwise than somebody believes cannot be switched off by what it is configured with
+ALWAYS: Final = frozenset({"PACK-01", "PACK-03"})
+
+
 @dataclass(frozen=True)
 class Finding:
     """One verdict of one rule: on which resource, at which of its properties, and in words for who has to act.

@@ -50,6 +50,11 @@ class Waiver:
         return finding.rule == self.rule and _pattern(self.urn).fullmatch(finding.urn) is not None
 
     @property
+    def place(self) -> str:
+        """Where it stands in the file, by its name."""
+        return f"waivers.{self.id}"
+
+    @property
     def line(self) -> str:
         """Who answers for it, in a line."""
         return f"waived by {self.id} until {self.expires}: {self.reason} ({', '.join(self.owners)}, {self.ticket})"
@@ -95,16 +100,19 @@ class Waivers:
         return tuple(left), tuple(waived)
 
     def own_findings(self, environment: str, used: Iterable[str], today: date, stack: str = "") -> tuple[Finding, ...]:
-        """What is to be said of the waivers themselves; `used` are the ids of those that waived something."""
-        found = [_finding(WRONG, stack, words) for words in self.wrong]
+        """What is to be said of the waivers themselves; `used` are the ids of those that waived something.
+
+        Said of the stack, with the waiver's place in the file for its path.
+        """
+        found = [_finding(WRONG, stack, _titled(words), words) for words in self.wrong]
         known = set(used)
         for waiver in self.of(environment):
             if waiver.expired(today):
                 words = f"the waiver {waiver.id} of {waiver.rule} expired on {waiver.expires}: mend what it was for"
-                found.append(_finding(EXPIRED, stack, words))
+                found.append(_finding(EXPIRED, stack, waiver.place, words))
             elif waiver.id not in known:
                 words = f"the waiver {waiver.id} of {waiver.rule} waives nothing any more: remove it"
-                found.append(_finding(UNUSED, stack, words))
+                found.append(_finding(UNUSED, stack, waiver.place, words))
         return tuple(found)
 
 
@@ -122,7 +130,12 @@ def waivers_of(text: str, severities: Mapping[str, Severity], today: date) -> Wa
     except yaml.YAMLError as error:
         place = getattr(error, "problem_mark", None)
         return Waivers(wrong=(f"the waivers cannot be read as YAML{f', line {place.line + 1}' if place else ''}",))
-    rows = cast("Mapping[str, object]", said).get("waivers") if isinstance(said, Mapping) else said
+    whole = cast("Mapping[object, object]", said) if isinstance(said, Mapping) else {"waivers": said}
+    if strange := [key for key in whole if key != "waivers"]:
+        return Waivers(
+            wrong=tuple(f"'{key}' is no key of the file: it holds one, waivers, with a list" for key in strange)
+        )
+    rows = whole.get("waivers")
     if rows is None:
         return Waivers()
     if not isinstance(rows, list):
@@ -148,7 +161,7 @@ def _read(
     raw = cast("Mapping[str, object]", row)
     if isinstance(raw.get("id"), str):
         title = f"waiver {raw['id']}"
-    mistakes = [f"'{key}' is missing" for key in KEYS if not raw.get(key)]
+    mistakes = [f"'{key}' is missing" for key in KEYS if not raw.get(key) or not str(raw[key]).strip()]
     mistakes += [f"'{key}' is no key of a waiver: {', '.join(KEYS)}" for key in raw if key not in KEYS]
     mistakes += [
         f"'{key}' has to be a text"
@@ -162,7 +175,7 @@ def _read(
     ]
     owners = raw.get("owners")
     people = cast("list[object]", owners) if isinstance(owners, list) else [owners]
-    if not all(isinstance(owner, str) and owner for owner in people):
+    if not all(isinstance(owner, str) and _person(owner) for owner in people):
         mistakes.append("'owners' has to be a list of people or teams")
     if mistakes:
         return title, mistakes, None
@@ -183,11 +196,16 @@ def _mistakes(waiver: Waiver, severities: Mapping[str, Severity], today: date) -
             f"it holds for more than {MOST_DAYS} days",
         ),
         (
-            lambda: severities.get(waiver.rule) == "Critical" and len({*waiver.owners}) < 2,
+            lambda: severities.get(waiver.rule) == "Critical" and len({_person(owner) for owner in waiver.owners}) < 2,
             "a Critical rule needs two owners",
         ),
     )
     return [words for broken, words in checks if broken()]
+
+
+def _person(owner: str) -> str:
+    """Whom an owner's name means, however it is written."""
+    return owner.strip().removeprefix("@").strip().casefold()
 
 
 def bounded(urn: str) -> bool:
@@ -206,8 +224,14 @@ def _pattern(urn: str) -> re.Pattern[str]:
     return re.compile("[^:]*".join(re.escape(part) for part in urn.split("*")))
 
 
-def _finding(rule: str, urn: str, words: str) -> Finding:
-    return Finding(rule, OWN[rule].severity, Verdict.FAIL, urn, "", words)
+def _finding(rule: str, urn: str, path: str, words: str) -> Finding:
+    return Finding(rule, OWN[rule].severity, Verdict.FAIL, urn, path, words)
+
+
+def _titled(words: str) -> str:
+    """The place of the waiver that a mistake is in; nothing where the file itself is wrong."""
+    title = words.partition(": ")[0]
+    return f"waivers.{title.removeprefix('waiver ')}" if title.startswith("waiver ") else ""
 
 
 def used_by(waived: Sequence[Waived]) -> set[str]:

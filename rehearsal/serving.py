@@ -158,8 +158,8 @@ def _settled(service: Service, made: Object, state: str) -> None:
 def _gone(client: Client, made: Object) -> None:
     """Until its claim and its home are gone.
 
-    The service comes by every five minutes to destroy what is to be destroyed. Nobody waits for that here: once it has
-    said so of a volume, the volume is let go as the service would.
+    The service comes by every ten minutes to destroy what is to be destroyed; that it does is seen in its own tests.
+    Nobody waits for that here: once it has said so of a volume, the volume is let go as the service would.
     """
     if not until(lambda: _claim(client, made) is None, _PATIENCE_SECONDS):
         raise ProbeFailed(f"the claim of {made['id']} is still there, a minute after it was deleted")

@@ -6,10 +6,15 @@ for nothing long: a pass that failed is done again, and who asks is told to ask 
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from threading import Lock
 from typing import Any
 
+from service.telemetry import traces
+
 _TRIES = 5
+_READING = Lock()
 # What AWS answers, whichever of its services, when it would have been done at another time.
 BUSY = frozenset(
     {
@@ -51,13 +56,27 @@ def client(service: str, region: str, endpoint: str | None = None, **credentials
         retries={"mode": "standard", "max_attempts": _TRIES},
         max_pool_connections=16,
     )
-    # A session of its own: the shared one is not safe to use from several threads at once.
-    session = import_module("boto3.session").Session()
-    return session.client(service, region_name=region, endpoint_url=endpoint, config=configuration, **credentials)
+    # A session of its own: one is not safe to use from several threads at once. What AWS's services are like is read
+    # once for all of them: it is ten megabytes each time.
+    with _READING:
+        said = import_module("botocore.session").Session()
+        said.register_component("data_loader", _described())
+        session = import_module("boto3.session").Session(botocore_session=said)
+        return session.client(service, region_name=region, endpoint_url=endpoint, config=configuration, **credentials)
+
+
+@cache
+def _described() -> Any:
+    return import_module("botocore.loaders").create_loader()
 
 
 def ask(of: Any, operation: str, **asked: Any) -> dict[str, Any]:
     """What AWS answers; `AwsUnavailableError` or `AwsRefusedError` where it does not."""
+    with traces.asking(f"aws {operation}", {"rpc.system": "aws-api", "rpc.method": operation}):
+        return _ask(of, operation, asked)
+
+
+def _ask(of: Any, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
     errors = import_module("botocore.exceptions")
     try:
         return getattr(of, operation)(**asked)

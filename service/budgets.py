@@ -45,6 +45,7 @@ class Held:
     owners: int
     noticed: int
     suspended: int
+    failures: tuple[str, ...] = ()  # of single claims; the pass went on to the others
 
 
 class Budgets:
@@ -75,18 +76,24 @@ class Budgets:
             if owner and not asleep and not about.get("deletionTimestamp"):
                 awake.setdefault(owner, []).append(claim)
         noticed = suspended = 0
+        failures: list[str] = []
         for owner, claims in awake.items():
             spent = self._spent(owner)
             for claim in claims:
                 limited = spent.nearest(*_whose(claim))
-                match action(limited, self.policy.notice_at):
-                    case "suspend":
-                        suspended += self._suspend(claim, limited)
-                    case "notice":
-                        noticed += self._notice(claim, limited)
-                    case None:
-                        pass
-        return Held(len(awake), noticed, suspended)
+                try:
+                    match action(limited, self.policy.notice_at):
+                        case "suspend":
+                            suspended += self._suspend(claim, limited)
+                        case "notice":
+                            noticed += self._notice(claim, limited)
+                        case None:
+                            pass
+                except RefusedError as refusal:
+                    if refusal.passes:
+                        raise
+                    failures.append(f"{claim['metadata']['name']}: {refusal}")
+        return Held(len(awake), noticed, suspended, tuple(failures))
 
     async def refusal(self, workspace: Workspace) -> Problem | None:
         """Why a workspace may not be made or woken: what it may cost this month is spent.

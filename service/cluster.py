@@ -7,9 +7,12 @@ read, and is told where somebody else was quicker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import httpx2
 from lightkube import ALL_NS, ApiError, Client, KubeConfig, generic_resource
 from lightkube.core.resource import NamespacedResource
 from lightkube.types import PatchType
@@ -21,7 +24,9 @@ Document = dict[str, Any]
 
 # Who is seen to own the fields that the service sets.
 MANAGER = "agentenv"
-PAGE = 500
+# Sandboxes are ten kilobytes each, and ten times that as they are read.
+PAGE = 200
+Row = TypeVar("Row")
 
 # The library says of its own types less than a checker wants to know.
 _kinds: Any = generic_resource
@@ -45,16 +50,12 @@ Kind = type[Any]
 
 
 class RefusedError(Exception):
-    """The API server refused something; the message is its own, and so is the code."""
+    """The API server refused something; the message is its own, and so is the code. Or it did not answer: 503."""
 
-    def __init__(self, message: str, code: int = 0) -> None:
+    def __init__(self, message: str, code: int = 0, reason: str = "") -> None:
         super().__init__(message)
         self.code = code
-
-    @classmethod
-    def of(cls, refusal: ApiError) -> RefusedError:
-        """What the client told."""
-        return cls(str(refusal), refusal.status.code or 0)
+        self.reason = reason
 
     @property
     def passes(self) -> bool:
@@ -118,36 +119,46 @@ class Cluster(Api):
     ) -> Iterator[Document]:
         """All of a kind, in one namespace or in all; a label of None only has to be there."""
         chosen: Any = dict(labels) if labels else None
-        found: Any = self._client.list(kind, labels=chosen, chunk_size=PAGE, **_where(kind, namespace or ALL_NS))
-        return (dict(one) for one in found)
+        with _answered():
+            found: Any = self._client.list(kind, labels=chosen, chunk_size=PAGE, **_where(kind, namespace or ALL_NS))
+            for one in found:
+                yield _told(one)
 
-    def listed(self, kind: Kind) -> tuple[list[Document], str]:
-        """All of a kind in all namespaces, and as of which version that is."""
-        found: Any = self._client.list(kind, chunk_size=PAGE, **_where(kind, ALL_NS))
-        return [dict(one) for one in found], found.resourceVersion
+    def listed(self, kind: Kind, row: Callable[[Document], Row]) -> tuple[list[Row], str]:
+        """A row of each of a kind in all namespaces, and as of which version that is."""
+        with _answered():
+            found: Any = self._client.list(kind, chunk_size=PAGE, **_where(kind, ALL_NS))
+            return [row(_told(one)) for one in found], found.resourceVersion
 
     def watched(self, kind: Kind, version: str) -> Iterator[tuple[str, Document]]:
         """What changes from that version on, until the server ends it with an error."""
-        told: Any = self._client.watch(kind, resource_version=version, server_timeout=300, **_where(kind, ALL_NS))
-        return ((change, dict(one)) for change, one in told)
+        with _answered():
+            told: Any = self._client.watch(kind, resource_version=version, server_timeout=300, **_where(kind, ALL_NS))
+            for change, one in told:
+                yield change, _told(one)
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """One of them, if it is there."""
         try:
-            return dict(self._client.get(kind, name, **_where(kind, namespace)))
-        except ApiError as refusal:
-            if refusal.status.code == 404:
+            with _answered():
+                return dict(self._client.get(kind, name, **_where(kind, namespace)))
+        except RefusedError as refusal:
+            if refusal.code == HTTPStatus.NOT_FOUND:
                 return None
-            raise RefusedError.of(refusal) from refusal
+            raise
 
     def make(self, kind: Kind, document: Document) -> bool:
         """Make it; False where one of its name is there already."""
         try:
-            self._client.create(kind(document), **_where(kind, document["metadata"].get("namespace")))
-        except ApiError as refusal:
-            if refusal.status.code == 409:
+            with _answered():
+                self._client.create(kind(document), **_where(kind, document["metadata"].get("namespace")))
+        except RefusedError as refusal:
+            if refusal.code != HTTPStatus.CONFLICT:
+                raise
+            if refusal.reason == "AlreadyExists":
                 return False
-            raise RefusedError.of(refusal) from refusal
+            # Nothing of ours was read that could be old: others were counted in its quota at the same moment.
+            raise RefusedError(str(refusal), HTTPStatus.SERVICE_UNAVAILABLE, refusal.reason) from refusal
         return True
 
     def change(self, kind: Kind, read: Document, changes: Document) -> bool:
@@ -165,10 +176,8 @@ class Cluster(Api):
             "kind": "TokenReview",
             "spec": {"token": token, "audiences": [audience]},
         }
-        try:
+        with _answered():
             return section(dict(self._client.create(_REVIEWS(asked))), "status")
-        except ApiError as refusal:
-            raise RefusedError(str(refusal)) from refusal
 
     def remove(self, kind: Kind, read: Document) -> bool:
         """Delete what was read; False where it is another by now, or gone."""
@@ -181,6 +190,13 @@ def section(document: Mapping[str, Any], key: str) -> Document:
     return document.get(key) or {}
 
 
+def _told(one: Any) -> Document:
+    """A document of many: without who last wrote which of its fields, which is half of it and of no use to a pass."""
+    document: Document = dict(one)
+    document["metadata"].pop("managedFields", None)
+    return document
+
+
 def _where(kind: Kind, namespace: str | None) -> dict[str, Any]:
     """What a call is told of the namespace; nothing for kinds that have none."""
     return {"namespace": namespace} if issubclass(kind, NamespacedResource) else {}
@@ -189,12 +205,27 @@ def _where(kind: Kind, namespace: str | None) -> dict[str, Any]:
 def _still(ask: Callable[[], object]) -> bool:
     """Whether what was read is still there as it was."""
     try:
-        ask()
-    except ApiError as refusal:
-        if refusal.status.code in {404, 409}:
+        with _answered():
+            ask()
+    except RefusedError as refusal:
+        if refusal.code in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
             return False
-        raise RefusedError.of(refusal) from refusal
+        raise
     return True
+
+
+@contextlib.contextmanager
+def _answered() -> Generator[None]:
+    """Whatever the client raises is told in one way, also that nobody answered."""
+    try:
+        yield
+    except ApiError as refusal:
+        raise RefusedError(str(refusal), refusal.status.code or 0, refusal.status.reason or "") from refusal
+    except httpx2.HTTPStatusError as refusal:
+        raise RefusedError(str(refusal), refusal.response.status_code) from refusal
+    except httpx2.HTTPError as failure:
+        why = f"the API server does not answer: {type(failure).__name__}"
+        raise RefusedError(why, HTTPStatus.SERVICE_UNAVAILABLE) from failure
 
 
 class _Careful(Client):

@@ -8,13 +8,15 @@ that says it is somebody else's is never handed over, however a sandbox came by 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.workspace_records import of_another
+from service.brief import brief
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,
@@ -32,6 +34,13 @@ from service.telemetry.logs import audit
 # Kinds of storage by which a sandbox has a volume of its own.
 WITH_SLOTS = ("slot", "shared")
 WHOSE = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
+# Of a claim.
+LOOKED_AT = (
+    *(("metadata", key) for key in ("namespace", "name", "uid", "resourceVersion")),
+    ("metadata", "annotations", KEPT),
+    *(("spec", "additionalPodMetadata", "labels", key) for key in WHOSE),
+    ("status", "sandbox", "name"),
+)
 
 # Nobody learns whose it is.
 ANOTHERS = "its volume says that it is somebody else's"
@@ -59,10 +68,25 @@ def keep_all(cluster: Api) -> list[Kept]:
         namespace = space["metadata"]["name"]
         constraints = cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
         if section(constraints or {}, "data").get("storage") in WITH_SLOTS:
-            claims = [*cluster.list(CLAIMS, namespace)]
             listed = _Listed(cluster, namespace)
-            found += [keep(cluster, claim, listed.find) for claim in claims]
+            # No list is left half read for as long as changes take, nor are ten thousand claims held for it.
+            left = [
+                row if isinstance(row := _looked_at(claim, listed), Kept) else brief(claim, LOOKED_AT)
+                for claim in cluster.list(CLAIMS, namespace)
+            ]
+            found += [row if isinstance(row, Kept) else keep(cluster, row, listed.find) for row in left]
     return found
+
+
+def _looked_at(claim: Document, listed: _Listed) -> Kept | None:
+    """How it stands with a claim of which nothing is to be done; None where something is."""
+    about: Document = claim["metadata"]
+    volume = _volume_of(listed.find, claim)
+    if isinstance(volume, str):
+        return Kept(about["namespace"], about["name"], "waiting", why=volume)
+    if _is_marked(claim) and not _changes(claim, volume):
+        return Kept(about["namespace"], about["name"], "already", volume["metadata"]["name"])
+    return None
 
 
 def keep(cluster: Api, claim: Document, find: Find | None = None) -> Kept:
@@ -80,6 +104,8 @@ def keep(cluster: Api, claim: Document, find: Find | None = None) -> Kept:
     try:
         return _kept(cluster, claim, volume)
     except RefusedError as refusal:
+        if refusal.passes:
+            raise
         # One that cannot be kept is no reason to lose the others.
         return Kept(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
 
@@ -95,24 +121,66 @@ def _kept(cluster: Api, claim: Document, volume: Document) -> Kept:
     changes = _changes(claim, volume)
     if changes and not cluster.change(VOLUMES, volume, changes):
         return Kept(namespace, name, "overtaken", own, "its volume was changed at the same time")
-    marked = section(about, "annotations").get(KEPT) == "true"
+    marked = _is_marked(claim)
     if not marked and not cluster.change(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
         return Kept(namespace, name, "overtaken", own, "it was changed at the same time")
     return Kept(namespace, name, "already" if marked and not changes else "kept", own)
 
 
 class _Listed:
-    """What of a class a pass looks up, listed once: three calls a claim would be too many for thousands of claims."""
+    """What of a class a pass looks up, listed once: three calls a claim would be too many for thousands of claims.
+
+    A row for each, and not the documents: of ten thousand workspaces those are half a gigabyte.
+    """
 
     def __init__(self, cluster: Api, namespace: str) -> None:
-        self._things: dict[tuple[object, str], Document] = {}
-        for kind in (SANDBOXES, VOLUME_CLAIMS, VOLUMES):
-            within = None if kind is VOLUMES else namespace
-            self._things |= {(kind, one["metadata"]["name"]): one for one in cluster.list(kind, within)}
+        self._owners: dict[str, tuple[str, ...]] = {
+            one["metadata"]["name"]: tuple(owner["uid"] for owner in _owners(one))
+            for one in cluster.list(SANDBOXES, namespace)
+        }
+        self._bound: dict[str, tuple[str, str | None]] = {
+            one["metadata"]["name"]: (one["metadata"]["uid"], section(one, "spec").get("volumeName"))
+            for one in cluster.list(VOLUME_CLAIMS, namespace)
+        }
+        self._volumes = {
+            one["metadata"]["name"]: _Volume.of(one)
+            for one in cluster.list(VOLUMES)
+            if section(one["spec"], "claimRef").get("namespace", namespace) == namespace
+        }
 
     def find(self, kind: object, name: str, namespace: str | None = None) -> Document | None:  # noqa: ARG002 - the same
-        """One of them."""
-        return self._things.get((kind, name))
+        """Of one of them, what keeping looks at."""
+        if kind is SANDBOXES:
+            uids = self._owners.get(name)
+            return None if uids is None else {"metadata": {"ownerReferences": [{"uid": uid} for uid in uids]}}
+        if kind is VOLUME_CLAIMS and name in self._bound:
+            uid, volume = self._bound[name]
+            return {"metadata": {"uid": uid}, "spec": {"volumeName": volume}}
+        row = self._volumes.get(name) if kind is VOLUMES else None
+        return row.document(name) if row else None
+
+
+class _Volume(NamedTuple):
+    uid: str
+    version: str
+    whose: tuple[str | None, ...]
+    policy: str
+    claim_uid: str
+
+    @classmethod
+    def of(cls, volume: Document) -> _Volume:
+        about, spec = volume["metadata"], volume["spec"]
+        labels = section(about, "labels")
+        whose = tuple(labels.get(key) for key in WHOSE)
+        policy = sys.intern(spec["persistentVolumeReclaimPolicy"])
+        return cls(about["uid"], about["resourceVersion"], whose, policy, section(spec, "claimRef").get("uid", ""))
+
+    def document(self, name: str) -> Document:
+        labels = {key: value for key, value in zip(WHOSE, self.whose, strict=True) if value is not None}
+        return {
+            "metadata": {"name": name, "uid": self.uid, "resourceVersion": self.version, "labels": labels},
+            "spec": {"persistentVolumeReclaimPolicy": self.policy, "claimRef": {"uid": self.claim_uid}},
+        }
 
 
 def _volume_of(find: Find, claim: Document) -> Document | str:
@@ -162,6 +230,13 @@ def _labels(claim: Document) -> Document:
     return section(section(claim["spec"], "additionalPodMetadata"), "labels")
 
 
+def _is_marked(claim: Document) -> bool:
+    return section(claim["metadata"], "annotations").get(KEPT) == "true"
+
+
 def _owned(thing: Document, uid: str) -> bool:
-    owners: list[Document] = thing["metadata"].get("ownerReferences") or []
-    return any(owner["uid"] == uid for owner in owners)
+    return any(owner["uid"] == uid for owner in _owners(thing))
+
+
+def _owners(thing: Document) -> list[Document]:
+    return thing["metadata"].get("ownerReferences") or []

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.hours import HOURS_KEY, hours_of
 from model.classes.names import CHANNEL_LABEL, CONSTRAINTS, EXTENSIONS, cold_pool
 from model.classes.retirement import (
     RELEASES_KEY,
@@ -75,7 +76,7 @@ def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> l
     """Look at every class, and take the steps that may be taken if `act`."""
     found: list[Retired] = []
     for space in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
-        read = _read(cluster, _name(space))
+        read = _read(cluster, _name(space), clock())
         if read is None:
             continue
         decided = plan(read.state, clock())
@@ -86,7 +87,7 @@ def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> l
     return found
 
 
-def _read(cluster: Api, namespace: str) -> _Read | None:
+def _read(cluster: Api, namespace: str, at: datetime) -> _Read | None:
     """All of a class; None where nothing says which of its releases the stack names."""
     templates = {_name(one): one for one in cluster.list(TEMPLATES, namespace)}
     pools = {_name(one): one for one in cluster.list(POOLS, namespace)}
@@ -94,22 +95,28 @@ def _read(cluster: Api, namespace: str) -> _Read | None:
     claims = [_claim(one) for one in cluster.list(CLAIMS, namespace)]
     # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
     # named in it.
-    current = _current(cluster, namespace)
+    told = _told(cluster, namespace)
+    current = _current(told)
     if current is None:
         return None
+    hours = hours_of(told.get(HOURS_KEY, ""))
     state = ClassState(
         current,
         [_pool(one, members.get(one["metadata"]["uid"], 0)) for one in pools.values()],
         [Template(*_marks(one)) for one in templates.values()],
         claims,
+        hours.size_at(at) if hours else None,
     )
     return _Read(state, pools, templates)
 
 
-def _current(cluster: Api, namespace: str) -> dict[str, list[str]] | None:
-    constraints = cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
-    told = section(constraints or {}, "data").get(RELEASES_KEY)
-    return current_pools(told) if told else None
+def _told(cluster: Api, namespace: str) -> Document:
+    return section(cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace) or {}, "data")
+
+
+def _current(told: Document) -> dict[str, list[str]] | None:
+    releases = told.get(RELEASES_KEY)
+    return current_pools(releases) if releases else None
 
 
 def _take(cluster: Api, looked: Retired, read: _Read, at: datetime) -> Retired:
@@ -118,7 +125,7 @@ def _take(cluster: Api, looked: Retired, read: _Read, at: datetime) -> Retired:
     refused: list[str] = []
     for step in looked.plan.steps:
         # A deployment may have come back to this release since: it would find it empty, or gone.
-        if _current(cluster, looked.namespace) != read.state.current:
+        if _current(_told(cluster, looked.namespace)) != read.state.current:
             overtaken.append(step)
             continue
         try:
@@ -135,6 +142,8 @@ def _step(cluster: Api, read: _Read, step: Step, at: datetime) -> bool:
         marked: Document = {"metadata": {"annotations": {RETIRING: at.isoformat() if step.do == "mark" else None}}}
         things = [(TEMPLATES, template), (POOLS, pool)]
         return all(cluster.change(kind, thing, marked) for kind, thing in things if thing is not None)
+    if step.do == "scale" and pool is not None:
+        return cluster.change(POOLS, pool, {"spec": {"replicas": step.members}})
     if step.do == "empty" and pool is not None:
         return cluster.change(POOLS, pool, {"spec": {"replicas": 0}})
     if step.do == "remove-pool" and pool is not None:

@@ -9,19 +9,27 @@ the others, and what they share.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
 
+from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL
 from model.swarms import Swarm, short_of
 from model.workspaces import SUSPENDED_BECAUSE
+from service import swarm_fate
 from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, Api, Document, Kind, RefusedError, section
 
 PATIENCE = 300.0
 PAUSE = 0.5
+Why = Literal["busy", "key-reused", "no-room"]
 
 
 class SwarmError(Exception):
-    """Why there is no swarm, in words for whoever asked; nothing of it is left."""
+    """Why there is no swarm, in words for whoever asked; nothing is left of what was made for it."""
+
+    def __init__(self, message: str, kind: Why = "no-room") -> None:
+        super().__init__(message)
+        self.kind: Why = kind
 
 
 def make(
@@ -34,48 +42,118 @@ def make(
 ) -> dict[str, str]:
     """Make it, and wait until all of it is there: the sandbox of each claim."""
     _refuse_strangers(cluster, swarm)
+    _refuse_another_class(cluster, swarm)
     there = [*cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})]
-    used = any(_used(one) for one in there)
     if not there:
         _refuse_without_room(cluster, swarm)
-    added: list[str] = []
+    making = _Making(cluster, swarm, used=any(_used(one) for one in there))
     try:
-        for kind, document in _documents(swarm):
-            if cluster.make(kind, document) and kind is CLAIMS:
-                added.append(document["metadata"]["name"])
+        making.make()
     except RefusedError as refusal:
-        _undo(cluster, swarm, added, used=used)
+        making.undo()
         raise SwarmError(f"the API server refused a part of it: {refusal}") from None
     until = clock() + patience
     while True:
-        found = {one["metadata"]["name"]: one for one in _claims(cluster, swarm)}
+        found = making.look()
         ready = {name: sandbox for name, one in found.items() if (sandbox := _sandbox(one))}
         if len(ready) == len(swarm.claims):
+            making.hand_over()
             return ready
         if clock() >= until:
             why = _why(found, ready)
-            _undo(cluster, swarm, added, used=used)
+            making.undo()
             raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {patience:.0f} s: {why}")
         pause(PAUSE)
 
 
 def end(cluster: Api, namespace: str, task: str) -> None:
     """Take it away with what its sandboxes shared; volumes that were kept stay. Ending it twice does no harm."""
-    # Claims first: their sandboxes go with them, and let go of what they share.
-    for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS):
-        for one in cluster.list(kind, namespace, {TASK_LABEL: task}):
-            _removed(cluster, kind, one)
+    swarm_fate.take_away(cluster, namespace, task)
+    # All of it is looked up first: of one that is made anew meanwhile nothing goes. Claims are first to go: their
+    # sandboxes go with them, and let go of what they share. The pool is last: until then it says that the rest goes.
+    kinds = (CLAIMS, TEMPLATES, VOLUME_CLAIMS, POOLS)
+    found = [(kind, one) for kind in kinds for one in cluster.list(kind, namespace, {TASK_LABEL: task})]
+    for kind, one in found:
+        _removed(cluster, kind, one)
 
 
-def _undo(cluster: Api, swarm: Swarm, added: Sequence[str], *, used: bool) -> None:
-    """Take away what did not come up: all of it, or what was added to one that somebody may have worked in."""
-    if not used:
-        end(cluster, swarm.namespace, swarm.task)
-        return
-    for name in added:
-        claim = cluster.find(CLAIMS, name, swarm.namespace)
-        if claim is not None:
-            _removed(cluster, CLAIMS, claim)
+class _Making:
+    """One maker's part in a swarm that others may make, wait for and take away at the same time."""
+
+    def __init__(self, cluster: Api, swarm: Swarm, *, used: bool) -> None:
+        self._cluster, self._swarm, self._used = cluster, swarm, used
+        self._where = swarm.namespace, swarm.task
+        self._added: set[str] = set()  # names of claims
+        self._own: dict[str, Document] = {}  # those of them that were seen since
+        self._pool = ""  # its uid
+        self._began = False
+
+    def make(self) -> None:
+        """Make what is not there yet."""
+        for kind, document in _shared(self._swarm):
+            self._began |= self._cluster.make(kind, document) and kind is POOLS
+        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        if pool is None or swarm_fate.is_given_up(pool):
+            # Whoever began with that may have been cut short.
+            end(self._cluster, *self._where)
+            raise _taken_away()
+        self._pool = pool["metadata"]["uid"]
+        try:
+            # Once more: both may have looked before either was there. Both may go then, and never do both stay.
+            _refuse_another_class(self._cluster, self._swarm)
+        except SwarmError:
+            if self._began:
+                self.undo()
+            raise
+        for claim in self._swarm.claims:
+            if self._cluster.make(CLAIMS, claim):
+                self._added.add(claim["metadata"]["name"])
+
+    def look(self) -> dict[str, Document]:
+        """Its claims as they are."""
+        found = {one["metadata"]["name"]: one for one in _claims(self._cluster, self._swarm)}
+        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        if pool is None or pool["metadata"]["uid"] != self._pool or swarm_fate.is_given_up(pool):
+            self._withdraw(self._own.values())
+            raise _taken_away()
+        # Looked up before the pool was: they are of this swarm, and not of one that came after it.
+        self._own = {name: one for name, one in found.items() if name in self._added}
+        return found
+
+    def hand_over(self) -> None:
+        """Have nobody take it away for not having come up."""
+        if not swarm_fate.hand_over(self._cluster, *self._where, self._pool, len(self._swarm.claims)):
+            self._withdraw(self._own.values())
+            raise _taken_away()
+
+    def undo(self) -> None:
+        """Take away what did not come up: all of it, or of one that somebody may work in, what was added and is not
+        theirs."""
+        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        if pool is None and not self._pool:
+            end(self._cluster, *self._where)
+            return
+        # It was refused something before it came to its pool, which somebody else may have made.
+        self._pool = self._pool or (pool or {})["metadata"]["uid"]
+        fate = "handed-over" if self._used else swarm_fate.give_up(self._cluster, *self._where, self._pool)
+        if fate == "given-up":
+            end(self._cluster, *self._where)
+        elif fate == "gone":
+            self._withdraw(self._own.values())
+        else:
+            pool = swarm_fate.pool_of(self._cluster, *self._where)
+            theirs = swarm_fate.handed_over(pool) if pool else 0
+            names = [one["metadata"]["name"] for one in self._swarm.claims[theirs:]]
+            own = [self._cluster.find(CLAIMS, name, self._swarm.namespace) for name in names if name in self._added]
+            self._withdraw(claim for claim in own if claim is not None)
+
+    def _withdraw(self, claims: Iterable[Document]) -> None:
+        for claim in claims:
+            _removed(self._cluster, CLAIMS, claim)
+
+
+def _taken_away() -> SwarmError:
+    return SwarmError("it is being taken away, or was at the same time: ask again when it is gone", "busy")
 
 
 def _used(claim: Document) -> bool:
@@ -102,6 +180,16 @@ def _refuse_strangers(cluster: Api, swarm: Swarm) -> None:
             raise SwarmError(f"{document['metadata']['name']} is there and not of this task: choose another task")
 
 
+def _refuse_another_class(cluster: Api, swarm: Swarm) -> None:
+    """The names of its workspaces follow from owner and task: of two classes there would be two of each."""
+    for pool in swarm_fate.pools_of(cluster, swarm.task):
+        if pool["metadata"]["namespace"] != swarm.namespace:
+            of = section(pool["metadata"], "labels").get(CLASS_LABEL, "another")
+            raise SwarmError(
+                f"the task has a swarm of class {of}: end that first, or choose another task", "key-reused"
+            )
+
+
 def _refuse_without_room(cluster: Api, swarm: Swarm) -> None:
     quota = cluster.find(QUOTAS, SANDBOX, swarm.namespace)
     wrong = short_of(quota or {}, swarm.needs)
@@ -110,8 +198,11 @@ def _refuse_without_room(cluster: Api, swarm: Swarm) -> None:
 
 
 def _documents(swarm: Swarm) -> list[tuple[Kind, Document]]:
-    shared = [(VOLUME_CLAIMS, swarm.volume), (TEMPLATES, swarm.template), (POOLS, swarm.pool)]
-    return [*shared, *((CLAIMS, one) for one in swarm.claims)]
+    return [*_shared(swarm), *((CLAIMS, one) for one in swarm.claims)]
+
+
+def _shared(swarm: Swarm) -> list[tuple[Kind, Document]]:
+    return [(VOLUME_CLAIMS, swarm.volume), (TEMPLATES, swarm.template), (POOLS, swarm.pool)]
 
 
 def _claims(cluster: Api, swarm: Swarm) -> list[Document]:

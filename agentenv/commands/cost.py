@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     when.add_argument("--until", metavar="DAY", help="to the end of this day (default: yesterday)")
     whose = parser.add_argument_group("what it is of")
     whose.add_argument("--stack", metavar="S", help="the stack: its environment, region, cap and budget")
+    whose.add_argument("--cluster", metavar="C", help="whose pods are its own, if not the cluster of its settings")
     whose.add_argument("--whole-account", action="store_true", help="take every line, whatever its tags say")
     bill = parser.add_argument_group("the bill")
     bill.add_argument("--bill", type=Path, metavar="PATH", help="a .csv or .parquet of the export, or a folder of them")
@@ -108,7 +109,7 @@ def told(shown: View) -> str:
     if len(shown.owners) > 10:
         lines.append(f"  … and {len(shown.owners) - 10} more; {shown.median:,.2f} is the median")
     if about.left_out:
-        lines += ["", f"  {about.left_out:,.2f} on the same bill carries no tag of {about.environment}"]
+        lines += ["", f"  {about.left_out:,.2f} on the same bill is not {about.environment}'s"]
     lines += [f"  note: {remark}" for remark in about.remarks]
     return "\n".join(lines) + "\n"
 

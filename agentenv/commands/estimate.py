@@ -93,15 +93,23 @@ class Asked:
         from model.cost.estimate import model
         from model.prices.book import NoPrices
 
+        shares = None if self.mix is None else {name: share_of(name, text) for name, text in self.mix.items()}
+        spent = self.active_hours if active_hours is None else active_hours
         try:
-            shares = None if self.mix is None else {name: Decimal(share) for name, share in self.mix.items()}
-            taken = Assumptions().but(self.assume)
-            spent = self.active_hours if active_hours is None else active_hours
-            return model(settings, spent, taken=taken, mix=shares)
-        except InvalidOperation:
-            raise Refusal("the shares of --mix are numbers, such as standard=0.9,batch=0.1") from None
+            return model(settings, spent, taken=Assumptions().but(self.assume), mix=shares)
         except (NoPrices, ValueError) as wrong:
             raise Refusal(str(wrong)) from wrong
+
+
+def share_of(name: str, text: str) -> Decimal:
+    """A class's share of a user's hours."""
+    try:
+        share = Decimal(text)
+    except InvalidOperation:
+        raise Refusal("the shares of --mix are numbers, such as standard=0.9,batch=0.1") from None
+    if not share.is_finite() or not 0 <= share <= 1:
+        raise Refusal(f"the share of {name} is {text}; allowed is 0 to 1")
+    return share
 
 
 def run(args: argparse.Namespace) -> int:

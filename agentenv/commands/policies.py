@@ -2,7 +2,8 @@
 
 `agentenv policies check FILE…` reads YAML and JSON files, and the files of folders, and says what fails and where. No
 engine, cluster or cloud account is needed. What the rules know of a platform (address ranges, registries) is left at
-its careful defaults. Exits 1 where a rule fails. Both verbs take --json.
+its careful defaults. Exits 1 where a rule fails, where a file cannot be read, and where there was nothing to judge;
+what in a file is no object is named. Both verbs take --json.
 """
 
 from __future__ import annotations
@@ -54,21 +55,24 @@ def chosen(words: str | None, rules: Sequence[Rule]) -> Sequence[Rule]:
 
 def check(paths: Sequence[Path], rules: Sequence[Rule], *, as_json: bool) -> int:
     """Judge manifests, and print what was found."""
-    from policies.offline import findings_of, read_files, report
+    from policies.offline import read_files, report
 
     if absent := [str(path) for path in paths if not path.exists()]:
         raise Refusal(f"there is no file or folder {', '.join(absent)}")
-    resources, unreadable = read_files(paths)
-    findings = findings_of(resources, rules=rules)
-    answer = report(findings, unreadable)
+    read = read_files(paths)
+    findings = read.findings(rules)
+    answer = report(findings, read)
     if as_json:
-        sys.stdout.write(json.dumps({"objects": len(resources), **answer}) + "\n")
+        sys.stdout.write(json.dumps({"objects": len(read.resources), **answer}) + "\n")
     else:
         sys.stdout.writelines(line + "\n" for line in as_text(findings))
-        sys.stdout.writelines(f"{file}: not read: {reason}\n" for file, reason in unreadable)
+        sys.stdout.writelines(f"{file}: not read: {reason}\n" for file, reason in read.unreadable)
+        sys.stdout.writelines(f"{one.place}: not judged: {one.reason}\n" for one in read.skipped)
         words = (f"{answer[key]} {key}" for key in ("passed", "failed", "indeterminate"))
-        sys.stdout.write(f"{len(resources)} objects, {len(rules)} rules: {', '.join(words)}\n")
-    return FAILED if answer["failed"] or unreadable else OK
+        sys.stdout.write(f"{len(read.resources)} objects, {len(rules)} rules: {', '.join(words)}\n")
+        if not read.resources:
+            sys.stdout.write(f"nothing was judged: there is no Kubernetes object in {', '.join(map(str, paths))}\n")
+    return FAILED if answer["failed"] or read.unreadable or not read.resources else OK
 
 
 def as_text(findings: Sequence[Finding]) -> list[str]:

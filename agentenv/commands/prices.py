@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     folder = root() / "model" / "prices"
     written: list[dict[str, Any]] = []
-    for region in arguments.region or regions():
+    wanted = [region_of(text) for text in arguments.region] if arguments.region else regions()
+    for region in wanted:
         sources = Sources(_client(arguments, "pricing", LISTED_IN), _client(arguments, "ec2", region))
         old = price_book(region) if region in regions() else None
         found = asked(lambda s=sources, r=region, o=old: refresh(
@@ -53,6 +55,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps({"written": written}) + "\n")
     return OK
+
+
+def region_of(text: str) -> str:
+    """A region by its form; its name becomes a file's."""
+    from model.settings.mistakes import nearest
+    from model.settings.places import KNOWN, REGION
+
+    if not re.fullmatch(REGION, text):
+        hint = nearest(text, KNOWN) or "write one such as us-east-1"
+        raise Refusal(f"{text!r} is no AWS region; {hint}")
+    return text
 
 
 def _client(arguments: argparse.Namespace, service: str, region: str) -> Any:

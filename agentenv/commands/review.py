@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--links", default="", metavar="URL", help="what stands before a link to a file of this project"
     )
+    parser.add_argument("--commit", default="", metavar="SHA", help="which commit this is a review of, as it is to say")
     parser.add_argument("--packs-config", type=Path, metavar="FILE", help="the packs' configuration, as JSON")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
 
@@ -62,7 +63,9 @@ def run(args: argparse.Namespace) -> int:
     folder = root()
     files(args.stack, None)  # refuses a stack without a file before anything is started
     links = f"{args.links.rstrip('/')}/" if args.links else ""
-    question = Question(folder, args.stack, args.base, args.offline, args.drift, links, args.packs_config)
+    question = Question(
+        folder, args.stack, args.base, args.offline, args.drift, links, args.packs_config, commit=args.commit
+    )
     try:
         report = review(question, telling())
     except (StageError, ToolError) as failure:

@@ -215,9 +215,41 @@ def _access_points(settings: Settings) -> Question:
     def ask(account: Account) -> Answer:
         listed = account.all("service-quotas", "list_service_quotas", "Quotas", ServiceCode="elasticfilesystem")
         told = [int(one["Value"]) for one in listed if one.get("QuotaName", "").lower().startswith("access points")]
-        return _enough(needed, told[0] if told else ACCESS_POINTS)
+        return room_for_homes(needed, told[0] if told else ACCESS_POINTS, max(_standing(account, settings), default=()))
 
     return Question("quota: access points of a file system", needed, ask)
+
+
+def room_for_homes(needed: int, limit: int, standing: tuple[int, int] | tuple[()]) -> Answer:
+    """Whether a file system has room for all that may be held at once, beside homes that are kept after their end.
+
+    `standing` are the access points of the fullest one, and how many of them have an owner. EFS does not know which of
+    those still have their sandbox: between none and all of them are kept.
+    """
+    there, owned = standing or (0, 0)
+    if not there or needed > limit:
+        return _enough(needed, limit)
+    said = f"{there} on the fullest, {owned} of them with an owner"
+    if there >= limit:
+        return Answer(limit, ok=False, why=f"{said}: full; add a file system, or keep deleted homes for less long")
+    if needed + owned <= limit:
+        return Answer(limit, ok=True, why=said)
+    why = f"{said}: too few if more than {max(0, limit - needed)} of those are kept for owners that left"
+    return Answer(limit, ok=None, why=why)
+
+
+def _standing(account: Account, settings: Settings) -> list[tuple[int, int]]:
+    """Of each file system of the environment, how many access points it has, and how many of those have an owner."""
+    named = list(settings.storage.existing) or [
+        one["FileSystemId"]
+        for one in account.all("efs", "describe_file_systems", "FileSystems")
+        if _tag(one, "environment") == settings.environment
+    ]
+    found: list[tuple[int, int]] = []
+    for id_ in named:
+        points = account.all("efs", "describe_access_points", "AccessPoints", FileSystemId=id_)
+        found.append((len(points), sum(_tag(one, "sandbox-user") is not None for one in points)))
+    return found
 
 
 def _tag(thing: dict[str, Any], key: str) -> str | None:

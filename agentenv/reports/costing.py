@@ -35,7 +35,7 @@ def cost(arguments: argparse.Namespace, since: datetime, until: datetime) -> Cos
     settings = _settings(arguments.stack) if arguments.stack else None
     region = settings.region if settings else None
     rows = within(_rows(arguments, region, since, until), since, until)
-    whose = Whose() if arguments.whole_account or settings is None else Whose(settings.environment)
+    whose = _whose(arguments, settings)
     lines = of_time(_lines(arguments, region, since, until), since, until)
     bill = read_bill(lines, rows, _sizes(), whose)
     charges = [part for charge in bill.charges if (part := part_of(charge, since, until)) is not None]
@@ -55,6 +55,15 @@ def _settings(stack: str) -> Settings:
     from agentenv.commands.preflight import settings_of
 
     return settings_of(stack)
+
+
+def _whose(arguments: argparse.Namespace, settings: Settings | None) -> Whose:
+    """Which lines of the bill are meant: an account may have other environments, and other clusters."""
+    if arguments.whole_account or settings is None:
+        if arguments.cluster:
+            raise Refusal("--cluster says which pods are an environment's: name its --stack, without --whole-account")
+        return Whose()
+    return Whose(settings.environment, arguments.cluster or settings.cluster_name)
 
 
 def _lines(arguments: argparse.Namespace, region: str | None, since: datetime, until: datetime) -> Iterable[Line]:
@@ -174,5 +183,5 @@ def _remarks(bill: Bill, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _nothing(bill: Bill, since: datetime, until: datetime) -> str:
-    reason = f"; ${bill.left_out:,.2f} on it are not this environment's by their tags" if bill.left_out else ""
+    reason = f"; ${bill.left_out:,.2f} on it are not this environment's" if bill.left_out else ""
     return f"the bill has no lines from {since:%Y-%m-%d} to {until - timedelta(days=1):%Y-%m-%d}{reason}"

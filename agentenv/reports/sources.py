@@ -6,7 +6,7 @@ import csv
 import json
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from model.usage_export.columns import COLUMNS, PARTITION
 Line = dict[str, Any]
 # Athena is asked again after so many seconds, and for so long.
 PATIENCE, PAUSE = 600, 1.0
+# There is no bill of AWS from before it, and calendars have no month before their first.
+FIRST_BILL = datetime(2006, 3, 1, tzinfo=UTC)
 
 
 def bill_lines(where: Path) -> Iterator[Line]:
@@ -133,13 +135,18 @@ def _asked(
 
 
 def statement(since: datetime, until: datetime) -> str:
-    """What Athena is asked: the lines of a time, of the months that it is in."""
+    """What Athena is asked: the lines that are of a time or reach into it, as of files.
+
+    Of the months that it is in, and of the one before: what is paid for a month may begin on any day of it.
+    """
     names = ", ".join(_selected(column.name) for column in COLUMNS)
+    first = max(since, FIRST_BILL).replace(day=1) - timedelta(days=1)
+    begin, end = (f"timestamp '{when:%Y-%m-%d %H:%M:%S}'" for when in (since, until))
     return (
         f"SELECT {names} FROM usage "  # noqa: S608 - our own columns, and moments in one form
-        f"WHERE {PARTITION} BETWEEN '{since:%Y-%m}' AND '{until:%Y-%m}' "
-        f"AND line_item_usage_start_date >= timestamp '{since:%Y-%m-%d %H:%M:%S}' "
-        f"AND line_item_usage_start_date < timestamp '{until:%Y-%m-%d %H:%M:%S}'"
+        f"WHERE {PARTITION} BETWEEN '{first:%Y-%m}' AND '{until:%Y-%m}' "
+        f"AND line_item_usage_start_date < {end} "
+        f"AND (line_item_usage_start_date >= {begin} OR line_item_usage_end_date > {begin})"
     )
 
 

@@ -1,18 +1,20 @@
 """What the rules say of both graphs, joined: what is new, what was there before, what is mended, what is waived.
 
-The same rules, today's, judge both graphs, so that a finding is new only if the change brings it. A finding is known
-again by its rule, its resource and its property; its words may change.
+The same rules, today's, judge both graphs, so that a finding is new only if the change brings it. `identity` says what
+a finding is known again by.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Final, Literal
 
 from agentenv.review.graph import STACK_TYPE, Graph, Resource, is_unknown
+from agentenv.review.identity import Key, by_place, key, mended, state
 from agentenv.review.places import Spot, spots
 from agentenv.review.values import masked
 from agentenv.stack_yaml import Document
@@ -24,7 +26,7 @@ from policies.rules.registry import Rule, all_rules
 from policies.verdicts import SEVERITIES, Finding, Verdict
 from policies.view.resource import Resource as Judgeable
 from policies.view.situation import Situation
-from policies.waivers import Waiver, Waivers, used_by
+from policies.waivers import Waived, Waiver, Waivers, used_by
 
 State = Literal["new", "existing", "waived", "fixed"]
 STATES: Final[tuple[State, ...]] = ("new", "existing", "waived", "fixed")
@@ -48,12 +50,15 @@ class Judged:
     link: str = ""
     spots: list[Spot] = field(default_factory=list)
     waiver: Waiver | None = None
+    place: str = ""  # the path by names, where it has some
+    number: int = 1  # which of the findings of its rule in that place
 
     @property
     def fingerprint(self) -> str:
         """What it is known by from one review to the next, whatever its words and whichever line it stands on."""
         said = self.finding
-        return hashlib.sha256("\0".join((said.rule, said.urn, said.path)).encode()).hexdigest()[:32]
+        parts = [said.rule, said.urn, self.place or said.path, *([str(self.number)] if self.number > 1 else [])]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
     @property
     def name(self) -> str:
@@ -86,21 +91,27 @@ class Bench:
     stack_file: str
     document: Document
     links: str = ""  # what stands before the path of the reference
+    waivers_before: Waivers | None = None  # those of the base, where there is one
     waiver_lines: Mapping[str, int] = field(default_factory=dict)  # by the waiver's id
     rules: Sequence[Rule] | None = None  # all of them, unless told
 
     def judged(self, before: Graph | None, after: Graph) -> list[Judged]:
         """Every finding of both graphs, the worst first; without a graph before, all are new."""
         environment = self.situation.environment
-        then = {_key(one): one for one in self._findings(before)} if before else {}
+        were = self._findings(before)
         left, waived = self.waivers.split(self._findings(after), environment, self.today)
-        own = self.waivers.own_findings(environment, used_by(waived), self.today, _stack(after))
-        found = [self._one(one, _state(one, then), after) for one in left]
+        own = self._own(self.waivers, waived, after)
+        if before and self.waivers_before is not None:
+            answered = self.waivers_before.split(were, environment, self.today)[1]
+            were += self._own(self.waivers_before, answered, before)
+        else:
+            were += own  # nobody can tell whether the change brings them
+        then = by_place(were, before or after)
+        found = [self._one(one, state(one, then.get(key(one, after), ())), after) for one in [*left, *own]]
         found += [self._one(one.finding, "waived", after, one.waiver) for one in waived]
-        found += [self._one(one, "existing", after) for one in own]
-        now = {_key(judged.finding) for judged in found}
-        found += [self._one(one, "fixed", before or {}) for key, one in then.items() if key not in now]
-        return sorted(found, key=_order)
+        now = by_place([*left, *(one.finding for one in waived), *own], after)
+        found += [self._one(one, "fixed", before or {}) for one in mended(then, now)]
+        return sorted(_numbered(found), key=_order)
 
     def _findings(self, graph: Graph | None) -> list[Finding]:
         # Providers and the stack itself too, as the packs see them: who depends on whom goes through them
@@ -109,21 +120,27 @@ class Bench:
         stack = _stack(graph or {})
         # What is wrong with the whole is said of the stack, as the packs say it
         found = [one if one.urn else replace(one, urn=stack) for one in findings_of(resources, self.situation, wanted)]
-        once = {_key(one): one for one in found if one.verdict in _BAD}
-        return list(once.values())
+        bad = by_place((one for one in found if one.verdict in _BAD), graph or {})
+        return [one for there in bad.values() for one in there]
 
-    def _one(self, found: Finding, state: State, graph: Graph, waiver: Waiver | None = None) -> Judged:
+    def _own(self, waivers: Waivers, waived: Sequence[Waived], graph: Graph) -> list[Finding]:
+        """What is said of waivers themselves, those of which waived something set aside."""
+        environment = self.situation.environment
+        return self.enforcement.told(waivers.own_findings(environment, used_by(waived), self.today, _stack(graph)))
+
+    def _one(self, found: Finding, told: State, graph: Graph, waiver: Waiver | None = None) -> Judged:
         rule = next((rule for rule in self.rules or all_rules() if rule.id == found.rule), None)
         said = Finding(found.rule, found.severity, found.verdict, found.urn, found.path, masked(found.message))
         return Judged(
             said,
-            state,
-            state in {"new", "existing"} and self.enforcement.level(found) == "mandatory",
+            told,
+            told in {"new", "existing"} and self.enforcement.level(found) == "mandatory",
             rule.title if rule else "",
             rule.do if rule else _ABOUT_WAIVERS,
             f"{self.links}{f'{REFERENCE}#{found.rule.lower()}' if rule else ABOUT_WAIVERS}",
             [self.waiver_spot(found)] if rule is None else self._spots(found, graph),
             waiver,
+            key(found, graph)[2],
         )
 
     def _spots(self, found: Finding, graph: Graph) -> list[Spot]:
@@ -131,8 +148,7 @@ class Bench:
 
     def waiver_spot(self, found: Finding) -> Spot:
         """The line of the waiver that a finding about waivers names."""
-        lines = self.waiver_lines
-        return Spot(WAIVERS, next((line for name, line in lines.items() if f" {name} " in f"{found.message} "), 1))
+        return Spot(WAIVERS, self.waiver_lines.get(found.path.removeprefix("waivers."), 1))
 
 
 def judgeable(resource: Resource, situation: Situation) -> Judgeable:
@@ -163,16 +179,13 @@ def _stack(graph: Graph) -> str:
     return next((one.urn for one in graph.values() if one.type == STACK_TYPE), "")
 
 
-def _key(finding: Finding) -> tuple[str, str, str]:
-    return finding.rule, finding.urn, finding.path
-
-
-def _state(finding: Finding, then: dict[tuple[str, str, str], Finding]) -> State:
-    """Existing only if it was as bad before: what was not known and now is wrong is new."""
-    before = then.get(_key(finding))
-    if before is None or (before.verdict is Verdict.INDETERMINATE and finding.verdict is Verdict.FAIL):
-        return "new"
-    return "existing"
+def _numbered(found: list[Judged]) -> Iterator[Judged]:
+    """Each with its number in its place: what was there before keeps the number that it had."""
+    seen: Counter[Key] = Counter()
+    for one in sorted(found, key=lambda one: ("existing", "waived", "new", "fixed").index(one.state)):
+        where = (one.finding.rule, one.finding.urn, one.place)
+        seen[where] += 1
+        yield replace(one, number=seen[where])
 
 
 def _order(judged: Judged) -> tuple[Any, ...]:

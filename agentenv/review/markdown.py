@@ -17,6 +17,9 @@ from agentenv.review.report import Report, counts
 
 MOST = 65_536  # what GitHub takes in a comment; counted in bytes, which are never fewer than its characters
 _ACTIVE = re.compile(r"([\\`*_{}\[\]<>|#~@!])")
+# People and issues are looked for in the finished text, where nothing is escaped any more: a space without width helps
+_APART = "&#8203;"
+_LONGEST = 1_000  # characters of one name or sentence
 
 
 @dataclass(frozen=True)
@@ -26,16 +29,20 @@ class Section:
     title: str
     rows: Sequence[str]
     head: Sequence[str] = ()  # the two lines of a table's head, or a sentence
+    foot: Sequence[str] = ()
+    ends: bool = False  # what decides stands at the end of the rows, so that the first are cut
     folded: bool = False
     shown: int | None = None
     least: int = 3
 
     def text(self) -> str:
         """The section in Markdown."""
-        rows = self.rows[: self.shown] if self.shown is not None else self.rows
-        lines = [*self.head, *rows]
+        count = len(self.rows) if self.shown is None else self.shown
+        rows = self.rows[len(self.rows) - count :] if self.ends else self.rows[:count]
+        lines = [*self.head, *rows, *self.foot]
         if (cut := len(self.rows) - len(rows)) > 0:
-            lines += ["", f"_… and {cut} more, cut to fit: `agentenv review --format json` has them all._"]
+            more = f"{cut} before these" if self.ends else f"and {cut} more"
+            lines += ["", f"_… {more}, cut to fit: `agentenv review --format json` has them all._"]
         body = "\n".join(lines)
         if self.folded:
             return f"<details><summary>{self.title}</summary>\n\n{body}\n\n</details>\n"
@@ -77,25 +84,33 @@ def as_markdown(report: Report, most: int = MOST) -> str:
     if len(text.encode()) <= most:
         return text
     end = "\n\n_Cut to fit a comment: `agentenv review --format json` has the rest._\n"
-    # A cut inside a row or a fold would break what follows, so whole lines go
-    kept = text.encode()[: most - len(end.encode()) - len("\n</details>")].decode(errors="ignore").rpartition("\n")[0]
-    return kept + ("\n</details>" if kept.count("<details>") > kept.count("</details>") else "") + end
+    # A cut inside a row, a fold or a fence would break what follows, so whole lines go
+    room = most - len(end.encode()) - len("\n```\n</details>")
+    kept = text.encode()[:room].decode(errors="ignore").rpartition("\n")[0]
+    fence = "\n```" if kept.count("```") % 2 else ""
+    return kept + fence + ("\n</details>" if kept.count("<details>") > kept.count("</details>") else "") + end
 
 
 def code(text: str) -> str:
     """A name as code: nothing in it is a link, a mention or markup."""
-    clean = " ".join(text.split()).replace("`", "'").replace("|", "¦")
+    clean = _line(text).replace("`", "'").replace("|", "¦")
     return f"`{clean}`" if clean else ""
 
 
 def plain(text: str) -> str:
-    """Somebody's words as words: what steers Markdown is escaped, and nobody is mentioned."""
-    return (
-        _ACTIVE.sub(r"\\\1", " ".join(text.split()))
-        .replace("\\@", "&#64;")
-        .replace("\\<", "&lt;")
-        .replace("\\>", "&gt;")
-    )
+    """Somebody's words as words: what steers Markdown is escaped, and neither people nor issues are referred to."""
+    said = _ACTIVE.sub(r"\\\1", _line(text)).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    said = said.replace("\\@", f"@{_APART}").replace("\\#", f"\\#{_APART}")
+    return re.sub(r"\b(GH-)(?=\d)", rf"\1{_APART}", said, flags=re.IGNORECASE)
+
+
+def _line(text: str) -> str:
+    return _cut(" ".join(text.split()))
+
+
+def _cut(line: str) -> str:
+    """A line that is no longer than anybody reads."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def _plain(title: str) -> str:
@@ -117,7 +132,7 @@ def _head(report: Report) -> str:
         "|---|---|---|",
         f"| {words.figures(report.changes)} | {words.found(report)} | {plain(words.cost_line(report.costs))} |",
         "",
-        f"Compared with {code(compared.base)}, {how}.",
+        f"{f'{code(compared.commit)} compared' if compared.commit else 'Compared'} with {code(compared.base)}, {how}.",
         "",
     ]
     return "\n".join(lines)
@@ -126,8 +141,9 @@ def _head(report: Report) -> str:
 def _failure(report: Report) -> list[Section]:
     if not report.failure:
         return []
-    rows = ["```text", *(line.replace("```", "'''") for line in report.failure.splitlines()), "```"]
-    return [Section("The program cannot be previewed", rows, least=len(rows) if len(rows) < 60 else 40)]
+    rows = [_cut(line.replace("```", "'''")) for line in report.failure.splitlines()]
+    # What went wrong is what was said last
+    return [Section("The program cannot be previewed", rows, ["```text"], ["```"], ends=True, least=12)]
 
 
 def _refused(report: Report) -> list[Section]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ from typing import Any
 from agentenv.review.graph import Graph, from_state, graph
 
 _QUIET = ("--non-interactive", "--color", "never")
-_GONE = frozenset({"delete", "delete-replaced", "discard", "discard-replaced"})
+# Steps that end with nothing that the program wants; of a refresh it is not said whether it wants the thing
+_NOT_WANTED = frozenset({"delete", "delete-replaced", "discard", "discard-replaced", "refresh"})
 
 
 class PreviewFailed(Exception):
@@ -65,8 +67,8 @@ class Call:
     environment: Mapping[str, str]
 
     def preview(self, *options: str) -> Preview:
-        """Preview an update."""
-        return self._run("preview", *options)
+        """Preview an update: every resource that is wanted, those too that stay as they are."""
+        return self._run("preview", "--show-sames", *options)
 
     def refreshed(self) -> Preview:
         """Preview what a refresh would take into the state."""
@@ -114,10 +116,11 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
             errors.append(diagnostic["message"].strip())
     # The digest says again what the log said, with a word before it
     errors = list(dict.fromkeys(error.removeprefix("error: ") for error in errors if error))
-    if not steps and code:
+    if steps is None or (not steps and code):
+        # Whatever its code: nobody knows then what it would do
         raise PreviewFailed("\n".join(errors) or said.strip() or digest.strip() or f"the engine ended with {code}")
     before = [step["oldState"] for step in steps if step.get("oldState")]
-    after = [step["newState"] for step in steps if step.get("newState") and step["op"] not in _GONE]
+    after = [step["newState"] for step in steps if step.get("newState") and step["op"] not in _NOT_WANTED]
     return Preview(
         code,
         steps,
@@ -128,17 +131,21 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
     )
 
 
-def _digest(text: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """The steps, and the errors that the digest tells; before it the engine may have printed other things."""
-    start = text.find("{")
-    if start < 0:
-        return [], []
-    try:
-        found, _ = json.JSONDecoder().raw_decode(text[start:])
-    except ValueError:
-        return [], [text[start:].strip()]
-    told = [row.get("message", "").strip() for row in found.get("diagnostics") or () if row.get("severity") == "error"]
-    return found.get("steps") or [], told
+def _digest(text: str) -> tuple[list[dict[str, Any]] | None, list[str]]:
+    """The steps, and the errors that the digest tells; None where there is no digest to be read.
+
+    The engine and the program may have printed other things before it, with braces in them.
+    """
+    for start in re.finditer(r"^\{", text, re.MULTILINE):
+        try:
+            found, _ = json.JSONDecoder().raw_decode(text[start.start() :])
+        except ValueError:
+            continue
+        rows = found.get("diagnostics") or ()
+        told = [row.get("message", "").strip() for row in rows if row.get("severity") == "error"]
+        if told or "steps" in found or "duration" in found:  # of an empty stack it says how long that took, and no more
+            return found.get("steps") or [], told
+    return None, []
 
 
 def _parsed(line: str) -> dict[str, Any]:

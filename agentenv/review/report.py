@@ -23,6 +23,7 @@ class Compared:
     base: str  # in words: a revision, the stack's state, nothing
     offline: bool
     seconds: float = 0.0
+    commit: str = ""  # what was reviewed, where somebody said it
 
 
 @dataclass
@@ -70,6 +71,7 @@ class Report:
         return {
             "stack": self.compared.stack,
             "base": self.compared.base,
+            "commit": self.compared.commit or None,
             "offline": self.compared.offline,
             "seconds": round(self.compared.seconds, 1),
             "blocking": self.blocking,

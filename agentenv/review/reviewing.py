@@ -31,7 +31,7 @@ from agentenv.stack_yaml import read_document
 from model.settings import Settings
 from policies.packs.configuration import read as read_configuration
 from policies.rules.registry import Rule, all_rules
-from policies.waivers import Waivers, read_waivers
+from policies.waivers import Waivers, read_waivers, waivers_of
 from rehearsal.tools.progress import Progress
 
 _WATCHED = ("policies", "agentenv/review", ".github/workflows")
@@ -52,6 +52,7 @@ class Question:
     drift: bool = False
     links: str = ""
     packs_config: Path | None = None
+    commit: str = ""  # as whoever asks calls it: a pipeline often has a merge of it checked out
     today: date | None = None
     call: Call | None = None  # the engine to ask instead of the one on PATH
     estimator: Estimator | None = None
@@ -61,7 +62,7 @@ class Question:
 def review(question: Question, progress: Progress | None = None) -> Report:
     """The whole review; what keeps the program from being previewed is told in it, and blocks."""
     began = time.monotonic()
-    report = Report(Compared(question.stack, _base_words(question), question.offline))
+    report = Report(Compared(question.stack, _base_words(question), question.offline, commit=question.commit))
     try:
         _fill(question, report, question.today or datetime.now(UTC).date(), progress)
     except PreviewFailed as failure:
@@ -169,9 +170,18 @@ def bench_of(question: Question, settings: Settings | None, today: date) -> Benc
         f"{FOLDER}/{stack_file(question.root, question.stack).name}",
         read_document(stack_file(question.root, question.stack)),
         question.links,
+        None if "waivers" in given else _waivers_before(question, rules, today),
         lines,
         question.rules,
     )
+
+
+def _waivers_before(question: Question, rules: Sequence[Rule], today: date) -> Waivers | None:
+    """The waivers of the base, as they are today; None without a base."""
+    if question.base is None:
+        return None
+    text = revision.text_of(question.root, revision.commit(question.root, question.base), WAIVERS)
+    return waivers_of(text or "", {rule.id: rule.severity for rule in rules}, today)
 
 
 def _values(changes: list[Change], before: Graph, after: Graph) -> Mapping[str, list[tuple[str, str, str]]]:

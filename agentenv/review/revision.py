@@ -34,6 +34,12 @@ def unpack(root: Path, of_commit: str, folder: Path) -> Path:
     return folder
 
 
+def text_of(root: Path, of_commit: str, name: str) -> str | None:
+    """A file of a commit; None where it has none of that name."""
+    shown = _git(root, "show", f"{of_commit}:./{name}")
+    return None if shown.returncode else shown.stdout.decode(errors="replace")
+
+
 def changed_files(root: Path, of_commit: str, *folders: str) -> list[str]:
     """The files under some folders that are not as they were in a commit, those that git does not know yet included."""
     differing = _git(root, "diff", "--name-only", "--relative", of_commit, "--", *folders)

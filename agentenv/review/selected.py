@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,20 +38,25 @@ def call_of(root: Path, stack: str) -> Call:
 
 
 def selected(call: Call, packs: Path, settings: Mapping[str, Any] | None = None, *, drift: bool = False) -> Selected:
-    """Preview the stack with the packs under `packs`; with `drift`, look first at what is really there."""
-    found: list[Change] | None = None
-    if drift:
-        looked = call.refreshed()
-        found = told(looked.steps, looked.before, looked.after)
+    """Preview the stack with the packs under `packs`; with `drift`, look first at what is really there.
+
+    The packs are then asked apart: a preview that refreshes shows the engine's stack policies what it deletes, too.
+    """
     with tempfile.TemporaryDirectory(prefix="agentenv-packs-") as scratch:
-        options = ["--refresh"] if drift else []
+        options: list[str] = []
         for name in PACKS:
             options += ["--policy-pack", str(packs / name)]
         for name in PACKS if settings else ():
             file = Path(scratch) / f"{name}.json"
             file.write_text(json.dumps({name: settings}), encoding="utf-8")
             options += ["--policy-pack-config", str(file)]
-        return Selected(call.preview(*options), found)
+        if not drift:
+            return Selected(call.preview(*options), None)
+        looked = call.refreshed()
+        wanted, judged = call.preview("--refresh"), call.preview(*options)
+    errors = list(dict.fromkeys([*wanted.errors, *judged.errors]))
+    preview = replace(wanted, code=wanted.code or judged.code, policies=judged.policies, errors=errors)
+    return Selected(preview, told(looked.steps, looked.before, looked.after))
 
 
 def refusals(preview: Preview, findings: list[Judged]) -> list[str]:

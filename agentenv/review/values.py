@@ -20,26 +20,56 @@ NOTHING = "(nothing)"
 LONGEST = 60
 _CONTEXT = 12  # characters before the first that differs
 
+_WORDS = (
+    r"secret|passw(?:or)?d|passphrase|pwd|token|credential|private[_-]?key|signing[_-]?key|access[_-]?key|api[_-]?key"
+)
 _TELLING = re.compile(
-    r"secret|passw|token|credential|private|kubeconfig|api_?key|connection_?string|user_?data|auth|cookie|"
-    r"^(env|environment|stringdata|data|binarydata|variables)$",
+    r"secret|passw|passphrase|pwd|token|credential|private|kubeconfig|signing|key(data|material|string|value)?s?$|"
+    r"connection_?string|user_?data|auth|cookie|containerdefinitions|"
+    # What programs are called with, and what anybody writes on objects, holds anything
+    r"^(env|environment|stringdata|data|binarydata|variables|args?|arguments|command|entrypoint|annotations|pass)$",
     re.IGNORECASE,
+)
+# Keys that name something: of tables, tags and selectors, or by which others are found
+_NAMING = re.compile(
+    r"(kms|hash|range|sort|partition|tag|topology|label|object|s3|public|ssh)_?key$|^keys?$", re.IGNORECASE
 )
 _SECRET_TYPES = re.compile(r":Secret(Patch)?$|secretsmanager|ssm/parameter", re.IGNORECASE)
 _SECRETS = re.compile(
     r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bglpat-[\w-]{18,}|\bpul-[0-9a-f]{32,}"
+    r"|\bgh[pousr]_[A-Za-z0-9]{30,}|\bgithub_pat_\w{30,}|\bgl(?:pat|rt|dt|ptt)-[\w-]{18,}|\bpul-[0-9a-f]{32,}"
+    r"|\bsk-[A-Za-z0-9_-]{20,}|\bxox[a-z]-[\w-]{8,}|\bAIza[\w-]{30,}|\bnpm_[A-Za-z0-9]{30,}|\bhv[sbr]\.[\w-]{16,}"
+    r"|(?<=//hooks\.slack\.com/services/)[\w/]+"
     r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"
-    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
-    r"|(?i:(?<=password=)|(?<=secret=)|(?<=token=))[^\s&\"']+",
+    r"|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)",
     re.DOTALL,
+)
+# What is said to be one: `password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`. A colon alone is none:
+# `secretsmanager:GetSecretValue` is an action, and not a secret
+_SAID = re.compile(
+    rf"""(?ix)
+    (?P<before>
+        authorization["']?[ \t]*[:=][ \t]*["']?(?:[a-z]+[ \t]+)?
+      | \bbearer[ \t]+(?=\S*\d|\S{{20}})
+      | (?<![\w-])--?[\w-]{{0,40}}?(?:{_WORDS})[\w-]{{0,40}}(?:[ \t]+|=)
+      | (?:passw(?:or)?d|passphrase|pwd)["']?[ \t]*:[ \t]*
+      | (?:{_WORDS})[\w-]{{0,40}}(?:[ \t]*=[ \t]*|:[ \t]+|["'][ \t]*:[ \t]*)
+    )
+    (?!(?:true|false|null|none)\b)
+    (?P<value>"[^"]*" | '[^']*' | [^\s&"',;]+)
+    """
 )
 
 
 def masked(text: str) -> str:
     """A text that somebody else wrote, with what looks like a secret taken out."""
-    return _SECRETS.sub(HIDDEN, text)
+    return _SAID.sub(_without, _SECRETS.sub(HIDDEN, text))
+
+
+def _without(found: re.Match[str]) -> str:
+    """What is said before a value, and not the value; a value that is hidden already stays so."""
+    return found["before"] + HIDDEN
 
 
 def differences(change: Change, before: Graph, after: Graph) -> list[tuple[str, str, str]]:
@@ -80,9 +110,14 @@ def shown(resource: Resource, path: str) -> str:
         return NOTHING
     if is_unknown(value):
         return LATER
-    if _SECRET_TYPES.search(resource.type) or any(_TELLING.search(str(step)) for step in steps):
+    if _SECRET_TYPES.search(resource.type) or any(_telling(str(step)) for step in steps):
         return HIDDEN
     return _plain(value)
+
+
+def _telling(name: str) -> bool:
+    """Whether what is called so may be a secret."""
+    return _TELLING.search(name) is not None and _NAMING.search(name) is None
 
 
 def _plain(value: Any) -> str:

@@ -17,12 +17,19 @@ from model.attribution.words import Charge
 from model.ledger import item_of
 from model.usage_export.columns import COLUMNS
 
-CLUSTER, ENVIRONMENT = "agents-prod", "prod"
-_PRODUCTS = {"storage": "AmazonEFS", "storage_io": "AmazonEFS", "network": "AmazonEC2"}
-_USAGES = {
-    "storage": "TimedStorage-ByteHrs", "storage_io": "DataAccess-Bytes",
-    "network": "NatGateway-Bytes", "fixed": "Hours",
-}  # fmt: skip
+CLUSTER, ENVIRONMENT = "agent-environment-prod", "prod"
+# What is no node, by what it is for or whose it is: the product and the usage that a bill has for it.
+_NAMES = {
+    "storage": ("AmazonEFS", "USE1-TimedStorage-ByteHrs"),
+    "storage_io": ("AmazonEFS", "USE1-ETDataAccess-Bytes"),
+    "network": ("AmazonEC2", "NatGateway-Bytes"),
+    "Amazon EKS": ("AmazonEKS", "USE1-AmazonEKS-Hours:perCluster"),
+    "NAT gateways": ("AmazonEC2", "NatGateway-Hours"),
+    "Elastic Load Balancing": ("AWSELB", "LoadBalancerUsage"),
+    "AWS Fargate": ("AmazonEKS", "USE1-Fargate-vCPU-Hours:perCPU"),
+    "Amazon CloudWatch": ("AmazonCloudWatch", "USE1-DataProcessing-Bytes"),
+    "AWS KMS, public addresses, the rest": ("awskms", "us-east-1-KMS-Keys"),
+}
 
 
 def export(month: Month, known: Record, folder: Path) -> tuple[Path, Path]:
@@ -69,8 +76,8 @@ def _node(month: Month, charge: Charge) -> dict[str, Any]:
 
 
 def _other(charge: Charge) -> dict[str, Any]:
-    product = _PRODUCTS.get(charge.kind, charge.service)
-    return {"line_item_product_code": product, "line_item_usage_type": _USAGES[charge.kind]}
+    product, usage = _NAMES[charge.service if charge.kind == "fixed" else charge.kind]
+    return {"line_item_product_code": product, "line_item_usage_type": usage}
 
 
 def _split(month: Month) -> Iterator[dict[str, Any]]:

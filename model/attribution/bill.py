@@ -20,6 +20,7 @@ from model.attribution.words import HOUR, Charge, Kind, Places, Warm, weight_hou
 from model.classes.names import namespace
 from model.ledger import NO_POD, Row
 from model.node_pools import SYSTEM
+from model.usage_export import usage
 from model.usage_export.columns import tag_key
 
 Line = Mapping[str, Any]
@@ -29,8 +30,7 @@ _ROOM = namespace("")
 _POD = re.compile(r":pod/(?P<cluster>[^/]+)/(?P<namespace>[^/]+)/(?P<name>[^/]+)/(?P<uid>[^/]+)$")
 _INSTANCE = re.compile(r"i-[0-9a-f]+")
 _RUNNING = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage)(?::(?P<type>[a-z0-9.-]+))?$")
-_STORED = re.compile(r"TimedStorage|Storage-ByteHrs")
-_MOVED = re.compile(r"NatGateway-Bytes|VpcEndpoint-Bytes|DataTransfer|-Bytes$")
+_MOVED, _KEPT, _COPIED = (re.compile(one) for one in (usage.MOVED, usage.KEPT, usage.COPIED))
 # A commitment is counted where it was used, and not again where it was paid.
 _FEES = frozenset({"RIFee", "SavingsPlanRecurringFee", "SavingsPlanUpfrontFee", "SavingsPlanNegation"})
 _COVERED = {
@@ -42,7 +42,10 @@ _POOL_TAG, _ENVIRONMENT_TAG = tag_key("karpenter.sh/nodepool"), tag_key("environ
 
 @dataclass(frozen=True)
 class Whose:
-    """Which lines are an environment's: those with its tag, and its cluster's pods; of no environment, all lines."""
+    """Which lines are an environment's: those with its tag, and its cluster's pods; of no environment, all lines.
+
+    A pod's line has the pod's labels and no tag of an environment, so who does not name the cluster gets no pods.
+    """
 
     environment: str | None = None
     cluster: str | None = None
@@ -107,8 +110,8 @@ def _is(line: Line, pod: re.Match[str] | None, whose: Whose) -> bool:
     """Whether a line is the environment's."""
     if whose.environment is None:
         return True
-    if pod:
-        return whose.cluster in {None, pod["cluster"]}
+    if pod and whose.cluster is not None:
+        return pod["cluster"] == whose.cluster
     return tags(line).get(_ENVIRONMENT_TAG) == whose.environment
 
 
@@ -127,12 +130,14 @@ def _machine(line: Line, instance: str, size: tuple[int, Decimal] | None) -> Cha
 
 def _kind(line: Line) -> Kind:
     """What a line that is no machine is for."""
-    usage = text(line, "line_item_usage_type")
     if text(line, "line_item_line_item_type") in {"Tax", "Credit", "Refund"}:
         return "fixed"
-    if text(line, "line_item_product_code") == "AmazonEFS":
-        return "storage" if _STORED.search(usage) else "storage_io"
-    return "network" if _MOVED.search(usage) else "fixed"
+    product, called = text(line, "line_item_product_code"), text(line, "line_item_usage_type")
+    if product == usage.FILES:
+        return "storage" if _KEPT.search(called) else "storage_io"
+    if product == usage.BACKUPS:
+        return "storage" if _COPIED.search(called) else "fixed"
+    return "network" if product != usage.LOGS and _MOVED.search(called) else "fixed"
 
 
 def _charge(kind: Kind, line: Line, supply: str = "", capacity: Decimal = Decimal(0)) -> Charge:

@@ -35,7 +35,7 @@ TITLES: Mapping[Part, str] = {
 }
 MEANINGS: Mapping[Part, str] = {
     "compute": "what was set aside or used on nodes while somebody had it, whichever was more",
-    "storage": "the bytes of a home, asleep or not, scaled to what the file systems are billed for",
+    "storage": "the bytes of a home, asleep or not, scaled to what file systems and their backups are billed for",
     "network": "NAT, cross-zone and outgoing bytes, by each pod's own bytes",
     "storage_io": "reads and writes of files, by the time that homes were mounted: file systems do not say who read",
     "idle": "what nodes had room for and nobody held, by compute",

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from model.capabilities.grants import RefusedGrantError
 from model.capabilities.group_rules import GroupRule
-from model.capabilities.of_settings import egress_of, ingress_of, refused_grants, surely, surroundings_of
+from model.capabilities.of_settings import egress_of, ingress_of, refused_grants, surely, surroundings_among
 from model.capabilities.security_group import DEFAULT_QUOTA, Group, Platform, security_groups
-from model.capabilities.surroundings import class_pods
+from model.capabilities.surroundings import Surroundings, class_pods
 
 if TYPE_CHECKING:
     from model.settings import Settings
@@ -34,21 +34,29 @@ class ClassGroups:
     groups: tuple[Group, ...]
 
 
-def class_groups(settings: Settings) -> tuple[ClassGroups, ...]:
-    """The groups of all classes on Fargate; `RefusedGrantError` where the rules of one cannot be written."""
+def class_groups(settings: Settings, here: Surroundings | None = None) -> tuple[ClassGroups, ...]:
+    """The groups of all classes on Fargate; `RefusedGrantError` where the rules of one cannot be written.
+
+    In a VPC that stands already nobody knows what is the internet until it has been looked at, and nothing is surely
+    granted: what was found has to be told.
+    """
+    here = here or surroundings_among(settings)
     return tuple(
-        ClassGroups(one.name, _groups(one, settings)) for one in settings.sandbox_classes if one.compute == "fargate"
+        ClassGroups(one.name, _groups(one, settings, here))
+        for one in settings.sandbox_classes
+        if one.compute == "fargate"
     )
 
 
 def refused_groups(settings: Settings) -> Iterator[tuple[int, RefusedGrantError]]:
     """The classes on Fargate whose rules cannot be written, by their places."""
-    here, towards_cluster = surroundings_of(settings, api=()), 0
+    # A VPC that stands already is as large as any: a range of it inside the internet's makes a few rules more.
+    here, towards_cluster = surroundings_among(settings, _unseen(settings)), 0
     for index, one in enumerate(settings.sandbox_classes):
         # A grant that cannot be made at all is told by itself.
         if one.compute == "fargate" and not refused_grants(one, here):
             try:
-                towards_cluster += _towards_cluster(_groups(one, settings))
+                towards_cluster += _towards_cluster(_groups(one, settings, here))
             except RefusedGrantError as refusal:
                 yield index, refusal
             else:
@@ -56,10 +64,11 @@ def refused_groups(settings: Settings) -> Iterator[tuple[int, RefusedGrantError]
                     yield index, _crowded(towards_cluster)
 
 
-def _groups(one: SandboxClass, settings: Settings) -> tuple[Group, ...]:
-    # The public addresses of the API server are left out of nothing: it answers the ranges that it is open for alone,
-    # and the NAT gateways' addresses are not among them.
-    here = surroundings_of(settings, api=())
+def _unseen(settings: Settings) -> tuple[str, ...]:
+    return (str(settings.network.cidr),) if settings.network.existing is not None else ()
+
+
+def _groups(one: SandboxClass, settings: Settings, here: Surroundings) -> tuple[Group, ...]:
     members = {class_pods(other.name): other.name for other in settings.sandbox_classes if other.compute == "fargate"}
     if here.resolver.pods is not None:
         members[here.resolver.pods] = CLUSTER

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from model.capabilities.boxes import Protocol
 from model.capabilities.containment import Answer, Verdict, decide
-from model.capabilities.envelope import Envelope, Identity, PathRight
+from model.capabilities.envelope import Envelope, Identity, PathRight, Statement
 from model.capabilities.grants import OtherClass, RefusedGrantError, grants_of
 from model.capabilities.intervals import Intervals
 from model.capabilities.network_policy import Plain, network_policy
@@ -17,8 +17,14 @@ from model.capabilities.resolve import Refused, refusals, resolve
 from model.capabilities.surroundings import WORKSPACE_SERVICE, Proxy, Service, Surroundings, class_pods
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from model.settings import Settings
     from model.settings.classes import SandboxClass
+
+
+# In words and by no ARN: which they are follows from the claim, and no policy of settings gives them.
+OWN_SECRETS = Statement("secretsmanager:GetSecretValue", "the secrets of its owner")
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,18 @@ def surroundings_of(settings: Settings, api: tuple[str, ...] | None = None) -> S
     )
 
 
+def surroundings_among(settings: Settings, vpc: Sequence[str] = (), services: str = "") -> Surroundings:
+    """The same for what is written, with what was found of a network or a cluster that stands already.
+
+    The public addresses of the API server are left out of nothing: it answers the ranges that it is open for alone.
+    """
+    here = surroundings_of(settings, api=())
+    if vpc:
+        here = replace(here, vpc=tuple(vpc))
+    # Pods have addresses of the VPC: the network plugin that isolates them gives no others.
+    return replace(here, services=(services,), pods=()) if services else here
+
+
 def egress_of(sandbox_class: SandboxClass, here: Surroundings) -> Uncertain:
     """What the sandboxes of a class may reach; `RefusedGrantError` for a grant that cannot be made."""
     return resolve(grants_of(sandbox_class.capabilities), here)
@@ -59,8 +77,10 @@ def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
     """What may reach the sandboxes of a class: those classes that are granted it, and nothing else."""
     ports: dict[tuple[str, Protocol], Intervals] = {}
     for caller in settings.sandbox_classes:
-        for grant in grants_of(caller.capabilities):
-            if isinstance(grant, OtherClass) and grant.name == sandbox_class.name:
+        # Those of its grants that lead here: whatever is wrong with another is told where it stands.
+        leading = [grant for grant in caller.capabilities if grant.class_ == sandbox_class.name]
+        for grant in grants_of(leading):
+            if isinstance(grant, OtherClass):
                 key = (caller.name, grant.protocol)
                 ports[key] = ports.get(key, Intervals()) | grant.ports
     return Reach(
@@ -98,9 +118,7 @@ def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: Surroundi
         # A Fargate pod has a machine, and so a kernel, of its own.
         tier="untrusted" if sandbox_class.compute == "fargate" else sandbox_class.tier,
         paths=_paths(sandbox_class),
-        identity=Identity(
-            frozenset(sandbox_class.identity.policies) if sandbox_class.identity.kind != "none" else frozenset()
-        ),
+        identity=_identity(sandbox_class),
         lifetime=None if lifetime is None else int(lifetime.total_seconds()),
         budget=budget,
     )
@@ -133,6 +151,15 @@ def refused_grants(sandbox_class: SandboxClass, here: Surroundings) -> tuple[Ref
         except RefusedGrantError as error:
             found.append(Refused(index, error))
     return tuple(found)
+
+
+def _identity(sandbox_class: SandboxClass) -> Identity:
+    """What its sandboxes are to AWS: whoever exchanges a token has, besides the policies, the secrets of its owner."""
+    identity = sandbox_class.identity
+    if identity.kind == "none":
+        return Identity()
+    secrets = {OWN_SECRETS} if identity.kind == "exchange" else set[Statement]()
+    return Identity(frozenset(identity.policies), frozenset(secrets))
 
 
 def _paths(sandbox_class: SandboxClass) -> frozenset[PathRight]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from model.classes.hours import HOURS_KEY, hours_text
 from model.classes.identity import audiences
 from model.classes.names import CONSTRAINTS, SANDBOX, namespace, storage_class
 from model.classes.releases import releases_of
@@ -66,7 +67,8 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             SESSION_RETENTION: _seconds(plan.session_retention),
             "modes": ",".join(plan.asked.modes),
             "claimableBy": claimable_by(plan),
-            # By these old releases are told from current ones.
+            # By these old releases are told from current ones, and how large those have to be to take their place.
+            HOURS_KEY: hours_text(plan.asked.pool),
             RELEASES_KEY: ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
         },
     }

@@ -5,6 +5,9 @@ once the one before has been seen to be done, so that it does not matter who tak
 between: it is *marked*, once the release in its place is full, and from then on given to nobody; *emptied* of the
 members that nobody had; its pool is *removed* when no claim names it, and then its template. Sandboxes that somebody
 has are never touched: upstream needs both objects for as long as their claims stand.
+
+Full means as large as the pool is to be now. A scheduled pool is made as small as it is outside its hours, and the jobs
+of its schedule come only when they change; so within them it is first *scaled* to what the old one had.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from model.classes.names import cold_pool
+from model.classes.pool import divided
 
 RETIRING = "sandbox.users.io/retiring"
 RELEASES_KEY = "releases"
 # Somebody who chose the pool before it was marked has been served after this.
 SETTLED = timedelta(seconds=60)
 
-Do = Literal["mark", "unmark", "empty", "remove-pool", "restore-pool", "remove-template"]
+Do = Literal["scale", "mark", "unmark", "empty", "remove-pool", "restore-pool", "remove-template"]
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,18 @@ class ClassState:
     pools: Sequence[Pool] = ()
     templates: Sequence[Template] = ()
     claims: Sequence[Claim] = ()
+    members_now: int | None = None  # of a channel, over all its pools, where a schedule says so
 
     @property
     def named(self) -> frozenset[str]:
         """The pools, and with them the templates, that the stack names; an empty one beside each for who comes back."""
         names = [name for names in self.current.values() for name in names]
         return frozenset([*names, *map(cold_pool, names)])
+
+    def least(self, channel: str) -> dict[str, int]:
+        """How many members each current pool of a channel is to have by its schedule."""
+        names = self.current.get(channel, ())
+        return dict(zip(names, divided(self.members_now or 0, len(names)), strict=True)) if names else {}
 
 
 @dataclass(frozen=True)
@@ -77,6 +87,7 @@ class Step:
     do: Do
     name: str
     why: str
+    members: int = 0  # what it is scaled to
 
 
 @dataclass(frozen=True)
@@ -106,7 +117,7 @@ def current_pools(text: str) -> dict[str, list[str]]:
 
 def plan(state: ClassState, now: datetime) -> Plan:
     """The next step of every release that is not where it should be."""
-    found = [*_returned(state), *_old_pools(state, now), *_lone_templates(state, now)]
+    found = [*_returned(state), *_too_small(state), *_old_pools(state, now), *_lone_templates(state, now)]
     return Plan(
         tuple(one for one in found if isinstance(one, Step)), tuple(one for one in found if isinstance(one, Wait))
     )
@@ -117,6 +128,16 @@ def _returned(state: ClassState) -> Iterator[Step]:
     things: dict[str, Template] = {one.name: one for one in (*state.templates, *state.pools) if one.retiring}
     for name in sorted(things.keys() & state.named):
         yield Step("unmark", name, "the stack names it again")
+
+
+def _too_small(state: ClassState) -> Iterator[Step]:
+    """The current pools that are to take an old one's place in hours that began before they were made."""
+    taking = {one.channel for one in state.pools if one.name not in state.named and not one.retiring and one.wanted}
+    pools = {one.name: one for one in state.pools}
+    for channel in sorted(taking & state.current.keys()):
+        for name, least in state.least(channel).items():
+            if name in pools and pools[name].wanted < least:
+                yield Step("scale", name, f"it has {pools[name].wanted} members, and {least} at this time", least)
 
 
 def _old_pools(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
@@ -147,13 +168,14 @@ def _marked(pool: Pool, state: ClassState) -> Step | Wait:
 
 def _filling(channel: str, state: ClassState) -> str | None:
     """What of a channel's current release is not there yet."""
-    pools = {one.name: one for one in state.pools}
+    pools, least = {one.name: one for one in state.pools}, state.least(channel)
     for name in state.current.get(channel, ()):
         pool = pools.get(name)
         if pool is None:
             return f"{name}, which takes its place, is not there yet"
-        if not pool.observed or pool.ready < pool.wanted:
-            return f"{name}, which takes its place, is filling: {pool.ready} of {pool.wanted}"
+        wanted = max(pool.wanted, least.get(name, 0))
+        if not pool.observed or pool.ready < wanted:
+            return f"{name}, which takes its place, is filling: {pool.ready} of {wanted}"
     return None
 
 

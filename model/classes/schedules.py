@@ -68,7 +68,7 @@ def switches(pool: Pool) -> tuple[Switch, ...]:
     at: dict[tuple[str, str], int] = {}
     for one in pool.schedules:
         for day in one.days:
-            at.setdefault((day, one.end), base_size(pool))
+            at.setdefault(_moment(day, one.end), base_size(pool))
     for one in pool.schedules:
         for day in one.days:
             at[day, one.start] = one.size
@@ -78,6 +78,11 @@ def switches(pool: Pool) -> tuple[Switch, ...]:
     return tuple(
         Switch(tuple(sorted(some, key=WEEK.index)), time, members) for (time, members), some in sorted(days.items())
     )
+
+
+def _moment(day: str, time: str) -> tuple[str, str]:
+    """The end of a day is the beginning of the next, which is what a CronJob knows it by."""
+    return (WEEK[(WEEK.index(day) + 1) % len(WEEK)], "00:00") if time == "24:00" else (day, time)
 
 
 def schedules(plan: ClassPlan) -> Schedules | None:

@@ -38,9 +38,9 @@ class Assumptions:
     )
     spot_share: Decimal = taken("0.90", "share", "of capacity `both`, how much of the time it is had as Spot")
     node_fill: Decimal = taken(
-        "0.70", "share", "how full nodes are on average: sandboxes come and go, and cannot be moved together"
+        "0.70", "share", "how full nodes are on average: sandboxes come and go, and what is claimed is not moved"
     )
-    node_life: Decimal = taken("8", "hours", "how long a node of users' sandboxes lives")
+    node_life: Decimal = taken("12", "hours", "how long a node of sandboxes lives")
     sandbox_image: Decimal = taken("1.2", "GB each", "the image of sandboxes, which each new node takes")
     platform_images: Decimal = taken("0.3", "GB each", "other images from outside of ECR, which each new node takes")
     home: Decimal = taken("2", "GB", "what a user keeps, suspended or not")
@@ -56,6 +56,12 @@ class Assumptions:
     writes: Decimal = taken("0.015", "GB an hour", "written to a home while active")
     metadata: Decimal = taken(
         "0.015", "GB an hour", "metadata of a home while active: one operation a second, at 4 KiB each"
+    )
+    seat_hours: Decimal = taken(
+        "160", "hours", "a month in which somebody works in a declared seat, which is awake all of it"
+    )
+    passing: Decimal = taken(
+        "2", "hours", "a day in which a system node more stands, where jobs and rolling updates find no room"
     )
     downloads: Decimal = taken("0.02", "GB an hour", "taken from the internet while active")
     uploads: Decimal = taken("0.004", "GB an hour", "sent to the internet while active")
@@ -88,13 +94,21 @@ class Assumptions:
                 value = Decimal(text)
             except InvalidOperation:
                 raise ValueError(f"{name} is '{text}', which is no number") from None
-            most = 1 if kinds[name] == "share" else None
-            if not value.is_finite() or value < 0 or (most is not None and value > most):
-                raise ValueError(f"{name} is {text}; allowed is {'0 to 1' if most else 'nothing below 0'}")
             if value == 0 and name in DIVISORS:
                 raise ValueError(f"{name} is 0; nothing can be divided by it")
+            least, most = bounds(name, kinds[name])
+            if not value.is_finite() or not least <= value <= most:
+                allowed = f"nothing below {least} and {most} at most" if most == MOST else f"{least} to {most}"
+                raise ValueError(f"{name} is {text}; allowed is {allowed}")
             changed[name.replace("-", "_")] = value
         return replace(self, **changed)
 
 
 DIVISORS = ("node-fill", "node-life")
+# Beyond these nothing is an assumption any more, and figures have more digits than can be told.
+LEAST_DIVISOR, MOST = Decimal("0.001"), Decimal(1_000_000)
+
+
+def bounds(name: str, kind: str) -> tuple[Decimal, Decimal]:
+    """The least and the most that one may be set to."""
+    return LEAST_DIVISOR if name in DIVISORS else Decimal(0), Decimal(1) if kind == "share" else MOST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
@@ -135,6 +135,7 @@ def model(
     places = _places(ground, nodes)
     shares = usual_mix(settings) if mix is None else _checked(mix, places)
     fixed = [*platform(ground), *ways(ground), *throughput(ground), *looking(ground), *standing(ground, nodes)]
+    fixed += _used_seats(ground)
     return Model(
         ground,
         active_hours,
@@ -177,6 +178,16 @@ def _user(ground: Ground, shares: Mapping[str, Decimal], places: Mapping[str, Pl
         cost = ground.cost("dynamodb.writes", writes / 1_000_000, "million")
         found.append(Part("ledger", cost, f"{plain(writes)} writes", "user"))
     return found
+
+
+def _used_seats(ground: Ground) -> Iterator[Part]:
+    """What declared seats have beside their place: a home like a user's, and what is moved in it."""
+    hours = ground.taken.seat_hours
+    of_one = total(part.cost for part in (*homes(ground, hours), *traffic(ground, hours, Decimal(0))))
+    for one in ground.settings.sandbox_classes:
+        if seats := sum(seat.class_ == one.name for seat in ground.settings.workspaces):
+            words = f"{seats} with a home like a user's, {plain(hours)} h of work"
+            yield Part(f"use of declared seats: {one.name}", of_one * seats, words, sandbox_class=one.name)
 
 
 def _logs(ground: Ground, hours: Decimal) -> Part:

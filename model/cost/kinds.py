@@ -51,12 +51,16 @@ def room_of(one: SandboxClass) -> Room:
     """What a sandbox of a class takes of a node, with its wall's share."""
     wall = wall_of(one.tier, one.kernel).overhead
     asked = one.resources
-    disk = asked.ephemeral.value + (one.storage.size.value if one.storage.kind == "scratch" else 0)
     return Room(
         asked.cpu.value + Quantity.parse(wall.get("cpu", "0")).value,
         asked.memory.value + Quantity.parse(wall.get("memory", "0")).value,
-        disk,
+        disk_of(one),
     )
+
+
+def disk_of(one: SandboxClass) -> Decimal:
+    """What a sandbox of a class may take of the disk of where it runs."""
+    return one.resources.ephemeral.value + (one.storage.size.value if one.storage.kind == "scratch" else 0)
 
 
 def spot_share(capacity: str, taken: Assumptions) -> Decimal:

@@ -45,6 +45,16 @@ def traffic(ground: Ground, hours: Decimal, node_hours: Decimal) -> Iterator[Par
         yield Part("through NAT", cost, words, "user")
 
 
+def images(ground: Ground, node_hours: Decimal) -> Iterator[Part]:
+    """What nodes take through NAT that stand there for nobody yet, whose hours these are."""
+    network, taken = ground.settings.network, ground.taken
+    moved = node_hours / taken.node_life * pulled(ground)
+    if network.existing is None and network.nat != "none" and moved:
+        cost = total((ground.cost("nat.traffic", moved, "GB"), _across(ground, moved)))
+        words = f"{plain(moved)} GB through NAT: a node stands for {plain(taken.node_life)} h"
+        yield Part("images for standing nodes", cost, words)
+
+
 def pulled(ground: Ground) -> Decimal:
     """How many gigabytes of images a new node takes through NAT: what is in ECR of the region comes over S3's own
     endpoint, for nothing."""

@@ -31,6 +31,7 @@ KUBELET_CORES = ((1, Decimal("0.06")), (1, Decimal("0.01")), (2, Decimal("0.005"
 # What runs on every node, by what its add-on asks for: the CNI with its policy agent, and kube-proxy. The storage
 # driver's and the identity agent's daemons ask for nothing.
 DAEMON_CORES, DAEMON_PODS = Decimal("0.15"), 4
+HALF = Decimal("0.5")
 PREFIX = 16  # addresses that come together, in prefix delegation
 # What a pool demands of its instances at the least (`_SMALLEST` in model/node_pools.py).
 FEWEST_CORES, LEAST_MEMORY = 2, 3500 * MIB
@@ -99,18 +100,30 @@ class Machine:
         ratios += [left.disk / pod.disk] if pod.disk else []
         return max(min([left.pods, *(int(ratio) for ratio in ratios)]), 0)
 
-    def needed(self, one: Instance, all_of_them: Room) -> int:
-        """How many of an instance hold all of some pods, none of which is large beside a node."""
+    def filled(self, one: Instance, all_of_them: Room) -> Decimal:
+        """How many of an instance some pods fill, none of which is large beside a node."""
         left = self.left(one)
         if min(left.cores, left.memory, left.disk, left.pods) <= 0:
-            return 10**9
-        ratios = (
+            return Decimal(10**9)
+        return max(
             all_of_them.cores / left.cores,
             all_of_them.memory / left.memory,
             all_of_them.disk / left.disk,
             Decimal(all_of_them.pods) / left.pods,
         )
-        return int(max(ratios).to_integral_value(rounding=ROUND_CEILING))
+
+    def needed(self, one: Instance, all_of_them: Room) -> Decimal:
+        """How many of an instance hold all of some pods, when they are there together and for good."""
+        return self.filled(one, all_of_them).to_integral_value(rounding=ROUND_CEILING)
+
+    def kept(self, one: Instance, all_of_them: Room) -> Decimal:
+        """How many there are on average for pods among which others come and go.
+
+        Nodes are no fuller than they are on average, and the last of them is half empty; there are never fewer than
+        hold what is there for good.
+        """
+        filled = self.filled(one, all_of_them)
+        return max(self.needed(one, all_of_them), filled / self.taken.node_fill + HALF)
 
     def price(self, one: Instance) -> Rate:
         """An hour of one with its root disk."""
@@ -126,18 +139,23 @@ class Machine:
             raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
         return min(fitting, key=lambda one: (self.price(one).dollars, -self.holds(one, pod), one.name))
 
-    def for_all(self, all_of_them: Room, largest: Room) -> tuple[Instance, int, Rate]:
-        """What is bought for pods that wait together: type, number and the price of an hour of all."""
+    def for_all(
+        self, all_of_them: Room, largest: Room, *, among_others: bool = False
+    ) -> tuple[Instance, Decimal, Rate]:
+        """What is bought for pods that wait together: type, number and the price of an hour of all. Among others that
+        come and go there are more of them, and not a whole number on average."""
         fitting = [one for one in self.instances if self.holds(one, largest) >= 1]
         if not fitting:
             raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
 
-        def cost(one: Instance) -> tuple[Decimal, int, str]:
-            count = self.needed(one, all_of_them)
+        number = self.kept if among_others else self.needed
+
+        def cost(one: Instance) -> tuple[Decimal, Decimal, str]:
+            count = number(one, all_of_them)
             return (self.price(one).dollars * count, count, one.name)
 
         best = min(fitting, key=cost)
-        count = self.needed(best, all_of_them)
+        count = number(best, all_of_them)
         return best, count, self.price(best).times(count)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from model.cost.kinds import system_machine
 from model.cost.lines import Part, plain
 from model.cost.nodes import Room, summed
-from model.cost.platform_pods import PlatformPod, platform_pods
+from model.cost.platform_pods import PlatformPod, passing_pods, platform_pods
 from model.cost.sandboxes import fargate_hour
 from model.fargate import size_up
 from model.prices.book import NoPrices
@@ -48,11 +48,24 @@ def _on_fargate(pods: list[PlatformPod], ground: Ground) -> Iterator[Part]:
 def _system_nodes(pods: list[PlatformPod], ground: Ground) -> Part:
     """Nodes for what is neither a sandbox nor on Fargate, as few as hold it all."""
     machine = system_machine(ground)
-    rooms = [Room(pod.cpu, pod.memory, Decimal(0)).times(pod.replicas) for pod in pods]
+    rooms = [_room(pod) for pod in pods]
     largest = Room(max(pod.cpu for pod in pods), max(pod.memory for pod in pods), Decimal(0))
     bought, count, price = machine.for_all(summed(rooms), largest)
     names = ", ".join(f"{pod.replicas} x {pod.name}" for pod in pods)
-    return Part("system nodes", price.all_month(), f"{count} {bought.name} {machine.bought} with its disk: {names}")
+    words = f"{count} {bought.name} {machine.bought} with its disk: {names}"
+    # What comes and goes finds room, or has another node for as long as it is there.
+    more = max(
+        (machine.needed(bought, summed([*rooms, _room(pod)])) - count for pod in passing_pods(ground.settings)),
+        default=Decimal(0),
+    )
+    hours = more * ground.taken.passing * DAYS_A_MONTH
+    if hours:
+        words += f"; {more} more for {plain(ground.taken.passing)} h a day"
+    return Part("system nodes", price.all_month() + machine.price(bought).of(Amount(hours, "h")), words)
+
+
+def _room(pod: PlatformPod) -> Room:
+    return Room(pod.cpu, pod.memory, Decimal(0)).times(pod.replicas)
 
 
 def _keys(ground: Ground) -> Part:

@@ -6,16 +6,20 @@ What a setting says is taken from it; the rest is what the add-ons and charts as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 from model.metering.sizes import sizes
 from model.pools import with_rollover
 from model.quantities import Quantity
+from model.storage_metering import passes
 
 if TYPE_CHECKING:
     from model.settings.whole import Settings
+
+
+LOOKING_CORES = Decimal("0.05")
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,22 @@ def platform_pods(settings: Settings) -> list[PlatformPod]:
     return [*_controllers(settings), *_addons(), *_metering(settings), *_service(settings)]
 
 
+def passing_pods(settings: Settings) -> list[PlatformPod]:
+    """What is there for a while, on the system's nodes: a look at homes, and one more of the service as it changes."""
+    looks = PlatformPod("look at homes", len(passes(settings)), LOOKING_CORES, settings.service.memory.value, "system")
+    return [*([looks] if looks.replicas else ()), *(replace(pod, replicas=1) for pod in _service(settings))]
+
+
 def _controllers(settings: Settings) -> list[PlatformPod]:
     karpenter, sandboxes = settings.capacity.controller, settings.cluster.sandbox_controller
     found = [
         PlatformPod("Karpenter", karpenter.replicas, karpenter.cpu.value, karpenter.memory.value, "fargate"),
         PlatformPod(
-            "agent-sandbox controller", sandboxes.replicas, sandboxes.cpu.value, sandboxes.memory.value, "fargate"
+            "agent-sandbox controller",
+            sandboxes.replicas,
+            sandboxes.cpu.value,
+            sandboxes.memory.value,
+            sandboxes.place,
         ),
     ]
     # A cluster that stands already has its own names.

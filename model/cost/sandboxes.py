@@ -1,7 +1,7 @@
 """What sandboxes cost: an hour of one, what is kept warm for the next, room kept free, and seats that are always there.
 
-What is warm is there before anybody comes, so it is a fixed cost, and whole nodes of it are paid. What users add is
-their hours, at the price of a place on a node that is as full as nodes are on average.
+What is warm is there before anybody comes, so it is a fixed cost: whole nodes at the least, and no fuller than nodes
+are on average once users come and go among it. What users add is their hours, at the price of a place on such a node.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from model.cost.kinds import Kind, room_of
+from model.cost.kinds import Kind, disk_of, room_of
 from model.cost.lines import Part, plain
+from model.cost.network import images
 from model.cost.nodes import Room, summed
 from model.cost.week import Stretch, average_size, stretches
-from model.fargate import Size, size_up
+from model.fargate import GIB, INCLUDED_DISK, Size, size_up
 from model.prices.book import NoPrices
 from model.prices.units import HOURS_A_MONTH, Amount, Dollars, Rate
 
 if TYPE_CHECKING:
     from model.cost.ground import Ground
-    from model.prices.book import PriceBook
+    from model.prices.book import Instance, PriceBook
     from model.settings.classes import SandboxClass
     from model.settings.whole import Settings
 
@@ -52,8 +53,11 @@ def place_on_fargate(one: SandboxClass, book: PriceBook) -> Place:
     size = size_up(one.resources.cpu.value, one.resources.memory.value)
     if size is None:
         raise NoPrices(f"Fargate sells no size for {one.resources.cpu} cores and {one.resources.memory}")
-    hour = fargate_hour(size, book)
-    return Place(hour, f"Fargate, {plain(size.cpu)} cores and {plain(size.memory)} GB", Decimal(0))
+    hour, words = fargate_hour(size, book), f"Fargate, {plain(size.cpu)} cores and {plain(size.memory)} GB"
+    if more := max(disk_of(one) - INCLUDED_DISK, Decimal(0)) / GIB:
+        hour += Rate(book.rate("fargate.disk").of(Amount(more, "GB-h")).value, "h")
+        words += f", {plain(more)} GB of disk beyond what is free"
+    return Place(hour, words, Decimal(0))
 
 
 def fargate_hour(size: Size, book: PriceBook) -> Rate:
@@ -65,8 +69,11 @@ def fargate_hour(size: Size, book: PriceBook) -> Rate:
 
 def standing(ground: Ground, kinds: list[Kind]) -> Iterator[Part]:
     """What stands there for nobody yet, and for declared seats."""
+    node_hours = Decimal(0)
     for kind in kinds:
         yield from _of_kind(ground.settings, kind)
+        node_hours += sum((_nodes(ground.settings, kind, one) for one in _week(kind)), start=Decimal(0))
+    yield from images(ground, node_hours * HOURS_A_MONTH)
     for one in ground.settings.sandbox_classes:
         if one.compute == "fargate":
             yield from _warm_on_fargate(ground.settings, one, ground.book)
@@ -74,16 +81,14 @@ def standing(ground: Ground, kinds: list[Kind]) -> Iterator[Part]:
 
 def _of_kind(settings: Settings, kind: Kind) -> Iterator[Part]:
     """Whole nodes for all that stands on them in each stretch of the week, shared by what each takes of them."""
-    pools = {one.name: one.pool for one in kind.classes}
     costs: dict[tuple[str, str | None], Dollars] = {}
     told: dict[str, int] = {}
-    for stretch in stretches(pools):
+    for stretch in _week(kind):
         rooms = _rooms(settings, kind, stretch)
         if not rooms:
             continue
-        everything, largest = summed(rooms.values()), _largest(settings, kind, stretch)
-        bought, count, price = kind.machine.for_all(everything, largest)
-        told[f"{count} {bought.name} {kind.machine.bought}"] = 1
+        bought, count, price = _bought(settings, kind, stretch, rooms)
+        told[f"{plain(count.quantize(Decimal('0.01')))} {bought.name} {kind.machine.bought}"] = 1
         hours = Amount(HOURS_A_MONTH * stretch.share, "h")
         weights = {key: room.weight for key, room in rooms.items()}
         whole = sum(weights.values(), start=Decimal(0))
@@ -92,6 +97,22 @@ def _of_kind(settings: Settings, kind: Kind) -> Iterator[Part]:
     for (name, of), cost in costs.items():
         words = _words(settings, kind, name, of)
         yield Part(name, cost, f"{words}; of {' or '.join(told)}", sandbox_class=of)
+
+
+def _week(kind: Kind) -> list[Stretch]:
+    return stretches({one.name: one.pool for one in kind.classes})
+
+
+def _bought(
+    settings: Settings, kind: Kind, stretch: Stretch, rooms: Mapping[tuple[str, str | None], Room]
+) -> tuple[Instance, Decimal, Rate]:
+    return kind.machine.for_all(summed(rooms.values()), _largest(settings, kind, stretch), among_others=True)
+
+
+def _nodes(settings: Settings, kind: Kind, stretch: Stretch) -> Decimal:
+    """How many nodes stand in a part of the week, by its share of the whole."""
+    rooms = _rooms(settings, kind, stretch)
+    return _bought(settings, kind, stretch, rooms)[1] * stretch.share if rooms else Decimal(0)
 
 
 def _rooms(settings: Settings, kind: Kind, stretch: Stretch) -> Mapping[tuple[str, str | None], Room]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from model.cost.assumptions import Assumption
+from model.cost.assumptions import Assumption, bounds
 
 STEP = Decimal("1.2")
 
@@ -22,10 +22,10 @@ class Move:
 def moves(
     now: Decimal, assumed: Sequence[Assumption], then: Callable[[Mapping[str, str]], Decimal], most: int = 8
 ) -> list[Move]:
-    """Those that move most, the largest first; a share never goes beyond the whole."""
+    """Those that move most, the largest first; none goes beyond what may be assumed, as a share beyond the whole."""
     found: list[Move] = []
     for one in assumed:
-        larger = min(one.value * STEP, Decimal(1)) if one.kind == "share" else one.value * STEP
+        larger = min(one.value * STEP, bounds(one.name, one.kind)[1])
         cost = then({one.name: f"{larger:f}"})
         if cost != now:
             found.append(Move(f"{one.name} {one.value:f} -> {larger.normalize():f}", cost - now))

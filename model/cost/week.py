@@ -27,7 +27,7 @@ def stretches(pools: Mapping[str, Pool]) -> list[Stretch]:
 
     Times are taken as they are written: two pools in different time zones overlap a little otherwise than this says.
     """
-    cuts = sorted({0, *(cut for pool in pools.values() for span in _spans(pool) for cut in span[:2])} - {WEEK})
+    cuts = sorted({0, *(cut for pool in pools.values() for span in spans(pool) for cut in span[:2])} - {WEEK})
     found: dict[tuple[tuple[str, int], ...], int] = {}
     for at, until in zip(cuts, [*cuts[1:], WEEK], strict=True):
         sizes = tuple((name, size_at(pool, at)) for name, pool in pools.items())
@@ -37,7 +37,7 @@ def stretches(pools: Mapping[str, Pool]) -> list[Stretch]:
 
 def size_at(pool: Pool, minute: int) -> int:
     """How many members a pool has in a minute of the week, Monday's first being 0."""
-    sizes = [size for start, end, size in _spans(pool) if start <= minute < end]
+    sizes = [size for start, end, size in spans(pool) if start <= minute < end]
     # Where several times hold at once, the jobs that scale the pool leave the one that began last.
     return sizes[-1] if sizes else base_size(pool)
 
@@ -47,7 +47,7 @@ def average_size(pool: Pool) -> Decimal:
     return sum((one.share * one.members["pool"] for one in stretches({"pool": pool})), start=Decimal(0))
 
 
-def _spans(pool: Pool) -> list[tuple[int, int, int]]:
+def spans(pool: Pool) -> list[tuple[int, int, int]]:
     """When it has which other size, in minutes of the week, by when they begin; one over midnight is two."""
     found: list[tuple[int, int, int]] = []
     for one in pool.schedules:

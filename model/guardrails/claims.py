@@ -95,6 +95,12 @@ def policies(hands: Hands) -> tuple[Policy, ...]:
                     " and karpenter.sh/do-not-disrupt",
                 ),
                 _rule(
+                    "claim-stays",
+                    "Nodes are packed anew to save money, and what does not ask to be left alone is ended for it.",
+                    f"object.spec.?additionalPodMetadata.?annotations[?'{DO_NOT_DISRUPT}'].orValue('') == 'true'",
+                    f"a claim sets spec.additionalPodMetadata.annotations['{DO_NOT_DISRUPT}'] to 'true'",
+                ),
+                _rule(
                     "claim-seat",
                     "A cold start has its claim's name, and with the name of a declared workspace it would look for"
                     " that one's home.",

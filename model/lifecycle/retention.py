@@ -2,7 +2,8 @@
 
 The volume is the record: it says whose it is, when it was deleted, and after when it may be destroyed. A volume that
 was let go of in another way (a claim deleted by hand, a namespace that went) gets those dates first. Whatever is odd is
-left as it is and told: what was kept a day too long is a few cents, and what was destroyed is gone.
+left as it is and told: what was kept a day too long is a few cents, and what was destroyed is gone. So dates alone are
+not believed either: they were written by some replica's clock, and Kubernetes says since when the volume is let go of.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Home:
     claimed: bool = False  # a volume claim names it
     wanted: bool = False  # its workspace stands
     returning: datetime | None = None  # since when somebody is coming back to it
+    released_since: datetime | None = None  # by Kubernetes' own clock
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ def fate(home: Home, limits: Limits, now: datetime) -> Fate:
     return _of_nobody(home, limits, now)
 
 
+def is_in_use(home: Home) -> bool:
+    """Whether it is left as it is, whether or not its workspace stands: a volume claim has it, and it has no date."""
+    return home.phase == "Bound" and home.claimed and home.deleted_at is None and home.destroy_after is None
+
+
 def _of_a_workspace_that_stands(home: Home, now: datetime) -> Fate:
     """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
     if home.deleted_at is None and home.destroy_after is None:
@@ -90,13 +97,24 @@ def _of_nobody(home: Home, limits: Limits, now: datetime) -> Fate:
 def _dated(home: Home, kept: timedelta | None, deleted: datetime, due: datetime, now: datetime) -> Fate:
     if due < deleted or deleted - now > FURTHEST:
         return Fate("report", f"its dates make no sense: deleted {deleted}, to be destroyed {due}")
-    if home.archive_ended is not None and kept is not None and (sooner := home.archive_ended + kept) < due:
-        return Fate("date", "its chat is no longer in the archive", deleted, max(sooner, deleted))
+    ended = home.archive_ended
+    if ended is not None and kept is not None and (sooner := max(ended + kept, deleted)) < due:
+        return Fate("date", "its chat is no longer in the archive", deleted, sooner)
     if not (passed(due, now) and passed(deleted, now)):
         return Fate("leave", f"it is kept until {due}")
+    return _due(home, due - deleted, now)
+
+
+def _due(home: Home, kept: timedelta, now: datetime) -> Fate:
+    """What is to become of a volume that is past its date."""
     if home.phase == "Available":
         # Somebody began to come back on it and never did; the driver takes away what was let go of only.
         return Fate("release", "it waits for a volume claim that never came")
     if home.policy == "Delete":
         return Fate("leave", "the driver is told")
-    return Fate("destroy", f"its time was over {due}")
+    if home.released_since is None:
+        return Fate("report", "nobody says since when it is let go of")
+    # Whoever wrote the dates may have had a clock that was behind; Kubernetes saw by its own how long it was kept.
+    if not passed(home.released_since + kept, now):
+        return Fate("leave", f"it is kept for {kept} from {home.released_since} on")
+    return Fate("destroy", f"its time was over {home.destroy_after}")

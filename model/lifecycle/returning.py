@@ -29,6 +29,7 @@ from model.classes.names import (
     cold_pool,
     namespace,
 )
+from model.lifecycle.ending import ARCHIVE_ENDED
 from model.names import KINDS, fit
 from model.quantities import Quantity
 from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
@@ -121,8 +122,8 @@ def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain
 
 
 DATES = (DELETED_AT, DESTROY_AFTER, MOVING_TO)
-# Once its workspace stands again, a volume was not deleted.
-UNDATED: Plain = {"metadata": {"annotations": dict.fromkeys((*DATES, RETURNING_SINCE))}}
+# Once its workspace stands again, a volume was not deleted; and whoever came back has had the end of their chat.
+UNDATED: Plain = {"metadata": {"annotations": dict.fromkeys((*DATES, RETURNING_SINCE, ARCHIVE_ENDED))}}
 
 
 def lent_name(template: str, made_in: str) -> str:

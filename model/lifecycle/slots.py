@@ -74,7 +74,7 @@ class Claim:
     owner: str
     workspace: str
     volume: str = ""
-    volume_since: datetime | None = None  # bound to it
+    volume_since: datetime | None = None  # bound to its sandbox, which may have been a warm slot then
     last_active: datetime | None = None
     going: bool = False
 
@@ -140,8 +140,11 @@ def _off_its_home(claim: Claim, others: Sequence[Volume], now: datetime) -> Foun
     (home,) = others
     about |= {"home": home.name}
     said = f"it has {claim.volume}, and its files are on {home.name}"
-    since = claim.volume_since
-    if since is None or now - since < timedelta(seconds=5):
+    if claim.volume_since is None or home.since is None:
+        return Found("workspace-off-its-home", name, said, about=about)
+    # What it has may be a slot that was there for hours when its own was lost; nobody worked in it before.
+    since = max(claim.volume_since, home.since)
+    if now - since < timedelta(seconds=5):
         return Found("workspace-off-its-home", name, said, about=about)
     used = claim.last_active is not None and claim.last_active - since > timedelta(0)
     if used and now - since > UNNOTICED:

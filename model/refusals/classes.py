@@ -1,13 +1,16 @@
-"""Refusals of tiers, kernels, processors, identities and resources of a class."""
+"""Refusals of tiers, kernels, processors, probes and resources of a class."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from model.node_pools import processor
+from model.pools import warm_members
 from model.refusals.row import Finding, Row
+from model.settings.values import duration_text
 from model.tier_rules import rule_of
 from model.tiers import wall_of
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from model.settings.whole import Settings
 
 NITRO_SINCE = (1, 36)
+# How long the controller waits for a warm sandbox to become ready, unless it is told otherwise.
+READINESS_GRACE = timedelta(minutes=5)
 NESTED = re.compile(r"(c8i|m8i|r8i)(-flex)?|[a-z0-9-]+metal")
 _GPU_WAY_OUT = "set tier: verified for callers that were vetted, or gpu: 0"
 GPU_HINTS = {
@@ -38,13 +43,6 @@ def on_nodes(settings: Settings) -> Iterator[tuple[Place, SandboxClass]]:
 def runtime_class(one: SandboxClass) -> str | None:
     """The runtime class that the tier of a class on nodes stands for."""
     return wall_of(one.tier, one.kernel).runtime_class
-
-
-def _pod_identity(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        if one.identity.kind not in rule_of(one.tier).identities:
-            found = f"{one.identity.kind} in tier {one.tier}"
-            yield Finding((*place, "identity", "kind"), found, also=((*place, "tier"), (*place, "compute")))
 
 
 def _spot_nested(settings: Settings) -> Iterator[Finding]:
@@ -158,23 +156,6 @@ def _secret_in_env(settings: Settings) -> Iterator[Finding]:
                 yield Finding(("sandboxClasses", index, "env", position), f"{variable.name}, which looks like a secret")
 
 
-def _identity_closed(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        place = ("sandboxClasses", index)
-        if one.identity.kind == "exchange" and "identity" not in {grant.word for grant in one.capabilities}:
-            also = ((*place, "capabilities"),)
-            yield Finding((*place, "identity", "kind"), "exchange without the capability identity", also=also)
-
-
-def _exchange_unfound(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        place = ("sandboxClasses", index)
-        words = {grant.word for grant in one.capabilities}
-        if one.identity.kind == "exchange" and "identity" in words and "dns" not in words:
-            also = ((*place, "identity", "kind"),)
-            yield Finding((*place, "capabilities"), "identity without dns", also=also)
-
-
 def _probe(settings: Settings) -> Iterator[Finding]:
     for index, one in enumerate(settings.sandbox_classes):
         probe, place = one.probe, ("sandboxClasses", index, "probe")
@@ -185,14 +166,19 @@ def _probe(settings: Settings) -> Iterator[Finding]:
             yield Finding((*place, "path"), f"{probe.path} with a command")
 
 
+def _probe_late(settings: Settings) -> Iterator[Finding]:
+    patience = settings.cluster.sandbox_controller.flags.readiness_grace or READINESS_GRACE
+    for index, one in enumerate(settings.sandbox_classes):
+        if one.probe is not None and one.probe.start_within > patience and warm_members(one.pool):
+            found = f"{duration_text(one.probe.start_within)}, and a warm one has {duration_text(patience)}"
+            also: tuple[Place, ...] = (
+                ("cluster", "sandboxController", "flags", "readinessGrace"),
+                ("sandboxClasses", index, "pool"),
+            )
+            yield Finding(("sandboxClasses", index, "probe", "startWithin"), found, also=also)
+
+
 ROWS = (
-    Row(
-        "gvisor-pod-identity",
-        "the Pod Identity agent cannot be reached from under gVisor",
-        "identity irsa or exchange in tier standard",
-        "set identity.kind: irsa",
-        _pod_identity,
-    ),
     Row(
         "spot-nested-virtualization",
         "EC2 does not launch Spot instances with nested virtualization",
@@ -285,24 +271,17 @@ ROWS = (
         _probe,
     ),
     Row(
+        "probe-beyond-readiness",
+        "a warm sandbox that is not ready in time is replaced by another, which would be replaced as well",
+        "a start within cluster.sandboxController.flags.readinessGrace, which is 5m unless told",
+        "shorten it, or raise the grace",
+        _probe_late,
+    ),
+    Row(
         "secret-in-env",
         "everybody who may read the template reads its variables, and so does every sandbox of the class",
         "variables that are no secrets",
         "give secrets by reference and per owner, through identity: {kind: exchange}",
         _secret_in_env,
-    ),
-    Row(
-        "exchange-without-capability",
-        "the exchange is reached over the network like everything else",
-        "identity.kind: exchange with the capability identity",
-        "add identity to capabilities",
-        _identity_closed,
-    ),
-    Row(
-        "exchange-without-dns",
-        "the exchange is found by the name of its service",
-        "identity.kind: exchange with the capability dns",
-        "add dns to capabilities",
-        _exchange_unfound,
     ),
 )

@@ -171,7 +171,7 @@ ROWS = (
     Row(
         "fargate-pod-identity",
         "the Pod Identity agent is a DaemonSet, and Fargate has none",
-        "identity irsa or exchange on Fargate",
+        "identity irsa on Fargate",
         "set identity.kind: irsa",
         _pod_identity,
     ),

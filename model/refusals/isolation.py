@@ -21,7 +21,8 @@ def _isolated(settings: Settings) -> bool:
     return settings.network.nat == "none" and settings.network.existing is None
 
 
-def _reaches_internet(one: SandboxClass) -> str:
+def reaches_internet(one: SandboxClass) -> str:
+    """Which of its capabilities leads a class to the internet; nothing where none does."""
     for grant in one.capabilities:
         if grant.word in INTERNET:
             return grant.word
@@ -33,7 +34,7 @@ def _reaches_internet(one: SandboxClass) -> str:
 def _no_way_out(settings: Settings) -> Iterator[Finding]:
     if _isolated(settings):
         for index, one in enumerate(settings.sandbox_classes):
-            if reached := _reaches_internet(one):
+            if reached := reaches_internet(one):
                 place = ("sandboxClasses", index, "capabilities")
                 yield Finding(place, f"{reached} with nat none", also=(("network", "nat"),))
 

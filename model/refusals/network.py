@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from model import addresses
 from model.pools import most_sandboxes
+from model.refusals.isolation import reaches_internet
 from model.refusals.row import Finding, Row
 
 if TYPE_CHECKING:
@@ -115,6 +116,16 @@ def _open_to_the_world(settings: Settings) -> Iterator[Finding]:
                 yield Finding(("cluster", "publicAccessCidrs", index), f"{public} in production")
 
 
+def _open_to_sandboxes(settings: Settings) -> Iterator[Finding]:
+    reaching = [one.name for one in settings.sandbox_classes if reaches_internet(one)]
+    if reaching and not settings.production:
+        for index, public in enumerate(settings.cluster.public_access_cidrs):
+            if public.prefixlen < SMALLEST_NAMED:
+                also: tuple[Place, ...] = (("sandboxClasses", "*", "capabilities"),)
+                place = ("cluster", "publicAccessCidrs", index)
+                yield Finding(place, f"{public} with class {reaching[0]} on the internet", also=also)
+
+
 def _public_is_private(settings: Settings) -> Iterator[Finding]:
     for index, public in enumerate(settings.cluster.public_access_cidrs):
         if any(public.subnet_of(private) for private in (*SERVICE_RANGES, IPv4Network("100.64.0.0/10"))):
@@ -208,6 +219,13 @@ ROWS = (
         "named ranges of /8 or smaller; none at all keeps it private",
         "name the ranges of your offices, runners or VPN",
         _open_to_the_world,
+    ),
+    Row(
+        "public-endpoint-open-to-sandboxes",
+        "a class that reaches the internet would reach the API server by its public endpoint",
+        "named ranges of /8 or smaller; none at all keeps it private",
+        "name the ranges of your offices, runners or VPN",
+        _open_to_sandboxes,
     ),
     Row(
         "public-range-is-private",

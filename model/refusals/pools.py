@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
+from zoneinfo import available_timezones
 
+from model.node_pools import Demand, node_pools
+from model.node_settings import node_layout
 from model.pools import warm_members
+from model.quantities import Quantity
+from model.refusals.classes import on_nodes
 from model.refusals.row import Finding, Row
+from model.settings.mistakes import nearest
+from model.tiers import wall_of
 
 if TYPE_CHECKING:
     from model.settings.classes import Schedule
@@ -36,6 +44,29 @@ def _over_quota(settings: Settings) -> Iterator[Finding]:
             yield Finding((*place, "maxSandboxes"), f"{one.max_sandboxes} with {warm} kept warm", also=also)
 
 
+def _over_limits(settings: Settings) -> Iterator[Finding]:
+    layout, limits = node_layout(settings.capacity), settings.capacity.limits
+    for place, one in on_nodes(settings):
+        asked = Demand(one.tier, one.kernel, one.capacity, one.gpu > 0)
+        kinds = [
+            pool
+            for pool in node_pools(layout, [asked])
+            if not pool.system and one.architecture in {"any", pool.architecture}
+        ]
+        overhead = wall_of(one.tier, one.kernel).overhead
+        members = warm_members(one.pool) * (1 + len(one.releases))
+        for word, request, limit in (
+            ("cpu", one.resources.cpu, limits.cpu),
+            ("memory", one.resources.memory, limits.memory),
+        ):
+            each = request.value + Quantity.parse(overhead.get(word, "0")).value
+            # One that is larger than all of it has a row of its own.
+            if kinds and request.value <= limit.value and members * each > len(kinds) * limit.value:
+                also = tuple((*place, key) for key in ("compute", "tier", "kernel", "capacity", "architecture", "pool"))
+                found = f"{members} of {request} with capacity.limits.{word} {limit}"
+                yield Finding((*place, "resources", word), found, also=(*also, ("capacity",)))
+
+
 def _schedule_empty(settings: Settings) -> Iterator[Finding]:
     for index, one in enumerate(settings.sandbox_classes):
         for position, schedule in enumerate(one.pool.schedules):
@@ -52,6 +83,20 @@ def _schedules_overlap(settings: Settings) -> Iterator[Finding]:
                 place = ("sandboxClasses", index, "pool", "schedules")
                 found = f"{schedule.start} to {schedule.end}, in part of another"
                 yield Finding((*place, position), found, also=(place,))
+
+
+@cache
+def _zones() -> frozenset[str]:
+    """The zones that the API server finds, too; what it takes for the zone of its own machine, it refuses."""
+    return frozenset(available_timezones()) - {"localtime", "Factory"}
+
+
+def _timezone_unknown(settings: Settings) -> Iterator[Finding]:
+    for index, one in enumerate(settings.sandbox_classes):
+        for position, schedule in enumerate(one.pool.schedules):
+            if schedule.timezone not in _zones():
+                place = ("sandboxClasses", index, "pool", "schedules", position, "timezone")
+                yield Finding(place, schedule.timezone, nearest(schedule.timezone, sorted(_zones())))
 
 
 def _timezones(settings: Settings) -> Iterator[Finding]:
@@ -92,10 +137,17 @@ ROWS = (
         _over_quota,
     ),
     Row(
+        "pool-over-limits",
+        "Karpenter launches no node beyond its pools' limits, so what is kept warm would never all find a place",
+        "as much as capacity.limits has for the class's kinds of nodes",
+        "raise capacity.limits, shrink the pool, or ask for less",
+        _over_limits,
+    ),
+    Row(
         "schedule-ends-before-it-starts",
         "a schedule lies within one day",
-        "an end later than the start",
-        "split a night into two schedules",
+        'an end later than the start, "24:00" at the latest',
+        "split a night into two schedules, of which one ends at 24:00 and the other starts at 00:00",
         _schedule_empty,
     ),
     Row(
@@ -104,6 +156,13 @@ ROWS = (
         "schedules apart from each other",
         "change the days or the hours",
         _schedules_overlap,
+    ),
+    Row(
+        "timezone-unknown",
+        "Kubernetes takes no job whose time zone it does not know",
+        "a time zone by its IANA name, such as Europe/Berlin",
+        "name the city that has the same time",
+        _timezone_unknown,
     ),
     Row(
         "schedules-of-two-timezones",

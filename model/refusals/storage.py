@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 ACCESS_POINTS = 10_000
 
-# What the kernel mounts in every container.
-_KERNELS = ("/proc", "/sys", "/dev")
+# What the kernel mounts in every container, and where tokens are put that say what a sandbox is to AWS.
+_MOUNTED = ("/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets")
+# What the image starts from; beside what is in them, a home may be.
+_IMAGES = ("/bin", "/etc", "/lib", "/lib64", "/sbin", "/usr", "/usr/bin", "/usr/lib")
 # The kubelet keeps a part of a disk free, and images and the system take some.
 _SANDBOXES_PART = Decimal("0.8")
 
@@ -88,8 +90,8 @@ def _storage_class_taken(settings: Settings) -> Iterator[Finding]:
 def _mount_path(settings: Settings) -> Iterator[Finding]:
     for index, one in enumerate(settings.sandbox_classes):
         path = one.storage.mount_path
-        taken = [*_KERNELS, *([SHARED_PATH] if one.storage.kind == "shared" else [])]
-        if any(path == other or path.startswith(f"{other}/") for other in taken):
+        taken = [*_MOUNTED, *([SHARED_PATH] if one.storage.kind == "shared" else [])]
+        if path in _IMAGES or any(path == other or path.startswith(f"{other}/") for other in taken):
             place = ("sandboxClasses", index, "storage")
             yield Finding((*place, "mountPath"), path, also=((*place, "kind"),))
 
@@ -164,8 +166,10 @@ ROWS = (
     ),
     Row(
         "mount-path-taken",
-        "the kernel's own file systems are mounted there, or what a task's sandboxes have in common",
-        f"paths outside {', '.join(_KERNELS)}, and {SHARED_PATH} with storage.kind shared",
+        "the kernel's own file systems or tokens are mounted there, what a task's sandboxes have in common, or the"
+        " image has there what it starts with",
+        f"paths outside {', '.join(_MOUNTED)}, and {SHARED_PATH} with storage.kind shared;"
+        f" none of {', '.join(_IMAGES)}",
         "mount it elsewhere, such as /home/agent",
         _mount_path,
     ),

@@ -110,9 +110,13 @@ class Capacity(Section):
             description="The node image by its release; without one, the release that the components pin.",
         ),
     ] = None
-    consolidate_after: Annotated[Duration, Field(description="How long a node stands idle before it goes.")] = (
-        timedelta(minutes=5)
-    )
+    consolidate_after: Annotated[
+        Duration,
+        Field(
+            description="How long nothing has come to a node or gone from it before it may be given up: because it is"
+            " empty, or because other nodes have room for the unclaimed sandboxes on it."
+        ),
+    ] = timedelta(minutes=5)
     expire_after: Annotated[Duration, Field(description="The longest a node lives.")] = timedelta(days=14)
     termination_grace: Annotated[
         Duration, Field(description="How long a node that must go waits for claimed sandboxes.")

@@ -90,9 +90,9 @@ class Schedule(Section):
     end: Annotated[
         str,
         Field(
-            title='a time such as "08:00"',
-            pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
-            description='Until, such as "18:00".',
+            title='a time such as "18:00" or "24:00"',
+            pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$",
+            description='Until, such as "18:00"; "24:00" is the end of the day.',
         ),
     ]
     timezone: Annotated[

@@ -118,7 +118,8 @@ class Mirrors(Section):
         Url | None,
         Field(
             description="The address of a bucket with the runtimes that nodes install, each below its name and version,"
-            " such as `…/gvisor/20261012/x86_64/runsc`. Nodes read it over the S3 endpoint, and without a signature."
+            " such as `…/gvisor/20261005.0/x86_64/gvisor.tar.zstd`. Nodes read it over the S3 endpoint, and without a"
+            " signature."
         ),
     ] = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
@@ -80,6 +80,14 @@ class SandboxController(Section):
     image: Annotated[
         Image | None, Field(description="The controller's image; without one, that of the pinned release.")
     ] = None
+    place: Annotated[
+        Literal["fargate", "system"],
+        Field(
+            description="Where it runs: on Fargate, or on the system's nodes, where it costs no more than its room and"
+            " moves when one of them is taken back. Sandboxes that are there do not miss it. Its image has to be for"
+            " the processors of those nodes, as the release's is."
+        ),
+    ] = "fargate"
     replicas: Annotated[int, Field(ge=1, le=5, description="How many there are, of which one works.")] = 2
     cpu: Annotated[Cpu, Field(description="Cores of each.")] = Quantity.parse("250m")
     memory: Annotated[

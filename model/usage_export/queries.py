@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from model.classes.names import USER_LABEL, namespace
 from model.usage_export.columns import PARTITION, tag_key
+from model.usage_export.usage import BACKUPS, FILES, LOGS, MOVED
 
 # This month and the last, of which AWS still corrects lines.
 RECENT = "date_format(current_date - interval '1' month, '%Y-%m')"
@@ -135,13 +136,14 @@ SELECT
   lines.service,
   CASE
     WHEN lines.is_instance THEN 'instances without pods'
+    WHEN lines.service = 'AmazonEKS' THEN 'control plane'
+    WHEN lines.service = '{FILES}' THEN 'file systems'
+    WHEN lines.service = '{BACKUPS}' THEN 'backups'
+    WHEN lines.service = '{LOGS}' THEN 'logs and metrics'
     WHEN lines.usage_type LIKE '%NatGateway%' THEN 'NAT'
     WHEN lines.usage_type LIKE '%VpcEndpoint%' THEN 'endpoints'
     WHEN lines.usage_type LIKE '%PublicIPv4%' THEN 'public addresses'
-    WHEN lines.usage_type LIKE '%DataTransfer%' OR lines.usage_type LIKE '%-Bytes' THEN 'transfer'
-    WHEN lines.service = 'AmazonEKS' THEN 'control plane'
-    WHEN lines.service = 'AmazonEFS' THEN 'file systems'
-    WHEN lines.service = 'AmazonCloudWatch' THEN 'logs and metrics'
+    WHEN regexp_like(lines.usage_type, '{MOVED}') THEN 'transfer'
     WHEN lines.usage_type LIKE '%EBS:%' THEN 'disks of nodes'
     ELSE 'other'
   END AS part,

@@ -9,12 +9,12 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from model.capabilities.plain import as_list, as_mapping
-from policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness
+from policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness, usual
 from policies.rules.registry import all_rules
-from policies.verdicts import OWN, SEVERITIES, Severity
+from policies.verdicts import ALWAYS, OWN, SEVERITIES
 from policies.view.situation import Situation
 from policies.waivers import FILE
 
@@ -58,7 +58,8 @@ def schema() -> dict[str, dict[str, Any]]:
     own: dict[str, dict[str, Any]] = {
         "enforcement": {
             "type": "object",
-            "description": "By environment: which severities stop a deployment where a rule fails or cannot tell.",
+            "description": "By environment: which severities stop a deployment where a rule fails or cannot tell; "
+            "what is left out stays as it is there.",
             "additionalProperties": {
                 "type": "object",
                 "properties": {"fail": _SEVERITIES, "indeterminate": _SEVERITIES},
@@ -96,7 +97,9 @@ def read(given: Mapping[str, object], environment: str, settings: Settings | Non
     levels = cast("Mapping[str, Level]", as_mapping(given.get("rules")) or {})
     known = {*(rule.id for rule in all_rules()), *OWN}
     mistakes += [f"rules: there is no rule {name}" for name in levels if name not in known]
-    strict = {name: _strictness(value) for name, value in (as_mapping(given.get("enforcement")) or {}).items()}
+    mistakes += [f"rules: {name} is always told" for name in levels if name in ALWAYS]
+    by_environment = as_mapping(given.get("enforcement")) or {}
+    strict = {name: _strictness(value, usual(name)) for name, value in by_environment.items()}
     paths = {key: Path(str(given[key])) for key in ("waivers", "record") if given.get(key)}
     # A pack is run in its own folder: whoever writes a path thinks of another one
     mistakes += [f"{key}: the path has to be absolute" for key, path in paths.items() if not path.is_absolute()]
@@ -132,11 +135,13 @@ def _strange(given: Mapping[str, object]) -> list[str]:
     return found
 
 
-def _strictness(value: object) -> Strictness:
+def _strictness(value: object, otherwise: Strictness) -> Strictness:
+    """What was said of an environment; what was not said is as it is there anyway."""
     raw = as_mapping(value) or {}
-    severities = get_args(Severity)
-    chosen = {key: tuple(one for one in severities if one in (as_list(raw.get(key)) or [])) for key in raw}
-    return Strictness(chosen.get("fail", ()), chosen.get("indeterminate", ()))
+    chosen = {key: tuple(one for one in SEVERITIES if one in (as_list(raw.get(key)) or [])) for key in raw}
+    return replace(
+        otherwise, **{key: severities for key, severities in chosen.items() if key in ("fail", "indeterminate")}
+    )
 
 
 def _many(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -31,6 +31,11 @@ PRODUCTION: Final = Strictness(("Critical", "High", "Medium"), ("Critical", "Hig
 ELSEWHERE: Final = Strictness(("Critical", "High"), ())
 
 
+def usual(environment: str) -> Strictness:
+    """How strict an environment is where nobody says otherwise."""
+    return PRODUCTION if is_production(environment) else ELSEWHERE
+
+
 @dataclass(frozen=True)
 class Enforcement:
     """How strict an environment is, and which rules are treated otherwise."""
@@ -42,10 +47,13 @@ class Enforcement:
     @property
     def strictness(self) -> Strictness:
         """What stops a deployment in this environment."""
-        said = self.by_environment.get(self.environment)
-        return said or (PRODUCTION if is_production(self.environment) else ELSEWHERE)
+        return self.by_environment.get(self.environment) or usual(self.environment)
 
     def level(self, finding: Finding) -> Level:
         """What becomes of a finding that nobody waived."""
         said = self.by_rule.get(finding.rule)
         return said or ("mandatory" if self.strictness.stops(finding) else "advisory")
+
+    def told(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Those that nobody has switched off; a rule that is off is not asked, but not all findings are a rule's."""
+        return [one for one in findings if self.by_rule.get(one.rule) != "disabled"]

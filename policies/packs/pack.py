@@ -170,7 +170,7 @@ class Pack:
         )
 
     def _report(self, urn: str, findings: Iterable[Finding], configuration: Configuration, report: Report) -> None:
-        found = list(findings)
+        found = configuration.enforcement.told(findings)
         left, waived = self.waivers(configuration).split(found, configuration.situation.environment, self.today)
         self._told[urn] = list(left)
         self._waived[urn] = list(waived)
@@ -199,7 +199,7 @@ class Pack:
         )
         used = {name for waived in self._waived.values() for name in used_by(waived)}
         findings = mine.own_findings(configuration.situation.environment, used, self.today, stack)
-        self._told["waivers"] = list(findings)
+        findings = self._told["waivers"] = configuration.enforcement.told(findings)
         for finding in findings:
             tell(report, finding, configuration.enforcement.level(finding))
 

@@ -11,6 +11,7 @@ from policies.view.guards import BINDING, GROUP, POLICY, WEBHOOKS, Guard, guards
 from policies.view.once import once
 from policies.view.resource import KubernetesObject, Resource
 from policies.view.rooms import AGENTS, EXTENSIONS, rooms_of
+from policies.view.words import word
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -122,7 +123,7 @@ def fails_open(guard: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
         actions = guard.at("spec", "validationActions")
         if actions.holds_unknown():
             yield unknown(actions)
-        elif "Deny" not in {action.raw for action in actions.elements()}:
+        elif "Deny" not in {word(action) for action in actions.elements()}:
             yield fail(actions, "it tells of violations and refuses none")
         missing = guard.at("spec", "paramRef", "parameterNotFoundAction")
         if missing.raw == "Allow" and _hears_of_making(guard):
@@ -140,7 +141,7 @@ def _about_sandboxes(binding: KubernetesObject, graph: Graph) -> bool:
     own = binding.at("spec", "matchResources", "resourceRules")
     if not own.missing:
         return touches(own, SANDBOXES)
-    return binding.at("spec", "policyName").raw in _sandbox_policies(graph)
+    return word(binding.at("spec", "policyName")) in _sandbox_policies(graph)
 
 
 @once
@@ -148,11 +149,11 @@ def _sandbox_policies(graph: Graph) -> frozenset[object]:
     """The names of policies that hear of the sandbox kinds."""
     found = graph.objects(GROUP, POLICY)
     return frozenset(
-        one.name.raw for one in found if touches(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
+        word(one.name) for one in found if touches(one.at("spec", "matchConstraints", "resourceRules"), SANDBOXES)
     )
 
 
 def _hears_of_making(binding: KubernetesObject) -> bool:
     rows = binding.at("spec", "matchResources", "resourceRules").elements()
-    heard = {one.raw for row in rows for one in row.at("operations").elements()}
+    heard = {word(one) for row in rows for one in row.at("operations").elements()}
     return not heard or bool(heard & {"CREATE", "*"})

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from policies.rules.registry import About, Outcome, fail, rule, unknown
 from policies.view.clusters import WORDS, Cluster, clusters_of
 from policies.view.fields import Field
 from policies.view.graph import Graph
+from policies.view.wide import for_anybody, network_of
+from policies.view.words import word
 
 CLUSTER: About[Cluster] = About("every EKS cluster", WORDS.__contains__, clusters_of)
 
-# A range this wide names nobody: whole countries are in it
-WIDEST = {4: 8, 6: 32}
 WORLD = 2**30  # IPv4 addresses, a quarter of all: what many narrow ranges may not add up to
 LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # The oldest minor version of Kubernetes 1 that AWS supports without a surcharge (its Kubernetes release calendar)
@@ -26,7 +25,7 @@ OLDEST = 34
     severity="Critical",
     why="A public endpoint puts the cluster one stolen token, or one flaw of the API server, away from everybody.",
     do="Set endpointPublicAccess to false, or publicAccessCidrs to the ranges of those who deploy and operate.",
-    equivalents={"Checkov": ("CKV_AWS_38", "CKV_AWS_39"), "Security Hub": ("EKS.1",), "CIS": ("5.4.1", "5.4.2")},
+    equivalents={"Checkov": ("CKV_AWS_38",), "CIS": ("5.4.1",)},
     about=CLUSTER,
     defaults="Public, for 0.0.0.0/0, where nothing is said (EKS API reference, VpcConfigRequest).",
 )
@@ -48,22 +47,15 @@ def _open(ranges: Field) -> Iterator[Outcome]:
         yield fail(ranges, "no ranges are named for the public endpoint, so it is open to every address")
     reached = 0
     for element in elements:
-        network = _network(element)
+        network = network_of(element)
         if network is None:
             yield unknown(element)
-        elif network.prefixlen < WIDEST[network.version]:
+        elif for_anybody(network):
             yield fail(element, f"the public endpoint is open to {network}")
         elif network.version == 4:
             reached += network.num_addresses
     if reached >= WORLD:
         yield fail(ranges, "the ranges of the public endpoint add up to a quarter of the internet or more")
-
-
-def _network(field: Field) -> IPv4Network | IPv6Network | None:
-    try:
-        return ip_network(field.text or "", strict=False) if field.known else None
-    except ValueError:
-        return None
 
 
 @rule(
@@ -82,7 +74,7 @@ def control_plane_logs(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
         return
     logs = cluster.at("logs")
     elements = logs.elements()
-    lacking = [kind for kind in LOGS if kind not in {element.raw for element in elements}]
+    lacking = [kind for kind in LOGS if kind not in {word(element) for element in elements}]
     if lacking and (unsaid := [element for element in elements if element.unknown]):
         yield unknown(unsaid[0])
     elif lacking:

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from model.classes.names import MODE_LABEL
 from policies.rules.registry import GRAPH, About, Outcome, fail, not_applicable, objects, rule, unknown
-from policies.view.fields import Field
+from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
+from policies.view.quantities import no_bound
 from policies.view.resource import KubernetesObject, holds_objects
 from policies.view.rooms import AGENTS, EXTENSIONS, Room, rooms_of
+from policies.view.words import number_of, word
 
 BUDGET = "aws:budgets/budget:Budget"
 COST_TAG = "aws:costexplorer/costAllocationTag:CostAllocationTag"
@@ -44,7 +46,7 @@ ENDING: About[KubernetesObject] = About(
     severity="High",
     why="Claims are made by programs: one in a loop takes the whole cluster, and the nodes that are bought for it.",
     do="Add a ResourceQuota for pods, cpu and memory.",
-    equivalents={"Kyverno": ("require-resource-quota", "add-ns-quota")},
+    equivalents={"Kyverno": ("add-ns-quota",)},
     about=GRAPH,
     defaults="No bound where there is no quota (Kubernetes, resource quotas).",
 )
@@ -69,7 +71,7 @@ def quota(graph: Graph) -> Iterator[Outcome]:
     severity="Medium",
     why="A container that says nothing of its limits may use a whole node, beside others who pay for theirs.",
     do="Add a LimitRange of the type Container with default and defaultRequest.",
-    equivalents={"Kyverno": ("require-limit-range",)},
+    equivalents={"Kyverno": ("add-ns-quota",)},
     about=GRAPH,
     defaults="No limit where there is no range (Kubernetes, limit ranges).",
 )
@@ -89,7 +91,7 @@ def _bounds_containers(row: Field) -> bool:
     limits = [
         row.at("default", what) if row.at("max", what).missing else row.at("max", what) for what in ("cpu", "memory")
     ]
-    return row.at("type").raw == "Container" and not any(one.missing for one in limits)
+    return row.at("type").raw == "Container" and not any(no_bound(one) for one in limits)
 
 
 def _within(graph: Graph, kind: str) -> Iterator[tuple[Room, list[KubernetesObject], KubernetesObject | None]]:
@@ -138,10 +140,11 @@ def pools_fit(graph: Graph) -> Iterator[Outcome]:
                 bound = one.at("spec", "hard", key)
                 if bound.missing:
                     continue
-                unsure = [field for field in (bound, *members) if field.unknown]
-                if unsure:
-                    yield unknown(unsure[0])
-                elif sum(1 if field.missing else field.number or 0 for field in members) > (bound.number or 0):
+                numbers = [1 if field.missing else number_of(field) for field in (*members, bound)]
+                *wanted, most = (0 if one is None or one is UNKNOWN else one for one in numbers)
+                if UNKNOWN in numbers:
+                    yield unknown((*members, bound)[numbers.index(UNKNOWN)])
+                elif sum(wanted) > most:
                     yield fail(bound, "the pools of the namespace have more members than it admits")
 
 
@@ -218,10 +221,11 @@ def budget_cap(graph: Graph) -> Iterator[Outcome]:
         amount = one.at("limitAmount")
         if one.at("timeUnit").raw != "MONTHLY" or one.at("budgetType").raw != "COST":
             continue
-        if amount.unknown:
+        number = number_of(amount)
+        if number is UNKNOWN:
             yield unknown(amount)
-        elif cap is not None and (amount.number or 0) > cap:
-            yield fail(amount, f"the budget is {amount.number:g} and the cap {cap:g}")
+        elif cap is not None and number is not None and number > cap:
+            yield fail(amount, f"the budget is {number:g} and the cap {cap:g}")
 
 
 @rule(
@@ -243,7 +247,7 @@ def cost_tags(graph: Graph) -> Iterator[Outcome]:
             yield unknown(row.at("status"))
         elif row.at("status").raw != "Active":
             yield fail(row.at("status"), "the tag is on no bill")
-    named = {row.at("tagKey").raw for row in rows}
+    named = {word(row.at("tagKey")) for row in rows}
     lacks = [key for key in graph.situation.required_tags if key not in named]
     settings = graph.situation.settings
     if not graph.of_type(*COST_TYPES):

@@ -13,6 +13,7 @@ from policies.view.machines import INSTANCE, TEMPLATE, Machine
 from policies.view.resource import KubernetesObject, Resource
 from policies.view.rooms import EXTENSIONS, rooms_of
 from policies.view.tags import given_to_all, lacking, taggable
+from policies.view.words import word
 
 STARTED = ("instance", "volume")
 EBS = "ebs.csi.aws.com"
@@ -54,7 +55,7 @@ def _of_group(given: Field, wanted: tuple[str, ...]) -> Iterator[Outcome]:
     if given.holds_unknown():
         yield unknown(given)
         return
-    passed = {one.at("key").raw for one in given.elements() if one.at("propagateAtLaunch").raw is True}
+    passed = {word(one.at("key")) for one in given.elements() if one.at("propagateAtLaunch").raw is True}
     if lacks := [key for key in wanted if key not in passed]:
         yield fail(given, f"its instances get no tag {', '.join(lacks)}")
 

@@ -28,7 +28,7 @@ METRICS = "kube-state-metrics"
     severity="Medium",
     why="A log group without retention keeps everything for ever, and every month costs more than the last.",
     do="Set retentionInDays to what an audit asks for.",
-    equivalents={"Checkov": ("CKV_AWS_66", "CKV_AWS_338"), "Security Hub": ("CloudWatch.16",)},
+    equivalents={"Checkov": ("CKV_AWS_66",), "Security Hub": ("CloudWatch.16",)},
     about=resources(LOG_GROUP),
     defaults="For ever where nothing is said (CloudWatch Logs API reference, PutRetentionPolicy).",
 )

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policies.rules.registry import GRAPH, Outcome, fail, forbid, resources, rule, unknown
+from policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
 from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
 from policies.view.looked_at import ACCESS_POINT, looked_at
 from policies.view.paths import Segments, holds, segments
 from policies.view.references import reference
 from policies.view.resource import KubernetesObject, Resource
-from policies.view.words import word
+from policies.view.words import number_of, word
 
 FILE_SYSTEM = "aws:efs/fileSystem:FileSystem"
 OWNER_TAGS: Final = ("sandbox-user", "sandbox-class")
@@ -56,10 +56,14 @@ def enforced_ids(point: Resource) -> Iterator[Outcome]:
     if user.missing:
         yield fail(user, "believes what clients say of themselves")
         return
-    for key in ("uid", "gid"):
-        yield from forbid(user.at(key), lambda value: value is None or _number(value) == 0, f"{key} is root's or none")
-    for one in user.at("secondaryGids").elements():
-        yield from forbid(one, lambda value: _number(value) == 0, "a secondary group is root's")
+    ids = [(user.at(key), f"{key} is root's or none") for key in ("uid", "gid")]
+    required = {field.path for field, _ in ids}
+    for field, words in [*ids, *((one, "a secondary group is root's") for one in user.at("secondaryGids").elements())]:
+        number = number_of(field)
+        if number is UNKNOWN:
+            yield unknown(field)
+        elif number == 0 or (number is None and field.path in required):
+            yield fail(field, words)
 
 
 @rule(
@@ -240,11 +244,11 @@ def _owners(graph: Graph) -> Iterator[_Owner]:
         user, class_ = (_tag(tags.at(key)) for key in OWNER_TAGS)
         if uid.unknown and len(points) > 1:
             yield _Owner(None, None, uid, point.name, user, class_)
-        elif (number := _number(uid.raw)) is not None:
+        elif (number := _number(uid)) is not None:
             yield _Owner(_file_system(graph, point), number, uid, point.name, user, class_)
     for thing in graph.objects("storage.k8s.io", "StorageClass"):
         uid = thing.at("parameters", "uid")
-        if (number := _number(uid.raw)) is not None:
+        if (number := _number(uid)) is not None:
             system = _class_system(graph, thing)
             labelled = _tag(thing.labels.at("sandbox.users.io/class"))
             yield _Owner(system, number, uid, thing.resource.name, None, labelled)
@@ -262,11 +266,9 @@ def _tag(field: Field) -> object:
     return UNKNOWN if field.unknown else field.raw if isinstance(field.raw, str) else None
 
 
-def _number(value: object) -> float | None:
-    try:
-        return float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
-    except ValueError:
-        return None
+def _number(field: Field) -> float | None:
+    found = number_of(field)
+    return None if found is UNKNOWN else found
 
 
 def others_bits(mode: object) -> int | None:

@@ -50,7 +50,8 @@ def encrypted(system: Resource) -> Iterator[Outcome]:
     " with all three.",
     equivalents={"AWS": ("EFS documents: using IAM to control file system access",)},
     about=GRAPH,
-    defaults="Full access for whoever reaches a mount target, where there is no policy (EFS documents).",
+    defaults="Full access for whoever reaches a mount target, where there is no policy; where there is one, a role's"
+    " own policies allow as well (EFS documents).",
 )
 def mounted_as_meant(graph: Graph) -> Iterator[Outcome]:
     """What denies for everybody counts for all; else each statement that allows has to have the condition itself."""
@@ -66,14 +67,18 @@ def mounted_as_meant(graph: Graph) -> Iterator[Outcome]:
         if doubtful := next((one.field for one in every if one.field.unknown or one.allows is None), None):
             yield unknown(doubtful)
         allowing = [one for one in every if one.allows and one.does(MOUNT) is not False]
-        if not _denied(every, MOUNT, _without_point) and not all(map(_by_point, allowing)):
+        by_point, by_tls = _denied(every, MOUNT, _without_point), _denied(every, MOUNT, _without_tls)
+        if not by_point and not all(map(_by_point, allowing)):
             yield fail(document, "lets a client mount it without an access point")
-        if not _denied(every, MOUNT, _without_tls) and not all(map(_by_tls, allowing)):
+        if not by_tls and not all(map(_by_tls, allowing)):
             yield fail(document, "lets a client mount it without TLS")
+        if not allowing and not (by_point and by_tls) and not doubtful:
+            what = " and ".join(word for word, said in (("an access point", by_point), ("TLS", by_tls)) if not said)
+            yield fail(document, f"leaves it to the roles' own policies who mounts it without {what}")
         rooted = [one for one in every if one.allows and one.does(ROOT) is not False]
         if rooted and not _denied(every, ROOT, _always):
             yield fail(document, "lets a client be root")
-        if any(one.for_anybody and not _by_point(one) for one in allowing):
+        if any(one.for_anybody() and not _by_point(one) for one in allowing):
             yield fail(document, "lets anybody mount it, whoever it is")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from model.capabilities.plain import UNKNOWN
-from policies.rules.registry import GRAPH, POD, Outcome, fail, forbid, objects, rule, unknown
+from policies.rules.registry import GRAPH, POD, Outcome, fail, forbid, forbid_switch, objects, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
 from policies.view.once import once
@@ -15,7 +15,7 @@ from policies.view.pods import PodSpec
 from policies.view.resource import KubernetesObject
 from policies.view.spaces import place_of, space_of, spaces
 from policies.view.tenants import account_of, tenants
-from policies.view.words import one_of, word
+from policies.view.words import one_of, switch, word
 
 RBAC: Final = "rbac.authorization.k8s.io"
 API: Final = frozenset({"https://kubernetes.default.svc", "kubernetes.default.svc"})
@@ -49,13 +49,13 @@ def token(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
     """A workload of the platform whose account is bound to a role in the same stack needs its token."""
     flag = pod.at("automountServiceAccountToken")
     tenant = _tenant(graph, pod)
-    if flag.unknown:
-        yield unknown(flag)
+    if switch(flag) is UNKNOWN:
+        yield from forbid_switch(flag, (), "")
     elif flag.raw is not False and not (pod.patch and flag.missing) and (tenant or not _bound(graph, pod)):
         account = _account(graph, pod)
         said = None if account is None else account.at("automountServiceAccountToken")
         by_controller = pod.owner.kind == "SandboxTemplate"
-        if flag.missing and said is not None and said.unknown:
+        if flag.missing and said is not None and switch(said) is UNKNOWN:
             yield unknown(said)
         elif not (flag.missing and (by_controller or (said is not None and said.raw is False))):
             yield fail(flag, "carries a token for the API server")
@@ -156,10 +156,7 @@ def _default_account(graph: Graph) -> Iterator[Outcome]:
     for thing in graph.objects("", "ServiceAccount"):
         if thing.name.raw == "default" and not thing.patch:
             flag = thing.at("automountServiceAccountToken")
-            if flag.unknown:
-                yield unknown(flag)
-            elif flag.raw is not False:
-                yield fail(flag, "every pod that names no account carries its token")
+            yield from forbid_switch(flag, {True, None}, "every pod that names no account carries its token")
     for binding in _bindings(graph):
         for subject in binding.at("subjects").elements():
             if subject.at("kind").raw == "ServiceAccount" and subject.at("name").raw == "default":

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
+from policies.view.kinds import (
+    BUCKETS,
+    CLUSTERS,
+    ENTRIES,
+    FILE_SYSTEMS,
+    FILES,
+    FUNCTIONS,
+    GROUPS,
+    INSTANCES,
+    KEYS,
+    PARAMETERS,
+    POLICIES,
+    ROLES,
+    SECRETS,
+    USERS,
+    Kind,
+)
 from policies.view.references import among, reference
 from policies.view.resource import Resource
 from policies.view.roles import (
     ATTACHMENTS,
+    EXCLUSIVE,
     INLINE,
     POLICY,
     ROLE,
+    arns_of,
     attached,
     aws_policy,
     bearers,
     documents_of,
     inline,
 )
-from policies.view.statements import Statement, like, statements, unknown_in
+from policies.view.statements import Statement, statements, unknown_in
 
 # Broad whatever their name says; those that end in FullAccess are besides.
 BROAD: Final = frozenset(
@@ -38,26 +58,45 @@ BROAD: Final = frozenset(
         "SystemAdministrator",
     }
 )
-# With any of these a caller gives itself, or somebody that it is, whatever it likes.
-ESCALATION: Final = (
-    "iam:AddUserToGroup",
-    "iam:AttachGroupPolicy",
-    "iam:AttachRolePolicy",
-    "iam:AttachUserPolicy",
-    "iam:CreateAccessKey",
-    "iam:CreateLoginProfile",
-    "iam:CreatePolicyVersion",
-    "iam:PutGroupPolicy",
-    "iam:PutRolePolicy",
-    "iam:PutUserPolicy",
-    "iam:SetDefaultPolicyVersion",
-    "iam:UpdateAssumeRolePolicy",
-    "iam:UpdateLoginProfile",
-    "sts:AssumeRole",
-)
-# What reads everybody's secrets and files.
-READING: Final = ("secretsmanager:GetSecretValue", "ssm:GetParameter", "s3:GetObject", "kms:Decrypt")
 PASS_ROLE: Final = "iam:PassRole"  # noqa: S105 - an action
+# What nobody needs on every one of its kind: it makes the caller, or somebody that it is, whatever it likes, or it
+# reads everybody's secrets and files.
+RISKY: Final[Mapping[Kind, tuple[str, ...]]] = {
+    ROLES: (
+        PASS_ROLE,
+        "iam:AttachRolePolicy",
+        "iam:DeleteRolePermissionsBoundary",
+        "iam:PutRolePermissionsBoundary",
+        "iam:PutRolePolicy",
+        "iam:UpdateAssumeRolePolicy",
+        "sts:AssumeRole",
+    ),
+    USERS: (
+        "iam:AttachUserPolicy",
+        "iam:CreateAccessKey",
+        "iam:CreateLoginProfile",
+        "iam:DeleteUserPermissionsBoundary",
+        "iam:PutUserPermissionsBoundary",
+        "iam:PutUserPolicy",
+        "iam:UpdateLoginProfile",
+    ),
+    GROUPS: ("iam:AddUserToGroup", "iam:AttachGroupPolicy", "iam:PutGroupPolicy"),
+    POLICIES: ("iam:CreatePolicyVersion", "iam:SetDefaultPolicyVersion"),
+    CLUSTERS: ("eks:CreateAccessEntry",),
+    ENTRIES: ("eks:AssociateAccessPolicy",),
+    INSTANCES: ("ssm:SendCommand", "ssm:StartSession"),
+    FUNCTIONS: ("lambda:UpdateFunctionCode",),
+    FILE_SYSTEMS: (
+        "elasticfilesystem:ClientMount",
+        "elasticfilesystem:ClientRootAccess",
+        "elasticfilesystem:PutFileSystemPolicy",
+    ),
+    SECRETS: ("secretsmanager:BatchGetSecretValue", "secretsmanager:GetSecretValue"),
+    PARAMETERS: ("ssm:GetParameter", "ssm:GetParameterHistory", "ssm:GetParameters", "ssm:GetParametersByPath"),
+    BUCKETS: ("s3:PutBucketPolicy",),
+    FILES: ("s3:GetObject",),
+    KEYS: ("kms:CreateGrant", "kms:Decrypt", "kms:PutKeyPolicy"),
+}
 NODE_POLICIES: Final = frozenset(
     {
         "AmazonEKSWorkerNodePolicy",
@@ -91,11 +130,10 @@ ENTRY: Final = "aws:eks/accessEntry:AccessEntry"
             "CKV_AWS_289",
             "CKV_AWS_290",
             "CKV_AWS_274",
-            "CKV_AWS_355",
         ),
         "Security Hub": ("IAM.1", "IAM.21"),
     },
-    about=resources(ROLE, POLICY, *INLINE, *ATTACHMENTS),
+    about=resources(ROLE, POLICY, *INLINE, *ATTACHMENTS, *EXCLUSIVE),
     defaults="A policy allows nothing that it does not say, and a role has no boundary where nothing is said (IAM"
     " documents).",
 )
@@ -110,10 +148,7 @@ def rights(resource: Resource, graph: Graph) -> Iterator[Outcome]:
                 yield unknown(one.field)
             elif one.allows:
                 yield from _excess(one)
-    arns = resource.at("managedPolicyArns").elements()
-    if resource.type in ATTACHMENTS:
-        arns = [resource.at("policyArn")]
-    for arn in arns:
+    for arn in arns_of(resource):
         if arn.unknown and not graph.targets(resource, arn.path.partition("[")[0], POLICY):
             yield unknown(arn)
         elif (name := aws_policy(arn)) is not None and (name in BROAD or name.endswith("FullAccess")):
@@ -153,7 +188,6 @@ def node_role(graph: Graph) -> Iterator[Outcome]:
 def _excess(one: Statement) -> Iterator[Outcome]:
     """What is too much about a statement; the first reason is enough."""
     field = one.field
-    anything = one.anything
     if one.has("NotAction"):
         yield fail(field.at("NotAction"), "allows every action but a few")
         return
@@ -168,30 +202,35 @@ def _excess(one: Statement) -> Iterator[Outcome]:
         elif not text.strip("*:"):
             yield fail(action, "allows every action")
             return
-        elif text.endswith(":*") and anything and not one.conditional:
-            yield fail(action, f"allows every action of {text.partition(':')[0]} on everything")
+        elif text.endswith(":*") and one.anything and not one.bound:
+            words = f"allows every action of {text.partition(':')[0]} on everything"
+            yield unknown(field.at("Condition")) if one.bound is None else fail(action, words)
             return
-    if doubt and anything is not False and not one.conditional:
+    if doubt and one.anything is not False and not one.bound:
         yield unknown(field.at("Action"))
         return
-    if anything is None and any(like(word, str(one_.raw)) for word in _RISKY for one_ in one.patterns("Action")):
-        yield unknown(field.at("Resource"))
-        return
-    if one.does(PASS_ROLE) and _every_role(one):
-        yield fail(field.at("Action"), "passes any role to whatever it starts")
-    elif anything and not one.conditional:
-        hit = next((word for word in (*ESCALATION, *READING) if one.does(word)), None)
-        if hit is not None:
-            yield fail(field.at("Action"), f"allows {hit} on everything")
+    yield from islice(_on_every_one(one), 1)
 
 
-_RISKY: Final = (PASS_ROLE, *ESCALATION, *READING)
-
-
-def _every_role(one: Statement) -> bool:
-    """On every role there is, in the account or anywhere; a condition on the service leaves all roles in."""
-    found = [str(resource.raw) for resource in one.patterns("Resource")]
-    return bool(one.anything) or any(text.rpartition(":")[2] in {"role/*", "*"} for text in found)
+def _on_every_one(one: Statement) -> Iterator[Outcome]:
+    """The actions that it allows on every one of their kind; what is sure comes before what is not known."""
+    unsure: Field | None = None
+    for kind, actions in RISKY.items():
+        if (whole := one.every(kind)) is False:
+            continue
+        for action in actions:
+            # A condition on the service that a role is passed to leaves all roles in
+            bound = False if action == PASS_ROLE else one.bound
+            if bound or not one.does(action):
+                continue
+            if whole and bound is False:
+                passes = "passes any role to whatever it starts"
+                yield fail(
+                    one.field.at("Action"), passes if action == PASS_ROLE else f"allows {action} on every {kind.word}"
+                )
+            unsure = unsure or one.field.at("Condition" if bound is None else "Resource")
+    if unsure is not None:
+        yield unknown(unsure)
 
 
 def _boundary(graph: Graph, role: Resource) -> Iterator[Outcome]:

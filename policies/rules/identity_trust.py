@@ -6,21 +6,27 @@ from collections.abc import Iterator
 from typing import Final
 
 from policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
+from policies.view.conditions import Condition
 from policies.view.graph import Graph
 from policies.view.resource import Resource
 from policies.view.roles import ROLE, bearers, documents_of, inline
-from policies.view.statements import Condition, Statement, statements, unknown_in
+from policies.view.statements import Statement, statements, unknown_in
 
 WEB_IDENTITY: Final = "sts:AssumeRoleWithWebIdentity"
 TYPES: Final = {
     "aws:kms/key:Key": "policy",
     "aws:kms/keyPolicy:KeyPolicy": "policy",
+    "aws:s3/bucket:Bucket": "policy",
     "aws:s3/bucketPolicy:BucketPolicy": "policy",
+    "aws:s3/bucketV2:BucketV2": "policy",
     "aws:sqs/queue:Queue": "policy",
     "aws:sqs/queuePolicy:QueuePolicy": "policy",
     "aws:sns/topic:Topic": "policy",
     "aws:sns/topicPolicy:TopicPolicy": "policy",
+    "aws:ecr/registryPolicy:RegistryPolicy": "policy",
     "aws:ecr/repositoryPolicy:RepositoryPolicy": "policy",
+    "aws:cloudwatch/eventBusPolicy:EventBusPolicy": "policy",
+    "aws:cloudwatch/logResourcePolicy:LogResourcePolicy": "policyDocument",
     "aws:secretsmanager/secret:Secret": "policy",
     "aws:secretsmanager/secretPolicy:SecretPolicy": "policy",
     "aws:backup/vaultPolicy:VaultPolicy": "policy",
@@ -68,7 +74,7 @@ def one_account(role: Resource) -> Iterator[Outcome]:
     why="A role that trusts every principal is every AWS customer's.",
     do="Name the account, the role or the service in Principal, and say for which of one's own resources by"
     " aws:SourceAccount.",
-    equivalents={"Checkov": ("CKV_AWS_60", "CKV_AWS_61"), "Security Hub": ("IAM.21",)},
+    equivalents={"Checkov": ("CKV_AWS_60",), "Security Hub": ("IAM.21",)},
     about=resources(ROLE),
 )
 def trusts_everybody(role: Resource) -> Iterator[Outcome]:
@@ -83,7 +89,7 @@ def trusts_everybody(role: Resource) -> Iterator[Outcome]:
     why="A policy for every principal, without a condition that says who, is for every AWS customer.",
     do="Name principals, or compare aws:PrincipalOrgID, aws:SourceAccount, kms:CallerAccount or the like.",
     equivalents={
-        "Checkov": ("CKV_AWS_33", "CKV_AWS_70", "CKV_AWS_72", "CKV_AWS_32"),
+        "Checkov": ("CKV_AWS_32", "CKV_AWS_33", "CKV_AWS_70", "CKV_AWS_168", "CKV_AWS_169"),
         "Security Hub": ("KMS.5", "SQS.3"),
     },
     about=resources(*TYPES),
@@ -91,7 +97,7 @@ def trusts_everybody(role: Resource) -> Iterator[Outcome]:
 )
 def open_policy(resource: Resource) -> Iterator[Outcome]:
     """Statements that deny may be for everybody."""
-    yield from _open(resource, TYPES[resource.type], "lets everybody in")
+    yield from _open(resource, TYPES[resource.type], "lets everybody in", by_address=True)
 
 
 @rule(
@@ -192,7 +198,7 @@ def _compared(one: Statement, ending: str) -> bool:
     )
 
 
-def _open(resource: Resource, key: str, words: str) -> Iterator[Outcome]:
+def _open(resource: Resource, key: str, words: str, *, by_address: bool = False) -> Iterator[Outcome]:
     document = resource.at(key)
     if document.missing:
         return
@@ -202,7 +208,7 @@ def _open(resource: Resource, key: str, words: str) -> Iterator[Outcome]:
     for one in statements(document):
         if one.allows is False:
             continue
-        answer = one.for_anybody
+        answer = one.for_anybody(by_address=by_address)
         if one.field.unknown or one.allows is None or answer is None:
             yield unknown(one.field)
         elif answer:

@@ -10,6 +10,7 @@ from policies.view.graph import Graph
 from policies.view.images import Image, image_of
 from policies.view.pods import PodSpec
 from policies.view.resource import Resource
+from policies.view.words import one_of, word
 
 REPOSITORY = "aws:ecr/repository:Repository"
 SCANNING = "aws:ecr/registryScanningConfiguration:RegistryScanningConfiguration"
@@ -18,14 +19,17 @@ STEADY = ("registry.k8s.io",)
 
 
 def _images(pod: PodSpec) -> Iterator[tuple[Field, Image | None, str]]:
-    """The image of each container, None where it is not known; a container without one gets it later, or never"
-    " starts."""
-    for container in pod.containers:
-        name = container.at("image")
+    """The image of each container and of each volume that is one, None where it is not known.
+
+    A container without one gets it later, or never starts.
+    """
+    named = [(container.at("image"), container.title) for container in pod.containers]
+    named += [(volume.at("image", "reference"), "a volume") for volume in pod.at("volumes").elements() if volume.known]
+    for name, title in named:
         if name.unknown:
-            yield name, None, container.title
+            yield name, None, title
         elif isinstance(name.raw, str) and name.raw:
-            yield name, image_of(name.raw), container.title
+            yield name, image_of(name.raw), title
 
 
 @rule(
@@ -35,7 +39,7 @@ def _images(pod: PodSpec) -> Iterator[tuple[Field, Image | None, str]]:
     why="What a tag means is up to whoever may push: the same pod is another program tomorrow, and nobody has"
     " decided so.",
     do="Write the digest behind the name: `registry.example.com/sandbox@sha256:…`.",
-    equivalents={"Checkov": ("CKV_K8S_43",), "Kyverno": ("require-image-digest",), "CIS": ("5.5.1",)},
+    equivalents={"Checkov": ("CKV_K8S_43",), "Kyverno": ("require-image-checksum",), "CIS": ("5.5.1",)},
     about=POD,
     defaults="Tags of registry.k8s.io do not move once they are published, so a version there is enough for"
     " anything but a sandbox.",
@@ -91,7 +95,7 @@ def immutable_tags(repository: Resource) -> Iterator[Outcome]:
     mutability = repository.at("imageTagMutability")
     if mutability.unknown:
         yield unknown(mutability)
-    elif mutability.raw not in {"IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"}:
+    elif not one_of(mutability, {"IMMUTABLE", "IMMUTABLE_WITH_EXCLUSION"}):
         yield fail(mutability, "its tags may be moved")
     elif mutability.raw == "IMMUTABLE_WITH_EXCLUSION":
         for row in repository.at("imageTagMutabilityExclusionFilters").elements():
@@ -158,7 +162,9 @@ def public_repository(policy: Resource) -> Iterator[Outcome]:
     for statement in statements.elements() if isinstance(statements.raw, list) else [statements]:
         principal = statement.at("Principal")
         named = (
-            {one.raw for one in _several(principal.at("AWS"))} if isinstance(principal.raw, dict) else {principal.raw}
+            {word(one) for one in _several(principal.at("AWS"))}
+            if isinstance(principal.raw, dict)
+            else {word(principal)}
         )
         open_to_all = "*" in named or statement.at("NotPrincipal").known
         if statement.at("Effect").raw == "Allow" and open_to_all and not statement.at("Condition").known:

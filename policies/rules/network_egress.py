@@ -70,7 +70,8 @@ def bound(graph: Graph) -> Iterator[Outcome]:
     equivalents={"AWS": ("EKS best practices: restrict access to the instance profile",)},
     about=GRAPH,
     defaults="What the controller writes for a SandboxTemplate without networkPolicy leaves 100.64.0.0/10 open"
-    " (agent-sandbox v1.0.3). EKS's services have 172.20.0.0/16 or 10.100.0.0/16 unless told (EKS documents).",
+    " (agent-sandbox v1.0.3). Any private range may be the VPC's where nothing says which is. EKS's services"
+    " have 172.20.0.0/16 or 10.100.0.0/16 unless told (EKS documents).",
 )
 def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
     """Each rule by itself: policies only add, so all together reach what one of them does.
@@ -92,7 +93,8 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
         elif bounds.unknown and bounds.most.boxes & all_forbidden(graph):
             yield _doubt(field, bounds)
         elif (vpc := unknown_vpc(graph)) is not None and vpc[1] & bounds.least.boxes:
-            yield unknown(vpc[0], "whether a policy reaches the VPC depends on its range, which is not known yet")
+            words = "whether a policy reaches the VPC depends on its range, which"
+            yield unknown(vpc[0] or field, f"{words} {'is not known yet' if vpc[0] else 'nothing here says'}")
 
 
 @rule(

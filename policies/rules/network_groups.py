@@ -9,18 +9,22 @@ from typing import Final
 from model.capabilities.boxes import ALL_PORTS, PROTOCOLS, BoxSet, Protocol, product, union
 from model.capabilities.intervals import Intervals
 from model.capabilities.ranges import spans
-from policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
+from policies.rules.registry import GRAPH, Outcome, fail, resources, rule, unknown
 from policies.view.fargate import on_fargate
 from policies.view.fields import Field
 from policies.view.forbidden import example, forbidden, forbidden_spans
 from policies.view.graph import Graph
-from policies.view.groups import Passing, may_have_more, passing, pod_groups
+from policies.view.groups import GROUPS, NEW, OLD, Passing, may_have_more, passing, pod_groups, written_in
 from policies.view.resource import Resource
 from policies.view.tenants import tenants
+from policies.view.wide import for_anybody, network_of
 from policies.view.words import one_of
 
 CLUSTER: Final = "aws:eks/cluster:Cluster"
 OPEN: Final = frozenset({"0.0.0.0/0", "::/0"})
+# What anybody may ask of a load balancer
+WEB: Final = frozenset({(80, 80), (443, 443)})
+ECHO: Final = frozenset({"icmp", "icmpv6", "1", "58", 1, 58})
 NUMBERS: Final[dict[str, tuple[Protocol, ...]]] = {"tcp": ("TCP",), "6": ("TCP",), "udp": ("UDP",), "17": ("UDP",)}
 
 
@@ -123,6 +127,49 @@ def cluster_group(graph: Graph) -> Iterator[Outcome]:
                 yield fail(pods.ids, "has the cluster's own security group")
         elif pods.ids.holds_unknown() and not pods.groups(graph):
             yield unknown(pods.ids)
+
+
+@rule(
+    id="NET-20",
+    title="The internet reaches no port but the web's",
+    severity="High",
+    why="Whoever finds an open door of a node, of the cluster or of a file system tries it, all day long: logins,"
+    " kubelets and file shares are there for those who are known.",
+    do="Take 0.0.0.0/0 and ::/0 out of ingress, and name a group or the ranges of those who need it; on ports 80 and"
+    " 443 a load balancer may be open.",
+    equivalents={
+        "Checkov": ("CKV_AWS_24", "CKV_AWS_25", "CKV_AWS_277"),
+        "Security Hub": ("EC2.13", "EC2.14", "EC2.18", "EC2.19"),
+    },
+    about=resources(*GROUPS, OLD, NEW["ingress"]),
+    defaults="Nothing is let in where nothing is said, and from a VPC's default group what is in it (EC2 API reference,"
+    " CreateSecurityGroup; VPC user guide, default security groups).",
+)
+def open_to_the_world(resource: Resource) -> Iterator[Outcome]:
+    """Each rule by itself, whosever group it is for; an echo is no door."""
+    for one in written_in(resource, "ingress"):
+        web = one_of(one.protocol, NUMBERS) and one.span in WEB
+        if web or one_of(one.protocol, ECHO):
+            continue
+        way = [resource.at("type")] if resource.type == OLD else []
+        doubts = [*way, *(() if one.every_port else (one.protocol, one.first, one.last))]
+        doubt = next((field for field in doubts if field.unknown), None)
+        for cidr in one.ranges:
+            network = network_of(cidr)
+            if network is None:
+                yield unknown(cidr)
+            elif for_anybody(network) and doubt is not None:
+                yield unknown(doubt)
+            elif for_anybody(network):
+                ports = "everything" if one.every_port else f"{one.protocol.raw} {_ports(one)}"
+                yield fail(one.field, f"lets {network} reach {ports}")
+
+
+def _ports(one: Passing) -> str:
+    if one.span is None:
+        return "on ports that nobody can read"
+    first, last = one.span
+    return f"{first}" if first == last else f"{first}-{last}"
 
 
 def _open(graph: Graph, one: Passing) -> Iterator[Outcome]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model.capabilities.intervals import Intervals
 from model.capabilities.plain import UNKNOWN
 from model.capabilities.pods import NAMESPACE_NAME
 from model.capabilities.selecting import matches
@@ -11,15 +12,16 @@ from model.capabilities.surroundings import CLASS_LABEL
 from policies.rules.registry import GRAPH, Outcome, fail, rule, unknown
 from policies.view.fargate import on_fargate
 from policies.view.fields import Field
+from policies.view.forbidden import neighbours, unknown_vpc
 from policies.view.graph import Graph
 from policies.view.reaching import Policy, about_tenants, covered, foreign, policies, policies_in
 from policies.view.resource import KubernetesObject
 from policies.view.spaces import Space, place_of, space_of, spaces
 from policies.view.tenants import Tenant, tenants, tenants_in
+from policies.view.wide import for_anybody, network_of
 from policies.view.words import one_of
 
 ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute")
-EVERYWHERE = frozenset({"0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1"})
 
 
 @rule(
@@ -27,11 +29,13 @@ EVERYWHERE = frozenset({"0.0.0.0/0", "::/0", "0.0.0.0/1", "128.0.0.0/1"})
     title="No sandbox is reached by anybody or by another tenant",
     severity="High",
     why="Whoever may connect to a sandbox may speak to every program in it, and they trust each other: an empty"
-    " selector lets everybody in, one that fits sandboxes the other tenants.",
+    " selector lets everybody in, one that fits sandboxes the other tenants, and a range of the VPC every node and"
+    " every pod.",
     do="Name in `from` the namespace and the pods of the router that people come through, and nobody else.",
     equivalents={"CIS": ("5.3.2",), "Kyverno": ("restrict-networkpolicy-empty-podselector",)},
     about=GRAPH,
-    defaults="A missing or empty `from` is everybody (Kubernetes API reference, NetworkPolicyIngressRule).",
+    defaults="A missing or empty `from` is everybody (Kubernetes API reference, NetworkPolicyIngressRule). Any private"
+    " range may be the VPC's where nothing says which is.",
 )
 def let_in(graph: Graph) -> Iterator[Outcome]:
     """Peers by selectors are held against the labels of all sandboxes of the stack."""
@@ -115,7 +119,7 @@ def told_apart(graph: Graph) -> Iterator[Outcome]:
     why="A load balancer, a port of every node or an address of somebody's choice leads past the router that asks who"
     " is there; an external IP also draws other people's traffic.",
     do="Reach sandboxes through the router only; use services of type ClusterIP without externalIPs.",
-    equivalents={"Kyverno": ("restrict-nodeport", "restrict-loadbalancer", "restrict-external-ips")},
+    equivalents={"Kyverno": ("restrict-nodeport", "no-loadbalancer-service", "restrict-external-ips")},
     about=GRAPH,
     defaults="A service is of type ClusterIP where nothing is said (Kubernetes API reference, ServiceSpec).",
 )
@@ -200,16 +204,10 @@ def _others(graph: Graph, policy: Policy) -> list[Tenant]:
 
 
 def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
-    block = peer.at("ipBlock", "cidr")
-    if block.unknown:
-        yield unknown(block)
-        return
-    if one_of(block, EVERYWHERE):
-        yield fail(block, "lets every address in")
+    if not peer.at("ipBlock").missing:
+        yield from _block(graph, peer.at("ipBlock"))
         return
     space, pods = peer.at("namespaceSelector"), peer.at("podSelector")
-    if not peer.at("ipBlock").missing:
-        return
     if not space.missing and _fits_all(space) and _fits_all(pods):
         yield fail(space, "lets the pods of every namespace in")
         return
@@ -228,6 +226,29 @@ def _peer(graph: Graph, policy: Policy, peer: Field) -> Iterator[Outcome]:
         yield fail(peer, "lets every pod of the namespace in")
     elif unread is not None:
         yield unknown(unread)
+
+
+def _block(graph: Graph, block: Field) -> Iterator[Outcome]:
+    """Addresses: with the VPC CNI those of the VPC are every node's and every other tenant's."""
+    cidr = block.at("cidr")
+    network = network_of(cidr)
+    if network is None:
+        yield unknown(cidr)
+        return
+    if for_anybody(network):
+        yield fail(cidr, "lets every address in")
+        return
+    addresses = Intervals.single(int(network[0]), int(network[-1]))
+    for one in block.at("except").elements():
+        left_out = network_of(one)
+        if left_out is not None and left_out.version == network.version:
+            addresses -= Intervals.single(int(left_out[0]), int(left_out[-1]))
+    met = [word for word, theirs in neighbours(graph).items() if addresses & theirs[network.version]]
+    if met:
+        yield fail(cidr, f"lets {' and '.join(met)} in: nodes and other tenants")
+    elif (vpc := unknown_vpc(graph)) is not None and addresses & vpc[1].addresses(network.version):
+        words = "whether it lets the VPC in depends on its range, which"
+        yield unknown(vpc[0] or cidr, f"{words} {'is not known yet' if vpc[0] else 'nothing here says'}")
 
 
 def _fits_all(selector: Field) -> bool:
@@ -250,7 +271,8 @@ def _for_tenants(graph: Graph, thing: KubernetesObject) -> bool | None:
     space = space_of(graph, place)
     if space is None:
         return None
-    return space.tenants or place == "default"
+    # What names no namespace is for whoever applies it, unless it stands beside what is plainly its own
+    return space.tenants or (place == "default" and space.made_by is None and not space.pods)
 
 
 def _same(policy: Policy) -> object:

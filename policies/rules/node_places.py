@@ -50,4 +50,4 @@ def _selected(tags: Field, subnet: Resource) -> bool:
     """Whether a term's tags select the subnet; what is not known selects nothing that could be told."""
     wanted = list(tags.entries())
     has = [(subnet.at("tags", key), value) for key, value in wanted]
-    return bool(wanted) and all(own.known and value.raw in {own.raw, "*"} for own, value in has)
+    return bool(wanted) and all(own.known and value.raw in (own.raw, "*") for own, value in has)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.registry import POD, Outcome, fail, forbid, not_applicable, once, rule, unknown
+from policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, not_applicable, once, rule, unknown
+from policies.view.fields import UNKNOWN
 from policies.view.pods import Container, PodSpec, left_out
+from policies.view.words import number_of
 
 _API = "Kubernetes API reference"
 _STANDARDS = "Pod Security Standards 1.35"
@@ -33,9 +35,7 @@ _STANDARDS = "Pod Security Standards 1.35"
 def privileged(pod: PodSpec) -> Iterator[Outcome]:
     """Each container by itself."""
     for container in pod.containers:
-        yield from forbid(
-            container.security("privileged"), lambda value: value is True, f"{container.title} is privileged"
-        )
+        yield from forbid_switch(container.security("privileged"), {True}, f"{container.title} is privileged")
 
 
 @rule(
@@ -57,7 +57,7 @@ def privileged(pod: PodSpec) -> Iterator[Outcome]:
 def host_namespaces(pod: PodSpec) -> Iterator[Outcome]:
     """The pod's three switches, and each port of each container."""
     for key in ("hostNetwork", "hostPID", "hostIPC"):
-        yield from forbid(pod.at(key), lambda value: value is True, f"the pod has {key}")
+        yield from forbid_switch(pod.at(key), {True}, f"the pod has {key}")
     for container in pod.containers:
         for port in container.at("ports").elements():
             yield from forbid(
@@ -132,9 +132,7 @@ def privilege_escalation(pod: PodSpec) -> Iterator[Outcome]:
     for container in pod.containers:
         flag = container.security("allowPrivilegeEscalation")
         if not left_out(pod, flag):
-            yield from forbid(
-                flag, lambda value: value is not False, f"{container.title} does not forbid privilege escalation"
-            )
+            yield from forbid_switch(flag, {True, None}, f"{container.title} does not forbid privilege escalation")
 
 
 @rule(
@@ -167,15 +165,14 @@ def root(pod: PodSpec) -> Iterator[Outcome]:
 
 def _runs_as(container: Container) -> Iterator[Outcome]:
     user, flag = container.effective("runAsUser"), container.effective("runAsNonRoot")
-    if user.unknown:
+    number = number_of(user)
+    if number is UNKNOWN:
         yield unknown(user)
-    elif user.known and user.number == 0:
+    elif number == 0:
         yield fail(user, f"{container.title} runs as root")
-    elif flag.unknown:
-        yield unknown(flag)
-    elif flag.raw is False:
-        yield fail(flag, f"{container.title} may run as root")
-    elif flag.missing and user.missing and not container.pod.patch:
+    elif not flag.missing:
+        yield from forbid_switch(flag, {False}, f"{container.title} may run as root")
+    elif user.missing and not container.pod.patch:
         yield fail(flag, f"nobody says that {container.title} does not run as root")
 
 

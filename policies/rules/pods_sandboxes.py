@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.registry import POD, Outcome, fail, forbid, rule, unknown
+from policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, rule, unknown
 from policies.view.pods import PodSpec, left_out
 
 # What runtimes read from a pod's annotations, and some of them obey
@@ -89,4 +89,4 @@ def service_links(pod: PodSpec) -> Iterator[Outcome]:
     """One switch of the pod's."""
     links = pod.at("enableServiceLinks")
     if pod.sandbox and not left_out(pod, links):
-        yield from forbid(links, lambda value: value is not False, "the pod's environment lists every Service")
+        yield from forbid_switch(links, {True, None}, "the pod's environment lists every Service")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.rules.registry import POD, Outcome, fail, forbid, once, rule, unknown
+from policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, once, rule, unknown
 from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
 from policies.view.pods import Container, PodSpec, left_out
+from policies.view.quantities import is_zero, no_bound
+from policies.view.words import number_of
 
 # Below this live the users of the node itself, as Checkov has it
 LEAST_OWN_USER = 10_000
@@ -26,7 +28,8 @@ LEAST_OWN_USER = 10_000
         "Kyverno": ("require-requests-limits", "require-emptydir-requests-and-limits"),
     },
     about=POD,
-    defaults="No limit where neither the container, the pod nor a LimitRange says one. The limit of a disk counts for"
+    defaults="No limit where neither the container, the pod nor a LimitRange says one, or where one says 0 (kubelet:"
+    " cgroups and the eviction manager). The limit of a disk counts for"
     " pods in which users' programs run: what a platform writes is its own choice.",
 )
 def limits(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
@@ -43,14 +46,17 @@ def limits(pod: PodSpec, graph: Graph) -> Iterator[Outcome]:
         elif not kind.missing:
             size = kind.at("sizeLimit")
             # In memory it counts against the memory of who writes
-            if not (kind.at("medium").raw == "Memory" and size.missing):
-                yield from forbid(size, lambda value: value is None, "an emptyDir has no size")
+            if not (kind.at("medium").raw == "Memory" and no_bound(size)):
+                yield from forbid(size, lambda value: value is None or is_zero(value), "an emptyDir has no size")
 
 
 def _limit(container: Container, name: str, given: Field | None) -> Iterator[Outcome]:
     limit = container.at("resources", "limits", name)
     if limit.unknown:
         yield unknown(limit)
+    elif is_zero(limit.raw):
+        # What a namespace or a pod gives counts only where a container says nothing
+        yield fail(limit, f"{container.title} has a limit of 0 for {name}, which is none")
     elif limit.missing and not left_out(container.pod, limit):
         if given is None:
             yield fail(limit, f"{container.title} has no limit for {name}")
@@ -61,7 +67,7 @@ def _limit(container: Container, name: str, given: Field | None) -> Iterator[Out
 def _given(pod: PodSpec, graph: Graph, name: str) -> Field | None:
     """What the pod, or a LimitRange where it runs, gives its containers; None for nothing."""
     whole = pod.at("resources", "limits", name)
-    if not whole.missing:
+    if not no_bound(whole):
         return whole
     unsure: Field | None = None
     for found in graph.objects("", "LimitRange"):
@@ -70,7 +76,7 @@ def _given(pod: PodSpec, graph: Graph, name: str) -> Field | None:
             continue
         for row in found.at("spec", "limits").elements():
             default, kind = row.at("default", name), row.at("type")
-            if default.missing or kind.raw not in {"Container", UNKNOWN}:
+            if no_bound(default) or not (kind.unknown or kind.raw == "Container"):
                 continue
             if here.known and there.known and kind.known and default.known:
                 return default
@@ -113,7 +119,7 @@ def read_only_root(pod: PodSpec) -> Iterator[Outcome]:
     for container in pod.containers:
         flag = container.security("readOnlyRootFilesystem")
         if container.kind != "ephemeralContainers" and not left_out(pod, flag):
-            yield from forbid(flag, lambda value: value is not True, f"{container.title} can write to its image")
+            yield from forbid_switch(flag, {False, None}, f"{container.title} can write to its image")
 
 
 @rule(
@@ -129,7 +135,8 @@ def read_only_root(pod: PodSpec) -> Iterator[Outcome]:
 def low_user(pod: PodSpec) -> Iterator[Outcome]:
     """The users of the pod, and of each container."""
     for field in (pod.security("runAsUser"), *(container.security("runAsUser") for container in pod.containers)):
-        if field.unknown:
+        number = number_of(field)
+        if number is UNKNOWN:
             yield unknown(field)
-        elif field.known and 0 < (field.number or 0) < LEAST_OWN_USER:
+        elif number is not None and 0 < number < LEAST_OWN_USER:
             yield fail(field, "the user may be one of the node's")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from policies.verdicts import Severity, Verdict
-from policies.view.fields import Field
+from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
 from policies.view.pods import PodSpec, pods_of
 from policies.view.resource import KubernetesObject, Resource, holds_objects
+from policies.view.words import switch
 
 View = TypeVar("View")
 Source = Literal["Checkov", "CIS", "Security Hub", "Kyverno", "PSS", "AWS"]
@@ -46,10 +47,22 @@ def not_applicable(field: Field, message: str) -> Outcome:
 
 
 def forbid(field: Field, bad: Callable[[object], bool], message: str) -> Iterator[Outcome]:
-    """Fails where a value is bad, `None` standing for a missing one; says so where it is not known."""
-    if field.unknown:
+    """Fails where a value is bad, `None` standing for a missing one; says so where it is not known.
+
+    It is for leaves: nobody can say what is meant by a list or a mapping where a word belongs.
+    """
+    if field.unknown or isinstance(field.raw, list | Mapping):
         yield unknown(field)
     elif bad(field.value):
+        yield fail(field, message)
+
+
+def forbid_switch(field: Field, bad: Collection[bool | None], message: str) -> Iterator[Outcome]:
+    """As `forbid`, of a switch: what is neither true nor false (a text that a template fills in) is not known."""
+    value = switch(field)
+    if value is UNKNOWN:
+        yield unknown(field, f"{field.path} is neither true nor false" if field.known else "")
+    elif value in bad:
         yield fail(field, message)
 
 

@@ -23,7 +23,6 @@ GVISOR = STRENGTH["standard"]
     why="A sandbox of tier standard or untrusted without its RuntimeClass runs on the node's own kernel, where one hole"
     " in it is everybody's.",
     do="Set runtimeClassName to gvisor for tier standard, and to kata or isolated-sandbox for tier untrusted.",
-    equivalents={"Kyverno": ("require-runtimeclass",)},
     about=GRAPH,
     defaults="A pod without runtimeClassName runs under the runtime's default handler, which is runc (Kubernetes"
     " documents, Runtime Class). A pod on Fargate has a machine of its own (EKS documents).",

@@ -9,6 +9,7 @@ will make of it.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -88,9 +89,13 @@ class Field:
         if value is None:
             return None
         try:
-            return float(value) if isinstance(value, int | float | str) else _fail(self)
-        except ValueError:
+            found = (
+                float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else _fail(self)
+            )
+        except (ValueError, OverflowError):
             raise UnknownReached(self) from None
+        # Written as 1e999 or .inf it is a number to Python, and to nobody else
+        return found if math.isfinite(found) else _fail(self)
 
     def at(self, *keys: str | int) -> Field:
         """The value below this one; below a list where the key is a number."""

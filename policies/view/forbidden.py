@@ -16,7 +16,9 @@ from policies.view.once import once
 METADATA: Final = ("169.254.0.0/16", "fd00:ec2::/32")
 # Hands a pod the credentials of its own token and no other (EKS documents, Pod Identity); on port 80.
 IDENTITY_AGENT: Final = ("169.254.170.23/32", "fd00:ec2::23/128")
-PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
+PRIVATE: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+SHARED: Final = "100.64.0.0/10"
+VPC, PODS = "the VPC", "pods outside the VPC's own range"
 DNS, HTTP = Intervals.single(53), Intervals.single(80)
 
 
@@ -31,19 +33,33 @@ def forbidden(graph: Graph) -> Mapping[str, BoxSet]:
     agent = _boxes(IDENTITY_AGENT, HTTP, ("TCP",))
     everything = {
         "instance metadata and its like": _boxes(METADATA) - agent,
-        "the VPC": _boxes(vpc),
+        VPC: _boxes(vpc),
         "the cluster's services": _boxes(services),
-        "pods outside the VPC's own range": _boxes(here.pod_ranges),
+        PODS: _boxes(here.pod_ranges),
     }
     asked = resolvers(graph)
     return {word: boxes - asked for word, boxes in everything.items() if boxes}
 
 
 @once
-def unknown_vpc(graph: Graph) -> tuple[Field, BoxSet] | None:
-    """A VPC whose range is not known, and all that it could be."""
-    found = next((one.at("cidrBlock") for one in graph.of_type("aws:ec2/vpc:Vpc") if one.at("cidrBlock").unknown), None)
-    return None if found is None else (found, _boxes(PRIVATE) - resolvers(graph))
+def unknown_vpc(graph: Graph) -> tuple[Field | None, BoxSet] | None:
+    """What says the range of a VPC that is not known, and all that it could be; no field where nothing speaks of any.
+
+    Every pod is in some VPC: manifests by themselves do not say in which.
+    """
+    said = [one.at("cidrBlock") for one in graph.of_type("aws:ec2/vpc:Vpc")]
+    unsaid = next((one for one in said if not one.known), None)
+    if unsaid is None and (said or graph.situation.vpc_ranges):
+        return None
+    # Of the shared range the platform's own words say whether pods have it
+    return unsaid, _boxes(PRIVATE if unsaid is None else (*PRIVATE, SHARED)) - resolvers(graph)
+
+
+@once
+def neighbours(graph: Graph) -> Mapping[str, Mapping[int, Intervals]]:
+    """The addresses that nodes and other pods have, by what they are."""
+    found = forbidden(graph)
+    return {word: {one: found[word].addresses(one) for one in VERSIONS} for word in (VPC, PODS) if word in found}
 
 
 @once

@@ -69,6 +69,16 @@ def passing(graph: Graph, group: Resource, way: Way) -> Iterator[Passing]:
         yield _old(one) if one.type == OLD else _new(one)
 
 
+def written_in(resource: Resource, way: Way) -> Iterator[Passing]:
+    """The rules that a resource itself writes: a group its own, whosever group another's are for."""
+    if resource.type in GROUPS:
+        yield from map(_inline, resource.at(way).elements())
+    elif resource.type == NEW[way]:
+        yield _new(resource)
+    elif resource.type == OLD and resource.at("type").raw in (way, UNKNOWN):
+        yield _old(resource)
+
+
 def may_have_more(graph: Graph, way: Way) -> Field | None:
     """A rule of which nobody can say whose it is."""
     return _rules_of_nobody(graph).get(way)

@@ -13,6 +13,7 @@ from model.capabilities.selecting import matches
 from policies.view.fields import MISSING, Field
 from policies.view.graph import Graph
 from policies.view.resource import KubernetesObject
+from policies.view.words import word
 
 GROUP = "admissionregistration.k8s.io"
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
@@ -47,8 +48,9 @@ def guards_of(graph: Graph) -> Iterator[Guard]:
     """All in a stack; a policy without a binding guards nothing."""
     named, unsure = _by_policy(graph.objects(GROUP, BINDING))
     for policy in graph.objects(GROUP, POLICY):
-        candidates = unsure if policy.name.known else [*unsure, *(one for many in named.values() for one in many)]
-        for binding in [*named.get(policy.name.raw, []), *candidates]:
+        name = word(policy.name)
+        candidates = unsure if name is not None else [*unsure, *(one for many in named.values() for one in many)]
+        for binding in [*named.get(name, []), *candidates]:
             names = _names(binding, policy, graph)
             if names is False:
                 continue
@@ -84,7 +86,7 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 def touches(rules: Field, groups: frozenset[str]) -> bool:
     """Whether rows of resources speak of one of those API groups, or of all."""
     rows = rules.elements()
-    return any(one.raw in groups or one.raw == "*" for row in rows for one in row.at("apiGroups").elements())
+    return any(word(one) in groups or one.raw == "*" for row in rows for one in row.at("apiGroups").elements())
 
 
 def _by_policy(bindings: list[KubernetesObject]) -> tuple[dict[object, list[KubernetesObject]], list[KubernetesObject]]:
@@ -92,9 +94,9 @@ def _by_policy(bindings: list[KubernetesObject]) -> tuple[dict[object, list[Kube
     named: dict[object, list[KubernetesObject]] = {}
     unsure: list[KubernetesObject] = []
     for binding in bindings:
-        name = binding.at("spec", "policyName")
-        if name.known:
-            named.setdefault(name.raw, []).append(binding)
+        name = word(binding.at("spec", "policyName"))
+        if name is not None:
+            named.setdefault(name, []).append(binding)
         else:
             unsure.append(binding)
     return named, unsure

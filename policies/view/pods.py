@@ -31,6 +31,11 @@ _OWN_GROUPS = frozenset({"", "apps", "batch", "autoscaling", "policy"})
 _DEEPEST = 8
 
 ContainerKind = Literal["containers", "initContainers", "ephemeralContainers"]
+# Where a workflow's step has its only container, and what only containers have beside an image
+ALONE = ("container", "script")
+_OF_CONTAINERS = frozenset(
+    {"securityContext", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts", "imagePullPolicy"}
+)
 KINDS: tuple[ContainerKind, ...] = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -64,15 +69,19 @@ class Container:
 
 @dataclass(frozen=True, eq=False)
 class PodSpec:
-    """A pod, or the template of one. `root` has its `metadata` and `spec`, `spec` is the pod spec itself."""
+    """A pod, or the template of one. `root` has its `metadata` and `spec`, `spec` is the pod spec itself.
+
+    In other people's kinds a pod spec also stands without a `spec` around it: it is `bare`, and its own root.
+    """
 
     owner: KubernetesObject
     root: Field
+    bare: bool = False
 
     @cached_property
     def spec(self) -> Field:
         """The pod spec."""
-        return self.root.at("spec")
+        return self.root if self.bare else self.root.at("spec")
 
     @property
     def urn(self) -> str:
@@ -131,7 +140,12 @@ class PodSpec:
     @cached_property
     def containers(self) -> tuple[Container, ...]:
         """All containers: those that stay, those that run before, and those that were put in to look around."""
-        return tuple(Container(self, kind, element) for kind in KINDS for element in self.spec.at(kind).elements())
+        found = [Container(self, kind, element) for kind in KINDS for element in self.spec.at(kind).elements()]
+        if self.bare:
+            alone = (self.spec.at(key) for key in ALONE)
+            found += [Container(self, "containers", one) for one in alone if _looks_like_one(one.raw)]
+            found += [Container(self, "containers", one) for one in self.spec.at("sidecars").elements()]
+        return tuple(found)
 
 
 def left_out(pod: PodSpec, field: Field) -> bool:
@@ -155,17 +169,37 @@ def _pods(thing: KubernetesObject) -> Iterator[PodSpec]:
             yield PodSpec(thing, root)
         return
     if thing.group not in _OWN_GROUPS and not thing.group.endswith(".k8s.io"):
-        for found in _templates(thing.root, _DEEPEST):
-            yield PodSpec(thing, found)
+        yield from _templates(thing, thing.root, _DEEPEST)
 
 
-def _templates(field: Field, deepest: int) -> Iterator[Field]:
-    """Whatever looks like a pod's template in a kind that we have never heard of: it has a spec with containers."""
+def _templates(thing: KubernetesObject, field: Field, deepest: int) -> Iterator[PodSpec]:
+    """Whatever looks like a pod's template in a kind that we have never heard of: it has a spec with containers, or
+    containers itself.
+    """
     if isinstance(field.at("spec", "containers").raw, list):
-        yield field
+        yield PodSpec(thing, field)
+    elif _looks_like_spec(field.raw):
+        yield PodSpec(thing, field, bare=True)
     elif deepest and isinstance(field.raw, Mapping):
         for _, below in field.entries():
-            yield from _templates(below, deepest - 1)
+            yield from _templates(thing, below, deepest - 1)
     elif deepest and isinstance(field.raw, list):
         for below in field.elements():
-            yield from _templates(below, deepest - 1)
+            yield from _templates(thing, below, deepest - 1)
+
+
+def _looks_like_spec(raw: object) -> bool:
+    if not isinstance(raw, Mapping):
+        return False
+    given = cast("Mapping[str, object]", raw)
+    listed = given.get("containers")
+    several = cast("list[object]", listed) if isinstance(listed, list) else []
+    return any(map(_looks_like_one, several)) or any(_looks_like_one(given.get(key)) for key in ALONE)
+
+
+def _looks_like_one(raw: object) -> bool:
+    """Whether it can be nothing but a container: other things have images, and names, too."""
+    if not isinstance(raw, Mapping):
+        return False
+    given = cast("Mapping[str, object]", raw)
+    return isinstance(given.get("image"), str) and bool(_OF_CONTAINERS & set(given))

@@ -23,6 +23,12 @@ ATTACHMENTS: Final = (
     "aws:iam/policyAttachment:PolicyAttachment",
 )
 OF_ROLES: Final = ATTACHMENTS[0]
+# Lists of all that is attached to one
+EXCLUSIVE: Final = (
+    "aws:iam/rolePolicyAttachmentsExclusive:RolePolicyAttachmentsExclusive",
+    "aws:iam/userPolicyAttachmentsExclusive:UserPolicyAttachmentsExclusive",
+    "aws:iam/groupPolicyAttachmentsExclusive:GroupPolicyAttachmentsExclusive",
+)
 ROLE_POLICY: Final = "aws:iam/rolePolicy:RolePolicy"
 INLINE: Final = (ROLE_POLICY, "aws:iam/userPolicy:UserPolicy", "aws:iam/groupPolicy:GroupPolicy")
 ASSOCIATION: Final = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
@@ -72,12 +78,22 @@ def documents_of(resource: Resource) -> Iterator[Field]:
         yield resource.at("policy")
 
 
+def arns_of(resource: Resource) -> list[Field]:
+    """The ARNs of policies that a resource attaches to something, or a role to itself."""
+    if resource.type in ATTACHMENTS:
+        return [resource.at("policyArn")]
+    return resource.at("policyArns" if resource.type in EXCLUSIVE else "managedPolicyArns").elements()
+
+
 def attached(graph: Graph, role: Resource) -> Iterator[Field]:
     """The ARNs of what is attached to a role, wherever that is written."""
     yield from role.at("managedPolicyArns").elements()
     for one in graph.of_type(OF_ROLES):
         if reference(graph, one, ("role",), ROLE).names(role):
             yield one.at("policyArn")
+    for one in graph.of_type(EXCLUSIVE[0]):
+        if reference(graph, one, ("roleName",), ROLE).names(role):
+            yield from arns_of(one)
 
 
 def inline(graph: Graph, role: Resource) -> Iterator[Resource]:

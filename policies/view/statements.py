@@ -5,68 +5,18 @@ A document is JSON in a text, or, where a program wrote it as an object, a mappi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from typing import Final, Literal
 
+from policies.view.conditions import Condition, one_or_more
 from policies.view.fields import UNKNOWN, Field
+from policies.view.kinds import Kind, everything
 
 # Where it stands for the unknown part of a text that a program put together
 SENTINEL: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-# Who calls, said in a way that only some can be: what makes a statement for everybody one for some.
-NARROWING: Final = frozenset(
-    {
-        "aws:principalaccount",
-        "aws:principalarn",
-        "aws:principalorgid",
-        "aws:principalorgpaths",
-        "aws:principalisawsservice",
-        "aws:sourceaccount",
-        "aws:sourcearn",
-        "aws:sourceorgid",
-        "aws:sourceorgpaths",
-        "aws:sourcevpc",
-        "aws:sourcevpce",
-        "aws:sourceowner",
-        "aws:userid",
-        "kms:calleraccount",
-        "s3:dataaccesspointaccount",
-        "sts:externalid",
-    }
-)
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One comparison of a statement."""
-
-    operator: str
-    key: str
-    field: Field
-
-    @property
-    def values(self) -> list[Field]:
-        """What the key is compared with."""
-        return one_or_more(self.field)
-
-    @property
-    def equals(self) -> bool:
-        """Whether it holds only where the key is there and is like a value."""
-        word = self.operator.lower()
-        positive = word.startswith(("stringequals", "stringlike", "arnequals", "arnlike", "foranyvalue:string"))
-        return positive and "not" not in word and not word.endswith("ifexists")
-
-    def narrows(self) -> bool | None:
-        """Whether only some callers fulfil it."""
-        if self.key not in NARROWING:
-            return False
-        if not self.equals and self.operator.lower() != "bool":
-            return False
-        if any(value.unknown for value in self.values):
-            return None
-        return all(set(str(value.raw)) - set("*?:") for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -107,8 +57,17 @@ class Statement:
         """Whether it is about every resource: by a star, or by naming those that it is not about."""
         if self.has("NotResource"):
             return True
-        found = [None if one.unknown else _everything(str(one.raw)) for one in self.patterns("Resource")]
-        return True if True in found else None if None in found else False
+        return _any_of(None if text is None else everything(text) for text in self._resources)
+
+    def every(self, kind: Kind) -> bool | None:
+        """Whether it is about every one of a kind; None where that is not known."""
+        if self.has("NotResource"):
+            return True
+        return _any_of(None if text is None else kind.whole(text) for text in self._resources)
+
+    @cached_property
+    def _resources(self) -> tuple[str | None, ...]:
+        return tuple(None if one.unknown else str(one.raw) for one in self.patterns("Resource"))
 
     @cached_property
     def conditions(self) -> tuple[Condition, ...]:
@@ -119,6 +78,11 @@ class Statement:
     def conditional(self) -> bool:
         """Whether it only holds under conditions."""
         return bool(self.conditions)
+
+    @cached_property
+    def bound(self) -> bool | None:
+        """Whether a condition leaves out anything of what it allows; None where that is not known."""
+        return _any_of(one.binds() for one in self.conditions)
 
     def compares(self, key: str) -> list[Condition]:
         """The comparisons with a key."""
@@ -132,19 +96,20 @@ class Statement:
         principal = self.field.at("Principal")
         if principal.unknown or principal.raw == "*":
             return None if principal.unknown else True
-        found: list[bool | None] = []
-        for kind, value in principal.entries():
-            if kind in {"AWS", "*"}:
-                found += [None if one.unknown else one.raw == "*" for one in one_or_more(value)]
-        return True if True in found else None if None in found else False
+        return _any_of(
+            None if one.unknown else one.raw == "*"
+            for kind, value in principal.entries()
+            # Whoever has a token of any issuer at all is everybody, too
+            if kind in {"AWS", "Federated", "*"}
+            for one in one_or_more(value)
+        )
 
-    @property
-    def for_anybody(self) -> bool | None:
+    def for_anybody(self, *, by_address: bool = False) -> bool | None:
         """Whether really anybody is let in: everybody, and no condition says who."""
         everybody = self.everybody
         if not everybody:
             return everybody
-        narrowing = [one.narrows() for one in self.conditions]
+        narrowing = [one.narrows(by_address=by_address) for one in self.conditions]
         if True in narrowing:
             return False
         unknown = None in narrowing or any(one.key == "*" for one in self.conditions)
@@ -172,13 +137,6 @@ def unknown_in(document: Field) -> Field | None:
     return document if len(found) == 1 and found[0].field.unknown and found[0].field.path == document.path else None
 
 
-def one_or_more(field: Field) -> list[Field]:
-    """The elements of a list, or the one value that stands for a list of one."""
-    if field.missing:
-        return []
-    return field.elements() if isinstance(field.raw, list) else [field]
-
-
 @lru_cache(maxsize=4096)
 def like(text: str, pattern: str) -> bool:
     """Whether a text is one of a pattern's, whatever its case, as actions are."""
@@ -186,14 +144,13 @@ def like(text: str, pattern: str) -> bool:
 
 
 def _among(field: Field, action: str) -> bool | None:
-    found = [None if one.unknown else like(action, str(one.raw)) for one in one_or_more(field)]
+    return _any_of(None if one.unknown else like(action, str(one.raw)) for one in one_or_more(field))
+
+
+def _any_of(answers: Iterable[bool | None]) -> bool | None:
+    """Yes is stronger than not known yet."""
+    found = set(answers)
     return True if True in found else None if None in found else False
-
-
-def _everything(text: str) -> bool:
-    """A star for the whole, or for all that an ARN tells apart."""
-    parts = text.split(":", 5)
-    return not text.strip("*") or (len(parts) == 6 and not parts[5].strip("*") and parts[0] in {"arn", "*"})
 
 
 def _conditions(field: Field) -> Iterator[Condition]:

@@ -14,6 +14,7 @@ from model.workspaces import Made
 from service.api.shapes import ProblemShape, location
 from service.backend.making import refused
 from service.backend.wire import Refused
+from service.cluster import RefusedError
 from service.problems import MEDIA_TYPE, Problem
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def install(app: FastAPI) -> None:
     """Have everything that goes wrong written out as a problem."""
     app.add_exception_handler(Problem, _problem)
     app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RefusedError, _refused_in_a_thread)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
@@ -97,6 +99,13 @@ async def _refused(_request: Request, failure: Exception) -> Response:
         _LOG.error("the service may not do its work: %s", failure.message)
         return written(Problem("unavailable", "the service lacks a right", "tell whoever runs it", retry_after=60))
     return written(refused(failure))
+
+
+async def _refused_in_a_thread(request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, RefusedError)  # noqa: S101
+    if failure.passes:
+        return written(Problem("unavailable", str(failure), "try again in a while; nothing was lost", retry_after=5))
+    return await _refused(request, Refused(failure.code, failure.reason, str(failure)))
 
 
 async def _malformed(_request: Request, failure: Exception) -> Response:

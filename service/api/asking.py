@@ -10,6 +10,8 @@ from service.api.parts import Parts
 from service.api.shapes import WorkspaceAsked
 from service.auth.callers import Caller
 from service.auth.permissions import demand, demand_class
+from service.backend.protocol import Asking
+from service.catalog import Class
 from service.problems import Problem
 
 SHORTEST_LIFE = timedelta(minutes=1)
@@ -29,6 +31,10 @@ async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header:
     if asked.mode not in of_class.modes:
         offered = ", ".join(of_class.modes)
         raise Problem("mode-not-offered", f"class {of_class.name} is not for mode {asked.mode}", f"it is for {offered}")
+    if asked.owner not in {None, caller.owner} and not caller.administers and (asked.shared or asked.parent):
+        # Else whoever only looks after workspaces would have a way into one.
+        detail = "`shared` and `parent` are said by the one whose workspace it is"
+        raise Problem("not-allowed", detail, "leave them out, or have its owner ask")
     refuse_budget(caller, None, asked.budget, of_class.budget, own=True)
     refuse_past(asked.deadline, parts.now())
     if asked.parent is not None:
@@ -49,6 +55,25 @@ async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header:
         archive=asked.session,
         parent=asked.parent,
     )
+
+
+def may_return(parts: Parts, caller: Caller) -> Asking:
+    """What is looked at before a deleted workspace is made anew; it is told as it will be.
+
+    It may be of another class by then than the one that is asked for: whoever may not ask for that any more may not
+    have it back either, by whatever way.
+    """
+
+    async def look(kept: Workspace) -> None:
+        if kept.owner != caller.owner:
+            return
+        of_class = parts.catalog.get(kept.class_name)
+        demand_class(caller, of_class)
+        parent = await parts.backend.get(kept.parent) if kept.parent else None
+        if parent is not None:
+            parts.catalog.refuse_beyond(of_class.name, parent.class_name)
+
+    return look
 
 
 async def refuse_spent(parts: Parts, workspace: Workspace) -> None:
@@ -77,11 +102,19 @@ def refuse_budget(caller: Caller, now: object, asked: object, most: object, *, o
         return
     if not own:
         raise Problem("not-allowed", "its budget is not yours to change", "ask an admin")
-    beyond = asked is None or (most is not None and cast("float", asked) > cast("float", most))
-    if now is not None and not beyond:
-        beyond = cast("float", asked) > cast("float", now)
-    if beyond:
+    # What an admin gave beyond the class's own may be lowered by whoever has it, step by step.
+    least = now if now is not None else most
+    if asked is None or (least is not None and cast("float", asked) > cast("float", least)):
         raise Problem("not-allowed", f"budgets beyond {now or most} are not yours to give", "ask an admin to raise it")
+
+
+def refuse_with_budget(caller: Caller, budget: object, of_class: Class) -> None:
+    """A `Problem` where somebody would come to a class with more of a budget than it gives."""
+    most = of_class.budget
+    if caller.administers or budget is None or most is None or cast("float", budget) <= cast("float", most):
+        return
+    detail = f"a budget of {budget} is more than the {most} that class {of_class.name} gives"
+    raise Problem("not-allowed", detail, f"say a `budget` of {most} or less with it, or ask an admin")
 
 
 def refuse_past(deadline: datetime | None, now: datetime) -> None:

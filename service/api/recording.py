@@ -8,9 +8,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from service.telemetry import traces
 from service.telemetry.logs import audit
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from service.telemetry.metrics import Metrics
@@ -19,6 +21,8 @@ _LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
 # What somebody sends may name no route at all; all of that is counted as one.
 NO_ROUTE = "none"
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+# Not the probes, which come every few seconds.
+TRACED = "/v1/"
 
 
 class Recording:
@@ -32,6 +36,14 @@ class Recording:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if not scope["path"].startswith(TRACED):
+            await self._answer(scope, receive, send)
+            return
+        with traces.answering(scope["method"], scope["headers"]) as span:
+            code = await self._answer(scope, receive, send)
+            _describe(span, scope, code)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
         began = time.monotonic()
         code = 500
 
@@ -51,10 +63,10 @@ class Recording:
             await self._app(scope, receive, telling)
         finally:
             self._remember(scope, code, time.monotonic() - began)
+        return code
 
     def _remember(self, scope: Scope, code: int, seconds: float) -> None:
-        route: str = getattr(scope.get("route"), "path", "") or NO_ROUTE
-        method = scope["method"] if scope["method"] in METHODS else "other"
+        route, method = _named(scope)
         self._metrics.request(route, method, code, seconds)
         if (method in _LOOKING and code not in {401, 403}) or route == NO_ROUTE:
             return
@@ -73,3 +85,17 @@ class Recording:
             source=(scope.get("client") or ("",))[0],
             milliseconds=round(seconds * 1000),
         )
+
+
+def _named(scope: Scope) -> tuple[str, str]:
+    """The route of a request, with its parameters' names and not with their values, and its method."""
+    route: str = getattr(scope.get("route"), "path", "") or NO_ROUTE
+    return route, scope["method"] if scope["method"] in METHODS else "other"
+
+
+def _describe(span: Span, scope: Scope, code: int) -> None:
+    route, method = _named(scope)
+    span.update_name(f"{method} {route}")
+    span.set_attributes({"http.request.method": method, "http.route": route, "http.response.status_code": code})
+    if code >= 500:
+        traces.failed(span, str(code))

@@ -1,7 +1,8 @@
 """Swarms as they are made on behalf of requests: beside them, for all of a swarm comes up cold and takes its time.
 
-What is under way here is only how long somebody waits: a swarm's documents are in Kubernetes, their names follow from
-its owner and task, and asking again for one whose replica was killed goes on with it. They wait on threads of their
+What is under way here is only how long somebody waits: a swarm's documents are in Kubernetes, and why there is none, as
+an event. Their names follow from its owner and task, and asking again for one whose replica was killed goes on with it.
+They wait on threads of their
 own: nobody who asks for a workspace waits behind a swarm that does not come up.
 """
 
@@ -11,20 +12,21 @@ import asyncio
 import hashlib
 import time
 from base64 import b32encode
-from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import SANDBOX, TASK_LABEL
 from model.swarms import Swarm, short_of, swarm
 from model.workspaces import Filter, Workspace
-from service import swarms
-from service.cluster import CLAIMS, QUOTAS, Api, Document
+from service import swarm_fate, swarms
+from service.cluster import CLAIMS, QUOTAS, Api, Document, RefusedError, section
 from service.keeping import keep
 from service.problems import Problem, not_found
+from service.swarm_events import ENDED, FAILED, failure, tell
 from service.swarms import SwarmError
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ PATIENCE = 300.0
 MOST_SHOWN = 500
 # At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
 MOST_AT_ONCE, MOST_OF_ONE = 32, 4
-MOST_REMEMBERED = 1000
 # How often, and how far apart, the volume of one of its sandboxes is made to stay.
 KEEPS, BETWEEN = 10, 0.1
 State = Literal["creating", "running", "failed"]
@@ -53,14 +54,22 @@ class Told:
     why: str | None = None
 
 
+@dataclass(frozen=True)
+class Making:
+    """A swarm that is being made here."""
+
+    owner: str
+    of_class: str
+    count: int
+    done: asyncio.Future[dict[str, str]]
+
+
 class Swarming:
     """Makes swarms, and knows how those it makes stand."""
 
     def __init__(self, api: Api, catalog: Catalog, view: View) -> None:
         self._api, self._catalog, self._view = api, catalog, view
-        self._under_way: dict[str, asyncio.Future[dict[str, str]]] = {}
-        self._owners: dict[str, str] = {}  # of those under way
-        self._failed: OrderedDict[str, str] = OrderedDict()
+        self._under_way: dict[str, Making] = {}
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "swarm")
 
     async def make(
@@ -86,55 +95,83 @@ class Swarming:
             wanted = planned(count)
         except ValueError as why:
             raise Problem("refused", str(why), "ask a class whose storage is `shared`, for fewer") from None
-        there = len(self._members(owner, name))
-        if fit and not there:
-            wanted = planned(await asyncio.to_thread(self._fitting, of_class, planned, count))
         making = self._under_way.get(name)
+        if making is None and fit and not self._members(owner, name):
+            wanted = planned(await asyncio.to_thread(self._fitting, of_class, planned, count))
+            making = self._under_way.get(name)  # as somebody else may have begun meanwhile
         if making is None:
             self._refuse_crowd(owner)
-            self._failed.pop(name, None)
-            making = asyncio.get_running_loop().run_in_executor(self._threads, self._made, wanted)
-            self._under_way[name], self._owners[name] = making, owner
-            making.add_done_callback(lambda done: self._ended(name, done))
-        done, _ = await asyncio.wait([making], timeout=wait)
-        if done and (failure := making.exception()) is not None:
-            if isinstance(failure, SwarmError):
-                raise Problem("no-room", str(failure), "ask for fewer, or with `fit`", retry_after=30)
-            raise failure
-        if done:
-            await self._seen(owner, name, len(wanted.claims))
-        state: State = "running" if done else "creating"
-        return Told(task, of_class.name, len(wanted.claims), self._members(owner, name), state)
+            done = asyncio.get_running_loop().run_in_executor(self._threads, self._made, wanted)
+            making = self._under_way[name] = Making(owner, of_class.name, len(wanted.claims), done)
+            done.add_done_callback(lambda ended: self._ended(name, ended))
+        else:
+            _refuse_another(making, of_class, count, fit=fit)
+        ended, _ = await asyncio.wait([making.done], timeout=wait)
+        if ended and (failure := making.done.exception()) is not None:
+            raise _problem(failure) from failure
+        if ended:
+            await self._seen(owner, name, making.count)
+        state: State = "running" if ended else "creating"
+        return Told(task, of_class.name, making.count, self._members(owner, name), state)
 
-    def find(self, owner: str, task: str) -> Told:
+    async def find(self, owner: str, task: str) -> Told:
         """How it stands with one."""
         name = task_name(owner, task)
         members = self._members(owner, name)
+        making = self._under_way.get(name)
+        if making is not None:
+            return Told(task, making.of_class, making.count, members, "creating")
         if not members:
-            if name in self._failed:
-                return Told(task, "", 0, (), "failed", self._failed[name])
-            raise not_found("swarm")
+            # This replica may not have been told of it yet, nor have made it.
+            return await asyncio.to_thread(self._noted, task, name)
         ready = sum(one.state == "running" for one in members)
-        state: State = "running" if ready == len(members) and name not in self._under_way else "creating"
+        state: State = "running" if ready == len(members) else "creating"
         return Told(task, members[0].class_name, len(members), members, state)
 
     async def end(self, owner: str, task: str) -> None:
         """Take one away. Volumes that its sandboxes were handed over with stay."""
-        told = self.find(owner, task)
-        if told.members:
-            name = task_name(owner, task)
-            await asyncio.to_thread(swarms.end, self._api, told.members[0].namespace, name)
+        name = task_name(owner, task)
+        told = await self.find(owner, task)
+        await asyncio.to_thread(self._end, name, {one.namespace for one in told.members})
+
+    def _end(self, name: str, spaces: set[str]) -> None:
+        for pool in swarm_fate.pools_of(self._api, name):
+            spaces = {*spaces, pool["metadata"]["namespace"]}
+        for space in sorted(spaces):
+            swarms.end(self._api, space, name)
+            tell(self._api, space, name, ENDED, "it was taken away by its owner")
+
+    def _noted(self, task: str, name: str) -> Told:
+        """What the cluster says of one of which no member is known."""
+        for pool in swarm_fate.pools_of(self._api, name):
+            if swarm_fate.is_given_up(pool):
+                continue
+            about = pool["metadata"]
+            told = Told(task, section(about, "labels").get(CLASS_LABEL, ""), swarm_fate.asked_for(pool), (), "creating")
+            there = any(True for _ in self._api.list(CLAIMS, about["namespace"], {TASK_LABEL: name}))
+            if there or not swarm_fate.handed_over(pool):
+                return told
+            return replace(told, state="failed", why="all of its workspaces have ended; what they shared is there")
+        why = failure(self._api, [one.namespace for one in self._catalog.classes.values()], name)
+        if why is None:
+            raise not_found("swarm")
+        return Told(task, "", 0, (), "failed", why)
 
     def _refuse_crowd(self, owner: str) -> None:
-        own = sum(one == owner for one in self._owners.values())
-        if own >= MOST_OF_ONE or len(self._owners) >= MOST_AT_ONCE:
+        own = sum(one.owner == owner for one in self._under_way.values())
+        if own >= MOST_OF_ONE or len(self._under_way) >= MOST_AT_ONCE:
             whose = "of yours" if own >= MOST_OF_ONE else "of all"
-            detail = f"{own if own >= MOST_OF_ONE else len(self._owners)} swarms {whose} are on their way already"
+            detail = f"{own if own >= MOST_OF_ONE else len(self._under_way)} swarms {whose} are on their way already"
             raise Problem("too-many-requests", detail, "ask again when one of them is there", retry_after=10)
 
     def _made(self, wanted: Swarm) -> dict[str, str]:
         """Make it, and have the volumes of its sandboxes stay before anybody is told that they are there."""
-        ready = swarms.make(self._api, wanted, patience=PATIENCE)
+        try:
+            ready = swarms.make(self._api, wanted, patience=PATIENCE)
+        except SwarmError as why:
+            if why.kind == "no-room":
+                tell(self._api, wanted.namespace, wanted.task, FAILED, str(why))
+            raise
         for claim in [*self._api.list(CLAIMS, wanted.namespace, {TASK_LABEL: wanted.task})]:
             self._keep(claim)
         return ready
@@ -143,10 +180,15 @@ class Swarming:
         """Have the volume of one of its sandboxes stay; what is overtaken still is the work of the pass that keeps."""
         about = claim["metadata"]
         for _ in range(KEEPS):
-            if keep(self._api, claim).outcome not in {"overtaken", "waiting"}:
-                return
-            time.sleep(BETWEEN)
-            claim = self._api.find(CLAIMS, about["name"], about["namespace"]) or claim
+            try:
+                if keep(self._api, claim).outcome not in {"overtaken", "waiting"}:
+                    return
+                time.sleep(BETWEEN)
+                claim = self._api.find(CLAIMS, about["name"], about["namespace"]) or claim
+            except RefusedError as refusal:
+                if not refusal.passes:
+                    raise
+                time.sleep(BETWEEN)
 
     async def _seen(self, owner: str, name: str, count: int) -> None:
         """Give the view a moment to be told of what was just made."""
@@ -172,12 +214,28 @@ class Swarming:
 
     def _ended(self, name: str, done: asyncio.Future[dict[str, str]]) -> None:
         self._under_way.pop(name, None)
-        self._owners.pop(name, None)
-        failure = None if done.cancelled() else done.exception()
-        if failure is not None:
-            self._failed[name] = str(failure)
-            while len(self._failed) > MOST_REMEMBERED:
-                self._failed.popitem(last=False)
+        if not done.cancelled():
+            done.exception()  # whoever still waits is told; nobody may
+
+
+def _refuse_another(making: Making, of_class: Class, count: int, *, fit: bool) -> None:
+    """Whoever asks for one that is on its way is told of that one, and so has to have asked for it."""
+    if making.of_class != of_class.name:
+        detail = f"the task's swarm is of class {making.of_class}, and on its way"
+        raise Problem("key-reused", detail, "end that first, or choose another task")
+    if making.count != count and not (fit and making.count < count):
+        detail = f"the task's swarm is on its way, of {making.count} and not of {count}"
+        raise Problem("busy", detail, "ask again when it is there", retry_after=10)
+
+
+def _problem(failure: BaseException) -> BaseException:
+    if not isinstance(failure, SwarmError):
+        return failure
+    if failure.kind == "key-reused":
+        return Problem("key-reused", str(failure), "ask for the class that it has")
+    if failure.kind == "busy":
+        return Problem("busy", str(failure), "ask again when it is gone", retry_after=2)
+    return Problem("no-room", str(failure), "ask for fewer, or with `fit`", retry_after=30)
 
 
 def task_name(owner: str, task: str) -> str:

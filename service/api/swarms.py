@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Query, Response
 from model.workspaces import Workspace
 from service.api.access import Calling, Sharing
 from service.api.answers import LOOK_AFTER, PROBLEMS, problems
-from service.api.asking import refuse_spent
+from service.api.asking import refuse_past, refuse_spent
 from service.api.parts import Parts
 from service.api.shapes import SwarmAsked, SwarmShape
 from service.api.swarming import Swarming, Told
@@ -41,6 +41,7 @@ async def create(
     demand_class(caller, of_class)
     if "agent" not in of_class.modes:
         raise Problem("mode-not-offered", f"class {of_class.name} is not for agents", "ask for another class")
+    refuse_past(asked.deadline, parts.now())
     first = Workspace(f"{asked.task}-1", caller.owner, of_class.name, "agent", "creating", task=asked.task)
     await refuse_spent(parts, first)
     told = await _swarming(parts).make(
@@ -63,13 +64,13 @@ async def create(
 @router.get("/{task}", operation_id="getSwarm", responses=problems(401, 403, 404, 422, 429, 503))
 async def get(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
     """How it stands with a swarm of one's own."""
-    return _shape(_swarming(parts).find(caller.owner, task))
+    return _shape(await _swarming(parts).find(caller.owner, task))
 
 
 @router.delete("/{task}", operation_id="deleteSwarm", status_code=202, responses=PROBLEMS)
 async def delete(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
     """Take a swarm away with what its workspaces shared; their own files are kept like those of others."""
-    told = _swarming(parts).find(caller.owner, task)
+    told = await _swarming(parts).find(caller.owner, task)
     await _settle(parts, told.members)
     await _swarming(parts).end(caller.owner, task)
     return _shape(told)

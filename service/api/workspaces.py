@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated
 
@@ -19,7 +20,16 @@ from model.workspaces import (
 )
 from service.api.access import Calling, Sharing
 from service.api.answers import PROBLEMS, created, problems
-from service.api.asking import asked_for, refuse_budget, refuse_past, refuse_spent, span, to_be
+from service.api.asking import (
+    asked_for,
+    may_return,
+    refuse_budget,
+    refuse_past,
+    refuse_spent,
+    refuse_with_budget,
+    span,
+    to_be,
+)
 from service.api.parts import Parts
 from service.api.shapes import (
     EventList,
@@ -95,7 +105,9 @@ async def create(
     wanted = await asked_for(parts, caller, asked, idempotency_key)
     # Of one that is not there yet too: its owner's cap holds all that they have together.
     await refuse_spent(parts, parts.backend.view.find(wanted.id) or to_be(wanted))
-    made = await parts.backend.create(wanted, wait=wait, warm_only=asked.start == "warm")
+    made = await parts.backend.create(
+        wanted, wait=wait, warm_only=asked.start == "warm", before_return=may_return(parts, caller)
+    )
     created(response, made)
     return WorkspaceShape.of(made.workspace, parts.now())
 
@@ -164,11 +176,15 @@ async def update(
         refuse_budget(caller, found.budget, changed.budget, of_class.budget, own=found.owner == caller.owner)
     if changed.class_ is not None and changed.class_ != found.class_name:
         demand_class(caller, of_class)
+        refuse_with_budget(caller, changed.budget if "budget" in said else found.budget, of_class)
         if found.mode not in of_class.modes:
             raise Problem("mode-not-offered", f"class {of_class.name} is not for mode {found.mode}", "choose another")
         if found.parent:
             parent = demand(caller, "write", await parts.backend.get(found.parent))
             parts.catalog.refuse_beyond(of_class.name, parent.class_name)
+        # It comes up anew in the other class, whatever put it to sleep: by the limits that hold it there.
+        budget = changed.budget if "budget" in said else found.budget
+        await refuse_spent(parts, replace(found, class_name=of_class.name, budget=budget))
     refuse_past(changed.deadline, parts.now())
     made = await parts.backend.update(
         id_,
@@ -223,11 +239,8 @@ async def resume(
 ) -> WorkspaceShape:
     """Wake a workspace; one that was deleted, and whose data is kept, is made anew on it."""
     found = demand(caller, "wake", await parts.backend.get(id_))
-    if found.state == "deleted" and found.owner == caller.owner:
-        # It is made anew: whoever may not ask for its class any more may not have it back either.
-        demand_class(caller, parts.catalog.get(found.class_name))
     await refuse_spent(parts, found)
-    made = await parts.backend.resume(id_, wait=wait)
+    made = await parts.backend.resume(id_, wait=wait, before_return=may_return(parts, caller))
     created(response, Made(made.workspace, made.ready, existed=True, cold=made.cold))
     return WorkspaceShape.of(made.workspace, parts.now())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, ParamSpec, TypeVar
 
 from model.classes.names import cold_pool
 from model.lifecycle.returning import MOVING_TO
@@ -18,13 +18,19 @@ from model.workspace_records import of_claim
 from model.workspaces import DELETED_AT, LAST_ACTIVE, Workspace
 from service import moving
 from service.backend.choosing import Choice
+from service.backend.returning import arrives_in
 from service.catalog import Class
-from service.cluster import CLAIMS, Api, Document, section
+from service.cluster import CLAIMS, Api, Document, RefusedError, section
 from service.problems import Problem
 from service.returning import Returned, bring_back, kept_volume
 
 PATIENCE = 60.0
 PAUSE = 0.1
+# How often one thing is asked of an API server that cannot just now: for some three seconds.
+ATTEMPTS = 6
+
+_Asked = ParamSpec("_Asked")
+_Found = TypeVar("_Found")
 
 
 class Homecoming:
@@ -41,9 +47,8 @@ class Homecoming:
 
     async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
         """The workspace of a volume that was kept, with a claim again."""
-        # One that was on its way to another class arrives there; the volume itself is read again each time.
-        within = section(volume["metadata"], "annotations").get(MOVING_TO) or kept.class_name
-        return await self._until(kept.owner, kept.id, None, within)
+        # The volume itself is read again each time.
+        return await self._until(kept.owner, kept.id, None, arrives_in(volume, kept))
 
     async def move(self, claim: Document, to: Class) -> Workspace:
         """The workspace of a claim, of another class on the same data."""
@@ -51,14 +56,14 @@ class Homecoming:
         if read is None:
             raise Problem("refused", "the claim is nobody's", "make a workspace of your own")
         for _ in self._tries():
-            found = await asyncio.to_thread(self._api.find, CLAIMS, read.id, read.namespace)
+            found = await self._asked(self._api.find, CLAIMS, read.id, read.namespace)
             if (
                 found is None
                 or found["metadata"]["uid"] != read.claim_uid
                 or found["metadata"].get("deletionTimestamp")
             ):
                 break
-            begun = await asyncio.to_thread(moving.start, self._api, found, to.name, self._now())
+            begun = await self._asked(moving.start, self._api, found, to.name, self._now())
             if begun.outcome == "made":
                 break
             self._refuse(begun)
@@ -72,9 +77,9 @@ class Homecoming:
     async def _until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
         last = Returned("waiting", name, "it has not been looked for")
         for _ in self._tries():
-            last = await asyncio.to_thread(self._step, owner, name, to)
+            last = await self._asked(self._step, owner, name, to)
             if last.outcome in {"made", "there"}:
-                claim = await asyncio.to_thread(self._api.find, CLAIMS, name, f"sandbox-{within}")
+                claim = await self._asked(self._api.find, CLAIMS, name, f"sandbox-{within}")
                 read = of_claim(claim) if claim else None
                 if read is not None:
                     return read
@@ -101,6 +106,23 @@ class Homecoming:
     def _refuse(self, returned: Returned) -> None:
         if returned.outcome == "refused":
             raise Problem("refused", returned.why, "ask whoever operates the platform: what is kept is not touched")
+
+    async def _asked(self, ask: Callable[_Asked, _Found], *asked: _Asked.args, **more: _Asked.kwargs) -> _Found:
+        """What the API server answers; asked again, a few times and each time later, while it cannot.
+
+        All of it can be asked again: each step goes on from wherever the one before it came to.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                return await asyncio.to_thread(ask, *asked, **more)
+            except RefusedError as refusal:
+                if not refusal.passes:
+                    raise
+                if attempt == ATTEMPTS - 1:
+                    why = "ask again: it goes on from here"
+                    raise Problem("unavailable", str(refusal), why, retry_after=5) from refusal
+            await asyncio.sleep(PAUSE * 2**attempt)
+        raise AssertionError("a loop of attempts ends by itself")
 
     def _tries(self) -> range:
         """So many tries as there is patience for."""

@@ -44,7 +44,7 @@ class Informer:
         self._known: set[Key] = set()
         self._version = ""
         self.listed = asyncio.Event()
-        self.watching = False
+        self.watching = False  # whether the server tells it of changes just now
 
     async def run(self) -> None:
         """Keep up until cancelled."""
@@ -54,15 +54,16 @@ class Informer:
                 if not self._version:
                     await self._list()
                     self.listed.set()
-                self.watching = True
                 async for what, document in self._wire.watch(
                     self._kind,
                     self._version,
                     seconds=random.randint(240, 360),  # noqa: S311 - so that not all replicas come back at once
+                    begun=self._begun,
                     **self._chosen,
                 ):
                     self._happened(what, document)
                     pause = FIRST_PAUSE
+                self.watching = False
                 continue
             except Gone:
                 self._version = ""
@@ -73,6 +74,9 @@ class Informer:
             self.watching = False
             await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - no secret
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _begun(self) -> None:
+        self.watching = True
 
     async def _list(self) -> None:
         seen: set[Key] = set()

@@ -11,6 +11,7 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from model.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
@@ -37,8 +38,9 @@ from service.backend.happenings import events_of
 from service.backend.informer import Informer
 from service.backend.leaving import ATTEMPTS, Leaving
 from service.backend.making import Making
+from service.backend.protocol import Asking
 from service.backend.reading import Reading
-from service.backend.returning import Returning
+from service.backend.returning import Returning, arrives_in
 from service.backend.view import View
 from service.backend.wire import CLAIMS, CONFIGURATIONS, POOLS, SANDBOXES, VOLUMES, Document, Wire, section
 from service.catalog import Catalog
@@ -60,15 +62,19 @@ class KubernetesBackend:
     ) -> None:
         self._wire, self._catalog, self._metrics, self._now = wire, catalog, metrics, now
         self.view = View()
-        self.reading = Reading(wire, self.view, catalog)
+        self.reading = Reading(wire, self.view, catalog, told=self._told)
         adoptions = Adoptions()
         self.making = Making(wire, self.view, catalog, self.reading, metrics, adoptions=adoptions, now=now)
         self._returning = returning
         self._leaving = Leaving(wire, self.reading, now=now)
         view = self.view
-        self._informers = [
+        # By these it is known who is there, and whose data is kept.
+        self._telling = [
             Informer(wire, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
             Informer(wire, VOLUMES, view.put_volume, view.drop_volume),
+        ]
+        self._informers = [
+            *self._telling,
             Informer(wire, SANDBOXES, adoptions.put, adoptions.drop, labels=CLAIM_UID_LABEL, bare=True),
             Informer(wire, POOLS, view.put_pool, view.drop_pool),
             Informer(
@@ -93,14 +99,19 @@ class KubernetesBackend:
         """Whether it has seen everything there is once."""
         return all(informer.listed.is_set() for informer in self._informers)
 
-    async def create(self, asked: Asked, *, wait: float, warm_only: bool = False) -> Made:
+    async def create(
+        self, asked: Asked, *, wait: float, warm_only: bool = False, before_return: Asking | None = None
+    ) -> Made:
         """The workspace of an owner and a key, made if it is not there."""
-        if self._returning is not None and self.view.find(asked.id) is not None:
+        self._refuse_out_of_step()
+        told = self.view.find(asked.id)
+        there = await self.reading.claim(asked.id) if told is not None else None
+        if there is None and self._returning is not None:
             kept = await self.reading.volume(asked.id)
-            if kept is not None and await self.reading.claim(asked.id) is None:
+            if kept is not None:
                 _refuse_another(of_volume(kept), asked)
-                return await self._brought_back(kept, wait)
-        return await self.making.make(asked, wait, warm_only=warm_only)
+                return await self._brought_back(kept, wait, before_return)
+        return await self.making.make(asked, wait, there=there, warm_only=warm_only)
 
     async def get(self, id_: str) -> Workspace | None:
         """One workspace as it is now."""
@@ -114,8 +125,7 @@ class KubernetesBackend:
 
     async def list(self, chosen: Filter, *, limit: int, after: str | None = None) -> Page:
         """A page of workspaces by id."""
-        if not self.in_step():
-            raise Problem("unavailable", "not everything has been read yet", "ask again in a moment", retry_after=2)
+        self._refuse_out_of_step()
         return self.view.list(chosen, limit, after)
 
     async def update(self, id_: str, changes: Changes, *, wait: float) -> Made:
@@ -147,7 +157,7 @@ class KubernetesBackend:
             raise not_found("workspace")
         # What it had is marked first: killed in between, this is made up for by asking again.
         await self._leaving.record(read, claim, keep_for)
-        await self._wire.remove(CLAIMS, claim, policy="Foreground")
+        await self._removed(read, claim)
         return await self.reading.get(id_) or read
 
     async def suspend(self, id_: str, because: Because) -> Workspace:
@@ -166,14 +176,14 @@ class KubernetesBackend:
             await self._mode(now, "Running")
         return now or read
 
-    async def resume(self, id_: str, *, wait: float) -> Made:
+    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> Made:
         """Wake it; one that was deleted is made anew on its data."""
         claim = await self.reading.claim(id_)
         if claim is None:
             volume = await self.reading.volume(id_)
             if volume is None:
                 raise not_found("workspace")
-            return await self._brought_back(volume, wait)
+            return await self._brought_back(volume, wait, before_return)
         began = time.monotonic()
 
         def awake(read: Workspace) -> Document:
@@ -229,6 +239,14 @@ class KubernetesBackend:
         """How many workspaces there are, by class and state."""
         return self.view.counted()
 
+    def _refuse_out_of_step(self) -> None:
+        if not self.in_step():
+            raise Problem("unavailable", "not everything has been read yet", "ask again in a moment", retry_after=2)
+
+    def _told(self) -> bool:
+        """Whether it is told of workspaces and of what was kept just now."""
+        return all(one.watching for one in self._telling)
+
     async def _claim(self, id_: str) -> Document:
         claim = await self.reading.claim(id_)
         if claim is None or of_claim(claim) is None:
@@ -249,8 +267,19 @@ class KubernetesBackend:
             changed = of_claim(merged) if merged else None
             if changed is not None:
                 return changed
-            await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
+            await _breath(attempt)
         raise Problem("busy", f"{id_} is changed by others all the time", "ask again", retry_after=1)
+
+    async def _removed(self, read: Workspace, claim: Document) -> None:
+        """Have a claim go, or be gone."""
+        for attempt in range(ATTEMPTS):
+            if await self._wire.remove(CLAIMS, claim, policy="Foreground"):
+                return
+            now = await self._wire.find(CLAIMS, read.id, read.namespace)
+            if now is None or now["metadata"]["uid"] != read.claim_uid or now["metadata"].get("deletionTimestamp"):
+                return
+            await _breath(attempt)
+        raise Problem("busy", f"{read.id} is changed by others all the time", "ask again", retry_after=1)
 
     async def _mode(self, read: Workspace, mode: str) -> bool:
         """Have a workspace's sandbox run or sleep; whether it did not already."""
@@ -265,7 +294,7 @@ class KubernetesBackend:
                 return True
         raise Problem("busy", f"the sandbox of {read.id} is changed by others all the time", "ask again", retry_after=1)
 
-    async def _brought_back(self, volume: Document, wait: float) -> Made:
+    async def _brought_back(self, volume: Document, wait: float, before: Asking | None) -> Made:
         kept = of_volume(volume)
         if self._returning is None or kept is None:
             raise Problem(
@@ -273,6 +302,8 @@ class KubernetesBackend:
                 "it was deleted, and its data is kept",
                 "ask with another key: what was deleted is not brought back here",
             )
+        if before is not None:
+            await before(replace(kept, class_name=arrives_in(volume, kept)))
         began = time.monotonic()
         back = await self._returning.bring_back(volume, kept)
         ready = await self.reading.ready(back, wait - (time.monotonic() - began))
@@ -288,6 +319,11 @@ def _refuse_another(kept: Workspace | None, asked: Asked) -> None:
             f"have it back by POST to /v1/workspaces/{kept.id}/resume, or ask with another key",
             workspace=kept.id,
         )
+
+
+async def _breath(attempt: int) -> None:
+    """Let somebody else be done who changes the same."""
+    await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
 
 
 def _standing(read: Workspace) -> None:

@@ -55,7 +55,8 @@ class Leaving:
             read = of_volume(volume) if volume else None
             if volume is None or read is None:
                 raise not_found("workspace")
-            end = self._now() + keep_for
+            # Another replica may have deleted it, by a clock that is ahead of ours.
+            end = max(self._now(), read.deleted_at or self._now()) + keep_for
             notes: dict[str, str | None] = {}
             if MOVING_TO in section(volume["metadata"], "annotations"):
                 notes[MOVING_TO] = None

@@ -29,6 +29,7 @@ from service.backend.view import View
 from service.backend.wire import CLAIMS, Document, Refused, Wire
 from service.catalog import Catalog, Class
 from service.problems import Problem
+from service.telemetry import traces
 from service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
@@ -56,16 +57,19 @@ class Making:
         self.pools = Pools(view)
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def make(self, asked: Asked, wait: float, *, warm_only: bool = False) -> Made:
-        """The workspace of a request, as soon as it is ready, or after so many seconds."""
+    async def make(self, asked: Asked, wait: float, *, there: Document | None = None, warm_only: bool = False) -> Made:
+        """The workspace of a request, as soon as it is ready, or after so many seconds, or `there`, its claim."""
+        with traces.span("claim", **{"class": asked.class_name}) as span:
+            made = await self._make(asked, wait, there=there, warm_only=warm_only)
+            span.set_attributes({"ready": made.ready, "existed": made.existed, "cold": made.cold is not None})
+            return made
+
+    async def _make(self, asked: Asked, wait: float, *, there: Document | None, warm_only: bool) -> Made:
         began = self._clock()
         of_class = self._catalog.get(asked.class_name)
         named = of_class.release(asked.channel).names
-        told = self._view.find(asked.id)
-        if told is not None and told.state != "deleted":
-            there = await self._reading.claim(asked.id)
-            if there is not None:
-                return await self._there(there, asked, wait)
+        if there is not None:
+            return await self._there(there, asked, wait)
         choice = self.pools.choose(of_class.namespace, asked.channel, named)
         if choice.cold:
             await self._refuse_cold(of_class, choice, warm_only=warm_only)
@@ -112,8 +116,11 @@ class Making:
         return Made(replace(workspace, volume=volume, kept=of_class.kept, cold=told), ready=True, cold=told)
 
     async def _volume(self, workspace: Workspace, early: Early | None) -> str | None:
-        kept = await early.kept(workspace) if early else None
-        return kept or await keep(self._wire, self._view, workspace)
+        with traces.span("keep volume", **{"class": workspace.class_name}) as span:
+            volume = await early.kept(workspace) if early else None
+            volume = volume or await keep(self._wire, self._view, workspace)
+            span.set_attribute("kept", volume is not None)
+            return volume
 
     async def kept(self, workspace: Workspace) -> Workspace:
         """One as it is told: that it runs only once its volume is kept, also to who was told to look again later."""

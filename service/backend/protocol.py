@@ -6,18 +6,24 @@ whoever calls it has asked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
 from model.workspaces import Asked, Because, Changes, Event, Filter, Lease, Made, Page, Workspace
 
+# Whether somebody may have that, which is a `Problem` where they may not.
+Asking = Callable[[Workspace], Awaitable[None]]
+
 
 class Backend(Protocol):
     """Gives, keeps and takes away workspaces. Every call may be made again without harm, by several at once."""
 
-    async def create(self, asked: Asked, *, wait: float) -> Made:
-        """The workspace of an owner and a key, made if it is not there; waits so many seconds for it to be ready."""
+    async def create(self, asked: Asked, *, wait: float, before_return: Asking | None = None) -> Made:
+        """The workspace of an owner and a key, made if it is not there; waits so many seconds for it to be ready.
+
+        Where it was deleted, and is made anew on its data, `before_return` is asked first with what it will be.
+        """
         ...
 
     async def get(self, id_: str) -> Workspace | None:
@@ -44,8 +50,8 @@ class Backend(Protocol):
         """Let it sleep: its processes end, its files stay."""
         ...
 
-    async def resume(self, id_: str, *, wait: float) -> Made:
-        """Wake it; one that was deleted, and whose data is kept, is made anew on it."""
+    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> Made:
+        """Wake it; one that was deleted, and whose data is kept, is made anew on it, as by `create`."""
         ...
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:

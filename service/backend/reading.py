@@ -6,11 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 
+from model.classes.names import WORKSPACE_LABEL
+from model.moments import moment
 from model.workspace_records import of_claim, of_volume
-from model.workspaces import Workspace
+from model.workspaces import DELETED_AT, Workspace
 from service.backend.view import View
-from service.backend.wire import CLAIMS, VOLUMES, Document, Wire
+from service.backend.wire import CLAIMS, VOLUMES, Document, Wire, section
 from service.catalog import Catalog
 
 # How long a wait goes on before it asks by itself: a watch may have been cut without a word.
@@ -21,8 +24,17 @@ PASSING = ("creating", "deleting")
 class Reading:
     """Finds workspaces by their ids."""
 
-    def __init__(self, wire: Wire, view: View, catalog: Catalog, clock: Callable[[], float] = time.monotonic) -> None:
-        self._wire, self._view, self._catalog, self._clock = wire, view, catalog, clock
+    def __init__(
+        self,
+        wire: Wire,
+        view: View,
+        catalog: Catalog,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        told: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`told` says whether the view is being told of claims and volumes just now."""
+        self._wire, self._view, self._catalog, self._clock, self._told = wire, view, catalog, clock, told
 
     async def claim(self, id_: str) -> Document | None:
         """The claim of a workspace, wherever it is."""
@@ -41,11 +53,21 @@ class Reading:
         return [one for one in found if one is not None]
 
     async def volume(self, id_: str) -> Document | None:
-        """The volume that keeps what a deleted workspace had."""
+        """The volume that keeps what a deleted workspace had.
+
+        That a view knows of none is believed only of a name that it never heard, and while it is told of changes: else
+        somebody would be given an empty home beside their own.
+        """
         told = self._view.deleted(id_)
         found = await self._wire.find(VOLUMES, told.volume) if told and told.volume else None
-        record = of_volume(found) if found else None
-        return found if record is not None and record.id == id_ else None
+        if _keeps(found, id_):
+            return found
+        if self._told() and not self._view.knew(id_):
+            return None
+        kept: list[Document] = []
+        async for page, _ in self._wire.list(VOLUMES, labels=f"{WORKSPACE_LABEL}={id_}"):
+            kept += [one for one in page if _keeps(one, id_)]
+        return max(kept, key=_deleted_at, default=None)
 
     async def get(self, id_: str) -> Workspace | None:
         """A workspace as it is."""
@@ -99,3 +121,12 @@ def _newer(told: Workspace, made: Workspace) -> bool:
         return int(told.version) >= int(made.version)
     except ValueError:
         return True
+
+
+def _keeps(volume: Document | None, id_: str) -> bool:
+    record = of_volume(volume) if volume else None
+    return record is not None and record.id == id_
+
+
+def _deleted_at(volume: Document) -> datetime:
+    return moment(section(volume["metadata"], "annotations").get(DELETED_AT)) or datetime.min.replace(tzinfo=UTC)

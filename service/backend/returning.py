@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
+from model.lifecycle.returning import MOVING_TO
 from model.workspaces import Workspace
 from service.backend.choosing import Choice
-from service.backend.wire import Document
+from service.backend.wire import Document, section
 from service.catalog import Class
 
 
@@ -24,3 +25,8 @@ class Returning(Protocol):
     def choice(self, why: Literal["returned", "moved"]) -> Choice:
         """How such a start is told: no pool was chosen for it."""
         ...
+
+
+def arrives_in(volume: Document, kept: Workspace) -> str:
+    """The class that a deleted workspace comes back in: one that was on its way to another arrives there."""
+    return str(section(volume["metadata"], "annotations").get(MOVING_TO) or kept.class_name)

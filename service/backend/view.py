@@ -23,6 +23,8 @@ from service.backend.wire import Document, section
 
 Key = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
+# Of so many whose claims went it is known that they were there; whoever comes back, mostly does so soon.
+MOST_LEFT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class View:
         self._by_id: dict[str, set[Key]] = {}
         self._ids: list[str] = []
         self._seen_by: dict[str, set[str]] = {}  # owner, or whom it is shared with -> ids
-        self._waiting: dict[str, asyncio.Event] = {}
+        self._left: dict[str, None] = {}  # ids whose claims have gone, the latest last
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._volumes: dict[str, VolumeRow] = {}
         self._volume_of: dict[Key, str] = {}
         self._pools: dict[Key, PoolRow] = {}
@@ -82,6 +85,12 @@ class View:
 
     def drop_claim(self, key: Key) -> None:
         """A claim is gone."""
+        before = self._rows.get(key)
+        if before is not None:
+            self._left.pop(before.id, None)
+            self._left[before.id] = None
+            if len(self._left) > MOST_LEFT:
+                del self._left[next(iter(self._left))]
         self._forget(key)
 
     def put_volume(self, volume: Document) -> None:
@@ -158,6 +167,10 @@ class View:
         rows = [self._rows[key] for key in keys]
         return rows[0] if len(rows) == 1 else min(rows, key=_standing_first)
 
+    def knew(self, id_: str) -> bool:
+        """Whether there is, or was not long ago, a workspace of that name: what it left behind may be told of late."""
+        return id_ in self._by_id or id_ in self._left
+
     def deleted(self, id_: str) -> Workspace | None:
         """A workspace of which only the data is there."""
         rows = [self._rows[key] for key in self._by_id.get(id_, ()) if not key[0]]
@@ -193,12 +206,18 @@ class View:
 
     async def change(self, id_: str, seconds: float) -> None:
         """Wait until something is told of a workspace, or so long."""
-        event = self._waiting.setdefault(id_, asyncio.Event())
+        told = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(id_, set()).add(told)
         try:
             async with asyncio.timeout(seconds):
-                await event.wait()
+                await told
         except TimeoutError:
             pass
+        finally:
+            waiting = self._waiting.get(id_, set())
+            waiting.discard(told)
+            if not waiting:
+                self._waiting.pop(id_, None)
 
     def _remember(self, key: Key, row: Workspace) -> None:
         before = self._rows.get(key)
@@ -210,6 +229,8 @@ class View:
                 insort(self._ids, row.id)
             keys.add(key)
         if before is None or before.shared != row.shared or before.owner != row.owner:
+            if before is not None:
+                self._unindex(before)
             self._index(row.id)
         self._tell(row.id)
 
@@ -242,9 +263,9 @@ class View:
                 self._seen_by.pop(who, None)
 
     def _tell(self, id_: str) -> None:
-        event = self._waiting.pop(id_, None)
-        if event:
-            event.set()
+        for told in self._waiting.pop(id_, ()):
+            if not told.done():
+                told.set_result(None)
 
     def _ids_for(self, chosen: Filter, after: str | None) -> Iterator[str]:
         narrow = chosen.reader or chosen.owner
@@ -277,7 +298,7 @@ def _matches(row: Workspace, chosen: Filter) -> bool:
     if row.state == "deleted" and not chosen.deleted and chosen.state != "deleted":
         return False
     return (
-        # The index may still hold whom it was shared with: what stands in the row counts.
+        # The index holds whoever any row of its id names: what stands in this one counts.
         (
             chosen.reader is None
             or row.owner == chosen.reader

@@ -12,15 +12,19 @@ import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
 from service.problems import Problem
+from service.telemetry import traces
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from opentelemetry.trace import Span
 
 Document = dict[str, Any]
 
@@ -28,7 +32,7 @@ MANAGER = "workspace-service"
 PAGE = 500
 ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
-# What passes by itself. A conflict does not: whoever read an old version reads again.
+# What passes by itself. A conflict does only where nothing was read: whoever read an old version reads again.
 PASSING = frozenset({429, 500, 502, 503, 504})
 CONNECTIONS = 64
 # Objects of which only the metadata is sent.
@@ -194,8 +198,12 @@ class Wire:
         fields: str = "",
         seconds: int = 300,
         bare: bool = False,
+        begun: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Document]]:
-        """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old."""
+        """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old.
+
+        `begun` is called once the server has agreed to tell.
+        """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         params |= {"timeoutSeconds": str(seconds)}
         params |= {"labelSelector": labels} if labels else {}
@@ -208,6 +216,7 @@ class Wire:
                 await answer.aread()
                 refusal = _refusal(answer)
                 raise Gone(str(refusal)) if refusal.code == 410 else refusal
+            begun()
             async for line in answer.aiter_lines():
                 if not line:
                     continue
@@ -229,12 +238,27 @@ class Wire:
 
         All of them can be: what is made has a name, what is changed and deleted says which one was read.
         """
+        with traces.asking(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
+            return await self._ask(span, method, path, body, params=params, accept=accept)
+
+    async def _ask(
+        self,
+        span: Span,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        *,
+        params: Mapping[str, str] | None,
+        accept: str,
+    ) -> Document:
         content = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         headers = {} if content is None else {"Content-Type": kind}
         headers |= {"Accept": accept} if accept else {}
         for attempt in range(ATTEMPTS):
             waited: float | None = None
+            if attempt:
+                span.set_attribute("http.request.resend_count", attempt)
             try:
                 answer = await self._client.request(method, path, params=params, content=content, headers=headers)
             except httpx2.TransportError as failure:
@@ -246,10 +270,11 @@ class Wire:
                 )
                 last.__cause__ = failure
             else:
+                span.set_attribute("http.response.status_code", answer.status_code)
                 if answer.status_code < 400:
                     return cast("Document", json.loads(answer.content)) if answer.content else {}
                 refusal = _refusal(answer, again=attempt > 0)
-                if answer.status_code not in PASSING or not _may_pass(refusal):
+                if not _passes(method, refusal):
                     raise refusal
                 waited = _asked_to_wait(answer)
                 last = Problem(
@@ -271,6 +296,14 @@ def section(document: Mapping[str, Any] | None, key: str) -> Document:
     return (document or {}).get(key) or {}
 
 
+def _plural(path: str) -> str:
+    """Of which kind of objects a path is; none of its names."""
+    parts = path.strip("/").split("/")
+    rest = parts[2:] if parts[0] == "api" else parts[3:]
+    rest = rest[2:] if rest[:1] == ["namespaces"] and len(rest) > 2 else rest
+    return rest[0] if rest else "kubernetes"
+
+
 def _refusal(answer: httpx2.Response, *, again: bool = False) -> Refused:
     try:
         said: Any = answer.json()
@@ -281,9 +314,12 @@ def _refusal(answer: httpx2.Response, *, again: bool = False) -> Refused:
     return Refused(answer.status_code, str(row.get("reason") or ""), message, again=again)
 
 
-def _may_pass(refusal: Refused) -> bool:
+def _passes(method: str, refusal: Refused) -> bool:
+    if method == "POST" and (refusal.code, refusal.reason) == (HTTPStatus.CONFLICT, "Conflict"):
+        # Nothing of ours was read that could be old: others were counted in its quota at the same moment.
+        return True
     # An admission webhook that fails closed is a 500, too; what it says does not change in two seconds.
-    return "denied the request" not in refusal.message
+    return refusal.code in PASSING and "denied the request" not in refusal.message
 
 
 def _asked_to_wait(answer: httpx2.Response) -> float | None:

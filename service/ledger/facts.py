@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from decimal import Decimal
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from model.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.holdings import Holding, Pod
 from model.ledger import BYTES_A_GIB, NOTHING, VOLUME_PREFIX
-from model.moments import whole_second
+from model.moments import moment, whole_second
 from model.quantities import Quantity
 from model.workspaces import DELETED_AT
 from service.cluster import Document, section
@@ -114,19 +114,21 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
     """What was measured on a volume, and whose data it is where its workspace was deleted and the data is kept."""
     about, spec = volume["metadata"], volume["spec"]
     labels, notes = section(about, "labels"), section(about, "annotations")
-    said, since = notes.get(MEASURED), notes.get(DELETED_AT)
+    said, since = notes.get(MEASURED), moment(notes.get(DELETED_AT))
     measured = Decimal(said) / BYTES_A_GIB if said and said.isdecimal() else None
-    if not since or not labels.get(USER_LABEL):
+    # Whoever keeps volumes dates one anew that says nothing of when: it is found again by that.
+    if since is None or not labels.get(USER_LABEL):
         return measured, None
+    since = since.astimezone(UTC).replace(microsecond=0)
     return measured, Holding(
         owner=labels[USER_LABEL],
         claim=f"{VOLUME_PREFIX}{about['uid']}",
         sandbox_class=section(spec, "claimRef").get("namespace", "").removeprefix(_SPACE_PREFIX),
         workspace=labels.get(WORKSPACE_LABEL, ""),
-        since=whole_second(since),
+        since=since,
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),
-        asleep_since=whole_second(since),
+        asleep_since=since,
         storage_gib=_amount(section(spec, "capacity").get("storage")) / BYTES_A_GIB,
         measured_gib=measured,
         volume=about["name"],
@@ -157,8 +159,8 @@ def _pod(pod: Document) -> Pod | None:
     placed = _since(status, "PodScheduled")
     if placed is None:
         return None
-    provisioned = section(pod["metadata"], "annotations").get(_PROVISIONED)
-    cores, memory = _provisioned(provisioned) if provisioned else _requests(pod["spec"])
+    provisioned = _provisioned(section(pod["metadata"], "annotations").get(_PROVISIONED) or "")
+    cores, memory = provisioned or _requests(pod["spec"])
     return Pod(
         uid=pod["metadata"]["uid"], began=placed, ended=_ended(status), cores=cores, memory_gib=memory / BYTES_A_GIB
     )
@@ -181,9 +183,13 @@ def _requests(spec: Document) -> tuple[Decimal, Decimal]:
     return cores, sum((_amount(one.get("memory")) for one in asked), NOTHING)
 
 
-def _provisioned(text: str) -> tuple[Decimal, Decimal]:
+def _provisioned(text: str) -> tuple[Decimal, Decimal] | None:
     cores, _, memory = text.partition(" ")
-    return Decimal(cores.removesuffix("vCPU")), Decimal(memory.removesuffix("GB")) * BYTES_A_GIB
+    try:
+        size = Decimal(cores.removesuffix("vCPU")), Decimal(memory.removesuffix("GB"))
+    except InvalidOperation:
+        return None
+    return (size[0], size[1] * BYTES_A_GIB) if all(part.is_finite() and part >= 0 for part in size) else None
 
 
 def _asleep(sandbox: Document) -> datetime | None:

@@ -17,7 +17,7 @@ from model.ledger import Row
 from service import aws
 from service.cluster import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, RefusedError, section
 from service.ledger.facts import Listed, holdings, home_of
-from service.ledger.store import Ledger
+from service.ledger.store import Ledger, LedgerError
 from service.ledger.usage import Meter
 from service.telemetry.metrics import Metrics
 
@@ -25,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 
 # How often a pass is made: reading ten thousand workspaces takes seconds, and the facts wait.
 KEEP_EVERY = timedelta(minutes=10)
+# What may be wrong with one row alone: its amounts, what stands in its place, or what the table says to it.
+_OF_ONE = (aws.AwsRefusedError, LedgerError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Pass:
     due: int  # rows that had something new to say
     written: int
     rows: tuple[Row, ...]  # as they are now
+    failures: tuple[str, ...] = ()  # of single rows; the pass went on to the others
 
 
 class Keeper:
@@ -72,12 +75,16 @@ class Keeper:
 
         It spares the next pass a guess and no more: what is left undone here, that one does. So nothing waits for it.
         """
+        done, why = None, ""
         try:
-            return self._settle(namespace, name)
-        except (aws.AwsUnavailableError, aws.AwsRefusedError, RefusedError) as failure:
-            facts = {"workspace": name, "why": str(failure)}
+            done = self._settle(namespace, name)
+            why = "; ".join(done.failures)
+        except (aws.AwsUnavailableError, RefusedError, *_OF_ONE) as failure:
+            why = str(failure)
+        if why:
+            facts = {"workspace": name, "why": why}
             _LOG.warning("what a workspace used is written down later", extra={"facts": facts})
-            return None
+        return done
 
     def _settle(self, namespace: str, name: str) -> Pass:
         held = holdings(self._one(namespace, name))
@@ -101,13 +108,18 @@ class Keeper:
         due = [span for span in found if everything or worth_writing(span, now)]
         written = 0
         rows: list[Row] = []
+        failures: list[str] = []
         for span in due:
-            kept = self._ledger.keep(self._meter.row(span), lambda row, span=span: self._piece(span, row))
+            try:
+                kept = self._ledger.keep(self._meter.row(span), lambda row, span=span: self._piece(span, row))
+            except _OF_ONE as failure:
+                failures.append(f"{span.row.owner} {span.row.sort_key}: {type(failure).__name__}: {failure}")
+                continue
             written += kept.written
             if self._metrics is not None and kept.written:
                 self._metrics.ledger_rows(kept.written)
             rows.append(kept.row)
-        return Pass(held, len(due), written, tuple(rows))
+        return Pass(held, len(due), written, tuple(rows), tuple(failures))
 
     def _piece(self, span: Span, row: Row) -> Row:
         return self._meter.row(replace(span, row=row))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from model.budgets import Policy, cents, cost
-from model.ledger import NOTHING, Row, month_of
+from model.ledger import NOTHING, Row
 from service.api.access import Calling, Sharing
 from service.api.answers import problems
 from service.api.values import Owner
@@ -22,6 +23,17 @@ router = APIRouter(prefix="/v1/usage", tags=["usage"])
 LONGEST = timedelta(days=92)
 
 
+def _as_written(said: object) -> object:
+    """Only what is written as a day is one: a number would be taken for a moment."""
+    if isinstance(said, str) and _DAY.fullmatch(said) is None:
+        raise ValueError("a day is written as 2026-11-18")
+    return said
+
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+Day = Annotated[date, BeforeValidator(_as_written)]
+
+
 class Choosing(BaseModel):
     """Whose usage, of which days."""
 
@@ -29,8 +41,13 @@ class Choosing(BaseModel):
 
     owner: Annotated[Owner | None, Field(description="Somebody else's, for whoever looks after them.")] = None
     workspace: Annotated[str | None, Field(max_length=63, description="Of one workspace only.")] = None
-    since: Annotated[date | None, Field(description="The first day, in UTC; of this month when left out.")] = None
-    until: Annotated[date | None, Field(description="The last day; today when left out.")] = None
+    since: Annotated[Day | None, Field(description="The first day, in UTC; of the last one's month when left out.")] = (
+        None
+    )
+    until: Annotated[
+        Day | None,
+        Field(description="The last day; today when left out, or the last that there may be with the first."),
+    ] = None
 
 
 class UsageLine(BaseModel):
@@ -79,8 +96,7 @@ async def usage(asked: Annotated[Choosing, Query()], caller: Calling, parts: Sha
     ledger = parts.ledger
     if ledger is None:
         raise Problem("unavailable", "no ledger is kept here", "give the environment a table for it")
-    now = parts.now()
-    since, until = asked.since or month_of(now).date(), asked.until or now.astimezone(UTC).date()
+    since, until = days(asked.since, asked.until, parts.now().astimezone(UTC).date())
     # After the last day that there is comes none that it could end with.
     if not timedelta(0) <= until - since <= LONGEST or until == date.max:
         raise Problem(
@@ -101,6 +117,13 @@ async def usage(asked: Annotated[Choosing, Query()], caller: Calling, parts: Sha
         dollars=cents(sum((cost(policy.rates, row) for row in chosen), NOTHING)) if policy else None,
         month=BudgetShape(spent=cents(spent.total), cap=policy.user_cap) if spent and policy else None,
     )
+
+
+def days(since: date | None, until: date | None, today: date) -> tuple[date, date]:
+    """The first and the last day, where one of them or both were left out."""
+    if until is None:
+        until = today if since is None else max(since, min(today, since + min(LONGEST, date.max - since)))
+    return since or until.replace(day=1), until
 
 
 def lines(rows: list[Row], policy: Policy | None) -> list[UsageLine]:

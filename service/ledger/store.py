@@ -47,11 +47,14 @@ class Ledger:
         self._client = client
         self._table = table
         self._retention = retention
-        self._ahead = timedelta()  # of our clock, behind the table's
+        self._ahead: timedelta | None = None  # of our clock, behind the table's; None until it has answered
 
     def now(self) -> datetime:
         """The time by the table's clock, of which there is one for all replicas, as of its last answer."""
-        return (datetime.now(UTC) + self._ahead).replace(microsecond=0)
+        if self._ahead is None:
+            # Whichever row: it is the answer's date that is asked for.
+            self._ask("get_item", Key=_sent({"owner": "-", "row": "-"}))
+        return (datetime.now(UTC) + (self._ahead or timedelta())).replace(microsecond=0)
 
     def keep(self, row: Row, amounted: Amounted = lambda row: row) -> Kept:
         """Have a row there, or of what is closed already what is left behind it.

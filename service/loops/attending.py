@@ -1,27 +1,29 @@
 """The passes over workspaces that stand: who idles goes to sleep, whose hour it is wakes, whose time is over ends.
 
 All of them look for work in what was read a moment ago, and look again before they do anything: what is decided is
-decided about what is changed, by its version.
+decided about what is changed, by its version. A pass goes on until it has done enough, past those who need nothing
+after all; and it begins with another one each time, so that those who are always refused keep nobody behind them
+waiting.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from model.lifecycle.ending import End, end
 from model.lifecycle.idle import Rest, Seen, rest
 from model.lifecycle.limits import Limits
 from model.lifecycle.waking import alarm
-from model.workspaces import Workspace
 from service.cluster import CLAIMS, Document, RefusedError
 from service.letting_go import let_go
 from service.loops.context import Attended, Context, attended
 from service.loops.scheduler import Done, Still
+from service.loops.sources import Together
 from service.sleeping import forget_hour, put_to_sleep, sandbox_of, wake
 
-# What one pass does at most; what is left over is the next one's.
+# What one pass does at most, and is refused at most; what is left over is the next one's. Sources are asked of as many.
 MOST = 50
 AGE = 20.0
 _NONE = Limits()
@@ -30,15 +32,22 @@ _NONE = Limits()
 def idle(context: Context, still: Still) -> Done:
     """Put to sleep who idles, and finish what was begun."""
     limits, now = context.limits(), context.clock.now()
-    found: list[Attended] = []
-    for one in context.attended(AGE):
+    sources = Together(context.sources, limits, now)
+    seen: dict[str, Sequence[Seen]] = {}
+
+    def sleeps(one: Attended) -> bool:
         if one.workspace.state != "running":
-            continue
+            return False
         begun = one.workspace.suspended_because is not None
-        if begun or _rest(one, limits, (), now).sleep:
-            found.append(one)
-    asked = found[:MOST]
-    seen = _seen(context, [one.workspace for one in asked], limits, now)
+        return begun or _rest(one, limits, seen.get(one.workspace.id, ()), now).sleep
+
+    def asked_about(found: Sequence[Attended]) -> Iterator[Attended]:
+        for first in range(0, len(found), MOST):
+            if first and not still():
+                return
+            some = found[first : first + MOST]
+            seen.update(sources.seen([one.workspace for one in some]))
+            yield from filter(sleeps, some)
 
     def put(one: Attended, claim: Document) -> bool:
         because = one.workspace.suspended_because
@@ -53,7 +62,8 @@ def idle(context: Context, still: Still) -> Done:
             context.told.suspended(one.workspace.class_name, because or "idle")
         return done
 
-    return _each(context, still, asked, put, more=len(found) > MOST)
+    found = [one for one in context.attended(AGE) if sleeps(one)]
+    return _each(context, still, asked_about(_from_anywhere(found, now)), put)
 
 
 def waking(context: Context, still: Still) -> Done:
@@ -67,7 +77,7 @@ def waking(context: Context, still: Still) -> Done:
             return wake(context.api, claim, context.clock.now()) == "done"
         return decided.forget and forget_hour(context.api, claim)
 
-    return _each(context, still, found[:MOST], rouse, more=len(found) > MOST)
+    return _each(context, still, _from_anywhere(found, now), rouse)
 
 
 def ending(context: Context, still: Still) -> Done:
@@ -91,7 +101,7 @@ def ending(context: Context, still: Still) -> Done:
             return True
         return False
 
-    return _each(context, still, found[:MOST], stop, more=len(found) > MOST)
+    return _each(context, still, _from_anywhere(found, context.clock.now()), stop)
 
 
 def _acts(one: Attended, now: datetime) -> bool:
@@ -104,27 +114,11 @@ def _rest(one: Attended, limits: dict[str, Limits], seen: Sequence[Seen], now: d
     return rest(one.workspace, known, seen, now, up_since=one.turned)
 
 
-def _seen(
-    context: Context, asked: Sequence[Workspace], limits: dict[str, Limits], now: datetime
-) -> dict[str, list[Seen]]:
-    """What all sources know of those that would sleep otherwise; a source that fails does not know."""
-    found: dict[str, list[Seen]] = {one.id: [] for one in asked}
-    for source in context.sources if asked else ():
-        told: Mapping[str, Seen] = {}
-        with contextlib.suppress(Exception):  # whatever it is, it has not seen them
-            told = source.seen(asked, limits, now)
-        for one in asked:
-            found[one.id].append(told.get(one.id, Seen(source.name, known=False)))
-    return found
-
-
 def _each(
     context: Context,
     still: Still,
-    chosen: Sequence[Attended],
+    chosen: Iterable[Attended],
     do: Callable[[Attended, Document], bool],
-    *,
-    more: bool,
 ) -> Done:
     """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
     steps = 0
@@ -136,10 +130,18 @@ def _each(
             if refusal.passes:
                 raise
             failures.append(f"{one.workspace.id}: {refusal}")
-    return Done(steps, more and steps > 0, tuple(failures))
+        if steps >= MOST or len(failures) >= MOST:
+            break
+    return Done(steps, steps >= MOST, tuple(failures))
 
 
-def _fresh(context: Context, still: Still, chosen: Sequence[Attended]) -> Iterator[tuple[Attended, Document]]:
+def _from_anywhere(found: Sequence[Attended], now: datetime) -> Sequence[Attended]:
+    # Nothing is remembered from one pass to the next, so what time it is says where to begin.
+    start = random.Random(now.timestamp()).randrange(len(found)) if found else 0  # noqa: S311 - no secret
+    return [*found[start:], *found[:start]]
+
+
+def _fresh(context: Context, still: Still, chosen: Iterable[Attended]) -> Iterator[tuple[Attended, Document]]:
     for one in chosen:
         if not still():
             return

@@ -5,7 +5,9 @@ A row a loop: add one here and it runs, is timed and counted, and fails alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from service.budgets import HOLD_EVERY
@@ -26,17 +28,34 @@ if TYPE_CHECKING:
     from service.telemetry.metrics import Metrics
 
 
+def in_turn(loops: Iterable[Loop]) -> Iterator[Loop]:
+    """Loops whose passes wait for each other: each looks at everybody, and what it holds is held one at a time."""
+    turn = Lock()
+
+    def waiting(one: Loop) -> Loop:
+        def run(still: Still) -> Done:
+            with turn:
+                return one.run(still) if still() else Done()
+
+        return replace(one, run=run)
+
+    return map(waiting, loops)
+
+
 def loops_of(context: Context) -> list[Loop]:
     """Those that need the cluster and EFS alone."""
-    return [
-        Loop("waking", 15, lambda still: waking(context, still)),
-        Loop("idle", 30, lambda still: idle(context, still)),
-        Loop("ending", 60, lambda still: ending(context, still)),
+    whole = [
         Loop("keeping", 600, lambda still: keeping(context, still)),
         Loop("releases", 300, lambda still: releases(context, still)),
         Loop("retention", 600, lambda still: retention(context, still)),
         Loop("slots", 600, lambda still: slots(context, still)),
         Loop("audit", 900, lambda still: auditing(context, still)),
+    ]
+    return [
+        Loop("waking", 15, lambda still: waking(context, still)),
+        Loop("idle", 30, lambda still: idle(context, still)),
+        Loop("ending", 60, lambda still: ending(context, still)),
+        *in_turn(whole),
     ]
 
 
@@ -52,8 +71,7 @@ def loops_with_ledger(context: Context, configuration: Configuration, metrics: M
     if keeper is not None:
 
         def ledger(_: Still) -> Done:
-            keeper.keep_all()
-            return Done()
+            return Done(failures=keeper.keep_all().failures)
 
         yield Loop("ledger", KEEP_EVERY.total_seconds(), ledger)
     budgets = budgets_of(configuration, context.api, metrics)
@@ -61,7 +79,7 @@ def loops_with_ledger(context: Context, configuration: Configuration, metrics: M
 
         def hold(_: Still) -> Done:
             held = budgets.hold_all()
-            return Done(held.noticed + held.suspended)
+            return Done(held.noticed + held.suspended, failures=held.failures)
 
         yield Loop("budgets", HOLD_EVERY.total_seconds(), hold)
 

@@ -19,7 +19,19 @@ from model.workspace_records import of_claim
 from model.workspaces import Workspace
 from service.access_points import Points
 from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, Api, Document, section
-from service.loops.leading import ServerClock
+
+
+class Clock(Protocol):
+    """What decides what time it is."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is no doubt of it: nothing is destroyed else."""
+        ...
+
+    def now(self) -> datetime:
+        """What time it is."""
+        ...
 
 
 class Source(Protocol):
@@ -58,7 +70,7 @@ class Context:
     """One replica's, for all its loops."""
 
     api: Api
-    clock: ServerClock
+    clock: Clock
     told: Told
     namespace: str
     replica: str

@@ -4,7 +4,8 @@ No two clocks are compared: a replica that waits looks for how long the lease ha
 that leads stops by itself before anybody else could begin. Should two lead for a moment in spite of it, their steps are
 changes of what each has read, and one of them is told.
 
-The time at which the API server saw the lease renewed is its clock, by which everything here is decided.
+The time at which the API server saw the lease renewed is its clock, by which everything here is decided: nobody leads
+before it was told what time it is.
 """
 
 from __future__ import annotations
@@ -33,26 +34,37 @@ class Terms:
 
 
 TERMS = Terms()
+# For how long what the server said is enough to destroy by. Who leads is told at each renewal.
+FRESH = 30.0
 
 
-@dataclass
 class ServerClock:
-    """The API server's clock, as far as it is known: this process's own, and how far that is off."""
+    """The API server's clock: what it said last, and how long ago that was by a clock that nobody sets.
 
-    local: Callable[[], datetime]
-    offset: timedelta = timedelta(0)
-    known: bool = False
+    This machine's own time is gone by until the server has said something, and never after: it may be put right, or
+    wrong, at any moment.
+    """
+
+    def __init__(self, local: Callable[[], datetime], *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.local, self.monotonic = local, monotonic
+        self._said: tuple[datetime, float] | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the server has said lately what time it is."""
+        return self._said is not None and self.monotonic() - self._said[1] < FRESH
 
     def now(self) -> datetime:
         """What time it is."""
-        return self.local() + self.offset
+        if self._said is None:
+            return self.local()
+        server, at = self._said
+        return server + timedelta(seconds=self.monotonic() - at)
 
-    def learn(self, server: datetime, written: datetime) -> None:
-        """Something was written at this moment of ours, and at that one of the server's."""
+    def learn(self, server: datetime, at: float) -> None:
+        """Something was written at this moment of the monotonic clock, and at that one of the server's."""
         # The server tells whole seconds.
-        off = server + timedelta(seconds=0.5) - written
-        self.offset = off if abs(off) > timedelta(seconds=2) else timedelta(0)
-        self.known = True
+        self._said = (server + timedelta(seconds=0.5), at)
 
 
 class Leader:
@@ -69,18 +81,18 @@ class Leader:
         terms: Terms = TERMS,
     ) -> None:
         self.terms = terms
-        self.clock = clock or ServerClock(lambda: datetime.now(UTC))
+        self.clock = clock or ServerClock(lambda: datetime.now(UTC), monotonic=monotonic)
         self._api = api
         self._namespace = namespace
         self._replica = replica
         self._monotonic = monotonic
         self._renewed: float | None = None
-        self._written: datetime | None = None  # by our own clock, and of which renewal
+        self._written: tuple[datetime, float] | None = None  # our last renewal, and when it was done
         self._seen: tuple[str, float] | None = None
 
     def leads(self) -> bool:
-        """Whether it may act now."""
-        return self._renewed is not None and self._monotonic() - self._renewed < self.terms.gives_up
+        """Whether it may act now: it has the lease, and knows what time it is."""
+        return self._has_it() and self.clock.known
 
     def stand(self) -> bool:
         """Renew the lease, or take it if it is free; whether this replica leads then."""
@@ -91,11 +103,13 @@ class Leader:
             _LOG.warning("the lease of the loops cannot be had", extra={"facts": {"why": str(error)}})
             return self.leads()
         self._renewed = before if held else None
+        if held and not self.clock.known:
+            _LOG.warning("nothing is done: the API server does not say when it took the lease of the loops")
         return self.leads()
 
     def resign(self) -> None:
         """Let others take it at once."""
-        was, self._renewed = self.leads(), None
+        was, self._renewed = self._has_it(), None
         if not was:
             return
         try:
@@ -105,17 +119,35 @@ class Leader:
         except Exception as error:  # noqa: BLE001 - it runs out by itself
             _LOG.info("the lease of the loops runs out by itself", extra={"facts": {"why": str(error)}})
 
+    def _has_it(self) -> bool:
+        return self._renewed is not None and self._monotonic() - self._renewed < self.terms.gives_up
+
     def _stand(self) -> bool:
         found = self._api.find(LEASES, NAME, self._namespace)
+        if found is not None and _holder(found) == self._replica:
+            self._learn(found)
+        elif found is not None and not self._free(found):
+            return False
+        if not self._renew(found):
+            return False
+        if not self.clock.known:
+            # It was just taken, and the next renewal is seconds away.
+            self._learn(self._api.find(LEASES, NAME, self._namespace))
+        return True
+
+    def _renew(self, found: Document | None) -> bool:
+        now = self.clock.local().astimezone(UTC)
+        spec = self._spec(found, now.isoformat(timespec="microseconds").replace("+00:00", "Z"))
+        self._written = None
         if found is None:
             about = {"name": NAME, "namespace": self._namespace}
             document: Document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}
-            return self._wrote(self._api.make(LEASES, {**document, "spec": self._spec(found)}))
-        if _holder(found) == self._replica:
-            self._learn(found)
-        elif not self._free(found):
-            return False
-        return self._wrote(self._api.change(LEASES, found, {"spec": self._spec(found)}))
+            done = self._api.make(LEASES, {**document, "spec": spec})
+        else:
+            done = self._api.change(LEASES, found, {"spec": spec})
+        if done:
+            self._written = (now, self.clock.monotonic())
+        return done
 
     def _free(self, found: Document) -> bool:
         """Whether nobody has renewed it for as long as it lasts, since we first saw it so."""
@@ -125,8 +157,7 @@ class Leader:
         lasts = section(found, "spec").get("leaseDurationSeconds") or self.terms.lasts
         return not _holder(found) or at - self._seen[1] > lasts
 
-    def _spec(self, found: Document | None) -> Document:
-        now = self.clock.local().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    def _spec(self, found: Document | None, now: str) -> Document:
         spec: Document = {
             "holderIdentity": self._replica,
             "leaseDurationSeconds": max(int(self.terms.lasts), 1),
@@ -137,16 +168,17 @@ class Leader:
             spec |= {"acquireTime": now, "leaseTransitions": before + (found is not None)}
         return spec
 
-    def _wrote(self, done: bool) -> bool:
-        self._written = self.clock.local() if done else None
-        return done
-
-    def _learn(self, found: Document) -> None:
-        """What time it was for the server when it took our last renewal."""
+    def _learn(self, found: Document | None) -> None:
+        """What time it was for the server when it took our last renewal; nothing where it has taken another since."""
+        if found is None or self._written is None or _holder(found) != self._replica:
+            return
+        renewal, at = self._written
+        if moment(section(found, "spec").get("renewTime")) != renewal:
+            return
         rows: list[Any] = found["metadata"].get("managedFields") or []
         told = next((moment(row.get("time")) for row in rows if row.get("manager") == MANAGER), None)
-        if told is not None and self._written is not None:
-            self.clock.learn(told, self._written)
+        if told is not None:
+            self.clock.learn(told, at)
 
 
 def _holder(lease: Document) -> str:

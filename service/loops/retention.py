@@ -18,7 +18,7 @@ from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL, namespa
 from model.classes.storage import DRIVER
 from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.limits import Limits
-from model.lifecycle.retention import HOLD, Fate, Home, fate
+from model.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
 from model.moments import moment, written
 from model.workspaces import DELETED_AT, DESTROY_AFTER
@@ -52,7 +52,13 @@ class _Pass:
 
     def take(self) -> Done:
         limits = self._context.limits()
-        found = [*self._homes()]
+        found: list[tuple[Document, Home]] = []
+        there: set[str] = set()
+        for read, home in self._homes():
+            there.add(home.volume)
+            # Of most of ten thousand nothing can become: they are not held.
+            if not is_in_use(home):
+                found.append((read, home))
         # After the volumes: a workspace that came back meanwhile is among them.
         standing = {
             (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL))
@@ -75,7 +81,7 @@ class _Pass:
                 if refusal.passes:
                     raise
                 self._failures.append(f"{home.volume}: {refusal}")
-        self._steps += self._finish({home.volume for _, home in found})
+        self._steps += self._finish(there)
         return Done(self._steps, left, tuple(self._failures))
 
     def _homes(self) -> Iterator[tuple[Document, Home]]:
@@ -148,7 +154,8 @@ def home_of(volume: Document) -> Home:
     """A volume as decisions look at it."""
     about, spec = volume["metadata"], volume["spec"]
     labels, notes = section(about, "labels"), section(about, "annotations")
-    phase = section(volume, "status").get("phase", "")
+    status = section(volume, "status")
+    phase = status.get("phase", "")
     return Home(
         volume=about["name"],
         phase="going" if about.get("deletionTimestamp") else phase,
@@ -162,6 +169,7 @@ def home_of(volume: Document) -> Home:
         held=bool(notes.get(HOLD)),
         claimed=phase == "Bound",
         returning=moment(notes.get(RETURNING_SINCE)),
+        released_since=moment(status.get("lastPhaseTransitionTime")),
     )
 
 

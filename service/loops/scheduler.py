@@ -1,7 +1,8 @@
 """Runs loops, each on a thread of its own: one that fails or hangs stops no other, and runs never twice at once.
 
 A pass is bounded: it says whether there is more to do, and is then asked again at once. One that failed is asked again
-later each time, so that a server that is in trouble is not asked more often by whoever suffers from it.
+later each time, so that a server that is in trouble is not asked more often by whoever suffers from it. One in which
+only single things failed is counted as failed, and asked again as ever: the others are not to wait for those.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from service.telemetry import traces
 
 LONGEST_PAUSE = 300.0
 _LOG = logging.getLogger(__name__)
@@ -101,8 +104,13 @@ class Scheduler:
 
     def _pass(self, loop: Loop, state: _State) -> None:
         try:
-            with self._metrics.loop(loop.name):
-                state.done = _whole(loop.run(self._still))
+            with self._metrics.loop(loop.name), traces.span(f"loop {loop.name}") as span:
+                state.done = loop.run(self._still)
+                span.set_attribute("steps", state.done.steps)
+                _tell_failures(state.done)
+        except FailedError as error:
+            facts = {"loop": loop.name, "why": str(error), "failures": len(state.done.failures)}
+            _LOG.warning("single things failed in a pass", extra={"facts": facts})
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this loop's alone
             state.failed += 1
             pause = min(loop.every * 2 ** min(state.failed, 8), max(LONGEST_PAUSE, loop.every))
@@ -117,8 +125,6 @@ class Scheduler:
             _LOG.info("a pass did something", extra={"facts": {"loop": loop.name, "steps": state.done.steps}})
 
 
-def _whole(done: Done) -> Done:
-    """A pass in which nothing failed."""
+def _tell_failures(done: Done) -> None:
     if done.failures:
         raise FailedError("; ".join(done.failures[:3]))
-    return done

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import HOME, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.names import HOME, HOME_CLASS_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
 from model.lifecycle import audit as audits
 from model.lifecycle.returning import RETURNING_LABEL, home_class
@@ -18,6 +18,7 @@ from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClai
 from model.moments import moment, written
 from model.seats import CLASS_TAG, USER_TAG
 from model.workspaces import LAST_ACTIVE
+from service.brief import brief
 from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
@@ -30,6 +31,25 @@ CLASSES = "/classes/"
 # On an access point that no volume leads to: since when it was seen so.
 ORPHAN_TAG = "sandbox-orphan-since"
 _LOG = logging.getLogger(__name__)
+# What a pass looks at.
+_NAMED = tuple(("metadata", key) for key in ("namespace", "name", "uid", "creationTimestamp", "deletionTimestamp"))
+_WHOSE = tuple(("metadata", "labels", key) for key in (USER_LABEL, WORKSPACE_LABEL))
+OF_CLAIMS = (*_NAMED, *_WHOSE, ("metadata", "annotations", LAST_ACTIVE), ("status", "sandbox", "name"))
+OF_VOLUME_CLAIMS = (
+    *_NAMED,
+    ("metadata", "ownerReferences"),
+    ("metadata", "labels", RETURNING_LABEL),
+    ("spec", "volumeName"),
+)
+OF_VOLUMES = (
+    *_NAMED,
+    *_WHOSE,
+    *(("metadata", "labels", key) for key in (HOME_CLASS_LABEL, CLASS_LABEL)),
+    ("spec", "persistentVolumeReclaimPolicy"),
+    ("spec", "csi", "volumeHandle"),
+    *(("spec", "claimRef", key) for key in ("namespace", "uid")),
+    *(("status", key) for key in ("phase", "lastPhaseTransitionTime")),
+)
 
 
 def slots(context: Context, still: Still) -> Done:
@@ -47,9 +67,10 @@ class _Pass:
 
     def take(self) -> Done:
         # In this order: whatever is used by something that was read is read after it.
-        claims = [*self._api.list(CLAIMS)]
-        volume_claims = [*self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})]
-        volumes = [one for one in self._api.list(VOLUMES) if is_ours(one)]
+        claims = [brief(one, OF_CLAIMS) for one in self._api.list(CLAIMS)]
+        homes = self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})
+        volume_claims = [brief(one, OF_VOLUME_CLAIMS) for one in homes]
+        volumes = [brief(one, OF_VOLUMES) for one in self._api.list(VOLUMES) if is_ours(one)]
         points = self._points()
         now = self._context.clock.now()
         if points is not None:
@@ -119,8 +140,11 @@ class _Pass:
 
     def _untagged(self, point: str) -> None:
         if self._context.points is not None:
-            self._context.points.untag(point, [ORPHAN_TAG])
-            self._steps += 1
+            try:
+                self._context.points.untag(point, [ORPHAN_TAG])
+                self._steps += 1
+            except Exception as failure:  # noqa: BLE001 - nor does one whose mark stays
+                self._failures.append(f"{point}: {failure}")
 
     def _heal(self, row: Found, now: datetime) -> None:
         space, _, name = row.name.partition("/")

@@ -1,13 +1,15 @@
 """Who else sees what workspaces do: Prometheus knows of traffic, and of work that nobody watches.
 
 Asked only about those that would go to sleep otherwise, and about no longer than that depends on. Of one whose numbers
-Prometheus has not, it cannot tell.
+Prometheus has not, it cannot tell. A source that failed is not asked again in the same pass: who waits for it for ten
+seconds does so once.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import logging
 import re
 import urllib.parse
 import urllib.request
@@ -18,6 +20,7 @@ from typing import Any, cast
 from model.lifecycle.idle import Seen
 from model.lifecycle.limits import Limits
 from model.workspaces import Workspace
+from service.loops.context import Source
 
 # Below these it breathes: keep-alives, and what an idle shell does.
 NETWORK, QUIET_BYTES = "sandbox:owner_network_bytes:rate1m", 512.0
@@ -26,8 +29,33 @@ _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 _LONGEST = timedelta(hours=24)
 _SHORTEST = timedelta(minutes=3)
 _PATIENCE = 10.0
+_LOG = logging.getLogger(__name__)
 
 Query = Callable[[str], Sequence[tuple[Mapping[str, str], float]]]
+
+
+class Together:
+    """All sources, as one pass asks them."""
+
+    def __init__(self, sources: Sequence[Source], limits: Mapping[str, Limits], now: datetime) -> None:
+        self._sources, self._limits, self._now = sources, limits, now
+        self._away: set[str] = set()
+
+    def seen(self, asked: Sequence[Workspace]) -> dict[str, list[Seen]]:
+        """What each source knows of each workspace, by id; one that fails does not know."""
+        found: dict[str, list[Seen]] = {one.id: [] for one in asked}
+        for source in self._sources if asked else ():
+            told: Mapping[str, Seen] = {}
+            if source.name not in self._away:
+                try:
+                    told = source.seen(asked, self._limits, self._now)
+                except Exception as failure:  # noqa: BLE001 - whatever it is, it has not seen them
+                    self._away.add(source.name)
+                    facts = {"source": source.name, "why": f"{type(failure).__name__}: {failure}"}
+                    _LOG.warning("who sleeps cannot be told: a source fails", extra={"facts": facts})
+            for one in asked:
+                found[one.id].append(told.get(one.id, Seen(source.name, known=False)))
+        return found
 
 
 class Prometheus:

@@ -10,21 +10,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from service.cluster import CLAIMS, Document, Kind
 from service.loops.context import Attended, attended
 
 ANEW = 600.0
 PAUSE = 5.0
+Row = TypeVar("Row")
 _LOG = logging.getLogger(__name__)
 
 
 class Watching(Protocol):
     """An API server that tells of changes."""
 
-    def listed(self, kind: Kind) -> tuple[list[Document], str]:
-        """All of a kind, and as of which version that is."""
+    def listed(self, kind: Kind, row: Callable[[Document], Row]) -> tuple[list[Row], str]:
+        """A row of each of a kind, and as of which version that is."""
         ...
 
     def watched(self, kind: Kind, version: str) -> Iterator[tuple[str, Document]]:
@@ -48,8 +49,7 @@ class Watched:
         """As they are, as far as one was told."""
         with self._lock:
             if self._listed is None or self._monotonic() - self._listed > ANEW:
-                documents, self._version = self._cluster.listed(CLAIMS)
-                rows = ((one["metadata"]["uid"], attended(one)) for one in documents)
+                rows, self._version = self._cluster.listed(CLAIMS, lambda one: (one["metadata"]["uid"], attended(one)))
                 self._found = {uid: read for uid, read in rows if read is not None}
                 self._listed = self._monotonic()
             if self._thread is None:

@@ -1,16 +1,26 @@
-"""Traces by OpenTelemetry: off unless somebody says where they go.
+"""Traces by OpenTelemetry: what a request, a claim, a pass of a loop, and what each of them asks of others, took.
 
-Without an endpoint the API's own tracer is used, which does nothing, and its SDK is not even imported.
+They are off unless somebody says where they go: without an endpoint the API's own tracer is used, which does nothing,
+and its SDK is not even imported. No span holds a user, a token, or what was said in an error: only what kind it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 NAME = "workspace-service"
+# Those of a request from elsewhere, by which its trace goes on here.
+_PARENT = ("traceparent", "tracestate")
+_TRACER: Any = trace.get_tracer(NAME)
 
 
 def set_up(endpoint: str | None, replica: str) -> Callable[[], None]:
@@ -29,5 +39,50 @@ def set_up(endpoint: str | None, replica: str) -> Callable[[], None]:
 
 
 def tracer() -> Any:
-    """Whoever makes spans asks here: `with tracer().start_as_current_span("claim"): ...`."""
-    return trace.get_tracer(NAME)
+    """That of all spans here."""
+    return _TRACER
+
+
+@contextmanager
+def span(name: str, /, **told: str | int | bool) -> Generator[Span]:
+    """A span of our own work, within whichever is under way."""
+    with _spanned(name, SpanKind.INTERNAL, told) as made:
+        yield made
+
+
+@contextmanager
+def asking(name: str, /, told: dict[str, str | int | bool]) -> Generator[Span]:
+    """A span of what is asked of somebody else."""
+    with _spanned(name, SpanKind.CLIENT, told) as made:
+        yield made
+
+
+@contextmanager
+def answering(name: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[Span]:
+    """A span of a request, within the caller's own trace where there is one."""
+    said = {
+        key.decode("latin-1"): value.decode("latin-1") for key, value in headers if key.decode("latin-1") in _PARENT
+    }
+    within = TraceContextTextMapPropagator().extract(said)
+    with _spanned(name, SpanKind.SERVER, {}, within) as made:
+        yield made
+
+
+@contextmanager
+def _spanned(
+    name: str, kind: SpanKind, told: dict[str, str | int | bool], within: Context | None = None
+) -> Generator[Span]:
+    # What an error says may hold anything; its kind is enough to find it in the log.
+    quiet = {"record_exception": False, "set_status_on_exception": False}
+    with _TRACER.start_as_current_span(name, within, kind, attributes=told, **quiet) as made:
+        try:
+            yield made
+        except Exception as failure:
+            failed(made, type(failure).__name__)
+            raise
+
+
+def failed(made: Span, kind: str) -> None:
+    """Have a span say that it failed, and by what kind of error."""
+    made.set_attribute("error.type", kind)
+    made.set_status(StatusCode.ERROR)

@@ -55,7 +55,7 @@ def _invalid(text: str) -> Refused:
 
 
 def _at_home(desk: Desk) -> None:
-    """There is one endpoint, whatever region a client was made for; elsewhere its name does not even resolve."""
+    """There is one endpoint, whatever region a client was made for; SDKs know, and sign for its region."""
     if desk.region != HOME:
         raise Refused("InvalidSignatureException", f"Credential should be scoped to a valid region: {HOME}.", 403)
 
@@ -175,6 +175,7 @@ def delete(desk: Desk) -> dict[str, Any]:
 
 def listed(desk: Desk) -> dict[str, Any]:
     """The exports of the account."""
+    _at_home(desk)
     found = [
         {"ExportArn": arn, "ExportName": one["Export"]["Name"], "ExportStatus": one["ExportStatus"]}
         for arn, one in desk.shelf(EXPORTS, everywhere=True).items()

@@ -78,3 +78,31 @@ def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) 
     clients["ce"].update_cost_allocation_tags_status(
         CostAllocationTagsStatus=[{"TagKey": tag, "Status": "Inactive"} for tag in tags]
     )
+
+
+def test_the_bill_of_another_region_is_exported_from_where_exports_are(opened: Stage) -> None:
+    before = set(opened.left())
+    engine: Engine = opened.program(
+        Path(__file__).parent / "costs", "far", {"aws:region": "eu-central-1"}, {"name": "costs"}
+    )
+    home = {**engine.environment, "AWS_REGION": "us-east-1"}
+    at_home = {service: client(service, home) for service in ("bcm-data-exports", "s3", "ce")}
+    engine.up()
+    assert engine.refresh().changed == 0
+    assert engine.up().changed == 0
+    (export,) = at_home["bcm-data-exports"].list_exports()["Exports"]
+    kept = at_home["bcm-data-exports"].get_export(ExportArn=export["ExportArn"])["Export"]
+    assert export["ExportArn"].split(":")[3] == "us-east-1"
+    target = kept["DestinationConfigurations"]["S3Destination"]
+    assert target["S3Region"] == "eu-central-1"
+    where = at_home["s3"].get_bucket_location(Bucket=target["S3Bucket"])["LocationConstraint"]
+    assert where == "eu-central-1"
+    engine.destroy()
+    assert engine.state() == []
+    tags = sorted(
+        one["TagKey"] for one in at_home["ce"].list_cost_allocation_tags(Status="Active")["CostAllocationTags"]
+    )
+    assert set(opened.left()) - before == {f"ce.cost_allocation_tags {tag}" for tag in tags}
+    at_home["ce"].update_cost_allocation_tags_status(
+        CostAllocationTagsStatus=[{"TagKey": tag, "Status": "Inactive"} for tag in tags]
+    )

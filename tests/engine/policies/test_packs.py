@@ -94,6 +94,16 @@ def test_each_finding_has_its_own_level_and_waivers_hold_until_they_expire(revie
     assert kept["waivers"][0]["waiver"] == "trial-pod"
 
 
+def test_what_is_said_of_waivers_can_be_switched_off(reviewed: Reviewed, tmp_path: Path) -> None:
+    file, record = tmp_path / "waivers.yaml", tmp_path / "record.json"
+    file.write_text(yaml.safe_dump({"waivers": [waiver("needless", "POD-01", f"{URN}nobody")]}), encoding="utf-8")
+    reviewed.configure([])
+    quiet = dict.fromkeys((*reviewed.others(), "WVR-03", "PACK-02"), "disabled")
+    code, printed = reviewed.preview("isolation", config={"waivers": str(file), "record": str(record), "rules": quiet})
+    assert (code, reviewed.told()) == (0, []), printed
+    assert json.loads(record.read_text(encoding="utf-8"))["findings"] == []
+
+
 def test_production_stops_at_what_it_cannot_tell_and_a_broken_rule_is_a_finding(reviewed: Reviewed) -> None:
     reviewed.configure([BROKEN[0]])
     wanted = {"environment": "prod", "rules": dict.fromkeys(reviewed.others("POD-11"), "disabled")}

@@ -130,21 +130,27 @@ def test_two_revisions_are_compared_each_by_its_own_code(
     assert {resource.name: resource.inputs.get("encrypted") for resource in known.wanted.values()}["homes"] is True
 
 
-def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift(
-    opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository.git("stash", "-q")
+def brought_up(opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Call]:
+    """The stack of a repository as it is, and how it is previewed from then on."""
     engine = opened.project(repository.folder, "dev")
     around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
     standing = Engine(engine.pulumi, engine.project, "dev", around, engine.logs)
     standing.up()
-    repository.git("stash", "pop", "-q")
-    by_urn = {row["type"]: row for row in standing.state()}
-    client("sqs", around).tag_queue(QueueUrl=by_urn["aws:sqs/queue:Queue"]["id"], Tags={"owner": "somebody"})
-    call = Call(standing.pulumi, standing.project, repository.folder, "dev", around)
     for name, value in around.items():
         if name.startswith("AWS_"):  # the account that quotas are asked of
             monkeypatch.setenv(name, value)
+    return standing, Call(standing.pulumi, standing.project, repository.folder, "dev", around)
+
+
+def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift(
+    opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.git("stash", "-q")
+    standing, call = brought_up(opened, repository, monkeypatch)
+    repository.git("stash", "pop", "-q")
+    by_urn = {row["type"]: row for row in standing.state()}
+    queue = by_urn["aws:sqs/queue:Queue"]["id"]
+    client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
     question = Question(repository.folder, "dev", base="HEAD", drift=True, call=call)
     found = review(question)
 
@@ -162,3 +168,52 @@ def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift
     assert "existing" in states.values()
     assert found.refused == []
     assert any("block" in reason for reason in found.blocking)
+
+
+# A file system that stays as it is, and queues of which one goes
+STANDING = """import pulumi
+from pulumi_aws import efs, sqs
+
+def homes(encrypted):
+    kept = pulumi.ResourceOptions(retain_on_delete={retained})
+    efs.FileSystem("homes", encrypted=False, tags={{"owner": "p"}}, opts=kept)
+    for name in {queues}:
+        sqs.Queue(name, name=name)
+"""
+
+
+def test_what_stays_as_it_is_is_judged_and_what_goes_is_not(
+    opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = repository.folder / "components" / "homes.py"
+    module.write_text(STANDING.format(retained=True, queues=["stays", "goes"]), encoding="utf-8")
+    standing, call = brought_up(opened, repository, monkeypatch)
+    queue = next(row["id"] for row in standing.state() if row["urn"].endswith("::goes"))
+    module.write_text(STANDING.format(retained=False, queues=["stays"]), encoding="utf-8")
+    for drift in (False, True):
+        if drift:
+            client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
+        found = review(Question(repository.folder, "dev", drift=drift, call=call))
+        assert {change.name: change.operation for change in found.changes} == {"goes": "delete"}
+        states = {(one.finding.rule, one.name): one.state for one in found.findings}
+        assert states["EFS-01", "homes"] == "existing", drift
+        assert states["COST-01", "stays"] == "existing", drift
+        assert states["COST-01", "goes"] == "fixed", drift
+        assert [urn.rsplit("::", 1)[-1] for urn in found.unguarded] == ["homes"], drift
+        assert found.refused == [], drift
+
+
+def test_a_stack_that_has_nothing_yet_is_looked_at_for_drift_too(opened: Stage, repository: Repository) -> None:
+    engine = opened.project(repository.folder, "dev")
+    around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
+    found = review(
+        Question(
+            repository.folder,
+            "dev",
+            drift=True,
+            call=Call(engine.pulumi, engine.project, repository.folder, "dev", around),
+        )
+    )
+    assert found.failure == ""
+    assert found.drift == []
+    assert {change.operation for change in found.changes} == {"create"}

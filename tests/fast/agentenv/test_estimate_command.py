@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentenv.cli import main
+from model.cost.assumptions import MOST, Assumptions, bounds
 
 ROOT = Path(__file__).parents[3]
 
@@ -92,11 +93,33 @@ def test_it_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--stack", "prod", "--mix", "standard=much"], "are numbers"),
         (["--stack", "prod", "--mix", "standard=0.5"], "sum to 0.5"),
         (["--stack", "prod", "--mix", "nobody=1"], "no class 'nobody'"),
+        (["--stack", "prod", "--mix", "standard=nan"], "the share of standard is nan"),
+        (["--stack", "prod", "--mix", "standard=1e999999999,reviewer=1"], "the share of standard is 1e999999999"),
+        (["--stack", "prod", "--mix", "standard=2,reviewer=-1"], "the share of standard is 2; allowed is 0 to 1"),
+        (
+            ["--stack", "prod", "--assume", "home=1e999999"],
+            "home is 1e999999; allowed is nothing below 0 and 1000000 at most",
+        ),
+        (["--stack", "prod", "--assume", "reads=1e30"], "reads is 1e30; allowed is nothing below 0"),
+        (["--stack", "prod", "--assume", "node-fill=1e-30"], "node-fill is 1e-30; allowed is 0.001 to 1"),
+        (["--stack", "prod", "--assume", "node-life=1e-9"], "node-life is 1e-9; allowed is nothing below 0.001"),
+        (["--stack", "prod", "--assume", "home=nan"], "home is nan; allowed is nothing below 0"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", *words]) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("end", [0, 1], ids=["least", "most"])
+def test_whatever_may_be_assumed_is_reckoned(end: int, capsys: pytest.CaptureFixture[str]) -> None:
+    extremes = [f"{one.name}={bounds(one.name, one.kind)[end]}" for one in Assumptions().rows()]
+    for assumed in (*extremes, ",".join(extremes)):
+        found = told(capsys, "--users", "10000000", "--active-hours", "730", "--assume", assumed)
+        assert found["total_month"] > 0
+    # What moves it most is asked with each of them a fifth larger.
+    assert told(capsys, "--assume", extremes[0], "--sensitivity")["sensitivity"]
+    assert told(capsys, "--assume", f"home={MOST}", "--sensitivity")["sensitivity"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from agentenv.review.graph import UNKNOWN, Resource
 from bench.analyzing import analyzer, questions
-from bench.policies import LATER, write_manifests
+from bench.policies import LATER, around, write_manifests
 from rehearsal.packs import staged
 
 ROOT = Path(__file__).parents[3]
@@ -43,3 +44,19 @@ def test_a_pack_answers_as_under_the_engine(pack: str, least: int, tmp_path: Pat
         assert len(found) >= least
         assert (found == []) == (least == 0)
         assert one.review(questions([POD, VPC])) == found
+
+
+def test_a_pack_knows_the_stack_that_is_previewed_and_reads_its_settings(tmp_path: Path) -> None:
+    [folder] = staged([ROOT / "policies/cost"], tmp_path / "pack").folders
+    told = around(ROOT)
+    assert told["PULUMI_STACK"] == "prod"
+    config = {
+        **json.loads(told["PULUMI_CONFIG"]),
+        "agent-environment:cost": json.dumps(
+            {"monthlyBudget": 1, "owner": "a", "costCenter": "b", "alertTo": "a@example.com"}
+        ),
+    }
+    stack = Resource("urn:pulumi:prod::agent-environment::pulumi:pulumi:Stack::s", "pulumi:pulumi:Stack")
+    for around_it, found in (({}, False), ({**told, "PULUMI_CONFIG": json.dumps(config)}, True)):
+        with analyzer(folder, around_it) as one:
+            assert ("COST-21" in one.review(questions([stack]))) is found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import pulumi
@@ -15,11 +16,14 @@ from components.adopted_storage import AdoptedStorage
 from components.environment import Environment
 from components.existing import ExistingError
 from components.plain import ArgumentError
+from components.platform_arguments import fargate_classes
+from components.settings_argument import as_argument
 from model.adoption.files import policy_shortcomings
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
 from tests.fast.components.standing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
 from tests.fast.components.test_environment import environment
+from tests.fast.model.stack_samples import fargate, settings
 
 NODES = "sg-nodes"
 
@@ -169,6 +173,9 @@ def test_a_cluster_is_used_and_gets_doors_profiles_and_a_role_and_nothing_else()
         "karpenter",
         "agent-sandbox-system",
     }
+    on_nodes = built(lambda: pulumi.Output.from_input(cluster(sandbox_controller="system").name))
+    (profile,) = on_nodes.of("FargateProfile")
+    assert profile.inputs["selectors"] == [{"namespace": "karpenter"}]
     # EKS would make it for the profiles, and leave it behind in a cluster that stays.
     assert made.one("AccessEntry").inputs["type"] == "FARGATE_LINUX"
     *told, kubeconfig = made.result
@@ -245,6 +252,23 @@ def test_an_environment_makes_what_is_not_named_and_nothing_that_is() -> None:
     }
     # The policy lets in the role that mounts, which is made beside the cluster.
     assert all("agents-cluster-efs-node" in one.inputs["policy"] for one in made.of("FileSystemPolicy"))
+
+
+def test_classes_on_fargate_reach_the_internet_from_a_network_that_stands_and_nothing_of_that() -> None:
+    net = {"vpcId": VPC, "privateSubnetIds": [*PRIVATE]}
+    said = settings({"network": {"existing": net}, "sandboxClasses": [fargate(capabilities=["dns", "web"])]})
+    # A range of the internet's, as some have in their VPC: a neighbour there is nobody of the internet.
+    found = standing()
+    found["aws:ec2/getVpc:getVpc"][VPC]["cidrBlock"] = "52.9.0.0/16"
+    more = {"fargate_classes": fargate_classes(said), "settings": as_argument(said), "workspaces": [], "demands": []}
+    made = built(lambda: environment(existing={"network": EXISTING["network"]}, **more), found)
+    open_to = [
+        ip_network(rule.inputs["cidrIpv4"])
+        for rule in made.of("SecurityGroupEgressRule")
+        if "class-" in rule.name and "cidrIpv4" in rule.inputs
+    ]
+    for address, reached in (("52.8.255.255", True), ("52.10.0.0", True), ("52.9.1.1", False), ("10.9.1.1", False)):
+        assert any(ip_address(address) in one for one in open_to) == reached, address
 
 
 def test_file_systems_may_be_adopted_into_a_network_that_is_made() -> None:

@@ -302,6 +302,13 @@ def test_another_build_of_an_add_on_can_be_asked_for() -> None:
     assert made.one("Addon", "vpc-cni").inputs["addonVersion"] == "v1.22.4-eksbuild.3"
 
 
+def test_the_sandbox_controller_may_run_on_the_systems_nodes_instead() -> None:
+    made = graph(sandbox_controller="system")
+    assert {one.name for one in made.of("FargateProfile")} == {"eks-coredns", "eks-karpenter"}
+    with pytest.raises(ArgumentError, match="'nodes'"):
+        graph(sandbox_controller="nodes")
+
+
 def test_controllers_run_on_fargate_by_profiles_that_come_one_after_the_other(plain: Graph) -> None:
     profiles = {one.name: one for one in plain.of("FargateProfile")}
     assert {name: one.inputs["selectors"] for name, one in profiles.items()} == {

@@ -13,6 +13,8 @@ from components.cluster_costs import ClusterCosts, dashboards
 from components.metering_arguments import metering_layout
 from components.metering_doors import exporters, policies
 from components.metering_values import configuration, grafana, opencost, prometheus
+from model.cost.estimate import model
+from model.cost.sandboxes import HEADROOM
 from model.metering import places
 from model.metering.rules import rule_file
 from model.metering.scraping import scrape_configs
@@ -24,7 +26,7 @@ from model.quantities import Quantity
 from model.releases import releases
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
-from tests.fast.model.stack_samples import settings
+from tests.fast.model.stack_samples import sandbox, settings
 
 LAYOUT = {"sandboxes": 100, "tariff": {"storage": "0.3", "fixed": {"control plane": "73"}, "monthly_budget": "100"}}
 
@@ -165,6 +167,13 @@ def test_the_settings_say_what_is_fixed_and_what_a_user_may_cost() -> None:
     fixed = tariff.get("fixed", {})
     assert "control plane" in fixed
     assert "system nodes" not in fixed, "their price is known where they run"
+
+
+def test_room_kept_free_costs_what_its_nodes_do_and_is_not_fixed_as_well() -> None:
+    plain = settings({"sandboxClasses": [sandbox()]})
+    roomy = settings({"sandboxClasses": [sandbox()], "capacity": {"headroom": {"pods": 10}}})
+    assert any(part.name.startswith(HEADROOM) for part in model(roomy).parts)
+    assert metering_layout(roomy).get("tariff") == metering_layout(plain).get("tariff")
 
 
 def test_a_wrong_argument_is_told_by_its_name() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from components.environment import Environment
 from components.plain import ArgumentError
-from components.platform_arguments import capacity_layout, fargate_classes, seat_layouts
+from components.platform_arguments import capacity_layout, cluster_layout, fargate_classes, seat_layouts
 from components.settings_argument import as_argument
 from model.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
@@ -336,6 +336,14 @@ def test_the_parts_come_to_life_in_their_order_and_go_the_other_way_round() -> N
     assert made.comes_before(
         made.one("FargateProfile", "agent-sandbox"), made.one("Deployment", "sandboxes-controller")
     )
+
+
+def test_a_sandbox_controller_on_nodes_comes_after_them_and_goes_before_them() -> None:
+    said = settings({"cluster": {"sandboxController": {"place": "system"}}})
+    made = registered(lambda: environment(cluster=cluster_layout(said.cluster)))
+    controller = made.one("Deployment", "sandboxes-controller")
+    assert all(made.comes_before(pool, controller) for pool in made.of("NodePool"))
+    assert not [one for one in made.of("FargateProfile") if one.name.endswith("agent-sandbox")]
 
 
 def test_the_storage_admits_the_driver_of_the_cluster_and_nobody_else() -> None:

@@ -23,7 +23,7 @@ CLASSES = [
     sandbox("on-nodes", capabilities=["web"]),
 ]
 TOLD = settings({"sandboxClasses": CLASSES})
-OPEN, SECOND, CLOSED = "eks-class-open-id", "eks-class-open-2-id", "eks-class-closed-id"
+OPEN, SECOND, CLOSED = "eks-class-open-id", "eks-class-open.2-id", "eks-class-closed-id"
 MEMBERS: dict[Pods, str] = {class_pods("closed"): CLOSED}
 if CLUSTER_RESOLVER.pods is not None:
     MEMBERS[CLUSTER_RESOLVER.pods] = "sg-cluster"
@@ -128,3 +128,19 @@ def test_a_wrong_argument_is_named_before_anything_is_made(changes: dict[str, An
             cluster(more={"fargate_classes": [one]})
 
     assert registered(build).made == []
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        [fargate("batch", capabilities=["dns", "web"]), fargate("batch-2", capabilities=["dns"])],
+        [fargate("cluster"), fargate("caller", capabilities=[{"class": "cluster", "ports": [443]}])],
+    ],
+    ids=["called like another's second group", "called like the cluster"],
+)
+def test_no_two_of_all_classes_resources_have_one_name(classes: list[dict[str, Any]]) -> None:
+    told = fargate_classes(settings({"sandboxClasses": classes}))
+    made = registered(lambda: cluster(more={"fargate_classes": told}).class_security_group_ids).made
+    assert len({(one.type, one.name) for one in made}) == len(made)
+    names = [one.inputs["name"] for one in made if "securityGroup:SecurityGroup" in one.type]
+    assert len(set(names)) == len(names)

@@ -124,6 +124,14 @@ def test_a_role_for_tokens_is_named_by_the_account_and_tied_to_it() -> None:
     assert made.one("RolePolicyAttachment").inputs["policyArn"] == POLICY
 
 
+def test_policies_of_one_name_and_two_accounts_are_two() -> None:
+    both = ["arn:aws:iam::111122223333:policy/read", "arn:aws:iam::444455556666:policy/read", POLICY]
+    made = graph(identity={"kind": "irsa", "policies": both}).of("RolePolicyAttachment")
+    assert [one.inputs["policyArn"] for one in made] == both
+    assert len({one.name for one in made}) == 3
+    assert made[2].name == "class-role-AmazonS3ReadOnlyAccess"
+
+
 def test_a_role_that_the_agent_hands_out_is_tied_by_an_association() -> None:
     made = graph(**VETTED, identity={"kind": "pod-identity", "policies": [POLICY]})
     tied = made.one("PodIdentityAssociation").inputs

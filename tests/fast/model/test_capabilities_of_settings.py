@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from model.capabilities.boxes import ALL_PORTS
 from model.capabilities.containment import Answer
 from model.capabilities.envelope import Identity, PathRight
@@ -20,7 +22,7 @@ from model.capabilities.of_settings import (
 )
 from model.capabilities.pods import Door
 from model.capabilities.surroundings import class_pods
-from model.settings import read
+from model.settings import Mistakes, read
 from model.settings.capabilities import WORDS as SETTINGS_WORDS
 
 if TYPE_CHECKING:
@@ -133,6 +135,16 @@ def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> N
         "may reach 10.99.0.0, which is private, on TCP port 22 (of 10.99.0.0 to 10.99.0.255), which its parent may not"
     )
     assert str(found["longer"].verdict) == "has a lifetime for ever, and its parent 86400"
+
+
+def test_what_is_wrong_with_a_grant_is_told_of_the_class_that_has_it_alone() -> None:
+    beside = {"class": "called", "ports": [80]}
+    wrong = {"name": "wrong", "capabilities": [{"domain": "example.com", "protocol": "udp"}, beside]}
+    with pytest.raises(Mistakes) as told:
+        settings(wrong, {"name": "called"}, {"name": "other"})
+    assert {mistake.path.partition(".")[0] for mistake in told.value.mistakes} == {
+        "agent-environment:sandboxClasses[0]"
+    }
 
 
 def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:

@@ -154,6 +154,21 @@ def test_a_claim_that_is_gone_ends_when_its_volume_says_so() -> None:
     assert (NO_POD, NOON + 2 * HOUR, NOON + 4 * HOUR, False) in found
 
 
+def test_nothing_ends_later_than_now_whatever_clock_it_was_deleted_by() -> None:
+    """What is closed is never taken back: two months ahead would stay charged."""
+    there, now = row(NOON + MINUTE, NOON + HOUR), NOON + 4 * HOUR
+    ahead = NOON + timedelta(days=60)
+    kept = replace(HELD, claim="volume:v1", since=ahead, asleep_since=ahead, pods=())
+    assert rows(spans([kept], [there], now)) == [("p1", NOON + MINUTE, now, True)]
+    # One that was written by a clock ahead of this one keeps what it has, and no more.
+    written = replace(there, ended=now + MINUTE)
+    assert rows(spans([kept], [written], now)) == [("p1", NOON + MINUTE, now + MINUTE, True)]
+    # So it is with a claim that has an end to come.
+    going = replace(HELD, pods=(), asleep_since=None, ended=ahead)
+    asleep = row(NOON + MINUTE, NOON + HOUR, NO_POD)
+    assert rows(spans([going], [asleep], now)) == [(NO_POD, NOON + MINUTE, now, True)]
+
+
 def test_a_row_that_was_just_written_is_not_taken_for_one_that_nothing_belongs_to() -> None:
     there = row(NOON, NOON + HOUR)
     assert spans([], [there], NOON + HOUR + MINUTE / 2) == []

@@ -20,11 +20,11 @@ from model.tiers import WALLS, Wall, wall_of
 ARCHIVE = b"an archive"
 DIGEST = hashlib.sha256(ARCHIVE).hexdigest()
 FETCHED = {
-    "gvisor": Source("https://e.example/{machine}", "1", checksum=".sha512"),
+    "gvisor": Source("https://e.example/{machine}/gvisor.tar.zstd", "1", checksum=".sha512"),
     "kata": Source("https://e.example/kata-{package}.tar.zst", "1", sha256={"amd64": DIGEST, "arm64": "0" * 64}),
 }
 # Beside what is looked at, nothing of this machine is touched: each of these only tells that it was called.
-TOLD = ("systemctl", "ln", "install", "tar", "dnf", "zstd", "modprobe", "mkdir")
+TOLD = ("systemctl", "ln", "tar", "dnf", "zstd", "modprobe", "mkdir")
 
 
 def parts(text: str) -> dict[str, str]:
@@ -59,7 +59,7 @@ def run(folder: Path, word: str, curl: str, machine: str = "x86_64") -> Ran:
         program.chmod(0o755)
     script = parts(user_data(wall(word), FETCHED) or "")["text/x-shellscript"]
     # The one file that it writes without a program's help
-    script = script.replace("/etc/containerd/", f"{folder}/")
+    script = script.replace("/etc/containerd/", f"{folder}/").replace("/usr/local/bin", f"{folder}/local")
     path = f"{folder / 'bin'}:{os.environ['PATH']}"
     done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, check=False, timeout=60)
     return Ran(done.returncode, tuple(told.read_text().splitlines()))
@@ -89,25 +89,49 @@ def test_a_node_that_fetched_something_else_never_joins_and_unpacks_nothing(tmp_
     assert ran.calls == CLOSED
 
 
+def test_a_node_that_fetched_another_gvisor_never_joins_and_unpacks_nothing(tmp_path: Path) -> None:
+    ran = run(tmp_path, "gvisor", serving(b"another", hashlib.sha512(b"gvisor").hexdigest()))
+    assert ran.code != 0
+    assert ran.calls == CLOSED
+
+
 @pytest.mark.parametrize(("machine", "joins"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
 def test_a_node_joins_with_the_archive_whose_digest_is_known_and_with_no_other(
     tmp_path: Path, machine: str, joins: bool
 ) -> None:
     ran = run(tmp_path, "kata", writing(ARCHIVE.decode()), machine)
     assert (ran.code == 0) is joins
-    unpacked = f"tar --zstd -xf kata-{'amd64' if machine == 'x86_64' else 'arm64'}.tar.zst -C /"
+    unpacked = f"tar --zstd --no-same-owner -xf kata-{'amd64' if machine == 'x86_64' else 'arm64'}.tar.zst -C /"
     assert (unpacked in ran.calls) is joins
     assert (CLOSED[0] in ran.calls) is not joins
 
 
-def test_a_node_with_a_checked_runsc_joins_and_is_told_how_to_run_it(tmp_path: Path) -> None:
-    runsc = hashlib.sha512(b"runsc").hexdigest()
-    curl = f"""\
+def serving(content: bytes, digest: str) -> str:
+    return f"""\
 name="$(basename "${{@: -1}}")"
-case "$name" in *.sha512) echo "{runsc}  ${{name%.sha512}}" > "$name" ;; *) printf runsc > "$name" ;; esac"""
-    ran = run(tmp_path, "gvisor", curl)
-    assert ran.code == 0
-    assert ran.calls[0] == "install -m 0755 runsc containerd-shim-runsc-v1 /usr/local/bin/"
+case "$name" in
+  *.sha512) echo "{digest}  ${{name%.sha512}}" > "$name" ;;
+  *) printf {content.decode()} > "$name" ;;
+esac"""
+
+
+# What the archive of a release has in it; `tar` lays it out as told.
+SIDECARS = ("runsc", "containerd-shim-runsc-v1", "gvisor-bin/gvisor_sentry")
+
+
+@pytest.mark.parametrize("missing", ["", *SIDECARS[1:]])
+def test_a_node_with_all_of_a_checked_gvisor_joins_and_is_told_how_to_run_it(tmp_path: Path, missing: str) -> None:
+    for file in SIDECARS:
+        if file != missing:
+            laid = tmp_path / "local" / file
+            laid.parent.mkdir(parents=True, exist_ok=True)
+            laid.touch(0o755)
+    ran = run(tmp_path, "gvisor", serving(b"gvisor", hashlib.sha512(b"gvisor").hexdigest()))
+    assert (ran.code == 0) is (not missing)
+    assert ran.calls[0] == f"tar --zstd --no-same-owner -xf gvisor.tar.zstd -C {tmp_path}/local"
+    if missing:
+        assert ran.calls[-3:] == CLOSED
+        return
     told = tomllib.loads((tmp_path / "runsc.toml").read_text())
     assert told == {"runsc_config": {"platform": "systrap", "systemd-cgroup": "true"}}
 

@@ -56,6 +56,8 @@ ALL_BUT_ONE = [{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5, 7, 9]} for th
 ]
 PROXY = {"network": {"egressProxy": {"namespace": "egress", "app": "squid"}}}
 POLICY = "arn:aws:iam::111122223333:policy/read"
+EXCHANGE = {"kind": "exchange"}
+ROOMY = {"capacity": {"limits": {"cpu": "2000", "memory": "8Ti"}}}
 ROLE = "arn:aws:iam::111122223333:role/platform"
 NETWORK = {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
 CLASS = "sandboxClasses[0]"
@@ -110,6 +112,18 @@ SAMPLES = [
     Sample(
         "mount-path-taken",
         f"{CLASS}.storage.mountPath",
+        one(storage={"mountPath": "/var/run/secrets/sandbox.users.io/identity"}),
+        one(storage={"mountPath": "/var/run/mine"}),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"mountPath": "/usr"}),
+        one(storage={"mountPath": "/usr/local/share/work"}),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
         one(storage={"kind": "shared", "mountPath": "/shared"}),
         one(storage={"kind": "slot", "mountPath": "/shared"}),
     ),
@@ -141,10 +155,39 @@ SAMPLES = [
         one(resources={"ephemeral": "40Gi"}),
     ),
     Sample(
+        "timezone-unknown",
+        f"{CLASS}.pool.schedules[0].timezone",
+        one(pool={"schedules": [{**HOURS, "timezone": "Europe/Berln"}]}),
+        one(pool={"schedules": [{**HOURS, "timezone": "Europe/Berlin"}]}),
+        found=["Europe/Berln"],
+    ),
+    # Kubernetes knows it and refuses it: whose would it be?
+    Sample(
+        "timezone-unknown",
+        f"{CLASS}.pool.schedules[0].timezone",
+        one(pool={"schedules": [{**HOURS, "timezone": "Local"}]}),
+        one(pool={"schedules": [{**HOURS, "timezone": "Etc/GMT-2"}]}),
+    ),
+    Sample(
         "schedules-of-two-timezones",
         f"{CLASS}.pool.schedules[1].timezone",
         one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"], "timezone": "Europe/Berlin"}]}),
         one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"]}]}),
+    ),
+    Sample(
+        "probe-beyond-readiness",
+        f"{CLASS}.probe.startWithin",
+        one(probe={"port": 8080, "startWithin": "6m"}),
+        {
+            **one(probe={"port": 8080, "startWithin": "6m"}),
+            "cluster": {"sandboxController": {"flags": {"readinessGrace": "6m"}}},
+        },
+    ),
+    Sample(
+        "probe-beyond-readiness",
+        f"{CLASS}.probe.startWithin",
+        one(probe={"port": 8080, "startWithin": "301s"}),
+        one(probe={"port": 8080, "startWithin": "1h"}, pool={"size": 0}),
     ),
     Sample("probe-of-two-ways", f"{CLASS}.probe", one(probe={}), one(probe={"port": 8080})),
     Sample(
@@ -308,8 +351,8 @@ SAMPLES = [
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        {"storage": {"fileSystems": 1}, **one(pool={"size": 6_000})},
-        {"storage": {"fileSystems": 2}, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 1}, **ROOMY, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 2}, **ROOMY, **one(pool={"size": 6_000})},
     ),
     Sample(
         "access-points-over-limit",
@@ -634,6 +677,13 @@ SAMPLES = [
         under({}, {"identity": {"kind": "irsa", "policies": [POLICY]}}),
         under({"identity": {"kind": "irsa", "policies": [POLICY]}}, {}),
     ),
+    # The session of whoever exchanges reads its owner's secrets, even with no policy at all.
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].identity",
+        under({"capabilities": ["dns", "identity"]}, {"capabilities": ["dns", "identity"], "identity": EXCHANGE}),
+        under(*[{"capabilities": ["dns", "identity"], "identity": EXCHANGE}] * 2),
+    ),
     # Whether the API server will be the one address that only the child is granted.
     Sample(
         "class-perhaps-exceeds-parent",
@@ -660,6 +710,30 @@ SAMPLES = [
         on_fargate(identity={"kind": "pod-identity"}),
         on_fargate(identity={"kind": "irsa"}),
     ),
+    Sample(
+        "fargate-exchange",
+        f"{CLASS}.identity.kind",
+        on_fargate(identity={"kind": "exchange"}),
+        on_fargate(identity={"kind": "irsa"}),
+    ),
+    Sample(
+        "policies-of-nobody",
+        f"{CLASS}.identity.policies",
+        one(identity={"policies": [POLICY]}),
+        one(identity={"kind": "irsa", "policies": [POLICY]}),
+    ),
+    Sample(
+        "policy-twice",
+        f"{CLASS}.identity.policies[1]",
+        one(identity={"kind": "irsa", "policies": [POLICY, POLICY]}),
+        one(identity={"kind": "irsa", "policies": [POLICY, "arn:aws:iam::444455556666:policy/read"]}),
+    ),
+    Sample(
+        "public-endpoint-open-to-sandboxes",
+        "cluster.publicAccessCidrs[0]",
+        {**one(capabilities=["web"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+        {**one(capabilities=["dns"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+    ),
     Sample("pool-with-claim-env", f"{CLASS}.claimEnv", one(claimEnv=True), one(claimEnv=True, pool={"size": 0})),
     Sample(
         "pool-of-two-sizes",
@@ -672,6 +746,26 @@ SAMPLES = [
         f"{CLASS}.maxSandboxes",
         one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
         one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
+    ),
+    # Two kinds of processors with a hundred cores each; gVisor takes 20m beside each sandbox.
+    Sample(
+        "pool-over-limits",
+        f"{CLASS}.resources.cpu",
+        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1990m"})},
+        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1980m"})},
+        found=["100 of 1990m with capacity.limits.cpu 100"],
+    ),
+    Sample(
+        "pool-over-limits",
+        f"{CLASS}.resources.memory",
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(architecture="amd64", resources={"memory": "8Gi"})},
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(resources={"memory": "8Gi"})},
+    ),
+    Sample(
+        "schedule-ends-before-it-starts",
+        f"{CLASS}.pool.schedules[0].end",
+        one(pool={"schedules": [{**HOURS, "start": "22:00", "end": "00:00"}]}),
+        one(pool={"schedules": [{**HOURS, "start": "22:00", "end": "24:00"}]}),
     ),
     Sample(
         "schedule-ends-before-it-starts",

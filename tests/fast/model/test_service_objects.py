@@ -93,8 +93,15 @@ def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
     outward = [(rule["to"], [port["port"] for port in rule["ports"]]) for rule in spec["egress"]]
     assert [ports for _, ports in outward] == [[53, 53], [443]]
     assert outward[1][0][0]["ipBlock"]["except"] == ["169.254.0.0/16"]
-    told = network.policy(8080, [], prometheus="http://prometheus.metering.svc:9090", traces="https://t.example.com")
-    assert [port["port"] for port in told["spec"]["egress"][-1]["ports"]] == [9090]
+
+
+def test_what_its_settings_name_is_reached_at_its_own_port_wherever_it_is() -> None:
+    named = ["http://prometheus.metering.svc:9090", "https://t.example.com", "https://login.example.com:5556", None]
+    *_, login, metering = network.policy(8080, [], named)["spec"]["egress"]
+    assert [port["port"] for port in metering["ports"] + login["ports"]] == [9090, 5556]
+    assert metering["to"] == [{"namespaceSelector": {}}]
+    assert login["to"][0]["ipBlock"]["cidr"] == "0.0.0.0/0"
+    assert len(network.policy(8080, [], ["https://t.example.com", None])["spec"]["egress"]) == 2
 
 
 def test_its_door_is_inside_unless_told_and_always_encrypted() -> None:

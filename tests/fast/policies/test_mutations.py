@@ -72,6 +72,11 @@ def _no_limit(pod: Pod, draw: Draw) -> None:
     del limits[draw(st.sampled_from(sorted(limits)))]
 
 
+def _zero_limit(pod: Pod, draw: Draw) -> None:
+    limits = pod.some_container(draw, *LASTING)["resources"]["limits"]
+    limits[draw(st.sampled_from(sorted(limits)))] = draw(st.sampled_from(["0", 0, 0.0, "0m", "0Gi", "0.00", "0e3"]))
+
+
 def _soft_container(pod: Pod, draw: Draw) -> None:
     part = draw(st.sampled_from(LASTING))
     pod.spec[part] = draw(st.permutations([*pod.spec.get(part, []), {"name": "soft", "image": f"x@{DIGEST}"}]))
@@ -110,6 +115,13 @@ WEAKENINGS = (
         "a sysctl", "POD-08", appended("securityContext.sysctls", UNSAFE.map(lambda name: {"name": name, "value": "1"}))
     ),
     _weak("no limit", "POD-09", _no_limit, sandboxes=True, silent=True),
+    _weak("a limit of nothing", "POD-09", _zero_limit),
+    _weak(
+        "an emptyDir of no size",
+        "POD-09",
+        appended("volumes", st.just({"name": "e", "emptyDir": {"sizeLimit": "0"}})),
+        sandboxes=True,
+    ),
     _weak("an endless emptyDir", "POD-09", appended("volumes", st.just({"name": "e", "emptyDir": {}})), sandboxes=True),
     _weak(
         "a secret in a variable",

@@ -13,8 +13,25 @@ from policies.rules.registry import all_rules
 from policies.samples import samples_of
 from tests.fast.policies.test_unknown_is_no_pass import Path, leaves
 
-ODD: tuple[object, ...] = (None, 0, -1, 1.5, "", "x", [], [None], ["x"], {}, {"a": None}, True, [[]], "9.0.0.0/99", "{")
-RULES = {rule.id: rule for rule in all_rules() if rule.family in {"NET", "RT", "EFS", "IAM"}}
+ODD: tuple[object, ...] = (
+    None,
+    0,
+    -1,
+    1.5,
+    "",
+    "x",
+    [],
+    [None],
+    ["x"],
+    {},
+    {"a": None},
+    True,
+    [[]],
+    "9.0.0.0/99",
+    "{",
+    10**400,
+)
+RULES = {rule.id: rule for rule in all_rules()}
 
 
 def put(value: Any, path: Path, odd: object) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentenv.cli import answer
-from policies.offline import findings_of_manifests, main, resources_of_manifests, source_of
+from policies.offline import findings_of_manifests, main, read_files, resources_of_manifests, source_of
 from policies.rules.registry import all_rules
 from policies.verdicts import Verdict
 
@@ -36,6 +36,56 @@ def test_documents_lists_and_what_is_no_object() -> None:
 def test_what_another_tool_fills_in_is_not_known() -> None:
     text = pod("a", "!Ref Privileged") + "---\n" + pod("b", "true")
     assert [one.verdict for one in findings_of_manifests(text, rules=ONLY)] == [Verdict.INDETERMINATE, Verdict.FAIL]
+
+
+def test_a_list_of_objects_is_its_objects() -> None:
+    text = json.dumps([{"apiVersion": "v1", "kind": "Pod", "spec": {}}, None, 3, {"apiVersion": "v1", "kind": "Pod"}])
+    assert [source_of(one.urn) for one in resources_of_manifests(text, source="x")] == ["x#0[0]", "x#0[3]"]
+
+
+NO_OBJECTS = {
+    "words.yaml": ("just words\n", "#0"),
+    "values.yaml": ("---\n---\nreplicas: 1\n", "#1"),
+    "versionless.yaml": ("kind: Pod\n", "#0"),
+    "number.yaml": ("apiVersion: 1\nkind: Pod\n", "#0"),
+    "small.yaml": ("apiVersion: v1\nkind: pod\n", "#0"),
+    "list.yaml": ("- 1\n", "#0[0]"),
+}
+
+
+def test_nothing_to_judge_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty.yaml").write_text("---\n", encoding="utf-8")
+    assert answer(["policies", "check", str(tmp_path), "--json"]) == 1
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (said["objects"], said["passed"], said["skipped"]) == (0, 0, [])
+    for name, (text, _) in NO_OBJECTS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert answer(["policies", "check", str(tmp_path), "--json"]) == 1
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    places = sorted(f"{tmp_path / name}{place}" for name, (_, place) in NO_OBJECTS.items())
+    assert sorted(one["file"] for one in said["skipped"]) == places
+    assert answer(["policies", "check", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "nothing was judged" in printed
+    assert "small.yaml#0: not judged: no kind is written 'pod'" in printed
+    assert main([str(tmp_path)]) == 1
+    # What is no object beside one that is does not fail the check
+    (tmp_path / "good.yaml").write_text(pod("fine", "false"), encoding="utf-8")
+    assert answer(["policies", "check", str(tmp_path), "--rules", "POD-01"]) == 0
+
+
+def test_aliases_that_grow_without_end_are_not_read(tmp_path: Path) -> None:
+    lines = ["apiVersion: example.com/v1", "kind: Thing", "x0: &x0 {k: v}"]
+    lines += [f"x{at}: &x{at} [{', '.join([f'*x{at - 1}'] * 30)}]" for at in range(1, 31)]
+    (tmp_path / "bomb.yaml").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "shared.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nspec: {containers: [&a {name: a}, *a], itself: &me [*me]}\n", encoding="utf-8"
+    )
+    read = read_files([tmp_path])
+    assert [(file.name, reason) for file, reason in read.unreadable] == [
+        ("bomb.yaml", "its aliases make it too large to be read")
+    ]
+    assert [one.type for one in read.resources] == ["kubernetes:core/v1:Pod"]
 
 
 def test_two_objects_of_one_name_are_two() -> None:

@@ -150,6 +150,41 @@ def test_what_denies_is_never_too_much(given_: list[str]) -> None:
     assert not failed(findings_of([one], None, [RULES["IAM-05"]]))
 
 
+kinds = st.sampled_from(
+    [
+        ("iam:PutRolePolicy", "iam", "role/"),
+        ("iam:CreateAccessKey", "iam", "user/"),
+        ("secretsmanager:GetSecretValue", "secretsmanager", "secret:"),
+        ("kms:Decrypt", "kms", "key/"),
+        ("ssm:GetParameters", "ssm", "parameter/"),
+        ("s3:GetObject", "s3", "*/"),
+    ]
+)
+places = st.tuples(st.sampled_from(["aws", "*", "aws-cn"]), st.sampled_from(["*", "", "us-east-1"]))
+stars = st.sampled_from(["*", "**", "?*", "*?"])
+some = st.sampled_from(["app", "app-*", "*-app", "a/*", "app?"])
+idle = st.sampled_from(
+    [
+        {},
+        {"Bool": {"aws:SecureTransport": "true"}},
+        {"StringEquals": {"aws:RequestedRegion": ["eu-west-1"]}},
+        {"StringLike": {"aws:PrincipalArn": ["arn:aws:iam::111122223333:role/app", "*"]}},
+        {"IpAddress": {"aws:SourceIp": "0.0.0.0/0"}},
+    ]
+)
+
+
+@given(kinds, places, stars | some, idle)
+def test_a_star_for_every_one_of_a_kind_is_too_much_and_one_for_some_is_not(
+    kind: tuple[str, str, str], place: tuple[str, str], name: str, condition: dict[str, Any]
+) -> None:
+    action, service, before = kind
+    arn = f"arn:{place[0]}:{service}:{place[1]}:111122223333:{before}{name}"
+    document = {"Statement": [{"Effect": "Allow", "Action": action, "Resource": ["x", arn], "Condition": condition}]}
+    one = Resource("urn::p", "aws:iam/policy:Policy", "p", {"policy": document})
+    assert bool(failed(findings_of([one], None, [RULES["IAM-05"]]))) == (not name.strip("*?"))
+
+
 def test_names_are_hashed_as_the_controller_does() -> None:
     # FNV-1a's own test values
     assert (name_hash(""), name_hash("a"), name_hash("foobar")) == ("811c9dc5", "e40c292c", "bf9cf968")

@@ -110,6 +110,18 @@ def test_a_kind_that_nobody_has_heard_of_starts_pods_too() -> None:
     assert pod.containers[0].root.path == "spec.replicatedJobs[0].template.spec.template.spec.containers[0]"
     tasks = {"spec": {"tasks": [rollout["spec"]]}}
     assert len(pods_of(Resource("u", "kubernetes:batch.volcano.sh/v1alpha1:Job", "a", tasks))) == 1
+    one = {"name": "a", "image": "x", "securityContext": {"privileged": True}}
+    for spec in (
+        {"podSpec": {"containers": [one], "volumes": []}},
+        {"templates": [{"name": "t", "container": one}, {"name": "u", "steps": []}]},
+        {"templates": [{"script": one, "sidecars": []}]},
+    ):
+        [pod] = pods_of(Resource("u", "kubernetes:argoproj.io/v1alpha1:Workflow", "a", {"spec": spec}))
+        assert [found.security("privileged").raw for found in pod.containers] == [True]
+    # An image and a name alone are as well a choice of versions
+    images = {"spec": {"containers": [{"name": "a", "image": "x"}], "container": {"image": "x", "tag": "1"}}}
+    assert len(pods_of(Resource("u", "kubernetes:example.com/v1:Thing", "a", {"spec": {"images": images}}))) == 1
+    assert pods_of(Resource("u", "kubernetes:example.com/v1:Thing", "a", {"spec": {"x": images["spec"]}})) == ()
     crd = {"spec": {"versions": [{"schema": {"properties": {"spec": {"containers": {"type": "array"}}}}}]}}
     assert pods_of(Resource("u", "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "a", crd)) == ()
     assert pods_of(Resource("u", "kubernetes:core/v1:ConfigMap", "a", {"data": {}})) == ()

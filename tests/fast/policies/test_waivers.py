@@ -45,6 +45,12 @@ def finding(urn: str = str(GOOD["urn"]), rule: str = "POD-09", verdict: Verdict 
         ({"rule": "POD-99"}, "there is no rule POD-99"),
         ({"rule": "POD-01"}, "a Critical rule needs two owners"),
         ({"rule": "POD-01", "owners": ["me", "me"]}, "a Critical rule needs two owners"),
+        ({"rule": "POD-01", "owners": ["me", " Me "]}, "a Critical rule needs two owners"),
+        ({"rule": "POD-01", "owners": ["me", "@me"]}, "a Critical rule needs two owners"),
+        ({"owners": ["@"]}, "'owners' has to be a list"),
+        ({"owners": [" "]}, "'owners' has to be a list"),
+        ({"ticket": " "}, "'ticket' is missing"),
+        ({"reason": "\n"}, "'reason' is missing"),
         ({"urn": "*"}, "its urn has to be"),
         ({"urn": f"{STACK}kubernetes:apps/v1:*::reports"}, "its urn has to be"),
         ({"urn": f"{STACK}kubernetes:apps/v1:Deployment::re*"}, "its urn has to be"),
@@ -68,7 +74,7 @@ def test_two_waivers_of_one_id_are_a_mistake() -> None:
     assert waivers.wrong == ("waiver disk-of-reports: its id is another's too",)
 
 
-@pytest.mark.parametrize("text", ["a: [", "waivers: 3", "waivers: [3]", "- 3"])
+@pytest.mark.parametrize("text", ["a: [", "waivers: 3", "waivers: [3]", "- 3", "waivrs: []", "{waivers: [], more: 1}"])
 def test_what_is_no_file_of_waivers_is_said(text: str) -> None:
     assert waivers_of(text, SEVERITIES, TODAY).wrong
 
@@ -112,3 +118,16 @@ def test_expired_wrong_and_unused_ones_are_findings() -> None:
 def test_the_file_that_is_shipped_is_sound_and_another_has_to_be_there(tmp_path: Path) -> None:
     assert read_waivers(FILE, SEVERITIES, TODAY).wrong == ()
     assert read_waivers(tmp_path / "none.yaml", SEVERITIES, TODAY).wrong
+
+
+def test_what_is_said_of_a_waiver_says_which_one_it_is() -> None:
+    gone = {**GOOD, "id": "long-gone", "expires": TODAY - datetime.timedelta(days=1)}
+    waivers = read(GOOD, gone, {"id": "half"}, {})
+    found = [(one.rule, one.path) for one in waivers.own_findings("prod", (), TODAY)]
+    assert set(found) == {
+        ("WVR-01", "waivers.long-gone"),
+        ("WVR-02", "waivers.half"),
+        ("WVR-02", "waivers.4"),
+        ("WVR-03", "waivers.disk-of-reports"),
+    }
+    assert [one.path for one in waivers_of("a: [", SEVERITIES, TODAY).own_findings("prod", (), TODAY)] == [""]

@@ -20,7 +20,7 @@ from model.settings import read
 from model.workspaces import SUSPENDED_BECAUSE, Workspace
 from service.aws import AwsUnavailableError
 from service.budgets import NOTICED, Budgets
-from service.cluster import CLAIMS, EVENTS, SANDBOXES
+from service.cluster import CLAIMS, EVENTS, SANDBOXES, Document, RefusedError
 from service.telemetry.metrics import Metrics
 from tests.fast.service.ledger import documents
 from tests.fast.service.shelf import Killed, Shelf
@@ -139,6 +139,33 @@ def test_a_budget_that_is_no_number_frees_nobody() -> None:
     for number, said in enumerate(("NaN", "Infinity", "-1", "much")):
         documents.claim(shelf, "u-1", f"w-{number}", **{"sandbox.users.io/budget": said})
     assert budgets(shelf, book).hold_all().suspended == 4
+
+
+class Refusing(Shelf):
+    """A cluster whose guardrails refuse any change of one claim."""
+
+    def __init__(self, name: str, code: int) -> None:
+        super().__init__()
+        self._name, self._code = name, code
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        if kind is CLAIMS and read["metadata"]["name"] == self._name:
+            raise RefusedError("not this one", self._code)
+        return super().change(kind, read, changes)
+
+
+def test_one_that_is_refused_keeps_nobody_behind_it_awake() -> None:
+    shelf, book = Refusing("w-1", 403), Book(row("3"), row("2.6", "w-3", owner="u-2"))
+    for owner, name in (("u-1", "w-1"), ("u-1", "w-2"), ("u-2", "w-3")):
+        documents.claim(shelf, owner, name)
+    held = budgets(shelf, book).hold_all()
+    assert (held.suspended, held.noticed, held.failures) == (1, 1, ("w-1: not this one",))
+    assert [awake(shelf, name) for name in ("w-1", "w-2", "w-3")] == [True, False, True]
+    # A server that cannot just now is not asked about all the others, too.
+    shelf = Refusing("w-1", 503)
+    documents.claim(shelf)
+    with pytest.raises(RefusedError):
+        budgets(shelf, book).hold_all()
 
 
 @pytest.mark.parametrize("change", range(1, 6))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from service.cluster import CLAIMS, POOLS, VOLUMES, Cluster, RefusedError
+from service.cluster import CLAIMS, PAGE, POOLS, VOLUMES, Cluster, RefusedError
 
 READ = {"metadata": {"name": "a", "namespace": "sandbox-box", "uid": "u", "resourceVersion": "7"}}
 TOKEN = {
@@ -79,20 +80,22 @@ def cluster(server: Server, tmp_path: Path) -> Iterator[Cluster]:
     said = tmp_path / "asked"
     script = f"open({str(said)!r}, 'a').write('x'); print({json.dumps(TOKEN)!r})"
     command = {"apiVersion": TOKEN["apiVersion"], "command": sys.executable, "args": ["-c", script], "env": []}
-    made = Cluster.of_document(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "kubernetes", "cluster": {"server": server.url}}],
-            "users": [{"name": "aws", "user": {"exec": command}}],
-            "contexts": [{"name": "aws", "context": {"cluster": "kubernetes", "user": "aws"}}],
-            "current-context": "aws",
-        }
-    )
+    made = Cluster.of_document(_leading_to(server.url, {"exec": command}))
     yield made
     made.close()
     # However much was asked, the token was fetched once.
     assert not said.exists() or said.read_text() == "x"
+
+
+def _leading_to(url: str, user: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "kubernetes", "cluster": {"server": url}}],
+        "users": [{"name": "aws", "user": user or {}}],
+        "contexts": [{"name": "aws", "context": {"cluster": "kubernetes", "user": "aws"}}],
+        "current-context": "aws",
+    }
 
 
 def refusal(code: int, reason: str, message: str = "no") -> tuple[int, dict[str, Any]]:
@@ -107,7 +110,7 @@ def test_long_lists_are_read_to_their_end_as_who_the_command_says(server: Server
     assert found == ["a", "b", "c"]
     first, second = server.asked
     assert first["do"] == "GET /apis/extensions.agents.x-k8s.io/v1beta1/namespaces/sandbox-box/sandboxclaims"
-    assert first["query"] == {"labelSelector": "here,task=t", "limit": "500"}
+    assert first["query"] == {"labelSelector": "here,task=t", "limit": str(PAGE)}
     assert second["query"]["continue"] == "further"
     assert {one["who"] for one in server.asked} == {"Bearer of-the-command"}
 
@@ -151,3 +154,40 @@ def test_what_is_there_already_is_not_made_again(server: Server, cluster: Cluste
     with pytest.raises(RefusedError, match="exceeded quota"):
         cluster.make(POOLS, document)
     assert server.asked[0]["body"]["metadata"] == document["metadata"]
+
+
+def test_a_quota_that_was_counted_at_the_same_moment_is_no_thing_of_that_name(server: Server, cluster: Cluster) -> None:
+    server.answers += [refusal(409, "Conflict", "cannot be fulfilled on resourcequotas"), (201, READ)]
+    document = {"kind": "SandboxClaim", "metadata": {"name": "a", "namespace": "sandbox-box"}}
+    with pytest.raises(RefusedError, match="resourcequotas") as told:
+        cluster.make(CLAIMS, document)
+    assert told.value.passes
+    assert cluster.make(CLAIMS, document) is True
+
+
+ASKED: list[Callable[[Cluster], object]] = [
+    lambda cluster: cluster.find(CLAIMS, "a", "sandbox-box"),
+    lambda cluster: [*cluster.list(CLAIMS)],
+    lambda cluster: cluster.listed(CLAIMS, dict),
+    lambda cluster: [*cluster.watched(CLAIMS, "7")],
+    lambda cluster: cluster.make(CLAIMS, READ),
+    lambda cluster: cluster.change(CLAIMS, READ, {}),
+    lambda cluster: cluster.remove(CLAIMS, READ),
+    lambda cluster: cluster.review("a-token", "an-audience"),
+]
+
+
+@pytest.mark.parametrize("ask", ASKED)
+def test_a_server_that_does_not_answer_cannot_just_now(
+    server: Server, cluster: Cluster, ask: Callable[[Cluster], object]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        gone = Cluster.of_document(_leading_to(f"http://127.0.0.1:{nobody.getsockname()[1]}"))
+    with pytest.raises(RefusedError, match="does not answer") as told:
+        ask(gone)
+    assert told.value.passes
+    gone.close()
+    server.answers += [refusal(429, "TooManyRequests", "busy")]
+    with pytest.raises(RefusedError, match=r"busy|429") as told:
+        ask(cluster)
+    assert told.value.passes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -145,6 +146,50 @@ def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf
     first, other = keep_all(shelf)
     assert (first.outcome, first.why, said(shelf)) == ("refused", "not by you", None)
     assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
+
+
+def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: Shelf) -> None:
+    def busy(_: int) -> None:
+        raise RefusedError("too many requests", 429)
+
+    shelf.before = busy
+    with pytest.raises(RefusedError):
+        keep_all(shelf)
+
+
+class Streaming(Shelf):
+    """Makes up big documents as they are asked for, and keeps none."""
+
+    def list(self, kind: Any, namespace: str | None = None, labels: Any = None) -> Any:
+        yield from super().list(kind, namespace, labels)
+        if kind in {SANDBOXES, VOLUME_CLAIMS, VOLUMES}:
+            for number in range(2000):
+                about = {
+                    "name": f"s-{number}",
+                    "namespace": namespace or "",
+                    "uid": f"{number}",
+                    "resourceVersion": "1",
+                }
+                spec = {
+                    "persistentVolumeReclaimPolicy": "Delete",
+                    "template": {f"{key}": f"{number}" for key in range(100)},
+                }
+                yield {"metadata": about, "spec": spec}
+
+
+def test_a_pass_of_keeping_holds_no_documents(shelf: Shelf) -> None:
+    streaming = Streaming()
+    streaming.things = shelf.things
+    slot(streaming, "box-a-1", "pv-1")
+    tracemalloc.start()
+    try:
+        assert [one.outcome for one in keep_all(streaming)] == ["kept"]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert streaming.names(NAMESPACES) == ["sandbox-box"]
+    # The documents themselves are some 13 kB each.
+    assert peak < 6000 * 2000
 
 
 @pytest.mark.parametrize("storage", ["none", "scratch", ""])

@@ -91,6 +91,15 @@ def test_an_old_release_goes_step_by_step_and_the_new_one_stays(world: World) ->
     assert world.new_is_whole
 
 
+def test_a_release_that_comes_in_its_hours_is_filled_for_them_first(world: World) -> None:
+    data = {"releases": "stable/box-new", "poolHours": '["UTC",0,[[0,1440,2]]]'}
+    world.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
+    world.shelf.things[(POOLS, SPACE, "box-new")]["spec"]["replicas"] = 0
+    world.settle()
+    assert world.passes(5) == [["scale"], ["mark"], ["empty"], ["remove-pool"], ["remove-template"]]
+    assert world.new_is_whole
+
+
 def test_a_claim_holds_its_pool_and_template(world: World) -> None:
     world.claim("mine", "box-old")
     assert world.passes(4) == [["mark"], ["empty"], [], []]

@@ -13,6 +13,7 @@ from model.classes.releases import releases_of
 from model.settings import read
 from model.swarms import Swarm, member, short_of, swarm
 from model.workspaces import SUSPENDED_BECAUSE
+from service import swarm_fate
 from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, RefusedError
 from service.swarms import SwarmError, end, make
 from tests.fast.service.shelf import Killed, Shelf
@@ -20,9 +21,11 @@ from tests.fast.service.shelf import Killed, Shelf
 SPACE = "sandbox-box"
 
 
-def asked(count: int = 3, task: str = "t-1", owner: str = "u-1", kind: str = "shared") -> Swarm:
+def asked(
+    count: int = 3, task: str = "t-1", owner: str = "u-1", kind: str = "shared", class_name: str = "box"
+) -> Swarm:
     image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
-    said: dict[str, Any] = {"name": "box", "image": image, "storage": {"kind": kind, "size": "5Gi"}}
+    said: dict[str, Any] = {"name": class_name, "image": image, "storage": {"kind": kind, "size": "5Gi"}}
     (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}, "dev"))
     return swarm(plan, releases_of(plan)[0], task, count, owner=owner)
 
@@ -36,10 +39,11 @@ class Controlled(Shelf):
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
-        for number, name in enumerate(self.names(CLAIMS)):
+        claims = {key[1:]: one for key, one in self.things.items() if key[0] is CLAIMS}
+        for number, (_, claim) in enumerate(sorted(claims.items())):
             able = number < self.able
             told = {"type": "Ready", "status": str(able), "message": "" if able else "exceeded quota: sandbox"}
-            self.things[(CLAIMS, SPACE, name)]["status"] = {"conditions": [told], "sandbox": {"name": name}}
+            claim["status"] = {"conditions": [told], "sandbox": {"name": claim["metadata"]["name"]}}
 
     def quota(self, **used: str) -> None:
         about = {"name": "sandbox", "namespace": SPACE}
@@ -204,6 +208,82 @@ def test_a_refusal_takes_away_nothing_of_one_that_stands() -> None:
     with pytest.raises(SwarmError, match="etcd is busy"):
         made(shelf, asked())
     assert set(shelf.left) == stood
+
+
+def beside(shelf: Controlled, act: Callable[[], object]) -> Callable[[float], None]:
+    """A wait in which somebody else does something first, once."""
+    done: list[object] = []
+
+    def pause(seconds: float) -> None:
+        shelf.pause(seconds)
+        if not done:
+            done.append(None)
+            act()
+
+    return pause
+
+
+def test_whoever_gives_up_leaves_what_somebody_else_was_given() -> None:
+    shelf = Controlled(able=2)
+    given: list[dict[str, str]] = []
+    pause = beside(shelf, lambda: given.append(made(shelf, asked(2))))
+    with pytest.raises(SwarmError, match="2 of 5"):
+        make(shelf, asked(5), patience=5, pause=pause, clock=lambda: shelf.now)
+    assert [*given[0]] == ["t-1-0", "t-1-1"] == shelf.names(CLAIMS)
+    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+    assert made(shelf, asked(2)) == given[0]
+
+
+def test_whoever_gives_up_leaves_one_that_was_ended_and_made_anew() -> None:
+    shelf = Controlled(able=2)
+
+    def anew() -> None:
+        end(shelf, SPACE, "t-1")
+        assert shelf.left == []
+        made(shelf, asked(2))
+
+    with pytest.raises(SwarmError, match="taken away") as told:
+        make(shelf, asked(5), patience=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
+    assert told.value.kind == "busy"
+    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1"]
+    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+
+
+def test_what_was_given_up_is_given_to_nobody() -> None:
+    shelf = Controlled(able=2)
+
+    def give_up(number: int) -> None:
+        # After what is shared and its claims: just before it is noted that they are there.
+        if number == 6:
+            shelf.before = lambda _: None
+            pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+            assert pool is not None
+            assert swarm_fate.give_up(shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
+
+    shelf.before = give_up
+    with pytest.raises(SwarmError, match="taken away") as told:
+        make(shelf, asked(2, task="t-1"), patience=5, pause=shelf.pause, clock=lambda: shelf.now)
+    assert told.value.kind == "busy"
+    # Whoever asks next ends what there is left, and then has one.
+    with pytest.raises(SwarmError, match="taken away"):
+        made(shelf, asked(2))
+    assert shelf.left == []
+    assert len(made(shelf, asked(2))) == 2
+
+
+def test_of_two_classes_at_the_same_moment_both_go_or_one() -> None:
+    shelf = Controlled()
+
+    def other(number: int) -> None:
+        if number == 3:  # its pool
+            shelf.before = lambda _: None
+            made(shelf, asked(class_name="other"))
+
+    shelf.before = other
+    with pytest.raises(SwarmError, match="of class other") as refused:
+        made(shelf, asked())
+    assert refused.value.kind == "key-reused"
+    assert {space for kind, space, _ in shelf.things if kind is not QUOTAS} == {"sandbox-other"}
 
 
 def test_members_that_sleep_are_there() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -12,6 +13,9 @@ import pytest
 import yaml
 
 from agentenv.review.markdown import marker
+from agentenv.review.sarif import as_sarif
+from tests.fast.agentenv.review.sarif_form import wrong_in
+from tests.fast.agentenv.review.wanted import judged, report, waiver
 
 from .steps import ROOT, WORKFLOWS, Machine, read, script, steps
 
@@ -20,7 +24,9 @@ GITLAB = ROOT / "docs" / "examples" / "gitlab-ci.yml"
 REVIEW, SELECTED = script("review.yml", "offline", "Review"), script("review.yml", "selected", "Review")
 COMMENT = script("review.yml", "comment", "Write the comment of each stack, or bring it up to date")
 PREVIEW = script("deploy-stack.yml", "preview", "Ask the account, and preview")
-UP = script("deploy-stack.yml", "up", "Bring it up, with both packs")
+UP = script("deploy-stack.yml", "up", "Look again, and bring it up with both packs")
+MAIN = script("main.yml", "findings", "Review")
+UNWAIVED = "Leave out what is waived, which code scanning would take for open"
 NAMES = [path.name for path in WORKFLOWS]
 
 
@@ -77,6 +83,7 @@ def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
         "review.yml/offline": {"contents": "read"},
         "review.yml/comment": {"pull-requests": "write", "security-events": "write", "actions": "read"},
         "review.yml/selected": deploying,
+        "main.yml/findings": {"contents": "read", "security-events": "write", "actions": "read"},
         "deploy.yml/dev": deploying,
         "deploy.yml/staging": deploying,
         "deploy.yml/prod": deploying,
@@ -125,9 +132,18 @@ def test_updates_of_a_stack_wait_for_each_other_and_need_the_environments_approv
     ]
 
 
-def test_caches_are_kept_by_what_decides_over_their_content() -> None:
-    (cache,) = [step["with"] for _, _, step in steps() if "actions/cache@" in step.get("uses", "")]
-    assert "hashFiles('uv.lock', 'rehearsal/tools/**')" in cache["key"]
+def test_caches_are_kept_by_what_decides_over_their_content_where_pull_requests_may_read_them() -> None:
+    caches = [(name, step["with"]) for name, _, step in steps() if "actions/cache@" in step.get("uses", "")]
+    kept = {(name, one["path"]): one["key"] for name, one in caches}
+    tools, graphs = "~/.cache/agentenv/tools", "~/.cache/agentenv/review"
+    # What a pull request saves only itself may read: main saves under the same keys
+    assert kept["main.yml", tools] == kept["review.yml", tools]
+    assert "hashFiles('uv.lock', 'rehearsal/tools/**')" in kept["main.yml", tools]
+    assert kept["main.yml", graphs].replace("github.sha", "…") == (
+        kept["review.yml", graphs].replace("github.event.pull_request.base.sha", "…")
+    )
+    assert read("main.yml")["on"] == {"push": {"branches": ["main"]}}
+    assert "deploy-stack.yml" not in {name for name, _ in caches}
 
 
 @pytest.mark.parametrize("text", [step["run"] for _, _, step in steps() if "run" in step])
@@ -135,9 +151,12 @@ def test_every_shell_step_is_a_script(text: str) -> None:
     assert subprocess.run(["bash", "-n", "-c", text], check=False).returncode == 0
 
 
+AROUND = {"STACK": "prod", "BASE": "abc", "COMMIT": "def", "LINKS": "there"}
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path, {"STACK": "prod", "BASE": "abc", "LINKS": "there", "PULL_REQUEST": "7", "GH_TOKEN": "t"})
+    return Machine(tmp_path, {**AROUND, "PULL_REQUEST": "7", "GH_TOKEN": "t", "RUN": "the/run"})
 
 
 WRITES = 'mkdir -p review/prod; echo "said" > review/prod/review.md; exit '
@@ -150,7 +169,7 @@ def test_the_review_says_what_it_found_and_fails_where_it_blocks(machine: Machin
     assert machine.summary.read_text(encoding="utf-8") == "said\n"
     (asked,) = machine.called("agentenv")
     for part in (
-        "[review] [--stack] [prod] [--offline] [--base] [abc]",
+        "[review] [--stack] [prod] [--offline] [--base] [abc] [--commit] [def]",
         "[--format] [markdown,sarif,json]",
         "[review/prod]",
     ):
@@ -169,8 +188,8 @@ def test_the_review_of_a_real_stack_logs_in_and_looks_at_what_was_changed_by_han
     assert machine.called() == [
         "pulumi [login]",
         (
-            "agentenv [review] [--stack] [prod] [--base] [abc] [--drift] [--links] [there] [--format] [markdown]"
-            " [--out] [review/prod]"
+            "agentenv [review] [--stack] [prod] [--base] [abc] [--drift] [--commit] [def] [--links] [there]"
+            " [--format] [markdown] [--out] [review/prod]"
         ),
     ]
 
@@ -178,12 +197,12 @@ def test_the_review_of_a_real_stack_logs_in_and_looks_at_what_was_changed_by_han
 def written(machine: Machine, *stacks: str) -> None:
     for stack in stacks:
         folder = machine.work / "review" / stack
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "review.md").write_text(f"{marker(stack)}\n", encoding="utf-8")
 
 
 def test_a_comment_is_written_once_and_brought_up_to_date_from_then_on(machine: Machine) -> None:
-    written(machine, "dev", "prod")
+    written(machine, "dev", "staging", "prod")
     # The comment of prod stands; the marker decides, which only the filter of gh itself would look at
     machine.does("gh", 'case "$*" in *--paginate*) case "$MARKER" in *:prod*) echo 42; echo 43;; esac;; esac')
     assert machine.run(COMMENT) == 0
@@ -194,10 +213,28 @@ def test_a_comment_is_written_once_and_brought_up_to_date_from_then_on(machine: 
             " [--field] [body=@review/dev/review.md]"
         ),
         (
+            "gh [api] [--silent] [--method] [POST] [repos/team/platform/issues/7/comments]"
+            " [--field] [body=@review/staging/review.md]"
+        ),
+        (
             "gh [api] [--silent] [--method] [PATCH] [repos/team/platform/issues/comments/42]"
             " [--field] [body=@review/prod/review.md]"
         ),
     ]
+
+
+def test_a_review_that_did_not_end_takes_the_place_of_what_was_said_of_a_former_commit(machine: Machine) -> None:
+    written(machine, "dev", "prod")
+    machine.does("gh", 'case "$*" in *--paginate*) echo 42;; esac')
+    assert machine.run(COMMENT) == 0
+    changed = [line for line in machine.called("gh") if "[PATCH]" in line]
+    assert [line.split("review/")[1] for line in changed] == [
+        f"{name}/review.md]" for name in ("dev", "staging", "prod")
+    ]
+    said = (machine.work / "review" / "staging" / "review.md").read_text(encoding="utf-8")
+    assert said.startswith(f"{marker('staging')}\n")
+    assert "The review of `def` did not end:** [what happened](the/run)" in said
+    assert (machine.work / "review" / "dev" / "review.md").read_text(encoding="utf-8") == f"{marker('dev')}\n"
 
 
 def test_the_comment_is_looked_for_by_the_words_that_the_review_begins_with() -> None:
@@ -224,12 +261,47 @@ def test_an_account_that_lacks_something_ends_it_before_the_review(machine: Mach
     assert len(machine.called("agentenv")) == 1
 
 
-def test_an_update_runs_with_its_preview_and_both_packs(machine: Machine) -> None:
+def test_an_update_looks_again_and_runs_with_its_preview_and_both_packs(machine: Machine) -> None:
     assert machine.run(UP) == 0
-    update = machine.called("pulumi")[1]
+    login, review, update = machine.called()
+    assert (login, review) == ("pulumi [login]", "agentenv [review] [--stack] [prod] [--drift]")
     assert "[up]" in update
     assert "[--policy-pack] [policies/isolation] [--policy-pack] [policies/cost]" in update
     assert "skip-preview" not in update
+
+
+def test_what_blocks_by_now_keeps_an_approved_update_from_beginning(machine: Machine) -> None:
+    machine.does("agentenv", "exit 1")
+    assert machine.run(UP) == 1
+    assert machine.called("pulumi") == ["pulumi [login]"]
+
+
+def test_main_is_reviewed_with_itself_and_only_what_does_not_end_fails(machine: Machine) -> None:
+    machine.does("agentenv", 'mkdir -p "${12}"; echo "{}" > "${12}/review.sarif"; exit 1')
+    assert machine.run(MAIN, GITHUB_SHA="abc") == 0
+    asked = machine.called("agentenv")
+    assert [line.split()[3] for line in asked] == ["[dev]", "[staging]", "[prod]"]
+    assert all(
+        "[--offline] [--base] [abc] [--commit] [abc] [--format] [sarif] [--out] [review/" in line for line in asked
+    )
+    machine.does("agentenv", "exit 3")
+    for stack in ("dev", "staging", "prod"):
+        (machine.work / "review" / stack / "review.sarif").unlink()
+    assert machine.run(MAIN, GITHUB_SHA="abc") == 3
+
+
+@pytest.mark.parametrize(("workflow", "job"), [("review.yml", "comment"), ("main.yml", "findings")])
+def test_what_is_waived_is_no_alert(machine: Machine, workflow: str, job: str) -> None:
+    given = report(findings=[judged(), judged("EFS-02", state="waived", blocks=False, waiver=waiver())])
+    folder = machine.work / "review" / "prod"
+    folder.mkdir(parents=True)
+    file = folder / "review.sarif"
+    file.write_text(json.dumps(as_sarif(given, "stacks/Pulumi.prod.yaml")), encoding="utf-8")
+    assert machine.run(script(workflow, job, UNWAIVED)) == 0
+    left = json.loads(file.read_text(encoding="utf-8"))
+    assert [one["ruleId"] for one in left["runs"][0]["results"]] == ["POD-01"]
+    assert wrong_in(left) == []
+    assert [path.name for path in folder.iterdir()] == ["review.sarif"]
 
 
 def gitlab(job: str) -> str:
@@ -239,22 +311,72 @@ def gitlab(job: str) -> str:
 
 def test_gitlabs_review_asks_for_the_same(machine: Machine) -> None:
     text = gitlab("offline").removeprefix("make setup\n")
-    around = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "abc", "CI_PROJECT_URL": "there"}
+    around = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "abc", "CI_PROJECT_URL": "there", "CI_COMMIT_SHA": "def"}
     assert machine.run(text, **around) == 0
     (asked,) = machine.called("agentenv")
-    assert "[--offline] [--base] [abc] [--links] [there/-/blob/abc] [--format] [markdown,sarif,json]" in asked
+    assert (
+        "[--offline] [--base] [abc] [--commit] [def] [--links] [there/-/blob/abc] [--format] [markdown,sarif,json]"
+        in asked
+    )
 
 
-@pytest.mark.parametrize(
-    ("notes", "method"), [("[]", "POST"), ('[{"id": 5, "body": "<!-- agentenv-review:prod -->"}]', "PUT")]
-)
-def test_gitlabs_comment_is_written_once_and_then_replaced(machine: Machine, notes: str, method: str) -> None:
-    written(machine, "prod")
-    machine.does("curl", f"case \"$*\" in *per_page*) echo '{notes}';; *) ls .curlrc-review;; esac")
-    around = {"CI_API_V4_URL": "api", "CI_PROJECT_ID": "3", "CI_MERGE_REQUEST_IID": "9", "REVIEW_TOKEN": "very-secret"}
-    assert machine.run(gitlab("comment"), "sh", **around) == 0
-    change = machine.called("curl")[-1]
-    assert f"[--request] [{method}] [--data-urlencode] [body@review/prod/review.md]" in change
-    assert change.endswith("merge_requests/9/notes]" if method == "POST" else "merge_requests/9/notes/5]")
+GITLABS = {
+    "CI_API_V4_URL": "api",
+    "CI_PROJECT_ID": "3",
+    "CI_MERGE_REQUEST_IID": "9",
+    "CI_COMMIT_SHA": "def",
+    "CI_PIPELINE_URL": "the/run",
+}
+# Who asks is 1; each page of notes is a file
+ANSWERS = """case "$*" in
+  *per_page*) cat "$FAKES/notes-${*##*page=}" 2>/dev/null || echo '[]';;
+  */user*) echo '{"id": 1}';;
+  *) ls .curlrc-review;;
+esac"""
+
+
+def note(number: int, body: str = "a commit was added", author: int = 1) -> dict[str, Any]:
+    return {"id": number, "body": body, "author": {"id": author}}
+
+
+def commented(machine: Machine, *pages: list[dict[str, Any]], trusted: bool = True) -> dict[str, str]:
+    """What the job does with a merge request's notes: by stack, how it is written and where."""
+    written(machine, "dev", "prod")
+    machine.does("curl", ANSWERS)
+    for number, notes in enumerate(pages, 1):
+        (machine.fakes / f"notes-{number}").write_text(json.dumps(notes), encoding="utf-8")
+    assert machine.run(gitlab("comment"), "sh", **GITLABS, REVIEW_TOKEN="very-secret" if trusted else "") == 0
+    changes = [re.findall(r"\[([^]]*)\]", line) for line in machine.called("curl") if "[--request]" in line]
     assert "very-secret" not in machine.calls.read_text(encoding="utf-8")
     assert not (machine.work / ".curlrc-review").exists()
+    return {
+        one[-2].split("/")[1]: f"{one[-4]} {one[-1].removeprefix('api/projects/3/merge_requests/9/')}"
+        for one in changes
+    }
+
+
+def test_gitlabs_comment_is_written_once_and_then_replaced(machine: Machine) -> None:
+    told = commented(machine, [note(5, "<!-- agentenv-review:prod -->\nsaid")])
+    assert told == {"dev": "POST notes", "staging": "POST notes", "prod": "PUT notes/5"}
+    assert "did not end" in (machine.work / "review" / "staging" / "review.md").read_text(encoding="utf-8")
+
+
+def test_gitlabs_comment_is_found_behind_all_that_happened_to_the_merge_request(machine: Machine) -> None:
+    pages = [[note(number) for number in range(100)], [note(200), note(201, "<!-- agentenv-review:prod -->")]]
+    assert commented(machine, *pages)["prod"] == "PUT notes/201"
+
+
+def test_what_somebody_else_wrote_on_gitlab_is_left_alone(machine: Machine) -> None:
+    theirs = note(5, "<!-- agentenv-review:prod --> ha", author=2)
+    assert commented(machine, [theirs])["prod"] == "POST notes"
+    assert commented(machine, [theirs, note(6, "<!-- agentenv-review:prod -->")])["prod"] == "PUT notes/6"
+
+
+def test_gitlabs_token_is_where_none_of_the_merge_requests_code_runs(machine: Machine) -> None:
+    assert commented(machine, trusted=False) == {}
+    jobs = yaml.safe_load(GITLAB.read_text(encoding="utf-8"))
+    assert [name for name, job in jobs.items() if isinstance(job, dict) and "environment" in job] == ["comment"]
+    assert jobs["comment"]["environment"] == {"name": "review", "action": "access"}
+    assert jobs["comment"]["variables"]["GIT_STRATEGY"] == "none"
+    assert "REVIEW_TOKEN" not in str([job for name, job in jobs.items() if name != "comment"])
+    assert "REVIEW_TOKEN" not in str(jobs["comment"]["rules"])

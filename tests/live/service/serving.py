@@ -41,6 +41,11 @@ class Served:
 
 def configuration(kubeconfig: Path, issuer: Issuing, classes: list[dict[str, Any]], **service: Any) -> Configuration:
     """What a replica is told."""
+    return configuration_of(kubeconfig, issuer.url, classes, **service)
+
+
+def configuration_of(kubeconfig: Path, issuer: str, classes: list[dict[str, Any]], **service: Any) -> Configuration:
+    """The same, by the issuer's address."""
     said = {"admins": ["admins"], "operators": ["operators"], "requestsPerMinute": 100_000}
     config = {
         "aws:region": "us-east-1",
@@ -49,7 +54,7 @@ def configuration(kubeconfig: Path, issuer: Issuing, classes: list[dict[str, Any
     }
     settings = read(config, "dev")
     # Settings take none that is reached in clear; this one is on this machine.
-    ours = settings.service.model_copy(update={"issuer": issuer.url})
+    ours = settings.service.model_copy(update={"issuer": issuer})
     settings = settings.model_copy(update={"service": ours})
     return Configuration(settings=settings, replica="test", kubeconfig=kubeconfig, loops=False)
 

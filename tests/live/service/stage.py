@@ -26,9 +26,9 @@ from service.loops.attending import ending, idle, waking
 from service.loops.audit import auditing
 from service.loops.catalogue import keeping
 from service.loops.context import Context
-from service.loops.leading import ServerClock
 from service.loops.retention import retention
 from service.loops.slots import slots
+from tests.fast.service.loops.house import Hour
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.conftest import EXTENSIONS, Box
@@ -92,7 +92,7 @@ class Stage:
         )
 
     def context(self, later: timedelta = timedelta(0), api: Api | None = None) -> Context:
-        clock = ServerClock(lambda: datetime.now(UTC) + later, known=True)
+        clock = Hour(lambda: datetime.now(UTC) + later)
         return Context(api or self.api, clock, self.counted, "default", "r1", self.points, [self.box.system])
 
     def loops(self, later: timedelta = timedelta(0)) -> list[tuple[str, ...]]:

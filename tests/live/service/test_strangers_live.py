@@ -3,12 +3,13 @@ requests, they come to nothing, and what they try changes nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import urllib.parse
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
+from model.ledger_table import create_table
 from rehearsal.controlplane.client import Client, until
 from service.auth.reviews import KEPT_SECONDS
 from service.cluster import Cluster
 from tests.fast.service.auth.issuing import AUDIENCE, Issuing, Signing
-from tests.live.conftest import World
+from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box
 from tests.live.service.serving import Served, configuration, serving
@@ -54,8 +56,17 @@ def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
     issuer = Issuing()
-    told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
-    with serving(told, issuer) as served:
+    table = f"ledger-{box.name}"
+    world.aws("dynamodb").create_table(**create_table(table))
+    told = replace(
+        configuration(world.plane.kubeconfig(), issuer, [box.said()]),
+        ledger_table=table,
+        secrets_prefix=f"arn:aws:secretsmanager:{REGION}:123456789012:secret:sandbox-secrets/{box.name}",
+    )
+    with pytest.MonkeyPatch.context() as patched, contextlib.ExitStack() as ending:
+        for name, value in world.environment.items():
+            patched.setenv(name, value)
+        served = ending.enter_context(serving(told, issuer))
         with served.client("ann") as ann:
             asked = [{"class": box.name}, {"class": box.name, "mode": "agent", "agent": "a", "labels": {"team": "red"}}]
             mine = [ann.post("/v1/workspaces", json=one, params={"wait": 60}).json() for one in asked]
@@ -202,10 +213,24 @@ def test_the_api_is_as_it_is_described(stage: Stage, tmp_path: Path) -> None:
     description.write_text(httpx2.get(f"{stage.served.urls[0]}/openapi.json", trust_env=False).text, "utf-8")
     token = stage.served.issuer.token("schemathesis", team="vetted")
     program = Path(sys.executable).with_name("schemathesis")
-    # What needs AWS is asked where there is some.
-    told = [program, "run", description, "--url", stage.served.urls[0], "-H", f"Authorization: Bearer {token}"]
-    told += ["--exclude-path-regex", "usage|secrets|identity", "--checks", "all", "--phases", "coverage,fuzzing"]
-    told += ["--max-examples", "8", "--generation-database", "none", "--no-color", "--suppress-health-check", "all"]
+    # That two days are in their order, and no more than so many apart, no description can say.
+    config = tmp_path / "schemathesis.toml"
+    known = ["2xx", "3xx", "401", "403", "404", "409", "422", "429", "5xx"]
+    checks = f"[operations.checks.positive_data_acceptance]\nexpected-statuses = {known}\n"
+    config.write_text(f'[[operations]]\ninclude-name = "GET /v1/usage"\n{checks}', "utf-8")
+    told: list[str | Path] = [
+        program,
+        "--config-file",
+        config,
+        "run",
+        description,
+        "--url",
+        stage.served.urls[0],
+        "-H",
+        f"Authorization: Bearer {token}",
+    ]
+    told += ["--checks", "all", "--phases", "coverage,fuzzing,stateful"]
+    told += ["--max-examples", "20", "--generation-database", "none", "--no-color", "--suppress-health-check", "all"]
     ran = subprocess.run(told, capture_output=True, text=True, check=False, cwd=tmp_path)  # type: ignore[arg-type]
     assert ran.returncode == 0, ran.stdout[-6000:]
 

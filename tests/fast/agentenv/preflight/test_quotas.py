@@ -90,7 +90,46 @@ def test_what_may_not_be_asked_is_unknown_and_says_so(written: Written) -> None:
     assert found.why == "service-quotas GetServiceQuota: AccessDeniedException: not you"
 
 
+@pytest.mark.parametrize(
+    ("standing", "ok", "words"),
+    [
+        ((), True, ""),
+        ((9_000, 0), True, "9000 on the fullest, 0 of them with an owner"),
+        ((9_990, 9_000), True, "9990 on the fullest, 9000 of them with an owner"),
+        ((9_990, 9_001), None, "too few if more than 9000 of those are kept for owners that left"),
+        ((10_000, 9_001), False, "full; add a file system"),
+    ],
+)
+def test_homes_that_are_kept_take_room_of_those_to_come(standing: Any, ok: bool | None, words: str) -> None:
+    found = quotas.room_for_homes(1_000, 10_000, standing)
+    assert (found.limit, found.ok) == (10_000, ok)
+    assert words in found.why
+    assert quotas.room_for_homes(10_001, 10_000, standing).ok is False
+
+
+def test_access_points_are_counted_on_the_environments_own_file_systems(written: Written) -> None:
+    ours = [{"Key": "environment", "Value": "dev"}]
+    described = [("fs-1", ours), ("fs-2", ours), ("fs-3", [])]
+    files = written.write("efs")
+    files.add_response("describe_file_systems", {"FileSystems": [system(id_, tags) for id_, tags in described]})
+    for id_, count in (("fs-1", 1), ("fs-2", 3)):
+        owned = [{"Tags": [{"Key": "sandbox-user", "Value": "u-1"}]}, *[{} for _ in range(count - 1)]]
+        files.add_response("describe_access_points", {"AccessPoints": owned}, {"FileSystemId": id_})
+    written.write("service-quotas").add_response("list_service_quotas", {"Quotas": []})
+    found = asked(written, "access points", sandboxClasses=[sandbox()])
+    assert (found.ok, found.why) == (True, "3 on the fullest, 1 of them with an owner")
+
+
+def system(id_: str, tags: list[dict[str, str]]) -> dict[str, Any]:
+    plain = {"OwnerId": "1", "CreationToken": id_, "CreationTime": 0, "LifeCycleState": "available"}
+    sizes = {"NumberOfMountTargets": 2, "SizeInBytes": {"Value": 1}, "PerformanceMode": "generalPurpose"}
+    return {**plain, **sizes, "FileSystemId": id_, "Tags": tags}
+
+
 def test_access_points_are_asked_by_name_and_known_where_the_service_has_no_quota(written: Written) -> None:
+    files = written.write("efs")
+    for _ in range(2):
+        files.add_response("describe_file_systems", {"FileSystems": []})
     stub = written.write("service-quotas")
     stub.add_response("list_service_quotas", {"Quotas": [{"QuotaName": "File systems per account", "Value": 1000.0}]})
     many = [sandbox(maxSandboxes=9000)]

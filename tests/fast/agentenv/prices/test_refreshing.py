@@ -241,6 +241,17 @@ def test_the_command_writes_and_tells(
     assert Path(written["file"]).is_file()
 
 
+@pytest.mark.parametrize("region", ["../x", "us-esat-1", "us-east-1\n", ""])
+def test_what_is_no_region_is_refused_before_anybody_is_asked(
+    region: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("agentenv.project.root", lambda: tmp_path)
+    monkeypatch.setattr(command, "_client", lambda *_: pytest.fail("somebody was asked"))
+    assert main(["prices", "refresh", "--region", "us-east-1", "--region", region]) == FAILED
+    assert f"{region!r} is no AWS region" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_refusal_of_aws_is_told_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,8 +49,9 @@ def answering(monkeypatch: pytest.MonkeyPatch, given: Report) -> list[Any]:
 def test_every_format_is_written_and_the_code_tells(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     asked = answering(monkeypatch, whole())
     call = ["review", "-s", "prod", "--offline", "--base", "main", "--format", "markdown,sarif,json", "--out", "out"]
-    assert main([*call, "--json", "--links", "there"]) == 1
+    assert main([*call, "--json", "--links", "there", "--commit", "abc"]) == 1
     (question,) = asked
+    assert question.commit == "abc"
     assert (question.stack, question.base, question.offline, question.links) == ("prod", "main", True, "there/")
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["changes"]["replace"] == 1
     assert Path("out/review.md").read_text(encoding="utf-8").startswith("<!-- agentenv-review:prod -->")

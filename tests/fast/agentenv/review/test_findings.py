@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentenv.review import identity
 from agentenv.review.findings import Bench, Judged, judgeable
 from agentenv.review.graph import Graph, Resource
 from agentenv.review.places import Spot, class_of, spots
@@ -94,6 +95,86 @@ def test_what_was_not_known_and_now_is_wrong_is_new() -> None:
     assert states(judged(of(fs("a", False)), of(fs("a", LATER)))) == {"a": "existing"}
 
 
+def holes(view: Judgeable) -> Iterator[Outcome]:
+    """Several things wrong in one place."""
+    field = view.at("encrypted")
+    for word in str(field.value).split():
+        yield unknown(field) if word == "later" else fail(field, word)
+
+
+def told(before: str, after: str) -> list[tuple[str, str, bool]]:
+    """What is said of a change of the holes in one place, with whether each blocks."""
+    rules = (replace(rule(), judge=holes),)
+    graphs = (of(fs("a", before)) if before else of(), of(fs("a", after)))
+    return [(one.finding.message, one.state, one.blocks) for one in judged(*graphs, rules=rules)]
+
+
+def test_each_thing_that_is_wrong_in_one_place_is_told() -> None:
+    assert told("", "tls root") == [("tls", "new", True), ("root", "new", True)]
+    assert told("tls", "tls root") == [("root", "new", True), ("tls", "existing", True)]
+    assert told("tls root", "root") == [("root", "existing", True), ("tls", "fixed", False)]
+    # Another hole than the one that was there is not there before, and what was sure is not hidden by a doubt
+    assert told("tls", "anybody") == [("anybody", "new", True)]
+    assert [row[:2] for row in told("", "tls later")] == [("tls", "new"), ("encrypted is not known yet", "new")]
+
+
+def test_each_in_one_place_has_a_fingerprint_of_its_own_and_the_first_keeps_it() -> None:
+    rules = (replace(rule(), judge=holes),)
+    marks = [
+        {one.finding.message: one.fingerprint for one in judged(then, of(fs("a", now)), rules=rules)}
+        for then, now in ((None, "tls"), (of(fs("a", "tls")), "root tls"))
+    ]
+    assert marks[0]["tls"] == marks[1]["tls"] != marks[1]["root"]
+
+
+CONTAINERS = "kubernetes:core/v1:Pod"
+
+
+def privileged(view: Judgeable) -> Iterator[Outcome]:
+    for container in view.at("spec", "containers").elements():
+        if container.at("privileged").value is True:
+            yield fail(container.at("privileged"), "it is privileged")
+
+
+def pod(**containers: bool) -> Graph:
+    rows = [{"name": name, "privileged": value} for name, value in containers.items()]
+    return of(resource(CONTAINERS, "pod", {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": rows}}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (pod(old=True), pod(side=False, old=True), {"existing": 1}),
+        (pod(ok=False, bad=True), pod(bad=True, ok=False), {"existing": 0}),
+        (pod(one=True), pod(two=True), {"new": 0, "fixed": 0}),
+    ],
+)
+def test_an_element_that_moves_in_its_list_stays_what_it_was(
+    before: Graph, after: Graph, expected: dict[str, int]
+) -> None:
+    rules = (replace(rule("POD-01"), about=resources(CONTAINERS), judge=privileged),)
+    found = judged(before, after, rules=rules)
+    assert {one.state: int(one.finding.path.split("[")[1][0]) for one in found} == expected
+    marks = {one.fingerprint for one in [*found, *judged(None, before, rules=rules)]}
+    assert len(marks) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("spec.containers[1].env[0]", 'spec.containers["b"].env[0]'),
+        ("spec.containers[7].env", "spec.containers[7].env"),
+        ('policy.Statement[0]["a.b"]', 'policy.Statement["Mount"].a.b'),
+        ("spec.containers", "spec.containers"),
+        ("", ""),
+    ],
+)
+def test_a_place_is_called_by_names(path: str, expected: str) -> None:
+    policy = '{"Statement": [{"Sid": "Mount"}]}'
+    inputs = {"spec": {"containers": [{"name": "a"}, {"name": "b", "env": [{}]}]}, "policy": policy}
+    assert identity.place(path, inputs) == expected
+
+
 def test_in_prod_alone_what_nobody_can_tell_blocks() -> None:
     for environment, blocks in (("prod", True), ("dev", False)):
         (one,) = bench(environment).judged(None, of(fs("a", LATER)))
@@ -129,6 +210,34 @@ def test_an_unused_waiver_is_advice() -> None:
 def test_a_rule_that_is_switched_off_says_nothing() -> None:
     quiet = replace(bench(), enforcement=Enforcement("prod", by_rule={"EFS-01": "disabled"}))
     assert quiet.judged(None, of(fs("fs", False))) == []
+
+
+def test_each_waiver_that_is_wrong_has_a_fingerprint_and_a_line_of_its_own() -> None:
+    given = [waiver(id=name, rule="EFS-01") for name in ("first-one", "second-one")]
+    found = bench("prod", *given, waiver_lines={"first-one": 3, "second-one": 12}).judged(None, of(fs("fs", True)))
+    assert [spot.line for one in found for spot in one.spots] == [3, 12]
+    assert len({one.fingerprint for one in found}) == 2
+
+
+def test_a_wrong_waiver_is_new_where_the_change_brings_it() -> None:
+    then, added = waiver(id="then", rule="EFS-01"), waiver(id="added", rule="EFS-01", expires=date(2026, 2, 20))
+    graph = of(fs("fs", True))
+    found = bench("prod", then, added, waivers_before=Waivers((then,))).judged(graph, graph)
+    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "new"}
+    found = bench("prod", then, waivers_before=Waivers((then, added))).judged(graph, graph)
+    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "fixed"}
+    # It was needed, and what needs it no longer does so by this change
+    found = bench("prod", then, waivers_before=Waivers((then,))).judged(of(fs("fs", False)), graph)
+    assert {one.finding.rule: one.state for one in found} == {"WVR-03": "new", "EFS-01": "fixed"}
+    # Without a base nobody can tell
+    assert [one.state for one in bench("prod", then).judged(None, graph)] == ["existing"]
+
+
+def test_what_is_said_of_waivers_can_be_switched_off_too() -> None:
+    quiet = replace(
+        bench("prod", waiver(rule="EFS-01")), enforcement=Enforcement("prod", by_rule={"WVR-03": "disabled"})
+    )
+    assert quiet.judged(None, of(fs("fs", True))) == []
 
 
 def test_the_fingerprint_is_of_the_place_and_not_of_the_words() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 
 import pytest
+from markdown_it import MarkdownIt
 
 from agentenv.review.allowed import Allowance
 from agentenv.review.changes import Change
@@ -75,6 +77,13 @@ def test_a_finding_that_nobody_can_tell_says_so() -> None:
     assert text.count("not known yet") == 1
 
 
+def test_the_comment_says_which_commit_it_is_of() -> None:
+    assert "\nCompared with `main`, offline" in as_markdown(report())
+    given = report()
+    given.compared = replace(given.compared, commit="abc123")
+    assert "\n`abc123` compared with `main`, offline" in as_markdown(given)
+
+
 def test_the_answer_is_the_first_thing_said() -> None:
     assert "> [!CAUTION]\n> **Blocked**\n> - 1 finding that blocks: 1 Critical" in as_markdown(
         report(findings=[judged()])
@@ -97,10 +106,23 @@ def test_a_loss_is_told_with_its_urn_and_who_allowed_it() -> None:
 def test_words_of_others_are_words(text: str) -> None:
     said = plain(text)
     assert "<" not in said
-    assert "@" not in said
-    assert not re.search(r"(?<!\\)[`*\[\]|#!]", said.replace("&#64;", ""))
+    assert not re.search(r"(?<!\\)[`*\[\]|#!]", said.replace("&#8203;", ""))
     assert "`" not in code(text)[1:-1]
     assert "|" not in code(text)
+
+
+def finished(text: str) -> str:
+    """Words as they stand on the page, where people and issues are looked for."""
+    page = MarkdownIt("commonmark", {"html": True}).render(plain(text))
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+@pytest.mark.parametrize(
+    "text", ["@org/security", "mail@example.com", "see #12", "org/repo#1", "GH-12 and gh-3", "\\@bob", "owner/r@12ab"]
+)
+def test_neither_people_nor_issues_are_referred_to(text: str) -> None:
+    assert not re.search(r"@\w|#\d|gh-\d", finished(text), re.IGNORECASE), finished(text)
+    assert finished(text).strip().replace("\u200b", "") == text
 
 
 def test_a_failure_is_shown_as_it_was_said() -> None:
@@ -124,9 +146,37 @@ def test_it_always_fits_and_says_what_it_cut(count: int) -> None:
         assert "Every change" in text
 
 
-def test_even_one_endless_line_fits() -> None:
-    text = as_markdown(report(failure="x" * 100_000 + "\n" + "y" * 100_000))
+@pytest.mark.parametrize("letter", ["x", "é", "😀", "@", "<"])
+def test_no_endless_line_takes_the_room_of_the_others(letter: str) -> None:
+    given = whole()
+    given.findings = [judged(message=letter * 90_000, urn=urn(FILE_SYSTEM, f"fs-{number}")) for number in range(3)]
+    given.refused = [letter * 90_000]
+    text = as_markdown(given)
     assert len(text.encode()) <= MOST
+    for said in ("Data at risk", "Every change", *(f"`fs-{number}`" for number in range(3))):
+        assert said in text
+    assert "…" in text
+
+
+@pytest.mark.parametrize("length", [10, 300, 3000])
+@pytest.mark.parametrize("letter", ["y", "😀"])
+def test_of_a_failure_that_is_too_long_the_end_is_kept_and_the_fence_closed(length: int, letter: str) -> None:
+    given = whole()
+    lines = [f"{number} {letter * length}" for number in range(1000)]
+    given.failure = "\n".join([*lines, "ValueError: no homes today"])
+    text = as_markdown(given)
+    assert len(text.encode()) <= MOST
+    assert "\nValueError: no homes today\n```\n" in text
+    assert re.search(r"```\n\n_… \d+ before these, cut to fit", text) or length == 10
+    assert "Data at risk" in text
+
+
+def test_what_cannot_be_cut_by_rows_is_cut_by_lines_and_left_whole() -> None:
+    given = report(failure="\n".join(str(number) * 9 for number in range(12)))
+    most = len(as_markdown(given).encode()) - 10
+    text = as_markdown(given, most)
+    assert len(text.encode()) <= most
+    assert text.count("```") % 2 == 0
     assert "has the rest" in text
 
 

@@ -58,6 +58,33 @@ def test_what_is_replaced_is_there_after() -> None:
     assert list(read(0, digest(*steps), [], Path("/p"), Path("/p")).after) == [FS]
 
 
+@pytest.mark.parametrize("before", ["warning: use ${x} here\n", "{half\n", '{"a": 1}\n', "{}\n{\n"])
+def test_what_is_printed_before_the_digest_hides_none_of_it(before: str) -> None:
+    steps = digest({"op": "delete", "urn": FS, "oldState": state()})
+    assert list(read(0, f"{before}{steps}", [], Path("/p"), Path("/p")).before) == [FS]
+
+
+@pytest.mark.parametrize("said", ["", "nothing to tell", "{half", '{"a": 1}', 'Loading ${x} {"steps": []}'])
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_digest_that_cannot_be_read_is_no_good_news(said: str, code: int) -> None:
+    with pytest.raises(PreviewFailed):
+        read(code, said, [], Path("/p"), Path("/p"))
+
+
+def test_a_stack_of_which_nothing_is_there_or_wanted_has_no_steps() -> None:
+    assert read(0, '{"config": {}, "duration": 1}', [], Path("/p"), Path("/p")).steps == []
+
+
+def test_what_was_looked_at_afresh_is_not_therefore_wanted() -> None:
+    steps = [
+        {"op": "refresh", "urn": FS, "oldState": state(), "newState": state(inputs={"encrypted": False})},
+        {"op": "delete", "urn": FS, "oldState": state(inputs={"encrypted": False})},
+    ]
+    found = read(0, digest(*steps), [], Path("/p"), Path("/p"))
+    assert list(found.after) == []
+    assert found.before[FS].inputs == {"encrypted": False}
+
+
 def test_policies_and_errors_come_from_the_log_and_a_half_line_is_left_out() -> None:
     error = json.dumps({"diagnosticEvent": {"severity": "error", "message": " it is protected\n"}})
     warning = json.dumps({"diagnosticEvent": {"severity": "warning", "message": "a plugin from PATH"}})
@@ -116,12 +143,16 @@ def test_the_engine_is_asked_with_both_packs_and_the_drift_first(tmp_path: Path)
     fake.chmod(0o755)
     call = Call(fake, tmp_path, tmp_path, "prod", dict(os.environ))
     found = selected(call, Path("/policies"), {"poolCap": 3}, drift=True)
-    refresh, preview = asked.read_text(encoding="utf-8").splitlines()
+    refresh, wanted, preview = asked.read_text(encoding="utf-8").splitlines()
     assert refresh.startswith("refresh --stack prod")
     assert "--preview-only" in refresh
-    for option in ("--refresh", "--policy-pack /policies/isolation", "--policy-pack /policies/cost"):
+    assert "--refresh" in wanted
+    assert "--policy-pack" not in wanted
+    for option in ("--show-sames", "--policy-pack /policies/isolation", "--policy-pack /policies/cost"):
         assert option in preview
+    assert "--refresh" not in preview
     assert preview.count("--policy-pack-config") == 2
+    assert "--show-sames" in wanted
     assert found.drift is not None
     assert [change.operation for change in found.drift] == ["update"]
     selected(call, Path("/policies"))

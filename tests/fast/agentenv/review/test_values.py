@@ -27,6 +27,17 @@ KIND = "aws:sns/topic:Topic"
         ({"a": "AKIAIOSFODNN7EXAMPLE"}, "a", HIDDEN),
         ({"a": "[secret]"}, "a", "[secret]"),
         ({"a": "one\ntwo"}, "a", "one two"),
+        ({"containers": [{"args": ["--db", "hunter2"]}]}, "containers[0].args[1]", HIDDEN),
+        ({"command": ["sh", "-c", "hunter2"]}, "command[2]", HIDDEN),
+        ({"metadata": {"annotations": {"a": "x"}}}, "metadata.annotations.a", HIDDEN),
+        ({"values": {"adminPwd": "x"}}, "values.adminPwd", HIDDEN),
+        ({"signingKey": "x"}, "signingKey", HIDDEN),
+        ({"accessKey": "x"}, "accessKey", HIDDEN),
+        ({"containerDefinitions": '[{"value": "x"}]'}, "containerDefinitions", HIDDEN),
+        ({"tolerations": [{"key": "class"}]}, "tolerations[0].key", "class"),
+        ({"hashKey": "workspace"}, "hashKey", "workspace"),
+        ({"topologyKey": "zone"}, "topologyKey", "zone"),
+        ({"kmsKeyId": "alias/a"}, "kmsKeyId", "alias/a"),
     ],
 )
 def test_a_value_is_shown_short_or_not_at_all(inputs: dict[str, object], path: str, expected: str) -> None:
@@ -46,6 +57,26 @@ def test_nothing_of_a_secret_is_shown() -> None:
         "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl",
         "postgres://bob:hunter2@db/x",
         "?token=abc",
+        "sk-ant-api03-" + "a" * 40,
+        "xoxb-1234-abcdefgh",
+        "AIza" + "a" * 35,
+        "npm_" + "a" * 36,
+        "hvs.CAESIabcdefghijklmnop",
+        "https://hooks.slack.com/services/T000/B000/hunter2",
+        "aws_secret_access_key=hunter2",
+        "Authorization: Bearer hunter2",
+        "authorization: Basic hunter2",
+        "bearer hunter2",
+        "password: hunter2",
+        "password:hunter2",
+        "PGPASSWORD=hunter2",
+        "--password hunter2",
+        "--db-password=hunter2",
+        "-api-key 'hunter2'",
+        '{"token":"hunter2"}',
+        "{'passphrase': 'hunter2'}",
+        "api_key = hunter2",
+        "redis://:hunter2@host",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
     ],
 )
@@ -55,6 +86,21 @@ def test_what_looks_like_a_secret_is_taken_out_of_anybodys_words(secret: str) ->
     assert "hunter2" not in said
     assert "MIIE" not in said
     assert said.endswith("and more")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secretsmanager:GetSecretValue on arn:aws:secretsmanager:us-east-1:111122223333:secret:a",
+        "urn:pulumi:prod::p::kubernetes:core/v1:Secret::name",
+        "automountServiceAccountToken: true",
+        "it takes tokens of every account, and basic settings",
+        "the bearer token of an auth-token exchange",
+        "image registry.example.com:5000/a@sha256:" + "a" * 64,
+    ],
+)
+def test_words_about_secrets_are_no_secrets(text: str) -> None:
+    assert masked(text) == text
 
 
 def test_a_long_value_is_shown_where_it_differs() -> None:

@@ -12,6 +12,7 @@ import pytest
 from model.attribution.bill import Whose, read_bill, tags
 from model.attribution.words import HOUR
 from model.ledger import Row
+from tests.fast.model.usage_export.usages import USAGES, Usage
 
 START = datetime(2026, 10, 1, 9, tzinfo=UTC)
 SIZES = {"m7g.large": (2, Decimal(8))}
@@ -63,6 +64,12 @@ def row(began: datetime, ended: datetime) -> Row:
 def test_each_line_is_of_a_kind(changes: dict[str, Any], kind: str) -> None:
     bill = read_bill([line(**changes)], [], SIZES)
     assert [(charge.kind, charge.amount) for charge in bill.charges] == [(kind, Decimal("1.5"))]
+
+
+@pytest.mark.parametrize("usage", USAGES, ids=lambda one: f"{one.product} {one.name}")
+def test_what_aws_calls_things_says_what_they_are_divided_by(usage: Usage) -> None:
+    named = line(line_item_product_code=usage.product, line_item_usage_type=usage.name)
+    assert [charge.kind for charge in read_bill([named], [], SIZES).charges] == [usage.kind]
 
 
 def test_a_pods_line_is_not_charged_again_and_says_where_it_ran() -> None:
@@ -118,6 +125,18 @@ def test_what_is_another_environments_is_left_out_and_counted() -> None:
     assert [charge.supply for charge in bill.charges] == [INSTANCE]
     assert bill.left_out == 6
     assert len(read_bill([node(), other, elsewhere], [], SIZES).charges) == 3
+
+
+def test_a_pod_is_of_its_cluster_and_without_one_of_its_tag() -> None:
+    pod = line(line_item_usage_type="FargatePod", line_item_resource_id=POD, resource_tags="{}")
+    tagged = {**pod, "resource_tags": json.dumps({"user_environment": "prod"})}
+    for whose, ours in (
+        (Whose("prod", "agents"), [pod, tagged]),
+        (Whose("prod", "other"), []),
+        (Whose("prod"), [tagged]),
+        (Whose(), [pod, tagged]),
+    ):
+        assert len(read_bill([pod, tagged], [], SIZES, whose).charges) == len(ours)
 
 
 def test_a_line_of_odd_hours_is_one_of_whole_hours() -> None:

@@ -49,6 +49,17 @@ def test_where_one_schedule_follows_another_the_next_one_counts() -> None:
     assert changes[0].cron == "0 8 * * 1,2,3,4,5"
 
 
+def test_a_night_is_one_stretch_although_it_is_written_as_two() -> None:
+    every = [*WEEK]
+    evening = {"days": every, "start": "20:00", "end": "24:00", "size": 7}
+    morning = {"days": every, "start": "00:00", "end": "06:00", "size": 7}
+    night = switches(plan_of(sandbox(pool={"size": 1, "schedules": [evening, morning]})).asked.pool)
+    assert {(one.time, one.members) for one in night} == {("20:00", 7), ("00:00", 7), ("06:00", 1)}
+    # Alone, it ends with the day: Saturday's as Sunday begins.
+    alone = switches(plan_of(sandbox(pool={"size": 1, "schedules": [{**evening, "days": ["sat"]}]})).asked.pool)
+    assert [(one.days, one.time, one.members) for one in alone] == [(("sun",), "00:00", 1), (("sat",), "20:00", 7)]
+
+
 @FEW
 @given(planned())
 def test_jobs_scale_all_pools_of_the_class_and_may_do_nothing_else(plan: ClassPlan) -> None:

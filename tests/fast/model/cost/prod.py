@@ -21,7 +21,22 @@ UNDONE: Mapping[str, Mapping[str, Any]] = {
     "families that hold many": {"capacity": {"families": ["m8g", "m7g", "c8g", "c7g", "m7i", "m7a"]}},
     "system nodes on Spot": {"capacity": {"system": {"capacity": "on-demand"}}},
     "one small Karpenter": {"capacity": {"controller": {"replicas": 2, "cpu": "500m"}}},
-    "one sandbox controller": {"cluster": {"sandboxController": {"replicas": 2}}},
+    "one sandbox controller, on a system node": {"cluster": {"sandboxController": {"replicas": 2}}},
+    "pools by the hour and by claims": {
+        "standard": {
+            "pool": {
+                "peakClaimsPerHour": 300,
+                "schedules": [{"start": "07:30", "end": "10:00", "timezone": "Europe/Berlin", "size": 20}],
+            }
+        },
+        "reviewer": {"pool": {"size": 4}},
+    },
+    "no dashboard in CloudWatch": {"cost": {"platformDashboard": True}},
+    "metrics of 1,300 sandboxes": {
+        "standard": {"maxSandboxes": 2000},
+        "reviewer": {"maxSandboxes": 200},
+        "untrusted": {"maxSandboxes": 50},
+    },
     "two of the service": {"service": {"replicas": 3}},
     "untrusted sandboxes start cold": {"untrusted": {"pool": {"size": 2}}},
     "reviewers ask for less": {"reviewer": {"resources": {"cpu": "250m", "memory": "512Mi"}}},

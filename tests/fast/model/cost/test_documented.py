@@ -80,6 +80,22 @@ def test_what_spot_is_worth_is_as_documented() -> None:
     assert (int(cents_more), Decimal(dollars_more)) == (int(cents(lean - now) * 100), cents(none - now))
 
 
+def test_what_is_left_below_the_promise_and_what_takes_it_is_as_documented() -> None:
+    now = estimate(prod(), 100)
+    left = 100 * now.target - now.total_month
+    assert f"Among 100 users ${cents(left)} a month are left" in COST
+    documented = [row for row in rows(COST, 2) if "(`" in row[0]]
+    assert len(documented) == 9
+    for words, told in documented:
+        name, _, value = words.partition("`")[2].rstrip("`)").partition("=")
+        other = estimate(prod(), 100, taken=Assumptions().but({name: value}))
+        assert told == f"{cents(other.total_month - now.total_month)}", words
+        # Nothing that is likely by itself takes all of it; Spot for half the price is what would.
+        assert (other.total_month - now.total_month > left) == (value == "0.5"), words
+    half = estimate(prod(), 100, taken=Assumptions().but({"spot-discount": "0.5"}))
+    assert f"from {half.break_even_users} users on" in " ".join(COST.split())
+
+
 def first_arithmetic() -> Settings:
     """The environment that the platform's first arithmetic was about, with the defaults of a stack file."""
     return read(
@@ -138,8 +154,8 @@ def test_the_first_arithmetic_and_ours_differ_line_by_line_as_documented(ours: M
     # Together they are all there is, beside the sandboxes themselves.
     named = sum((Decimal(one) for one in told.values()), start=Decimal(0)) + by_part["sandboxes: standard"]
     assert abs(named - ours.of(1).total_month) < Decimal("0.06")
-    assert "this model says $3.40" in COST
-    assert cents(ours.of(1000).per_user_month) == Decimal("3.40")
+    assert "this model says $3.26" in COST
+    assert cents(ours.of(1000).per_user_month) == Decimal("3.26")
 
 
 def test_the_first_arithmetics_hour_follows_from_our_prices_step_by_step() -> None:

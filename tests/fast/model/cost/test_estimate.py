@@ -18,6 +18,7 @@ from model.cost.week import average_size, size_at, stretches
 from model.prices.book import NoPrices, price_book
 from model.prices.units import apportioned, cents
 from model.settings import Settings
+from tests.fast.model.cost.prod import prod
 from tests.fast.model.stack_samples import fargate, mistakes, sandbox, settings
 
 HOURS = some.integers(0, 730).map(Decimal)
@@ -162,6 +163,45 @@ def test_what_is_warm_in_office_hours_only_is_paid_then_only() -> None:
         0,
     ]
     assert sum(one.share for one in stretches({"a": pool, "b": pool})) == 1
+
+
+def test_disk_on_fargate_is_paid_for_beyond_what_is_free() -> None:
+    book = price_book("us-east-1")
+    free, more = (
+        estimate(settings({"sandboxClasses": [fargate(resources=given)]}), 1).by_class[0].hour
+        for given in ({"ephemeral": "20Gi"}, {"ephemeral": "100Gi"})
+    )
+    assert more - free == 80 * book.rate("fargate.disk").dollars
+
+
+def test_a_declared_seat_has_a_home_that_is_paid_for() -> None:
+    asked = {"sandboxClasses": [sandbox()], "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}]}
+    (seat,) = [line for line in estimate(settings(asked), 1).lines if line.part.startswith("use of declared seats")]
+    assert seat.fixed
+    # Somebody who works as long in a place of one of the users has as much.
+    own = {line.part: line.monthly for line in estimate(settings(asked), 1, Assumptions().seat_hours).lines}
+    like = own["homes"] + own["reading and writing homes"] + own["backups of homes"] + own["to the internet"]
+    assert like < seat.monthly <= like + own["through NAT"]
+
+
+def test_nodes_that_stand_for_nobody_yet_take_their_images_too() -> None:
+    def images(size: int) -> Decimal:
+        found = estimate(settings({"sandboxClasses": [sandbox(pool={"size": size})]}), 1).lines
+        return sum((line.monthly for line in found if line.part == "images for standing nodes"), start=Decimal(0))
+
+    assert images(0) == 0
+    assert 0 < images(1) < images(40)
+
+
+def test_what_comes_and_goes_on_full_system_nodes_has_another_for_its_time() -> None:
+    def system(settings: Settings) -> str:
+        (line,) = [line for line in estimate(settings, 1).lines if line.part == "system nodes"]
+        return line.basis
+
+    # What `prod` has there leaves 131 MiB, and a look at homes takes 384 for each of its file systems.
+    assert system(prod()).endswith("; 1 more for 2 h a day")
+    roomy = prod({"standard": {"maxSandboxes": 20}, "storage": {"fileSystems": 1}})
+    assert "more for" not in system(roomy)
 
 
 def test_images_in_ecr_of_the_region_are_not_taken_through_nat() -> None:

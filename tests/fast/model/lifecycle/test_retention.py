@@ -16,7 +16,7 @@ from model.lifecycle.retention import UNFINISHED, Home, fate
 from tests.fast.model.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW
 
 DELETED = NOW - 31 * DAY
-DUE = Home("pv", "Released", "Retain", "u-1", "w-1", "user", DELETED, NOW - DAY)
+DUE = Home("pv", "Released", "Retain", "u-1", "w-1", "user", DELETED, NOW - DAY, released_since=DELETED)
 
 
 def of(home: Home, now: datetime = NOW) -> str:
@@ -28,7 +28,8 @@ def test_what_is_due_is_destroyed() -> None:
     assert of(replace(DUE, destroy_after=NOW + MINUTE)) == "leave"
     assert of(replace(DUE, destroy_after=NOW - SKEW / 2)) == "leave"
     # Asked for at once: as soon as it was let go of by every clock.
-    assert of(replace(DUE, deleted_at=NOW - MINUTE, destroy_after=NOW - MINUTE)) == "destroy"
+    at_once = replace(DUE, deleted_at=NOW - MINUTE, destroy_after=NOW - MINUTE, released_since=NOW - MINUTE)
+    assert of(at_once) == "destroy"
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,9 @@ def test_what_is_due_is_destroyed() -> None:
         {"destroy_after": None},
         {"destroy_after": DELETED - MINUTE},
         {"deleted_at": NOW + 2 * DAY, "destroy_after": NOW + 3 * DAY},
+        # Deleted by a clock that was behind: Kubernetes saw it let go of a minute ago.
+        {"released_since": NOW - MINUTE},
+        {"released_since": None},
     ],
     ids=str,
 )
@@ -90,6 +94,42 @@ def test_a_sessions_data_goes_sooner_with_its_chat() -> None:
     assert fate(replace(kept, archive_ended=NOW - 60 * DAY), LIMITS, NOW).destroy_after == NOW - DAY
 
 
+def test_a_session_that_is_not_kept_at_all_goes_with_its_chat() -> None:
+    at = NOW - MINUTE
+    session = replace(
+        DUE, mode="session", deleted_at=at, destroy_after=at, archive_ended=at - MINUTE, released_since=at
+    )
+    assert fate(session, replace(LIMITS, session_retention=timedelta(0)), NOW).do == "destroy"
+
+
+@given(
+    st.sampled_from(["Released", "Available"]),
+    st.none() | st.timedeltas(-60 * DAY, 60 * DAY),
+    st.none() | st.timedeltas(-60 * DAY, 60 * DAY),
+    st.none() | st.timedeltas(-60 * DAY, 60 * DAY),
+    st.timedeltas(timedelta(0), 40 * DAY),
+)
+def test_what_was_dated_is_dated(
+    phase: str, deleted: timedelta | None, due: timedelta | None, ended: timedelta | None, kept: timedelta
+) -> None:
+    """A pass that writes the same dates again and again would never come to the others."""
+    session = replace(
+        DUE,
+        phase=phase,
+        mode="session",
+        deleted_at=None if deleted is None else NOW + deleted,
+        destroy_after=None if due is None else NOW + due,
+        archive_ended=None if ended is None else NOW + ended,
+    )
+    limits = replace(LIMITS, session_retention=kept)
+    for _ in range(2):
+        decided = fate(session, limits, NOW)
+        if decided.do != "date":
+            return
+        session = replace(session, deleted_at=decided.deleted_at, destroy_after=decided.destroy_after)
+    assert fate(session, limits, NOW).do != "date"
+
+
 @given(
     st.sampled_from(["Released", "Available", "Bound", "Failed", ""]),
     st.sampled_from([(False, False), (True, False), (False, True)]),
@@ -108,9 +148,24 @@ def test_nothing_goes_before_its_time_by_the_clock_that_wrote_it(
         assert home.destroy_after <= NOW
 
 
+@given(
+    st.timedeltas(-60 * DAY, 60 * DAY),
+    st.timedeltas(timedelta(0), 40 * DAY),
+    st.timedeltas(timedelta(0), 60 * DAY),
+)
+def test_it_is_kept_its_whole_time_since_kubernetes_saw_it_let_go_of(
+    off: timedelta, kept: timedelta, ago: timedelta
+) -> None:
+    """However far off the clock was by which it was deleted."""
+    deleted, released = NOW - ago + off, NOW - ago
+    home = replace(DUE, deleted_at=deleted, destroy_after=deleted + kept, released_since=released)
+    if fate(home, LIMITS, NOW).do == "destroy":
+        assert released + kept <= NOW
+
+
 def test_what_comes_next_leads_to_its_end() -> None:
     """From being let go of to being destroyed, whoever looks and however often."""
-    home, now = replace(DUE, deleted_at=None, destroy_after=None), NOW
+    home, now = replace(DUE, deleted_at=None, destroy_after=None, released_since=NOW), NOW
     done: list[str] = []
     for _ in range(40):
         decided = fate(home, LIMITS, now)

@@ -71,15 +71,23 @@ def test_a_volume_claim_that_was_made_for_somebody_who_never_came_is_taken_away_
         ({"volume_since": NOW - UNNOTICED * 2, "last_active": NOW}, "nothing"),  # it has been worked in
         ({"volume_since": NOW - UNNOTICED / 2, "last_active": NOW}, "restore"),
         ({"volume_since": NOW - UNNOTICED * 2, "last_active": NOW - UNNOTICED * 3}, "restore"),
+        ({"lost": NOW}, "nothing"),  # nor may its own, which was let go of only now
+        ({"lost": None}, "nothing"),
+        # It was given a slot that was old: what was worked in before the loss was worked in at home.
+        ({"lost": NOW - UNNOTICED * 2, "last_active": NOW - UNNOTICED * 2 - MINUTE}, "restore"),
+        ({"lost": NOW - UNNOTICED * 2, "last_active": NOW}, "nothing"),
+        ({"lost": NOW - UNNOTICED / 2, "last_active": NOW}, "restore"),
     ],
     ids=str,
 )
 def test_a_workspace_off_its_home_is_put_back_unless_somebody_worked_in_the_other_one(
     said: dict[str, Any], heal: str
 ) -> None:
+    said = dict(said)
+    lost = replace(LOST, since=said.pop("lost", LONG))
     claim = replace(CLAIM, volume="pv-1", **said)
     other = replace(HOME, workspace="", owner="")
-    assert kinds(Shelf([claim], volumes=[other, LOST])) == [("workspace-off-its-home", "sandbox-box/w-1", heal)]
+    assert kinds(Shelf([claim], volumes=[other, lost])) == [("workspace-off-its-home", "sandbox-box/w-1", heal)]
     # Of several nobody can say which.
     more = [other, LOST, replace(LOST, name="pv-00")]
     assert kinds(Shelf([claim], volumes=more)) == [("workspace-off-its-home", "sandbox-box/w-1", "nothing")]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 import sqlglot
 from sqlglot import exp
 
 from model.usage_export.columns import COLUMNS, PARTITION
 from model.usage_export.queries import Source, queries
-from tests.fast.model.usage_export.bill import CLUSTER, ENVIRONMENT, sample
+from tests.fast.model.usage_export.bill import CLUSTER, ENVIRONMENT, Bill, sample
+from tests.fast.model.usage_export.usages import USAGES
 
 FIRST, SECOND = "2026-11-03", "2026-11-04"
 
@@ -37,6 +40,19 @@ def test_what_is_shared_is_told_by_part_and_a_nodes_pods_not_twice() -> None:
         "instances without pods": pytest.approx(0.09),
         "other": pytest.approx(0.02),
     }
+
+
+def test_what_aws_calls_things_says_which_part_they_are() -> None:
+    bill = Bill()
+    for number, usage in enumerate(USAGES, 1):
+        bill.line("2026-11-03 10:00:00", number, line_item_product_code=usage.product, line_item_usage_type=usage.name)
+    expected: defaultdict[str, float] = defaultdict(float)
+    for number, usage in enumerate(USAGES, 1):
+        expected[usage.part] += number
+    found: defaultdict[str, float] = defaultdict(float)
+    for row in bill.asked()["shared-costs"]:
+        found[row["part"]] += row["cost"]
+    assert dict(found) == pytest.approx(dict(expected))
 
 
 def test_users_shared_costs_and_the_gap_are_the_bill() -> None:

@@ -231,8 +231,16 @@ def test_an_export_is_kept_with_every_property_and_has_only_columns_that_are_the
         aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
         aws_secret_access_key="no secret",
     )
-    with refused("InvalidSignatureException"):
-        elsewhere.get_export(ExportArn=arn)
+    for ask_elsewhere in (
+        lambda: elsewhere.create_export(Export=export("line_item_usage_amount")),
+        lambda: elsewhere.get_export(ExportArn=arn),
+        elsewhere.list_exports,
+        lambda: elsewhere.list_executions(ExportArn=arn),
+        lambda: elsewhere.list_tags_for_resource(ResourceArn=arn),
+        lambda: elsewhere.delete_export(ExportArn=arn),
+    ):
+        with refused("InvalidSignatureException"):
+            ask_elsewhere()
     exports.delete_export(ExportArn=arn)
     s3.delete_bucket(Bucket="bills")
 

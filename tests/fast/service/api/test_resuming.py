@@ -12,6 +12,7 @@ from model.workspaces import Made, Workspace
 from service.api.parts import Parts
 from service.api.workspaces import resume
 from service.auth.callers import Caller, with_lesser
+from service.backend.protocol import Asking
 from service.catalog import Catalog
 from service.problems import Problem
 from tests.fast.service.backend.stage import settings_of
@@ -26,8 +27,9 @@ class Kept:
         assert id_ == DELETED.id
         return DELETED
 
-    async def resume(self, id_: str, *, wait: float) -> Made:
+    async def resume(self, id_: str, *, wait: float, before_return: Asking) -> Made:
         assert (id_, wait) == (DELETED.id, 0)
+        await before_return(DELETED)
         return Made(DELETED, ready=False)
 
 

@@ -26,7 +26,7 @@ class Swarms:
         self.done: list[str] = []
         self.under_way = self.most = 0
 
-    def find(self, owner: str, task: str) -> Told:
+    async def find(self, owner: str, task: str) -> Told:
         assert (owner, task) == ("u-1", "build")
         return Told(task, "box", len(MEMBERS), MEMBERS, "running")
 

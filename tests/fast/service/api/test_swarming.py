@@ -1,23 +1,26 @@
-"""Swarms on behalf of requests: those that take their time hold up nobody else, and what went wrong is forgotten."""
+"""Swarms on behalf of requests: those that take their time hold up nobody else, and all tell what became of each."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
-from service.api.swarming import MOST_AT_ONCE, MOST_OF_ONE, MOST_REMEMBERED, Swarming, Told, task_name
+from service.api.swarming import MOST_AT_ONCE, MOST_OF_ONE, Swarming, Told, task_name
 from service.backend.view import View
 from service.catalog import Catalog
-from service.cluster import QUOTAS, Document
+from service.cluster import CLAIMS, POOLS, QUOTAS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, RefusedError
 from service.problems import Problem
 from tests.fast.service.backend.stage import settings_of
 from tests.fast.service.shelf import Shelf
 
-CATALOG = Catalog(settings_of({"name": "box", "storage": {"kind": "shared", "size": "5Gi"}}))
+SPACE = "sandbox-box"
+SHARED = {"kind": "shared", "size": "5Gi"}
+CATALOG = Catalog(settings_of({"name": "box", "storage": SHARED}, {"name": "other", "storage": SHARED}))
 
 
 class Slow(Shelf):
@@ -40,9 +43,18 @@ class Slow(Shelf):
         return super().list(kind, namespace, labels)
 
 
-def ask(swarming: Swarming, owner: str, task: str, wait: float = 0) -> Any:
-    of_class = CATALOG.get("box")
-    return swarming.make(owner, of_class, task, 1, fit=False, channel="stable", deadline=None, wait=wait)
+def ask(
+    swarming: Swarming,
+    owner: str,
+    task: str,
+    *,
+    wait: float = 0,
+    class_name: str = "box",
+    count: int = 1,
+    fit: bool = False,
+) -> Any:
+    of_class = CATALOG.get(class_name)
+    return swarming.make(owner, of_class, task, count, fit=fit, channel="stable", deadline=None, wait=wait)
 
 
 def test_swarms_that_take_their_time_hold_up_nobody_else() -> None:
@@ -88,18 +100,174 @@ def test_one_owner_does_not_take_the_place_of_all() -> None:
         slow.let.set()
 
 
-def test_of_what_went_wrong_only_so_much_is_remembered() -> None:
-    slow = Slow()
-    slow.let.set()
-    swarming = Swarming(slow, CATALOG, View())
+class Coming(Shelf):
+    """One in which sandboxes come up at once, up to so many, and of which a view is told in the end."""
+
+    def __init__(self, able: int = 100) -> None:
+        super().__init__()
+        self.able, self.view = able, View()
+
+    def put(self, kind: Any, document: Document) -> None:
+        super().put(kind, document)
+        if kind is CLAIMS:
+            name = document["metadata"]["name"]
+            up = len(self.names(CLAIMS)) <= self.able
+            ready = {"type": "Ready", "status": str(up), "message": "" if up else "no node"}
+            document["status"] = {"conditions": [ready], "sandbox": {"name": name}}
+            self.view.put_claim(document)
+
+    def remove(self, kind: Any, read: Document) -> bool:
+        if kind is CLAIMS:
+            self.view.drop_claim((read["metadata"]["namespace"], read["metadata"]["name"]))
+        return super().remove(kind, read)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.api.swarming.PATIENCE", 0.0)
+    monkeypatch.setattr("service.api.swarming.KEEPS", 1)
+
+
+def test_why_there_is_none_is_told_by_every_replica_until_there_is_one() -> None:
+    shelf = Coming(able=0)
 
     async def play() -> None:
-        for number in range(MOST_REMEMBERED + 1):
-            with pytest.raises(Problem, match="no room"):
-                await ask(swarming, "u-0", f"t-{number}", wait=20)
-        assert swarming.find("u-0", f"t-{MOST_REMEMBERED}").state == "failed"
+        here, there = (Swarming(shelf, CATALOG, shelf.view) for _ in range(2))
+        with pytest.raises(Problem, match="no node"):
+            await ask(here, "u-0", "t-0", wait=20)
+        for one in (here, there):
+            told = await one.find("u-0", "t-0")
+            assert (told.state, "no node" in (told.why or "")) == ("failed", True)
         with pytest.raises(Problem, match="no swarm"):
-            swarming.find("u-0", "t-0")
-        assert task_name("u-0", "t-0") != task_name("u-1", "t-0")
+            await there.find("u-1", "t-0")
+        shelf.able = 9
+        assert (await ask(there, "u-0", "t-0", wait=20)).state == "running"
+        assert (await here.find("u-0", "t-0")).state == "running"
+        await here.end("u-0", "t-0")
+        with pytest.raises(Problem, match="no swarm"):
+            await there.find("u-0", "t-0")
 
     asyncio.run(play())
+
+
+class Busy(Shelf):
+    """One in which what is claimed is there at once, and that cannot change volumes just now."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.busy = 3
+        self.claimed: list[Document] = []
+
+    def make(self, kind: Any, document: Document) -> bool:
+        made = super().make(kind, document)
+        if made and kind is CLAIMS:
+            claim = self.things[CLAIMS, SPACE, document["metadata"]["name"]]
+            name = claim["metadata"]["name"]
+            sandbox = {"name": f"box-{name}"}
+            claim["status"] = {"conditions": [{"type": "Ready", "status": "True"}], "sandbox": sandbox}
+            owners = [{"uid": claim["metadata"]["uid"]}]
+            self.put(SANDBOXES, {"metadata": {**sandbox, "namespace": SPACE, "ownerReferences": owners}})
+            home = {"name": f"home-box-{name}", "namespace": SPACE, "uid": f"home-{name}"}
+            self.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": f"pv-{name}"}})
+            spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": home["uid"]}}
+            self.put(VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
+            self.claimed.append(deepcopy(claim))
+        return made
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        if kind is VOLUMES and self.busy:
+            self.busy -= 1
+            raise RefusedError("too many requests", 429)
+        return super().change(kind, read, changes)
+
+
+def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.api.swarming.KEEPS", 5)
+    shelf = Busy()
+    view = View()
+    swarming = Swarming(shelf, CATALOG, view)
+
+    async def play() -> None:
+        making = asyncio.ensure_future(ask(swarming, "u-0", "t-0", wait=20))
+        while not (shelf.claimed or making.done()):
+            await asyncio.sleep(0.01)
+        for claim in shelf.claimed:
+            view.put_claim(claim)
+        assert (await making).state == "running"
+
+    asyncio.run(play())
+    (kept,) = [one for key, one in shelf.things.items() if key[0] is VOLUMES]
+    assert (shelf.busy, kept["spec"]["persistentVolumeReclaimPolicy"]) == (0, "Retain")
+
+
+def test_one_that_is_on_its_way_is_found_wherever_it_is_looked_for() -> None:
+    slow = Slow()
+    shelf = Coming()
+
+    async def play() -> None:
+        swarming = Swarming(slow, CATALOG, View())
+        told = await ask(swarming, "u-0", "t-0")
+        assert await swarming.find("u-0", "t-0") == told
+        slow.let.set()
+        await ask(Swarming(shelf, CATALOG, shelf.view), "u-0", "t-0", wait=20)
+        # A replica that was not told of its claims yet.
+        late = await Swarming(shelf, CATALOG, View()).find("u-0", "t-0")
+        assert (late.state, late.class_name, late.asked) == ("creating", "box", 1)
+
+    try:
+        asyncio.run(play())
+    finally:
+        slow.let.set()
+
+
+def test_one_whose_workspaces_have_all_ended_can_be_ended() -> None:
+    shelf = Coming()
+
+    async def play() -> None:
+        swarming = Swarming(shelf, CATALOG, shelf.view)
+        await ask(swarming, "u-0", "t-0", wait=20)
+        for claim in [*shelf.list(CLAIMS)]:
+            shelf.remove(CLAIMS, claim)
+        assert (await swarming.find("u-0", "t-0")).state == "failed"
+        await swarming.end("u-0", "t-0")
+        assert not shelf.names(VOLUME_CLAIMS)
+
+    asyncio.run(play())
+
+
+def test_a_task_has_one_swarm_of_one_class() -> None:
+    shelf = Coming()
+
+    async def play() -> None:
+        swarming = Swarming(shelf, CATALOG, shelf.view)
+        await ask(swarming, "u-0", "t-0", wait=20)
+        with pytest.raises(Problem) as refused:
+            await ask(Swarming(shelf, CATALOG, View()), "u-0", "t-0", wait=20, class_name="other")
+        assert refused.value.kind == "key-reused"
+        assert len(shelf.names(CLAIMS)) == len(shelf.names(POOLS)) == 1
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(("said", "kind"), [({"class_name": "other"}, "key-reused"), ({"count": 3}, "busy")])
+def test_whoever_asks_for_another_is_not_told_of_the_one_on_its_way(said: dict[str, Any], kind: str) -> None:
+    slow = Slow()
+
+    async def play() -> None:
+        swarming = Swarming(slow, CATALOG, View())
+        await ask(swarming, "u-0", "t-0", count=2)
+        assert (await ask(swarming, "u-0", "t-0", count=2)).asked == 2
+        assert (await ask(swarming, "u-0", "t-0", count=3, fit=True)).asked == 2
+        with pytest.raises(Problem) as refused:
+            await ask(swarming, "u-0", "t-0", **{"count": 2, **said})
+        assert refused.value.kind == kind
+        slow.let.set()
+
+    try:
+        asyncio.run(play())
+    finally:
+        slow.let.set()
+
+
+def test_a_task_is_called_what_nobody_elses_is() -> None:
+    assert task_name("u-0", "t-0") != task_name("u-1", "t-0")

@@ -26,6 +26,7 @@ class ApiServer:
         self.things: dict[tuple[str, str, str], Object] = {}
         self.requests: list[tuple[str, str]] = []
         self.failing: list[int | Exception] = []  # what is answered first, instead
+        self.conflicts = 0  # so many things that are made are refused first, for whatever else was counted with them
         self.on_made: Callable[[Object], None] = lambda _: None
         self._versions = itertools.count(1)
         self._told: list[tuple[str, str, Object]] = []
@@ -91,6 +92,9 @@ class ApiServer:
             return httpx2.Response(201, json={**body, "status": {"authenticated": False}})
         if (plural, namespace, body["metadata"]["name"]) in self.things:
             return _status(409, "AlreadyExists")
+        if self.conflicts:
+            self.conflicts -= 1
+            return _status(409, "Conflict")
         body["metadata"]["creationTimestamp"] = "2026-11-18T20:00:00Z"
         made = self.put(plural, body)
         answer = httpx2.Response(201, json=made)
@@ -100,10 +104,13 @@ class ApiServer:
     def _listed(self, request: httpx2.Request, namespace: str, plural: str) -> httpx2.Response:
         fields = dict(part.split("=") for part in request.url.params.get("fieldSelector", "").split(",") if part)
 
+        labels = [part.split("=") for part in request.url.params.get("labelSelector", "").split(",") if "=" in part]
+
         def chosen(thing: Object) -> bool:
             about = thing["metadata"]
             named = fields.get("metadata.name")
-            return namespace in {"", about.get("namespace", "")} and named in {None, about["name"]}
+            here = namespace in {"", about.get("namespace", "")} and named in {None, about["name"]}
+            return here and all((about.get("labels") or {}).get(key) == value for key, value in labels)
 
         if request.url.params.get("watch"):
             return httpx2.Response(200, content=self._watched(plural, chosen, request.url.params["resourceVersion"]))

@@ -45,6 +45,28 @@ def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days
     on_stage(act)
 
 
+@pytest.mark.parametrize("days", [0, 30])
+def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days: int) -> None:
+    """Of two dates of which the later comes first nobody could say when it may go."""
+
+    async def act(stage: Stage) -> None:
+        # Somebody whose clock is ten days ahead of ours deleted it.
+        deleted = datetime.now(UTC) + timedelta(days=10)
+        due = deleted + timedelta(days=30)
+        notes = {DELETED_AT: written(deleted), DESTROY_AFTER: written(due)}
+        labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+        ref = {"namespace": "sandbox-standard", "name": "home-w-1", "uid": "gone"}
+        spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
+        about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
+        stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
+        await asyncio.sleep(0.01)
+        told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        assert told.destroy_after is not None
+        assert told.destroy_after == moment(written(deleted + timedelta(days=days)))
+
+    on_stage(act)
+
+
 def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
     async def act(stage: Stage) -> None:
         made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)

@@ -20,11 +20,11 @@ from service.backend.homecoming import Homecoming
 from service.catalog import Catalog
 from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUMES, Document, section
 from service.loops.context import Context
-from service.loops.leading import ServerClock
 from service.loops.retention import MADE_BY, retention
 from service.problems import Problem
 from service.returning import bring_back
 from tests.fast.service.backend.stage import settings_of
+from tests.fast.service.loops.house import Hour
 from tests.fast.service.shelf import Shelf
 
 CATALOG = Catalog(settings_of({"name": "one"}, {"name": "two"}, {"name": "three"}))
@@ -97,9 +97,10 @@ def test_data_whose_time_is_over_is_not_given_up_while_somebody_comes_back_to_it
     def retention_comes(number: int) -> None:
         if number in passes:
             passes.clear()
-            shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": {"phase": phase}})
+            status = {"phase": phase, "lastPhaseTransitionTime": long_ago[DELETED_AT]}
+            shelf.put(VOLUMES, {**(shelf.find(VOLUMES, "pvc-1") or volume), "status": status})
             now = datetime.now(UTC) + timedelta(minutes=minutes)
-            retention(Context(shelf, ServerClock(lambda: now, known=True), Told(), "default", "r1"), lambda: True)
+            retention(Context(shelf, Hour(lambda: now), Told(), "default", "r1"), lambda: True)
 
     shelf.before = retention_comes
     outcome = bring_back(shelf, volume).outcome

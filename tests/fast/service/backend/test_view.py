@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -91,6 +93,41 @@ def test_what_stands_comes_before_what_was_deleted() -> None:
     del volume["metadata"]["annotations"]["sandbox.users.io/deleted-at"]
     view.put_volume(volume)
     assert view.find("w-a") is None
+
+
+def test_of_whom_it_was_shared_with_nothing_is_left_by_the_next_change() -> None:
+    view = View()
+    for turn in range(100):
+        view.put_claim(claim("w-a", shared=json.dumps({f"u-{turn}-{number}": "ro" for number in range(64)})))
+    assert len(view._seen_by) == 65
+    view.put_claim(claim("w-a", owner="u-b"))
+    assert list(view._seen_by) == ["u-b"]
+    view.drop_claim(("sandbox-standard", "w-a"))
+    assert not view._seen_by
+
+
+def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
+    view = View()
+    view.put_claim(claim("w-a", shared='{"u-b":"ro"}'))
+    view.put_claim(claim("w-a", space="sandbox-other", shared='{"u-c":"ro"}'))
+    view.put_claim(claim("w-a", space="sandbox-other"))
+    assert view._seen_by.keys() == {"u-a", "u-b"}
+
+
+def test_of_waits_that_are_over_nothing_is_left() -> None:
+    view = View()
+
+    async def wait() -> None:
+        async with asyncio.TaskGroup() as group:
+            long = [group.create_task(view.change("w-a", 60)) for _ in range(2)]
+            await view.change("w-a", 0)
+            await asyncio.gather(*(view.change(f"w-{number}", 0) for number in range(100)))
+            assert list(view._waiting) == ["w-a"]
+            view.put_claim(claim("w-a"))
+            await asyncio.gather(*long)
+
+    asyncio.run(wait())
+    assert not view._waiting
 
 
 def test_a_claim_that_is_spoilt_is_still_listed() -> None:

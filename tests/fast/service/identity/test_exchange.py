@@ -38,7 +38,7 @@ from model.exchange import (
 from model.settings import read
 from service import aws
 from service.api import answers
-from service.cluster import CLAIMS, PODS, SANDBOXES, Document
+from service.cluster import CLAIMS, PODS, SANDBOXES, Cluster, Document
 from service.identity import routes
 from service.identity.bearer import RefusedExchangeError
 from service.identity.exchange import BURST, Allowance, ClassRole, Exchange
@@ -313,6 +313,27 @@ def test_credentials_as_containers_have_them(shelf: Shelf) -> None:
     assert client.get("/v1/identity/credentials").status_code == 401
     nobody = TestClient(application(None), client=(ADDRESS, 4000))
     assert nobody.get("/v1/identity/credentials", headers=lying).status_code == 403
+
+
+def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(shelf: Shelf) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{nobody.getsockname()[1]}"}}],
+            "users": [{"name": "a", "user": {}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "current-context": "a",
+        }
+    gone: Any = Cluster.of_document(config)
+    for ours in (exchange(shelf, gone), exchange(gone)):
+        client = TestClient(application(ours), client=(ADDRESS, 4000), raise_server_exceptions=False)
+        answer = client.get("/v1/identity/credentials", headers={"Authorization": "the-token"})
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+        asked = {"Action": "AssumeRoleWithWebIdentity", "WebIdentityToken": "the-token"}
+        answer = client.post("/v1/identity/sts", data=asked)
+        assert (answer.status_code, "<Code>Throttling</Code>" in answer.text) == (503, True)
+    gone.close()
 
 
 def test_other_actions_of_sts_are_told_where_to_go(shelf: Shelf) -> None:

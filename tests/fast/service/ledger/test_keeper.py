@@ -128,6 +128,41 @@ def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf
     assert nothing.due == 0
 
 
+def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(shelf: Shelf, timed: Timed) -> None:
+    for number in range(2):
+        documents.claim(shelf, f"u-{number}", f"w-{number}")
+    documents.delete(shelf, "w-0", "yesterday")
+    timed.at = NOON + HOUR
+    Keeper(shelf, timed, Meter()).keep_all()
+    assert [row.workspace for row in kept(timed)] == ["w-1"]
+
+
+def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(shelf: Shelf, timed: Timed) -> None:
+    class Absurd:
+        def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+            much = Decimal("1e60")
+            return (much, much, much) if row.workspace == "w-0" else None
+
+    for number in range(2):
+        documents.claim(shelf, f"u-{number}", f"w-{number}")
+    timed.at = NOON + HOUR
+    done = Keeper(shelf, timed, Meter(Absurd())).keep_all()
+    assert [row.workspace for row in kept(timed)] == ["w-1"]
+    assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
+    assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
+    # It is made up for as soon as it can be.
+    assert Keeper(shelf, timed, Meter()).keep_all().written == 1
+
+
+def test_a_size_that_is_none_is_what_was_asked_for(shelf: Shelf) -> None:
+    documents.claim(shelf)
+    pod = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]
+    (asked,) = holdings(listed(shelf))
+    for said in ("large", "0.25vCPU", "NaNvCPU 1GB", "-1vCPU 1GB"):
+        pod["metadata"]["annotations"] = {"CapacityProvisioned": said}
+        assert holdings(listed(shelf)) == [asked]
+
+
 def test_nothing_waits_for_a_ledger_that_is_away(shelf: Shelf, table: Any) -> None:
     documents.claim(shelf)
     assert Keeper(shelf, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None

@@ -181,3 +181,6 @@ def test_the_time_is_the_tables(table: Any) -> None:
     skewed = Ledger(Dated(), TABLE)
     skewed.open_rows()
     assert abs(datetime.now(UTC) - HOUR - skewed.now()) < timedelta(seconds=3)
+    # Also before anything else was asked: the first month that a replica looks at is the table's.
+    fresh = Ledger(Dated(), TABLE)
+    assert abs(datetime.now(UTC) - HOUR - fresh.now()) < timedelta(seconds=3)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from model.classes.storage import DRIVER
 from model.moments import written
-from model.workspaces import LAST_ACTIVE
+from model.workspaces import DELETED_AT, LAST_ACTIVE
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,
@@ -21,7 +21,6 @@ from service.cluster import (
     section,
 )
 from service.loops.context import Context
-from service.loops.leading import ServerClock
 from tests.fast.service.shelf import Shelf
 
 SPACE = "sandbox-box"
@@ -41,9 +40,17 @@ class Told:
         self.found[loop] = counted
 
 
+@dataclass
+class Hour:
+    """What time a test says that it is."""
+
+    now: Callable[[], datetime]
+    known: bool = True
+
+
 class House:
-    def __init__(self) -> None:
-        self.shelf, self.now, self.told = Shelf(), START, Told()
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self.shelf, self.now, self.told = shelf or Shelf(), START, Told()
         self.shelf.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
         data = {"suspendAfter": "1200", "maxLifetime": "", "retainDeletedFor": "2592000", "sessionRetention": "604800"}
         about = {"name": "sandbox-class", "namespace": SPACE}
@@ -55,7 +62,7 @@ class House:
         self.shelf.put(CONFIGURATIONS, {**found, "data": {**found["data"], **data}})
 
     def context(self, **said: Any) -> Context:
-        clock = said.pop("clock", None) or ServerClock(lambda: self.now, known=True)
+        clock = said.pop("clock", None) or Hour(lambda: self.now)
         # Nothing is remembered from one pass to the next.
         return Context(self.shelf, clock, self.told, "default", "r1", **said)
 
@@ -92,7 +99,8 @@ class House:
         ref = {"namespace": SPACE, "name": f"home-box-{name}", "uid": uid}
         spec: Document = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": ref, "accessModes": ["ReadWriteMany"]}
         spec |= {"csi": {"driver": DRIVER, "volumeHandle": f"fs-1::fsap-{name}"}, "capacity": {"storage": "5Gi"}}
-        status = {"phase": phase, "lastPhaseTransitionTime": written(self.now)}
+        # Kubernetes saw it let go of when it was deleted, by a clock that is right.
+        status = {"phase": phase, "lastPhaseTransitionTime": notes.get(DELETED_AT, written(self.now))}
         self.shelf.put(VOLUMES, {"metadata": {**about, "annotations": marks}, "spec": spec, "status": status})
 
     def notes(self, kind: Any = CLAIMS, name: str = "w-1") -> Document:

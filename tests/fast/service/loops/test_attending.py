@@ -12,8 +12,9 @@ from model.lifecycle.idle import Seen
 from model.lifecycle.limits import Limits
 from model.moments import written
 from model.workspaces import BUSY_UNTIL, DEADLINE, LEASES, SUSPENDED_BECAUSE, WAKE_AT, Workspace
-from service.cluster import CLAIMS, RefusedError
+from service.cluster import CLAIMS, Document, Kind, RefusedError
 from service.loops.attending import MOST, ending, idle, waking
+from service.loops.scheduler import Done
 from service.loops.sources import CPU, NETWORK, Prometheus
 from tests.fast.service.loops.house import SPACE, START, House, always
 from tests.fast.service.shelf import Killed
@@ -91,13 +92,15 @@ class Sees:
 
     def __init__(self, at: datetime | None, *, fails: bool = False) -> None:
         self.at, self.fails, self.asked = at, fails, 0
+        self.quiet: set[str] = set()
 
     def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
         self.asked += 1
         assert limits["box"].suspend_after is not None
+        assert len(asked) <= MOST
         if self.fails:
             raise OSError("it is away")
-        return {one.id: Seen(self.name, self.at and now) for one in asked}
+        return {one.id: Seen(self.name, self.at and now if one.id not in self.quiet else None) for one in asked}
 
 
 def test_other_sources_are_asked_only_about_those_that_would_sleep(house: House) -> None:
@@ -146,6 +149,52 @@ def test_a_pass_is_bounded_and_says_that_there_is_more() -> None:
     house.settle()
     last = idle(house.context(), always)
     assert (last.steps, last.more) == (3, False)
+
+
+def test_those_whom_a_source_keeps_awake_keep_nobody_else_awake() -> None:
+    house, source = House(), Sees(START)
+    for number in range(2 * MOST):
+        house.workspace(f"w-{number:03}")
+    source.quiet = {"w-007", "w-099"}
+    house.pass_(HOUR)
+    done = idle(house.context(sources=[source]), always)
+    assert (done.steps, done.more, source.asked) == (2, False, 2)
+    assert {house.mode(name) for name in source.quiet} == {"Suspended"}
+    assert house.mode("w-008") == "Running"
+
+
+def test_a_source_that_is_away_is_waited_for_once_a_pass() -> None:
+    house, source = House(), Sees(None, fails=True)
+    for number in range(3 * MOST):
+        house.workspace(f"w-{number:03}")
+    house.pass_(HOUR)
+    assert idle(house.context(sources=[source]), always) == Done()
+    assert source.asked == 1
+
+
+def test_those_who_are_always_refused_keep_none_of_the_others_behind_them() -> None:
+    house = House()
+    for number in range(2 * MOST):
+        house.workspace(f"w-{number:03}", **{WAKE_AT: written(START + timedelta(hours=2))})
+    house.workspace("w-zzz", **{WAKE_AT: written(START + timedelta(hours=2))})
+    house.pass_(HOUR)
+    while idle(house.context(), always).steps:
+        house.settle()
+    house.pass_(2 * HOUR)
+    refuses = house.shelf.change
+
+    def change(kind: Kind, read: Document, changes: Document) -> bool:
+        if kind is CLAIMS and read["metadata"]["name"] != "w-zzz":
+            raise RefusedError("a guardrail says no", 403)
+        return refuses(kind, read, changes)
+
+    house.shelf.change = change
+    for _ in range(20):
+        done = waking(house.context(), always)
+        # Nor is the server asked for all of them in every pass.
+        assert (len(done.failures) <= MOST, done.more) == (True, False)
+        house.pass_(15)
+    assert house.mode("w-zzz") == "Running"
 
 
 def test_whoever_no_longer_leads_stops_where_it_is() -> None:

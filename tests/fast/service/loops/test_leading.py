@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from service.cluster import LEASES, Document, RefusedError
+from model.moments import written
+from rehearsal.controlplane.client import until
+from service.cluster import CLAIMS, LEASES, Document, RefusedError
+from service.loops.attending import ending, idle
 from service.loops.leading import NAME, TERMS, Leader, ServerClock
+from service.loops.running import lead
+from service.loops.scheduler import Loop, Scheduler
+from service.telemetry.metrics import Metrics
+from tests.fast.service.loops.house import House
 from tests.fast.service.shelf import Shelf
 
 START = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -19,11 +28,19 @@ class Server(Shelf):
         super().__init__()
         self.time = START
         self.down = False
+        self.tells = True
+        self.loses = False
 
     def put(self, kind: Any, document: Document) -> None:
         told = self.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        document["metadata"]["managedFields"] = [{"manager": "agentenv", "time": told}]
+        document["metadata"]["managedFields"] = [{"manager": "agentenv", "time": told}] if self.tells else []
         super().put(kind, document)
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        done = super().change(kind, read, changes)
+        if self.loses:
+            raise RefusedError("its answer never came", 504)
+        return done
 
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
         if self.down:
@@ -36,7 +53,8 @@ class Replica:
 
     def __init__(self, server: Server, name: str, off: timedelta = timedelta(0)) -> None:
         self.server, self.ticks = server, 0.0
-        self.clock = ServerClock(lambda: server.time + off)
+        self.off = off
+        self.clock = ServerClock(lambda: server.time + self.off, monotonic=lambda: self.ticks)
         self.leader = Leader(server, "default", name, clock=self.clock, monotonic=lambda: self.ticks)
 
 
@@ -114,18 +132,92 @@ def test_one_that_resigns_is_followed_at_once() -> None:
     assert other.leader.stand()
 
 
-def test_the_servers_clock_is_what_is_decided_by() -> None:
+def test_the_servers_clock_is_what_is_decided_by_from_the_first_moment() -> None:
     server = Server()
     ahead = Replica(server, "a", timedelta(minutes=40))
-    ahead.leader.stand()
     assert not ahead.clock.known
-    later(server, 3, ahead)
-    ahead.leader.stand()
+    assert ahead.leader.stand()
     assert ahead.clock.known
-    assert abs(ahead.clock.now() - server.time) < timedelta(seconds=1)
-    # A second is no difference: the server tells no more.
-    near = Replica(server, "a", timedelta(seconds=1))
-    near.leader.stand()
-    later(server, 3, near)
-    near.leader.stand()
-    assert near.clock.offset == timedelta(0)
+    for off in (40, -40, 0):
+        # Whatever becomes of its own clock meanwhile.
+        ahead.off = timedelta(minutes=off)
+        assert abs(ahead.clock.now() - server.time) < timedelta(seconds=1)
+        later(server, 3, ahead)
+        assert abs(ahead.clock.now() - server.time) < timedelta(seconds=1)
+        assert ahead.leader.stand()
+
+
+def test_who_leads_again_goes_by_nothing_that_was_true_of_its_clock_before() -> None:
+    server = Server()
+    one, other = Replica(server, "a", -timedelta(days=60)), Replica(server, "b")
+    assert one.leader.stand()
+    later(server, 3, one, other)
+    assert one.leader.stand()
+    other.leader.stand()
+    # It cannot ask for a while, and its clock is put right meanwhile.
+    later(server, TERMS.lasts + 1, one, other)
+    assert other.leader.stand()
+    one.off = timedelta(0)
+    assert not one.leader.stand()
+    later(server, TERMS.lasts + 1, one)
+    assert not one.clock.known
+    other.leader.resign()
+    assert one.leader.stand()
+    assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
+
+
+def test_nobody_leads_who_was_not_told_what_time_it_is() -> None:
+    server = Server()
+    one = Replica(server, "a", timedelta(days=60))
+    server.tells = False
+    assert not one.leader.stand()
+    assert not one.leader.leads()
+    # The lease is its own all the same, and goes to the next one when it ends.
+    later(server, 3, one)
+    server.tells = True
+    assert one.leader.stand()
+
+
+def test_a_renewal_whose_answer_was_lost_tells_nothing_of_the_time() -> None:
+    """The server took it, and by then nobody knew when it was sent."""
+    server = Server()
+    one = Replica(server, "a")
+    assert one.leader.stand()
+    server.loses = True
+    later(server, 3, one)
+    assert one.leader.stand()
+    server.loses = False
+    # What is found now is of the renewal that was lost.
+    later(server, 6, one)
+    assert one.leader.stand()
+    assert abs(one.clock.now() - server.time) < timedelta(seconds=1)
+
+
+def test_a_fresh_leader_whose_clock_is_months_ahead_takes_nobody_for_idle_or_old() -> None:
+    server = Server()
+    house = House(server)
+    server.time = house.now = datetime.now(UTC)
+    house.limit(maxLifetime=str(10 * 86400))
+    attached = [{"holder": "u-1/a", "mode": "rw", "until": written(house.now + timedelta(minutes=10))}]
+    house.workspace(**{"sandbox.users.io/leases": json.dumps(attached)})
+    leader = Leader(server, "default", "a", clock=ServerClock(lambda: datetime.now(UTC) + timedelta(days=60)))
+    context, metrics, stop = house.context(clock=leader.clock), Metrics(), threading.Event()
+    loops = [
+        Loop("idle", 0.1, lambda still: idle(context, still)),
+        Loop("ending", 0.1, lambda still: ending(context, still)),
+    ]
+    running = threading.Thread(
+        target=lead, args=(leader, Scheduler(loops, leader.leads, metrics), metrics, stop), daemon=True
+    )
+    running.start()
+
+    def looked() -> bool:
+        rows = ({"loop": one.name} for one in loops)
+        return all(metrics.registry.get_sample_value("agentenv_loop_seconds_count", row) for row in rows)
+
+    try:
+        assert until(looked, 60)
+    finally:
+        stop.set()
+        running.join(60)
+    assert (house.shelf.names(CLAIMS), house.mode(), house.told.slept) == (["w-1"], "Running", [])

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.retention import HOLD
 from model.lifecycle.returning import NOBODY
-from model.moments import written
+from model.moments import in_seconds, written
 from model.workspaces import DELETED_AT, DESTROY_AFTER
 from service.cluster import CONFIGURATIONS, VOLUMES, RefusedError, section
-from service.loops.leading import ServerClock
+from service.loops.leading import FRESH, ServerClock
+from service.loops.retention import MOST as AT_MOST
 from service.loops.retention import retention
 from service.records import MOST, Records
 from tests.fast.service.loops.house import START, House, always
@@ -76,11 +78,18 @@ def test_nothing_goes_while_it_is_not_known_what_time_it_is(house: House) -> Non
     blind = ServerClock(lambda: START)
     assert retention(house.context(clock=blind), always).steps == 0
     assert (policy(house), record(house)) == ("Retain", {})
-    # A replica whose own clock is a month ahead has learnt by how much.
-    ahead = ServerClock(lambda: START + 30 * DAY)
-    ahead.learn(START - 11 * DAY, START + 30 * DAY)
+    # A replica whose own clock is a month ahead goes by the server's.
+    passed = [0.0]
+    ahead = ServerClock(lambda: START + 30 * DAY, monotonic=lambda: passed[0])
+    ahead.learn(START - 11 * DAY, 0.0)
     assert retention(house.context(clock=ahead), always).steps == 0
     assert policy(house) == "Retain"
+    # And by what it said a moment ago: what it said long ago is not enough to destroy by.
+    ahead.learn(START, 0.0)
+    passed[0] = FRESH
+    assert retention(house.context(clock=ahead), always).steps == 0
+    passed[0] = FRESH - 1
+    assert retention(house.context(clock=ahead), always).steps == 1
 
 
 def test_whoever_comes_back_at_the_last_moment_keeps_it(house: House) -> None:
@@ -122,6 +131,44 @@ def test_what_was_let_go_of_by_hand_is_dated_and_kept_for_its_whole_time() -> No
     house.pass_(2 * 86400)
     assert retention(house.context(), always).steps == 1
     assert policy(house) == "Delete"
+
+
+def test_what_was_deleted_by_a_clock_that_was_months_behind_is_kept_for_its_whole_time() -> None:
+    house = House()
+    behind = START - 60 * DAY
+    house.volume("w-9", "Released", **{DELETED_AT: written(behind), DESTROY_AFTER: written(behind + 30 * DAY)})
+    volume = house.shelf.find(VOLUMES, "pv-w-9") or {}
+    volume["status"]["lastPhaseTransitionTime"] = in_seconds(START)
+    house.shelf.put(VOLUMES, volume)
+    for day, after in ((0, "Retain"), (29, "Retain"), (31, "Delete")):
+        house.now = START + day * DAY + timedelta(minutes=1)
+        retention(house.context(), always)
+        assert policy(house) == after
+
+
+def test_sessions_whose_chat_ended_long_before_they_were_deleted_keep_no_other_from_going() -> None:
+    house = House()
+    ended = {ARCHIVE_ENDED: written(START - 40 * DAY)}
+    dates = {DELETED_AT: written(START - DAY), DESTROY_AFTER: written(START + 6 * DAY)}
+    for number in range(AT_MOST):
+        house.volume(f"a-{number:02}", "Released", **ended, **dates)
+        session = house.shelf.find(VOLUMES, f"pv-a-{number:02}") or {}
+        session["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
+        house.shelf.put(VOLUMES, session)
+    house.volume("w-9", "Released", **DATED)
+    passes = [retention(house.context(), always) for _ in range(4)]
+    assert [(done.steps, done.more) for done in passes] == [(AT_MOST, True), (AT_MOST, True), (1, False), (0, False)]
+    assert {policy(house, name) for name in house.shelf.names(VOLUMES)} == {"Delete"}
+
+
+def test_a_session_that_was_brought_back_is_not_gone_for_the_end_that_its_chat_had() -> None:
+    """Its workspace stands; what was said of its chat before is over with the dates of its deletion."""
+    house = House()
+    house.workspace("w-9")
+    over = {ARCHIVE_ENDED: written(START - 40 * DAY), **DATED}
+    house.volume("w-9", "Bound", **over)
+    assert retention(house.context(), always).steps == 1
+    assert not house.notes(VOLUMES, "pv-w-9").keys() & over.keys()
 
 
 def test_one_that_waited_for_nobody_is_let_go_of_first() -> None:

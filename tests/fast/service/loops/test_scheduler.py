@@ -112,10 +112,23 @@ def test_one_with_more_to_do_is_asked_again_at_once() -> None:
 
 
 def test_a_pass_in_which_single_things_failed_counts_as_failed() -> None:
-    loop, _ = counting("loop", lambda: Done(3, failures=("w-1: it could not be",)))
+    loop, passes = counting("loop", lambda: Done(3, failures=("w-1: it could not be",)))
     stage = Stage(loop)
     stage.turn()
     assert stage.failures("loop") == 1
+    # And is made as often as before: one that is always refused keeps nobody else waiting.
+    for _ in range(20):
+        stage.turn(10.0)
+    assert (len(passes), stage.failures("loop")) == (21, 21)
+
+
+def test_one_with_more_to_do_is_asked_again_at_once_whatever_failed_in_it() -> None:
+    left = iter([Done(50, more=True, failures=("w-1: it could not be",)), Done(7)])
+    loop, passes = counting("loop", lambda: next(left))
+    stage = Stage(loop)
+    stage.turn()
+    stage.turn()
+    assert len(passes) == 2
 
 
 def test_nothing_runs_where_somebody_else_leads() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from service.cluster import CLAIMS, Document
 from service.loops import watching
-from service.loops.watching import ANEW, Watched
+from service.loops.watching import ANEW, Row, Watched
 from tests.fast.service.loops.house import SPACE, House
 
 PATIENCE = 10.0
@@ -28,9 +28,9 @@ class Server:
         self.house.workspace(name, **notes)
         return self.house.shelf.things[CLAIMS, SPACE, name]
 
-    def listed(self, kind: Any) -> tuple[list[Document], str]:
+    def listed(self, kind: Any, row: Callable[[Document], Row]) -> tuple[list[Row], str]:
         self.lists += 1
-        return [*self.house.shelf.list(kind)], str(self.lists)
+        return [row(one) for one in self.house.shelf.list(kind)], str(self.lists)
 
     def watched(self, kind: Any, version: str) -> Iterator[tuple[str, Document]]:
         assert kind is CLAIMS

@@ -142,10 +142,28 @@ _claims.refused(
     merge(_standing, {"spec": {"additionalPodMetadata": {"annotations": {"io.katacontainers.config.x": "y"}}}}),
 )
 _claims.refused(
+    "claim-stays",
+    "that lets its node be given up under it",
+    INSIDER,
+    create(changed(claim, put("spec|additionalPodMetadata|annotations", {}))),
+)
+_claims.refused(
+    "claim-stays",
+    "that lets its node be given up after an hour",
+    INSIDER,
+    create(changed(claim, put("spec|additionalPodMetadata|annotations|karpenter.sh/do-not-disrupt", "1h"))),
+)
+_claims.refused(
+    "claim-stays",
+    "whose wish to stay is taken away by a merge patch",
+    INSIDER,
+    merge(_standing, {"spec": {"additionalPodMetadata": {"annotations": {"karpenter.sh/do-not-disrupt": None}}}}),
+)
+_claims.refused(
     "claim-seat", "with the name of a declared workspace", INSIDER, create(lambda made: claim(made, f"seat-{CLASS}"))
 )
 
-_EVERY = "claim-owner claim-shutdown claim-env claim-volumes claim-pool claim-labels claim-seat"
+_EVERY = "claim-owner claim-shutdown claim-env claim-volumes claim-pool claim-labels claim-stays claim-seat"
 _claims.passes(_EVERY, "as it should be", INSIDER, create(claim))
 _claims.passes(_EVERY, "as it should be, by server-side apply", INSIDER, apply(claim))
 _claims.passes(

@@ -1,0 +1,69 @@
+"""The replica that leads, with a crowd there: another takes over, makes all of its passes at once, and what it took at
+its highest is told.
+
+A pass looks at everybody, so a replica that leads holds more than one that answers, for a moment and every ten minutes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentenv.cli import Refusal
+from model.service_rights import NAME
+from rehearsal.controlplane import listening
+from rehearsal.controlplane.client import Client, until
+from rehearsal.controlplane.ports import DIRECTLY
+
+if TYPE_CHECKING:
+    import psutil
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAME}/leases/workspace-service-loops"
+PODS = f"/api/v1/namespaces/{NAME}/pods"
+# Those that look at everybody's.
+PASSES = ("keeping", "retention", "slots", "audit", "idle", "ending")
+_PATIENCE_SECONDS = 300.0
+
+
+def take_over(client: Client, folder: Path) -> None:
+    """End the replica that leads, and wait until another has made each of its passes."""
+    before = _leader(client)
+    client.delete(f"{PODS}/{before}")
+
+    def passed() -> bool:
+        now = _leader(client)
+        return now not in {"", before} and all(_passes(client, folder, now).get(name) for name in PASSES)
+
+    if not until(passed, _PATIENCE_SECONDS):
+        found = _passes(client, folder, _leader(client))
+        raise Refusal(f"the replica that leads has made these passes in {_PATIENCE_SECONDS:.0f} s: {found}")
+
+
+def peak(process: psutil.Process) -> float:
+    """The most memory that a process ever had, in MB."""
+    said = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    found = re.search(r"^VmHWM:\s+(\d+) kB", said, re.MULTILINE)
+    return int(found[1]) * 1024 / 1e6 if found else 0.0
+
+
+def _leader(client: Client) -> str:
+    found: dict[str, Any] = client.find(LEASE) or {}
+    return str((found.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _passes(client: Client, folder: Path, pod: str) -> dict[str, int]:
+    """How many passes of each loop a replica has made, as its metrics say."""
+    found = client.find(f"{PODS}/{pod}") if pod else None
+    address = listening.address(folder, found["metadata"]["uid"], "--metrics-port") if found else None
+    if address is None:
+        return {}
+    try:
+        with DIRECTLY.open(f"{address}/metrics", timeout=5) as answer:
+            told = answer.read().decode()
+    except OSError:
+        return {}
+    return {name: int(float(count)) for name, count in _COUNTS.findall(told)}
+
+
+_COUNTS = re.compile(r'^agentenv_loop_seconds_count\{loop="([a-z]+)"\} ([0-9.e+]+)$', re.MULTILINE)

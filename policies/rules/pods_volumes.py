@@ -1,0 +1,53 @@
+"""POD: volumes of the cluster, which a pod comes to by a claim of its own namespace: what they may be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.rules.efs_volumes import EFS_NAME
+from policies.rules.registry import Outcome, fail, objects, rule, unknown
+from policies.view.resource import KubernetesObject
+
+# A folder or a device of some node, or a server that the node mounts with its own rights; what providers of clouds
+# look after is in none of them
+SOURCES: Final = (
+    "hostPath",
+    "local",
+    "flexVolume",
+    "nfs",
+    "iscsi",
+    "fc",
+    "cephfs",
+    "rbd",
+    "glusterfs",
+    "quobyte",
+    "flocker",
+    "scaleIO",
+    "storageos",
+)
+
+
+@rule(
+    id="POD-20",
+    title="No volume of the cluster is a node's own folder, or an unknown server's",
+    severity="Critical",
+    why="A claim is allowed to every sandbox, and binds whatever volume fits: one that is a folder of a node leads out"
+    " of the sandbox as a hostPath does, past the rule about those.",
+    do="Make volumes by a CSI driver, whose StorageClass says of what; remove hostPath, local and nfs.",
+    equivalents={"Kyverno": ("limit-hostpath-type-pv",)},
+    about=objects("", "PersistentVolume"),
+    defaults="A volume has just the one source that it names (Kubernetes API reference, PersistentVolumeSpec).",
+)
+def of_a_node(volume: KubernetesObject) -> Iterator[Outcome]:
+    """By its source; a file system of EFS that is mounted as plain NFS is another rule's."""
+    if volume.at("spec").unknown:
+        yield unknown(volume.at("spec"))
+        return
+    for kind in SOURCES:
+        source = volume.at("spec", kind)
+        server = source.at("server").raw
+        if source.unknown:
+            yield unknown(source)
+        elif not source.missing and not (kind == "nfs" and isinstance(server, str) and EFS_NAME in server):
+            yield fail(source, f"the volume is of the kind {kind}")

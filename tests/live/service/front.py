@@ -1,0 +1,254 @@
+"""In front of a server, and in its name: what asks through it may be refused first, or be no more when it is answered.
+
+It passes on what it is sent, watches too, as whoever the kubeconfig is of; those who ask it need no key. Requests that
+count are counted, so that a test says at which of them something happens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import yaml
+
+Document = dict[str, Any]
+# Of one connection, and said anew by whoever passes something on.
+_HOP = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request."""
+
+    method: str
+    path: str  # with what is asked of it
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def operation(self) -> str:
+        """Of DynamoDB: what is to be done."""
+        return self.headers.get("X-Amz-Target", "").rpartition(".")[2]
+
+    @property
+    def what(self) -> str:
+        """The same for the same thing that is asked again."""
+        return f"{self.method} {self.operation or urlsplit(self.path).path}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is answered in place of the server."""
+
+    code: int
+    document: Document
+    headers: Mapping[str, str]
+
+
+class Front:
+    """One server's."""
+
+    def __init__(
+        self,
+        url: str,
+        counts: Callable[[Asked], bool],
+        context: ssl.SSLContext | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        split = urlsplit(url)
+        self._host, self._port, self._context = split.hostname or "", split.port or 443, context
+        self._counts, self._lock = counts, threading.Lock()
+        self._folder = folder
+        self._left, self._end = 0, _nothing
+        self._refused: Counter[str] = Counter()
+        self._times, self._refusal = 0, Answer(500, {}, {})
+        self.refusals = 0
+        front = self
+
+        class Passing(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle(self) -> None:
+                # Whoever asked may be no more.
+                with contextlib.suppress(OSError, http.client.HTTPException):
+                    super().handle()
+
+            def pass_on(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                front._pass(self, Asked(self.command, self.path, dict(self.headers), self.rfile.read(length)))
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = pass_on  # noqa: N815 - the library's names
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+                """Nobody reads it."""
+
+        class Threads(ThreadingHTTPServer):
+            daemon_threads, block_on_close, request_queue_size = True, False, 64
+
+        self._server = Threads(("127.0.0.1", 0), Passing)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.1,), daemon=True).start()
+
+    @classmethod
+    def of_cluster(cls, kubeconfig: Path, folder: Path) -> Self:
+        """Before an API server; whatever changes something counts."""
+        read: Document = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = read["clusters"][0]["cluster"], read["users"][0]["user"]
+        context = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        context.load_cert_chain(user["client-certificate"], user["client-key"])
+        return cls(cluster["server"], lambda asked: asked.method != "GET", context, folder)
+
+    @classmethod
+    def of_table(cls, url: str, *operations: str) -> Self:
+        """Before AWS; these operations of DynamoDB count."""
+        return cls(url, lambda asked: asked.operation in operations)
+
+    def kubeconfig(self) -> Path:
+        """A way through it."""
+        assert self._folder is not None
+        path = self._folder / f"front-{self._server.server_port}.yaml"
+        whole = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "front", "cluster": {"server": self.url}}],
+            "users": [{"name": "front", "user": {}}],
+            "contexts": [{"name": "front", "context": {"cluster": "front", "user": "front"}}],
+            "current-context": "front",
+        }
+        path.write_text(json.dumps(whole))
+        return path
+
+    def end_after(self, number: int, end: Callable[[], object]) -> None:
+        """After the nth of what counts from now on was done, and before that is answered, call this."""
+        with self._lock:
+            self._left, self._end = number, end
+
+    def refuse(self, times: int, answer: Answer) -> None:
+        """Refuse each thing that counts so many times before it is passed on; again so when it is asked for later."""
+        with self._lock:
+            self._times, self._refusal = times, answer
+            self._refused.clear()
+
+    def close(self) -> None:
+        """Pass on nothing more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _pass(self, to: BaseHTTPRequestHandler, asked: Asked) -> None:
+        if self._counts(asked) and self._refuses(asked):
+            body = json.dumps(self._refusal.document).encode()
+            _tell(to, self._refusal.code, {"Content-Type": "application/json", **self._refusal.headers}, body)
+            return
+        server = self._connect()
+        try:
+            headers = {key: value for key, value in asked.headers.items() if key.lower() not in _HOP}
+            server.request(asked.method, asked.path, asked.body or None, headers)
+            answer = server.getresponse()
+            if "watch=true" in asked.path:
+                _stream(to, answer)
+                return
+            body = answer.read()
+            if answer.status < http.client.BAD_REQUEST and self._counts(asked):
+                self._done()
+            _tell(to, answer.status, dict(answer.getheaders()), body)
+        finally:
+            server.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._context is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=_PATIENCE)
+        # Watches end by themselves; one that nobody listens to any more ends with its thread.
+        return http.client.HTTPSConnection(self._host, self._port, timeout=None, context=self._context)
+
+    def _refuses(self, asked: Asked) -> bool:
+        with self._lock:
+            if self._refused[asked.what] >= self._times:
+                self._refused[asked.what] = 0
+                return False
+            self._refused[asked.what] += 1
+            self.refusals += 1
+            return True
+
+    def _done(self) -> None:
+        with self._lock:
+            self._left -= 1
+            end = self._end if self._left == 0 else _nothing
+        end()
+
+
+def _nothing() -> None:
+    """Nobody ends."""
+
+
+def _tell(to: BaseHTTPRequestHandler, code: int, headers: Mapping[str, str], body: bytes) -> None:
+    to.send_response_only(code)
+    for key, value in headers.items():
+        if key.lower() not in _HOP:
+            to.send_header(key, value)
+    to.send_header("Content-Length", str(len(body)))
+    to.end_headers()
+    to.wfile.write(body)
+
+
+def _stream(to: BaseHTTPRequestHandler, answer: http.client.HTTPResponse) -> None:
+    """What a watch tells, as soon as it is told."""
+    to.send_response_only(answer.status)
+    to.send_header("Content-Type", answer.getheader("Content-Type") or "application/json")
+    to.send_header("Transfer-Encoding", "chunked")
+    to.end_headers()
+    for part in _parts(answer):
+        to.wfile.write(b"%x\r\n%b\r\n" % (len(part), part))
+    to.wfile.write(b"0\r\n\r\n")
+
+
+def _parts(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    while part := answer.read1(65536):
+        yield part
+
+
+TOO_MANY = Answer(
+    429,
+    {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Too many requests, please try again later.",
+        "reason": "TooManyRequests",
+        "details": {"retryAfterSeconds": 1},
+        "code": 429,
+    },
+    {"Retry-After": "1"},
+)
+CONFLICT = Answer(
+    409,
+    {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "Operation cannot be fulfilled: the object has been modified",
+        "reason": "Conflict",
+        "code": 409,
+    },
+    {},
+)
+THROTTLED = Answer(
+    400,
+    {
+        "__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException",
+        "message": "The level of configured provisioned throughput for the table was exceeded.",
+    },
+    {"x-amzn-RequestId": "throttled"},
+)

@@ -1,0 +1,133 @@
+"""Replicas of the service as processes of their own, through whatever is in front of the API server and of AWS.
+
+What a pod has on its command line they are told in a `Told`, for their issuer is reached in clear. They are forked from
+a process that has read the service's modules already: a test kills a dozen of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+import service.app
+from rehearsal.controlplane.client import until
+from rehearsal.controlplane.ports import Ports
+from service.__main__ import serve
+from service.telemetry.metrics import Metrics
+from tests.fast.service.auth.issuing import Issuing
+from tests.live.controlplane.things import PATIENCE
+from tests.live.service.serving import configuration_of
+
+assert service.app  # read before anybody is forked
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload([__name__])
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a replica is told."""
+
+    kubeconfig: Path
+    issuer: str
+    classes: list[dict[str, Any]]
+    table: str | None = None
+
+
+class Replica:
+    """One process."""
+
+    def __init__(self, told: Told, environment: Mapping[str, str], folder: Path) -> None:
+        self._ports = Ports(["api"])
+        port = self._ports["api"]
+        self._log = folder / f"replica-{port}.log"
+        self._process = FORKED.Process(target=_run, args=(told, port, dict(environment), self._log), daemon=True)
+        self._process.start()
+        self.url = f"http://127.0.0.1:{port}"
+
+    def ready(self) -> Replica:
+        """The same, once it answers."""
+        assert until(self._answers, PATIENCE, failed=lambda: self.said if self.dead else None), self.said
+        return self
+
+    def client(self, issuer: Issuing, subject: str, seconds: float = 90.0) -> httpx2.Client:
+        """Somebody of those who may have what tests have."""
+        headers = {"Authorization": f"Bearer {issuer.token(subject, team='vetted')}"}
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=seconds, trust_env=False)
+
+    def kill(self) -> None:
+        """`kill -9`, and nothing of it is left when this is over."""
+        self._process.kill()
+        self._process.join()
+
+    @property
+    def dead(self) -> bool:
+        """Whether it is no more."""
+        return not self._process.is_alive()
+
+    @property
+    def said(self) -> str:
+        """The last that it told."""
+        return self._log.read_text()[-4000:] if self._log.exists() else ""
+
+    def close(self) -> None:
+        """End it, if it is there still."""
+        if not self.dead:
+            self.kill()
+        self._ports.close()
+
+    def _answers(self) -> bool:
+        try:
+            return httpx2.get(f"{self.url}/readyz", trust_env=False).status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+
+def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    with log.open("ab") as sink:
+        for descriptor in (1, 2):
+            os.dup2(sink.fileno(), descriptor)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    said = configuration_of(told.kubeconfig, told.issuer, told.classes)
+    asyncio.run(serve(replace(said, host="127.0.0.1", port=port, ledger_table=told.table), Metrics()))
+
+
+def _end_with(parent: int) -> None:
+    """Outlive nobody who could end us."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+@dataclass
+class Company:
+    """What all replicas of a test have in common, and those that are there."""
+
+    told: Told
+    environment: Mapping[str, str]
+    issuer: Issuing
+    folder: Path
+    there: list[Replica] = field(default_factory=list[Replica])
+
+    def replica(self, kubeconfig: Path | None = None, aws: str | None = None) -> Replica:
+        """One more, that is on its way."""
+        told = replace(self.told, kubeconfig=kubeconfig) if kubeconfig else self.told
+        environment = {**self.environment, **({"AWS_ENDPOINT_URL": aws} if aws else {})}
+        made = Replica(told, environment, self.folder)
+        self.there.append(made)
+        return made
+
+    def close(self) -> None:
+        """End all of them."""
+        for one in self.there:
+            one.close()

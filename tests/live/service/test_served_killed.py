@@ -1,0 +1,248 @@
+"""The service as a process, killed (`kill -9`) after each of its writes: to the API server, and to the ledger.
+
+Each time another replica is asked for the same, as whoever got no answer does, and each time the same holds: there is
+one claim, with one home, which is kept; what was asked for is done in the end, and is in the ledger once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import httpx2
+import pytest
+
+from model.classes.names import KEPT
+from model.ledger import Row
+from model.ledger_table import create_table
+from model.moments import moment
+from model.workspaces import DELETED_AT, SUSPENDED_BECAUSE
+from rehearsal.controlplane.client import Client, until
+from service.cluster import Cluster
+from service.ledger.keeper import Keeper
+from service.ledger.store import Ledger
+from service.ledger.usage import Meter
+from tests.fast.service.auth.issuing import Issuing
+from tests.live.conftest import World
+from tests.live.controlplane.things import PATIENCE, condition
+from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.front import Front
+from tests.live.service.replicas import Company, Replica, Told
+from tests.live.service.stage import Stage
+from tests.live.service.test_api_live import VETTED
+
+Object = dict[str, Any]
+# More writes than anything here takes.
+MOST = 12
+
+
+@dataclass
+class Scene:
+    """A class, one replica that stays, and others that are killed."""
+
+    stage: Stage
+    company: Company
+    stays: Replica
+    cluster: Front
+    table: Front
+    ledger: Ledger
+
+    @property
+    def box(self) -> Box:
+        return self.stage.box
+
+    def doomed(self) -> Replica:
+        """One that speaks through the fronts."""
+        there = next((one for one in self.company.there if one is not self.stays and not one.dead), None)
+        return (there or self.company.replica(self.cluster.kubeconfig(), self.table.url)).ready()
+
+    def asks(self, replica: Replica, owner: str, method: str, path: str, **more: Any) -> Object | None:
+        """What somebody is answered; None where the replica is no more."""
+        with replica.client(self.company.issuer, owner) as client:
+            try:
+                answer = client.request(method, path, **more)
+            except httpx2.TransportError:
+                assert until(lambda: replica.dead, PATIENCE)
+                return None
+        assert answer.status_code < 300, (answer.text, replica.said)
+        return answer.json()
+
+    def asked_twice(self, front: Front, step: int, owner: str, method: str, path: str, **more: Any) -> bool:
+        """Ask one that is killed after its nth write; whether it was. Then, as its caller would, the other one."""
+        replica = self.doomed()
+        front.end_after(step, replica.kill)
+        answered = self.asks(replica, owner, method, path, **more) is not None
+        again = self.asks(self.stays, owner, method, path, **more)
+        assert again is not None
+        return not answered or replica.dead
+
+    def make(self, owner: str) -> str:
+        """A workspace that runs."""
+        made = self.asks(self.stays, owner, "POST", "/v1/workspaces", json={"class": self.box.name}, params=WAIT)
+        assert made is not None
+        assert made["state"] == "running"
+        # Whoever looks at one that is not marked yet marks it: that would be a write more.
+        assert until(lambda: marked(self, made["id"]), PATIENCE)
+        return str(made["id"])
+
+    def becomes(self, owner: str, name: str, state: str) -> bool:
+        """Whether a workspace comes to a state."""
+
+        def is_() -> bool:
+            found = self.asks(self.stays, owner, "GET", f"/v1/workspaces/{name}")
+            return found is not None and found["state"] == state
+
+        return bool(until(is_, PATIENCE, every=0.1))
+
+    def whole(self, name: str, volume: str) -> None:
+        """It is there once, with its one home, which is kept."""
+        assert [one["metadata"]["name"] for one in self.box.all("sandboxclaims")].count(name) == 1
+        assert (self.stage.volume(name), self.stage.homes(name)) == (volume, [volume])
+        assert (self.stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+
+    def rows(self, owner: str) -> list[Row]:
+        """What an owner has in the ledger, in its order."""
+        day = timedelta(days=1)
+        return self.ledger.of_owner(owner, datetime.now(UTC) - day, datetime.now(UTC) + day)
+
+
+WAIT = {"wait": 60}
+
+
+@pytest.fixture(scope="module")
+def scene(world: World, ground: Client, system: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    api = Cluster.of_file(world.plane.kubeconfig())
+    box = Box(f"box{uuid.uuid4().hex[:6]}", ground, api, system, most=30, more=VETTED)
+    pool = box.deploy(IMAGES[0])
+    name = f"ledger-{box.name}"
+    world.aws("dynamodb").create_table(**create_table(name))
+    folder = tmp_path_factory.mktemp("killed")
+    issuer = Issuing()
+    cluster = Front.of_cluster(world.plane.kubeconfig(), folder)
+    table = Front.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem")
+    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()], table=name)
+    company = Company(told, world.environment, issuer, folder)
+    try:
+        stays = company.replica()
+        assert until(lambda: box.full(pool), PATIENCE)
+        ledger = Ledger(world.aws("dynamodb"), name)
+        yield Scene(Stage(box, world), company, stays.ready(), cluster, table, ledger)
+    finally:
+        company.close()
+        for front in (cluster, table):
+            front.close()
+        issuer.close()
+        ground.delete(f"/api/v1/namespaces/{box.space}")
+        api.close()
+
+
+def test_killed_while_it_makes_one(scene: Scene) -> None:
+    step, made = 0, 0
+    while step < MOST:
+        step += 1
+        owner = f"maker-{step}"
+        asked: Object = {"json": {"class": scene.box.name}, "params": WAIT}
+        replica = scene.doomed()
+        scene.cluster.end_after(step, replica.kill)
+        told = scene.asks(replica, owner, "POST", "/v1/workspaces", **asked)
+        # The mark on the claim is written after the answer.
+        assert told is None or until(lambda told=told, one=replica: one.dead or marked(scene, told["id"]), PATIENCE)
+        again = scene.asks(scene.stays, owner, "POST", "/v1/workspaces", **asked)
+        assert again is not None
+        assert (again["state"], told is None or told["id"] == again["id"]) == ("running", True)
+        scene.whole(again["id"], scene.stage.volume(again["id"]))
+        assert scene.stage.done_by_loops(lambda again=again: marked(scene, again["id"]))
+        made += 1
+        if not until(lambda one=replica: one.dead, 2.0):
+            break
+    # The claim, its volume, and the mark.
+    assert step >= 4
+    # Nothing was claimed and left: each has one sandbox, and the pool its own.
+    assert until(lambda: len(scene.box.all("sandboxes", SANDBOXES)) == made + scene.box.size, PATIENCE)
+
+
+def test_killed_while_it_puts_one_to_sleep_and_while_it_wakes_it(scene: Scene) -> None:
+    owner = "sleeper"
+    name = scene.make(owner)
+    volume = scene.stage.volume(name)
+    for action, state, mode in (("suspend", "suspended", "Suspended"), ("resume", "running", "Running")):
+        back = {"suspend": "resume", "resume": "suspend"}[action]
+        step = 0
+        while step < MOST:
+            step += 1
+            if scene.stage.mode(name) == mode:
+                was = {"resume": "running", "suspend": "suspended"}[back]
+                scene.asks(scene.stays, owner, "POST", f"/v1/workspaces/{name}/{back}", params=waiting(back))
+                assert scene.becomes(owner, name, was)
+            killed = scene.asked_twice(
+                scene.cluster, step, owner, "POST", f"/v1/workspaces/{name}/{action}", params=waiting(action)
+            )
+            assert scene.becomes(owner, name, state)
+            assert scene.stage.mode(name) == mode
+            assert (SUSPENDED_BECAUSE in scene.stage.notes(name)) == (state == "suspended")
+            scene.whole(name, volume)
+            if not killed:
+                break
+        # What is meant, and the sandbox.
+        assert step == 3, action
+
+
+def test_killed_while_it_takes_one_away(scene: Scene) -> None:
+    step = 0
+    while step < MOST:
+        step += 1
+        killed = taken_away(scene, f"leaver-{step}", scene.cluster, step)
+        if not killed:
+            break
+    # The volume, and the claim.
+    assert step == 3
+
+
+def test_killed_while_it_writes_the_last_row_of_one_that_is_taken_away(scene: Scene) -> None:
+    assert taken_away(scene, "writer", scene.table, 1)
+
+
+def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
+    """Whether the replica was killed that was asked for it; if or not, it is gone in the end, and its data is not."""
+    name = scene.make(owner)
+    volume, claim = scene.stage.volume(name), (scene.stage.claim(name) or {})["metadata"]["uid"]
+    label = (scene.stage.document(volume) or {})["metadata"]["labels"]["sandbox.users.io/user"]
+    # It has used something by then that can be written down.
+    assert until(lambda: used(scene, name), PATIENCE)
+    killed = scene.asked_twice(front, step, owner, "DELETE", f"/v1/workspaces/{name}")
+    assert scene.becomes(owner, name, "deleted")
+    assert until(lambda: scene.stage.phase(volume) == "Released", PATIENCE)
+    kept = scene.stage.document(volume) or {}
+    assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert (scene.stage.homes(name), scene.stage.claim(name)) == ([volume], None)
+    # What it used is there once, until it was deleted.
+    Keeper(scene.stage.api, scene.ledger, Meter()).keep_all()
+    rows = [row for row in scene.rows(label) if row.claim == claim]
+    assert rows
+    assert all(row.closed for row in rows)
+    assert all(earlier.ended == later.began for earlier, later in pairwise(rows))
+    gone = moment(kept["metadata"]["annotations"][DELETED_AT])
+    assert gone is not None
+    assert rows[-1].ended == gone.replace(microsecond=0)
+    return killed
+
+
+def used(scene: Scene, name: str) -> bool:
+    pod = scene.box.client.find(f"/api/v1/namespaces/{scene.box.space}/pods/{scene.stage.sandbox(name)}")
+    since = moment(condition(pod, "PodScheduled").get("lastTransitionTime"))
+    return since is not None and datetime.now(UTC) - since > timedelta(seconds=2)
+
+
+def marked(scene: Scene, name: str) -> bool:
+    return scene.stage.notes(name).get(KEPT) == "true"
+
+
+def waiting(action: str) -> dict[str, int]:
+    return WAIT if action == "resume" else {}
+
+
+SANDBOXES = "/apis/agents.x-k8s.io/v1beta1"

@@ -1,0 +1,237 @@
+"""The service as a process, before a server that refuses each change at first, or is gone for half a minute.
+
+Whoever asks is served all the same, or told to ask again; nothing is lost, and nothing is there twice.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from model.ledger_table import create_table
+from rehearsal.controlplane.client import Client, until
+from service import aws
+from service.cluster import Cluster
+from service.ledger.keeper import Keeper
+from service.ledger.store import Ledger
+from service.ledger.usage import Meter
+from tests.fast.service.auth.issuing import Issuing
+from tests.live.conftest import REGION, World
+from tests.live.controlplane.things import PATIENCE
+from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.front import CONFLICT, THROTTLED, TOO_MANY, Answer, Front
+from tests.live.service.gate import gate
+from tests.live.service.replicas import Company, Told
+from tests.live.service.stage import Stage
+from tests.live.service.test_api_live import VETTED
+
+if TYPE_CHECKING:
+    import httpx2
+
+Object = dict[str, Any]
+WAIT = {"wait": 60}
+GONE_SECONDS = 30.0
+
+
+@pytest.fixture(scope="module")
+def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
+    """A class for all of them: each has owners of its own."""
+    api = Cluster.of_file(world.plane.kubeconfig())
+    box = Box(f"box{uuid.uuid4().hex[:6]}", ground, api, system, most=30, more=VETTED)
+    pool = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(pool), PATIENCE)
+    yield Stage(box, world)
+    ground.delete(f"/api/v1/namespaces/{box.space}")
+    api.close()
+
+
+@pytest.fixture(scope="module")
+def ledger(world: World, stage: Stage) -> Ledger:
+    name = f"ledger-{stage.box.name}"
+    world.aws("dynamodb").create_table(**create_table(name))
+    return Ledger(world.aws("dynamodb"), name)
+
+
+@pytest.fixture(scope="module")
+def company(world: World, stage: Stage, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
+    assert ledger
+    issuer = Issuing()
+    told = Told(world.plane.kubeconfig(), issuer.url, [stage.box.said()], table=f"ledger-{stage.box.name}")
+    made = Company(told, world.environment, issuer, tmp_path_factory.mktemp("refused"))
+    yield made
+    made.close()
+    issuer.close()
+
+
+@pytest.fixture
+def front(world: World, tmp_path: Path) -> Iterator[Front]:
+    made = Front.of_cluster(world.plane.kubeconfig(), tmp_path)
+    yield made
+    made.close()
+
+
+def answered(client: httpx2.Client, method: str, path: str, *codes: int, **more: Any) -> Object:
+    answer = client.request(method, path, **more)
+    assert answer.status_code in codes, f"{method} {path}: {answer.status_code} {answer.text}"
+    return answer.json()
+
+
+def becomes(client: httpx2.Client, path: str, state: str) -> bool:
+    return bool(until(lambda: answered(client, "GET", path, 200)["state"] == state, PATIENCE, every=0.1))
+
+
+@pytest.mark.parametrize(("answer", "times"), [(TOO_MANY, 1), (CONFLICT, 2)], ids=["429", "409"])
+def test_each_change_is_refused_at_first_and_made_once_all_the_same(
+    stage: Stage, company: Company, front: Front, answer: Answer, times: int
+) -> None:
+    replica = company.replica(front.kubeconfig()).ready()
+    box = stage.box
+    with replica.client(company.issuer, f"refused-{answer.code}") as ann:
+        front.refuse(times, answer)
+        made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)
+        path, volume = f"/v1/workspaces/{made['id']}", stage.volume(made["id"])
+        assert (made["state"], stage.homes(made["id"])) == ("running", [volume])
+        answered(ann, "PATCH", path, 200, json={"labels": {"a": "b"}})
+        answered(ann, "PUT", f"{path}/leases/agent", 200, json={"mode": "rw"})
+        answered(ann, "DELETE", f"{path}/leases/agent", 200)
+        answered(ann, "POST", f"{path}/suspend", 200)
+        assert becomes(ann, path, "suspended")
+        answered(ann, "POST", f"{path}/resume", 200, 202, params=WAIT)
+        assert becomes(ann, path, "running")
+        answered(ann, "DELETE", path, 202)
+        assert becomes(ann, path, "deleted")
+        # Brought back by threads, whose client does not try again by itself.
+        answered(ann, "POST", f"{path}/resume", 200, 201, 202, params=WAIT)
+        assert becomes(ann, path, "running")
+        assert (stage.volume(made["id"]), stage.homes(made["id"])) == (volume, [volume])
+        assert [one["metadata"]["name"] for one in box.all("sandboxclaims")].count(made["id"]) == 1
+        assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        answered(ann, "DELETE", path, 202)
+        assert becomes(ann, path, "deleted")
+    assert front.refusals > 12
+    assert not replica.dead
+    replica.close()
+
+
+def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
+    stage: Stage, company: Company, ledger: Ledger, world: World
+) -> None:
+    table = Front.of_table(world.environment["AWS_ENDPOINT_URL"], "PutItem", "Query", "GetItem", "BatchGetItem")
+    throttled = Ledger(
+        aws.client(
+            "dynamodb",
+            REGION,
+            table.url,
+            aws_access_key_id=world.environment["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=world.environment["AWS_SECRET_ACCESS_KEY"],
+        ),
+        f"ledger-{stage.box.name}",
+    )
+    replica = company.replica(aws=table.url).ready()
+    with replica.client(company.issuer, "throttled") as ann:
+        made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)
+        owner, claim = made["owner"], (stage.claim(made["id"]) or {})["metadata"]["uid"]
+        keeper = Keeper(stage.api, throttled, Meter())
+        # More than anybody tries: the pass is given up, and there is nothing of it or what there should be.
+        table.refuse(100, THROTTLED)
+        with pytest.raises(aws.AwsUnavailableError):
+            keeper.keep_all()
+        # At first only: the pass goes through, as often as it is made.
+        table.refuse(1, THROTTLED)
+        assert until(lambda: keeper.keep_all() and once(ledger, owner, claim), PATIENCE, every=0.5)
+        assert keeper.keep_all().failures == ()
+        assert once(ledger, owner, claim)
+        assert table.refusals > 3
+        # Whoever takes one away is not kept waiting for good, and not refused.
+        table.refuse(100, THROTTLED)
+        answered(ann, "DELETE", f"/v1/workspaces/{made['id']}", 202)
+        assert becomes(ann, f"/v1/workspaces/{made['id']}", "deleted")
+        table.refuse(0, THROTTLED)
+        Keeper(stage.api, ledger, Meter()).keep_all()
+        assert once(ledger, owner, claim)
+    replica.close()
+    table.close()
+
+
+def once(ledger: Ledger, owner: str, claim: str) -> bool:
+    """Whether a claim has rows, one behind the other."""
+    day, now = timedelta(days=1), datetime.now(UTC)
+    rows = [row for row in ledger.of_owner(owner, now - day, now + day) if row.claim == claim]
+    return bool(rows) and all(earlier.ended == later.began for earlier, later in pairwise(rows))
+
+
+def test_while_the_api_server_is_gone_everybody_is_told_to_ask_again_and_nothing_is_lost(
+    stage: Stage, company: Company, world: World, tmp_path: Path
+) -> None:
+    box = stage.box
+    with gate(world.plane.kubeconfig(), tmp_path) as (way, kubeconfig):
+        replica = company.replica(kubeconfig).ready()
+        with replica.client(company.issuer, "awake") as awake, replica.client(company.issuer, "asleep") as asleep:
+            runs = answered(awake, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)["id"]
+            sleeps = answered(asleep, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)["id"]
+            answered(asleep, "POST", f"/v1/workspaces/{sleeps}/suspend", 200)
+            assert becomes(asleep, f"/v1/workspaces/{sleeps}", "suspended")
+        homes = {name: stage.volume(name) for name in (runs, sleeps)}
+        uids = {name: (stage.claim(name) or {})["metadata"]["uid"] for name in (runs, sleeps)}
+        create: Object = {"json": {"class": box.name}, "params": {"wait": 1}}
+        asked: list[tuple[str, str, str, Object]] = [
+            ("new", "POST", "/v1/workspaces", create),
+            ("awake", "GET", f"/v1/workspaces/{runs}", {}),
+            ("awake", "POST", f"/v1/workspaces/{runs}/suspend", {}),
+            ("asleep", "POST", f"/v1/workspaces/{sleeps}/resume", {"params": {"wait": 1}}),
+            ("asleep", "DELETE", f"/v1/workspaces/{sleeps}", {}),
+        ]
+        told: list[httpx2.Response] = []
+        way.shut()
+        until_ = time.monotonic() + GONE_SECONDS
+
+        def ask(owner: str, method: str, path: str, more: Object) -> None:
+            with replica.client(company.issuer, owner, PATIENCE) as client:
+                while time.monotonic() < until_:
+                    told.append(client.request(method, path, **more))
+
+        callers = [threading.Thread(target=ask, args=row) for row in asked]
+        for one in callers:
+            one.start()
+        with replica.client(company.issuer, "awake") as client:
+            # What is known is told still, and nobody has a reason to end the process.
+            assert [one["id"] for one in answered(client, "GET", "/v1/workspaces", 200)["items"]] == [runs]
+            assert client.get("/healthz").status_code == 200
+        for one in callers:
+            one.join(GONE_SECONDS + PATIENCE)
+        assert not any(one.is_alive() for one in callers)
+        assert len(told) >= len(asked)
+        assert {answer.status_code for answer in told} == {503}, {answer.text for answer in told}
+        for answer in told:
+            assert answer.json()["type"].endswith(":unavailable")
+            assert int(answer.headers["Retry-After"]) > 0
+        # Nothing of it was done.
+        assert {name: (stage.claim(name) or {})["metadata"]["uid"] for name in (runs, sleeps)} == uids
+        assert (stage.mode(runs), stage.mode(sleeps)) == ("Running", "Suspended")
+        way.open()
+
+        with replica.client(company.issuer, "new") as new:
+            made = answered(new, "POST", "/v1/workspaces", 201, json={"class": box.name}, params=WAIT)
+            assert [one["metadata"]["name"] for one in box.all("sandboxclaims")].count(made["id"]) == 1
+        with replica.client(company.issuer, "awake") as awake, replica.client(company.issuer, "asleep") as asleep:
+            answered(awake, "POST", f"/v1/workspaces/{runs}/suspend", 200)
+            assert becomes(awake, f"/v1/workspaces/{runs}", "suspended")
+            answered(asleep, "POST", f"/v1/workspaces/{sleeps}/resume", 200, 202, params=WAIT)
+            assert becomes(asleep, f"/v1/workspaces/{sleeps}", "running")
+            assert {name: stage.volume(name) for name in (runs, sleeps)} == homes
+            # What lists are told from is in step again.
+            assert until(lambda: [one["state"] for one in listed(awake)] == ["suspended"], PATIENCE, every=0.2)
+        assert not replica.dead
+        replica.close()
+
+
+def listed(client: httpx2.Client) -> list[Object]:
+    return answered(client, "GET", "/v1/workspaces", 200)["items"]
