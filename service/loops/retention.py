@@ -94,7 +94,7 @@ class _Pass:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
         if moving and not home.wanted and home.phase in {"Released", "Available"}:
             # Whoever moved it was cut short.
-            arrived = bring_back(self._api, volume, moving)
+            arrived = bring_back(self._api, volume, moving, now=self._context.clock.now)
             if arrived.outcome == "refused":
                 self._failures.append(f"{home.workspace} does not arrive in class {moving}: {arrived.why}")
             return arrived.outcome == "made"

@@ -13,8 +13,8 @@ from model.lifecycle.retention import HOLD
 from model.lifecycle.returning import NOBODY
 from model.moments import in_seconds, written
 from model.workspaces import DELETED_AT, DESTROY_AFTER
+from service.clock import FRESH, ServerClock
 from service.cluster import CLAIMS, CONFIGURATIONS, VOLUMES, RefusedError, section
-from service.loops.leading import FRESH, ServerClock
 from service.loops.retention import MOST as AT_MOST
 from service.loops.retention import retention
 from service.records import MOST, Records
