@@ -58,6 +58,7 @@ def workspaces(client: Client, like: Object, numbers: range) -> None:
     space, name = like["metadata"]["namespace"], like["metadata"]["name"]
     home = client.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{HOME}-{name}")
     volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
+    system = volume["spec"]["csi"]["volumeHandle"].partition("::")[0]
     class_name = space.removeprefix(namespace(""))
     [pool] = [one["metadata"]["name"] for one in _listed(client, class_name, "sandboxwarmpools")[:1]]
 
@@ -73,8 +74,10 @@ def workspaces(client: Client, like: Object, numbers: range) -> None:
         ]
         about = {"namespace": space, "name": f"{HOME}-{sandbox}"}
         asked = _made(client, _another(home, about["name"], owners=owners, volumeName=f"pvc-{sandbox}"))
+        # An access point of its own, by name: there is none, and nobody is to tag one for all of them in turn.
+        csi = {**volume["spec"]["csi"], "volumeHandle": f"{system}::fsap-{number:017x}"}
         ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **about, "uid": asked["metadata"]["uid"]}
-        _made(client, _another(volume, f"pvc-{sandbox}", claimRef=ref))
+        _made(client, _another(volume, f"pvc-{sandbox}", claimRef=ref, csi=csi))
 
     with ThreadPoolExecutor(_AT_ONCE) as hands:
         for _ in hands.map(make, numbers):
