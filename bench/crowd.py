@@ -12,7 +12,7 @@ from typing import Any
 
 from agentenv.cli import Refusal
 from model.claims import claim
-from model.classes.names import EXTENSIONS, HOME, namespace
+from model.classes.names import EXTENSIONS, HOME, KEPT, namespace
 from rehearsal.controlplane.client import ApiError, Client, until
 
 CONTROLLER = "/apis/apps/v1/namespaces/agent-sandbox-system/deployments/agent-sandbox-controller"
@@ -58,23 +58,32 @@ def workspaces(client: Client, like: Object, numbers: range) -> None:
     space, name = like["metadata"]["namespace"], like["metadata"]["name"]
     home = client.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{HOME}-{name}")
     volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
+    system = volume["spec"]["csi"]["volumeHandle"].partition("::")[0]
     class_name = space.removeprefix(namespace(""))
     [pool] = [one["metadata"]["name"] for one in _listed(client, class_name, "sandboxwarmpools")[:1]]
 
     def make(number: int) -> None:
         owner, own, sandbox = f"u-{number:026d}", f"w-{number:026d}", f"{pool}-{number:05d}"
-        claimed = _made(client, claim(class_name, pool, own, owner=owner, workspace=own))
+        document = claim(class_name, pool, own, owner=owner, workspace=own)
+        # Kept since long ago: what is measured is a pass over those of whom nothing is to be done.
+        document["metadata"]["annotations"] = {KEPT: "true"}
+        claimed = _made(client, document)
         claimed["status"] = {"conditions": [_ASLEEP], "sandbox": {"name": sandbox, "podIPs": ["10.40.1.2"]}}
         client.merge(f"{client.path(claimed)}/status", {"status": claimed["status"]})
-        whose = {key: claimed[key] for key in ("apiVersion", "kind")} | {"name": own, "uid": claimed["metadata"]["uid"]}
-        made = _made(client, _another(like, sandbox, owners=[{**whose, "controller": True}], operatingMode="Suspended"))
+        by = {key: claimed[key] for key in ("apiVersion", "kind")} | {"name": own, "uid": claimed["metadata"]["uid"]}
+        made = _made(client, _another(like, sandbox, owners=[{**by, "controller": True}], operatingMode="Suspended"))
         owners = [
             {**{key: made[key] for key in ("apiVersion", "kind")}, "name": sandbox, "uid": made["metadata"]["uid"]}
         ]
         about = {"namespace": space, "name": f"{HOME}-{sandbox}"}
         asked = _made(client, _another(home, about["name"], owners=owners, volumeName=f"pvc-{sandbox}"))
+        # An access point of its own, by name: there is none, and nobody is to tag one for all of them in turn.
+        csi = {**volume["spec"]["csi"], "volumeHandle": f"{system}::fsap-{number:017x}"}
         ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **about, "uid": asked["metadata"]["uid"]}
-        _made(client, _another(volume, f"pvc-{sandbox}", claimRef=ref))
+        kept = _another(volume, f"pvc-{sandbox}", claimRef=ref, csi=csi, persistentVolumeReclaimPolicy="Retain")
+        whose = claimed["spec"]["additionalPodMetadata"]["labels"]
+        kept["metadata"]["labels"] = {**kept["metadata"].get("labels", {}), **whose}
+        _made(client, kept)
 
     with ThreadPoolExecutor(_AT_ONCE) as hands:
         for _ in hands.map(make, numbers):

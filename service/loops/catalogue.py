@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from service.telemetry.metrics import Metrics
 
 
+OF_EVERYBODY = frozenset({"keeping", "releases", "retention", "slots", "audit", "sizes", "ledger", "budgets"})
+
+
 def in_turn(loops: Iterable[Loop]) -> Iterator[Loop]:
-    """Loops whose passes wait for each other: each looks at everybody, and what it holds is held one at a time."""
+    """The same, and those that look at everybody wait for each other: what each of them holds is held one at a time."""
     turn = Lock()
 
     def waiting(one: Loop) -> Loop:
@@ -37,25 +40,22 @@ def in_turn(loops: Iterable[Loop]) -> Iterator[Loop]:
             with turn:
                 return one.run(still) if still() else Done()
 
-        return replace(one, run=run)
+        return replace(one, run=run) if one.name in OF_EVERYBODY else one
 
     return map(waiting, loops)
 
 
 def loops_of(context: Context) -> list[Loop]:
     """Those that need the cluster and EFS alone."""
-    whole = [
+    return [
+        Loop("waking", 15, lambda still: waking(context, still)),
+        Loop("idle", 30, lambda still: idle(context, still)),
+        Loop("ending", 60, lambda still: ending(context, still)),
         Loop("keeping", 600, lambda still: keeping(context, still)),
         Loop("releases", 300, lambda still: releases(context, still)),
         Loop("retention", 600, lambda still: retention(context, still)),
         Loop("slots", 600, lambda still: slots(context, still)),
         Loop("audit", 900, lambda still: auditing(context, still)),
-    ]
-    return [
-        Loop("waking", 15, lambda still: waking(context, still)),
-        Loop("idle", 30, lambda still: idle(context, still)),
-        Loop("ending", 60, lambda still: ending(context, still)),
-        *in_turn(whole),
     ]
 
 

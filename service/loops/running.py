@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from service.access_points import Efs
 from service.cluster import Cluster
 from service.ledger.making import budgets_of, keeper_of
-from service.loops.catalogue import loops_of, loops_with_ledger
+from service.loops.catalogue import in_turn, loops_of, loops_with_ledger
 from service.loops.context import Context
 from service.loops.leading import Leader
 from service.loops.scheduler import Scheduler
@@ -36,7 +36,7 @@ def run_loops(configuration: Configuration, metrics: Metrics, stop: threading.Ev
         leader = Leader(asking, configuration.namespace, configuration.replica)
         context = context_of(configuration, metrics, working, leader)
         context.told_of = watched.all
-        loops = [*loops_of(context), *loops_with_ledger(context, configuration, metrics)]
+        loops = [*in_turn([*loops_of(context), *loops_with_ledger(context, configuration, metrics)])]
         lead(leader, Scheduler(loops, lambda: leader.leads() and not stop.is_set(), metrics), metrics, stop)
     finally:
         watched.end()

@@ -30,6 +30,23 @@ def test_one_at_a_time() -> None:
     assert most == [1, 1, 1]
 
 
+def test_those_that_look_for_single_things_wait_for_nobody() -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def first(_: Still) -> Done:
+        begun.set()
+        end.wait(20)
+        return Done()
+
+    slots, waking = in_turn([Loop("slots", 600, first), Loop("waking", 15, lambda _: Done(1))])
+    waiting = threading.Thread(target=slots.run, args=(lambda: True,))
+    waiting.start()
+    assert begun.wait(20)
+    assert waking.run(lambda: True).steps == 1
+    end.set()
+    waiting.join(20)
+
+
 def test_one_that_waited_asks_again_whether_it_may() -> None:
     leads, begun, end = threading.Event(), threading.Event(), threading.Event()
     leads.set()
@@ -45,7 +62,7 @@ def test_one_that_waited_asks_again_whether_it_may() -> None:
         done.append("second")
         return Done()
 
-    one, other = in_turn([Loop("first", 600, first), Loop("second", 600, second)])
+    one, other = in_turn([Loop("slots", 600, first), Loop("ledger", 600, second)])
     waiting = [threading.Thread(target=loop.run, args=(leads.is_set,)) for loop in (one, other)]
     waiting[0].start()
     assert begun.wait(20)
