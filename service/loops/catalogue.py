@@ -29,17 +29,12 @@ if TYPE_CHECKING:
 
 
 def in_turn(loops: Iterable[Loop]) -> Iterator[Loop]:
-    """Loops whose passes wait for each other: each looks at everybody, and what it holds is held one at a time."""
+    """Loops whose passes wait for each other: each looks at everybody, and what it holds is held one at a time.
+
+    One that hangs keeps the others of these from theirs: so much memory is spared at the price of that.
+    """
     turn = Lock()
-
-    def waiting(one: Loop) -> Loop:
-        def run(still: Still) -> Done:
-            with turn:
-                return one.run(still) if still() else Done()
-
-        return replace(one, run=run)
-
-    return map(waiting, loops)
+    return (replace(one, turn=turn) for one in loops)
 
 
 def loops_of(context: Context) -> list[Loop]:
