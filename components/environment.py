@@ -175,14 +175,11 @@ class Environment(pulumi.ComponentResource):
         speaking: list[pulumi.ProviderResource] = [self.cluster.provider]
         self.capacity = self._capacity(pulumi.ResourceOptions(depends_on=[self.cluster], providers=speaking))
         self.addons = self._addons(pulumi.ResourceOptions(depends_on=[self.capacity], providers=speaking))
-        on_nodes = args["cluster"].get("sandbox_controller") == "system"
         self.sandboxes = AgentSandbox(
             f"{name}-sandboxes",
             {"ownership": args["ownership"], "layout": args.get("sandbox_controller") or {}},
-            # On the system's nodes it comes after them and goes before them.
-            self._child(
-                pulumi.ResourceOptions(depends_on=[self.capacity if on_nodes else self.cluster], providers=speaking)
-            ),
+            # It may be on the system's nodes, now or from before: it comes after them and goes before them.
+            self._child(pulumi.ResourceOptions(depends_on=[self.capacity], providers=speaking)),
         )
         guarded = self._guardrails(speaking)
         # A sandbox needs nodes, its files and its controller from its first moment to its last.

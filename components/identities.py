@@ -104,13 +104,22 @@ class Roles:
         )
 
     def has(self, role: iam.Role, suffix: str, policies: Sequence[str]) -> None:
-        """What it may do, by policies that stand already."""
-        words = [policy.rsplit("/", 1)[-1] for policy in policies]
-        for arn, word in zip(policies, words, strict=True):
-            # Two accounts, or two paths of one, may each have a policy of that name.
-            told = word if words.count(word) == 1 else f"{word}-{sha256(arn.encode()).hexdigest()[:8]}"
+        """What it may do, by policies that stand already.
+
+        Two accounts, or two paths of one, may each have a policy of one name. Each is called by its whole ARN, so that
+        one more or less renames none: a policy under a new name is attached before it is detached under the old one,
+        and gone then. The first of a name was once called by that alone.
+        """
+        known: set[str] = set()
+        for arn in policies:
+            word = arn.rsplit("/", 1)[-1]
+            former = [] if word in known else [pulumi.Alias(name=f"{self.labels.base}-{suffix}-{word}")]
+            known.add(word)
             iam.RolePolicyAttachment(
-                f"{self.labels.base}-{suffix}-{told}", role=role.name, policy_arn=arn, opts=self.child()
+                f"{self.labels.base}-{suffix}-{word}-{sha256(arn.encode()).hexdigest()[:8]}",
+                role=role.name,
+                policy_arn=arn,
+                opts=self.child(pulumi.ResourceOptions(aliases=former)),
             )
 
     def as_aws_says(

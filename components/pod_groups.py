@@ -5,7 +5,7 @@ sandbox needs of the cluster stands here on both sides: its kubelet's way to the
 it was granted them, and the control plane's way back for logs, commands and probes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 
@@ -75,8 +75,10 @@ class PodGroups:
 
     def make(self, classes: Sequence[FargateClass]) -> dict[str, list[ec2.SecurityGroup]]:
         """Make all groups, then the rules between them; returns the groups by class."""
+        taken = {one["name"] for one in classes}
         made = {
-            one["name"]: [self._group(one["name"], number) for number in range(len(one["groups"]))] for one in classes
+            one["name"]: [self._group(one["name"], number, taken) for number in range(len(one["groups"]))]
+            for one in classes
         }
         for one in classes:
             for number, group in enumerate(one["groups"]):
@@ -84,9 +86,12 @@ class PodGroups:
             self._back(one, made[one["name"]][0])
         return made
 
-    def _group(self, name: str, number: int) -> ec2.SecurityGroup:
-        # With a character that no class's name has: another class may be called like this one with a number.
-        suffix = f"class-{name}" if number == 0 else f"class-{name}.{number + 1}"
+    def _group(self, name: str, number: int, taken: Collection[str]) -> ec2.SecurityGroup:
+        further = f"{name}-{number + 1}"
+        # Where another class is called like this one with a number, with a character that no class's name has.
+        suffix = (
+            f"class-{name}" if number == 0 else f"class-{name}.{number + 1}" if further in taken else f"class-{further}"
+        )
         return ec2.SecurityGroup(
             f"{self.labels.base}-{suffix}",
             name=self.labels.name("security-group", suffix),
@@ -181,6 +186,7 @@ def _towards_cluster(one: FargateClass) -> Iterable[PodGroupRule]:
 def _word(rule: PodGroupRule) -> str:
     """A rule's name: what it says, so that another rule beside it renames none."""
     ports = f"-{rule.get('from_port')}-{rule.get('to_port')}" if "from_port" in rule else ""
-    # The cluster keeps a sign of its own, for a class may be called so.
-    end = rule.get("cidr") or rule.get("towards", "").replace(":", ".")
+    towards = rule.get("towards", "")
+    # A class may be called like the cluster; a dot is in no class's name.
+    end = rule.get("cidr") or (f".{towards}" if f":{towards}" == CLUSTER else towards.lstrip(":"))
     return f"{rule['protocol'].replace('-1', 'all')}{ports}-{end.replace('/', '-')}"

@@ -93,7 +93,8 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerat
     # Whatever a proxy around this process says: keys are had from the issuer itself.
     client = httpx2.AsyncClient(trust_env=False)
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
-    backend = KubernetesBackend(wire, catalog, metrics, Homecoming(api))
+    now = wire.clock.now
+    backend = KubernetesBackend(wire, catalog, metrics, Homecoming(api, now=now), now=now)
     keeper = keeper_of(configuration, api, metrics)
     budgets = budgets_of(configuration, api, metrics)
 
@@ -122,6 +123,7 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerat
                 ledger=ledger_of(configuration),
                 exchange=exchange_of(configuration, api),
                 vault=vault_of(configuration),
+                now=now,
             )
     finally:
         await client.aclose()

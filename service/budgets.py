@@ -107,8 +107,7 @@ class Budgets:
         try:
             spent = await asyncio.to_thread(self.spent, workspace.owner)
         except AwsUnavailableError as failure:
-            facts = {"owner": workspace.owner, "why": str(failure)}
-            _LOG.warning("nobody knows what is spent", extra={"facts": facts})
+            _unknown(workspace, failure)
             return None
         self._lately[workspace.owner] = asked, spent
         while len(self._lately) > MOST_REMEMBERED:
@@ -125,6 +124,25 @@ class Budgets:
             limit=str(limited.limit),
             of=limited.of,
         )
+
+    def stays_asleep(self, workspace: Workspace, claim: Document) -> bool:
+        """Whether a workspace whose hour it is may not be woken: it is stopped as if it had been, and its owner told.
+
+        Where the ledger does not answer it may, as whoever asks for it themselves.
+        """
+        try:
+            limited = self.spent(workspace.owner).nearest(workspace.id, workspace.class_name, workspace.budget)
+        except AwsUnavailableError as failure:
+            _unknown(workspace, failure)
+            return False
+        if limited is None or not limited.over:
+            return False
+        # From now on that is why it sleeps, and nobody asks again until it was woken by somebody who may.
+        if put_to_sleep(self._cluster, claim, "budget") in {"done", "already"}:
+            self._metrics.budget("refuse")
+            audit("workspace not woken", because="budget", spent=str(limited), **_facts(claim))
+            self._tell(claim, "BudgetSpent", f"not woken at its hour: {limited}", claim["metadata"]["uid"])
+        return True
 
     def _was_far(self, workspace: Workspace) -> bool:
         """Whether less than is told of was spent of every limit, within the last minute: nobody spends the rest in one.
@@ -206,6 +224,11 @@ def budget_of(claim: Document) -> Decimal | None:
     except InvalidOperation:
         return None
     return found if found is not None and found.is_finite() and found >= 0 else None
+
+
+def _unknown(workspace: Workspace, failure: AwsUnavailableError) -> None:
+    facts = {"owner": workspace.owner, "why": str(failure)}
+    _LOG.warning("nobody knows what is spent", extra={"facts": facts})
 
 
 def _whose(claim: Document) -> tuple[str, str, Decimal | None]:

@@ -91,6 +91,7 @@ def bring_back(
     *,
     channel: str = "stable",
     shape: Callable[[Document], Document] = lambda claim: claim,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Returned:
     """Make a deleted workspace's claim on its own volume; in another class where one is named.
 
@@ -99,7 +100,7 @@ def bring_back(
     name = section(volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
     within = class_name or _used_in(volume)
     try:
-        return _Return(api, volume, within, channel, shape).take()
+        return _Return(api, volume, within, channel, shape=shape, now=now).take()
     except _Not as stop:
         return Returned(stop.outcome, name, str(stop))
     except RefusedError as refusal:
@@ -110,7 +111,14 @@ class _Return:
     """One return, from the volume to the claim."""
 
     def __init__(
-        self, api: Api, volume: Document, within: str, channel: str, shape: Callable[[Document], Document]
+        self,
+        api: Api,
+        volume: Document,
+        within: str,
+        channel: str,
+        *,
+        shape: Callable[[Document], Document],
+        now: Callable[[], datetime],
     ) -> None:
         self._api = api
         self._volume = volume
@@ -118,6 +126,7 @@ class _Return:
         self._space = namespace(within)
         self._channel = channel
         self._shape = shape
+        self._now = now
         labels = section(volume["metadata"], "labels")
         self._owner, self._name = labels.get(USER_LABEL, ""), labels.get(WORKSPACE_LABEL, "")
 
@@ -186,7 +195,7 @@ class _Return:
             raise _Not("waiting", f"its volume is {phase}")
         changes = towards(self._volume, self._space, self._name)
         if changes:
-            changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: written(datetime.now(UTC))}
+            changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: written(self._now())}
         if changes and not self._api.change(VOLUMES, self._volume, changes):
             raise _Not("overtaken", "its volume was changed at the same time")
 

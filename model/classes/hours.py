@@ -50,5 +50,5 @@ def hours_of(text: str) -> Hours | None:
         timezone, base, told = json.loads(text)
         ZoneInfo(timezone)
         return Hours(timezone, int(base), tuple((int(start), int(end), int(size)) for start, end, size in told))
-    except (ValueError, TypeError, ZoneInfoNotFoundError):
+    except (ValueError, TypeError, OSError, ZoneInfoNotFoundError):
         return None

@@ -40,6 +40,7 @@ class Home:
     held: bool = False  # somebody wants it kept
     claimed: bool = False  # a volume claim names it
     wanted: bool = False  # its workspace stands
+    going: bool = False  # and is being taken away
     returning: datetime | None = None  # since when somebody is coming back to it
     released_since: datetime | None = None  # by Kubernetes' own clock
 
@@ -78,6 +79,9 @@ def _of_a_workspace_that_stands(home: Home, now: datetime) -> Fate:
     """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
     if home.deleted_at is None and home.destroy_after is None:
         return Fate("leave", "its workspace stands")
+    if home.going:
+        # What waits for a node takes as long as that does, and what was asked for with it holds.
+        return Fate("leave", "its workspace is being taken away")
     if home.phase == "Bound" and home.deleted_at is not None and now - home.deleted_at > UNFINISHED:
         return Fate("undate", "its workspace stands")
     return Fate("leave", "its workspace stands, and may be going")
@@ -98,8 +102,12 @@ def _dated(home: Home, kept: timedelta | None, deleted: datetime, due: datetime,
     if due < deleted or deleted - now > FURTHEST:
         return Fate("report", f"its dates make no sense: deleted {deleted}, to be destroyed {due}")
     ended = home.archive_ended
-    if ended is not None and kept is not None and (sooner := max(ended + kept, deleted)) < due:
-        return Fate("date", "its chat is no longer in the archive", deleted, sooner)
+    if ended is not None and kept is not None and ended - now <= FURTHEST:
+        # Whoever told when its chat was over may have had a clock that was behind. That it is over is seen now, and
+        # from now on it is kept for as long as sessions are.
+        sooner = max(now, ended, deleted) + kept
+        if sooner < due:
+            return Fate("date", "its chat is no longer in the archive", deleted, sooner)
     if not (passed(due, now) and passed(deleted, now)):
         return Fate("leave", f"it is kept until {due}")
     return _due(home, due - deleted, now)

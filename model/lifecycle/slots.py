@@ -19,6 +19,7 @@ UNNOTICED = timedelta(minutes=10)
 
 Kind = Literal[
     "point-without-volume",
+    "point-of-another",
     "volume-without-owner",
     "volume-stuck",
     "volume-claim-without-sandbox",
@@ -35,6 +36,7 @@ class Point:
     id: str
     path: str
     missed_since: datetime | None = None
+    user: str = ""  # whose it is, as its tag says
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,12 @@ def _volumes(shelf: Shelf, now: datetime) -> Iterator[Found]:
 
 def _points(shelf: Shelf, now: datetime) -> Iterator[Found]:
     used = {one.point for one in shelf.volumes}
+    tagged = {one.id: one.user for one in shelf.points or ()}
+    for volume in shelf.volumes:
+        if volume.owner and (user := tagged.get(volume.point)) and user != volume.owner:
+            # Nobody's home becomes somebody else's: one of the two is not to be believed.
+            why = f"it is tagged as that of {user}, and {volume.name} that leads to it is {volume.owner}'s"
+            yield Found("point-of-another", volume.point, why, about={"volume": volume.name})
     for one in shelf.points or ():
         if one.id not in used and _old(one.missed_since, now):
             yield Found("point-without-volume", one.id, f"no volume leads to {one.path}", about={"path": one.path})

@@ -169,7 +169,8 @@ def _probe(settings: Settings) -> Iterator[Finding]:
 def _probe_late(settings: Settings) -> Iterator[Finding]:
     patience = settings.cluster.sandbox_controller.flags.readiness_grace or READINESS_GRACE
     for index, one in enumerate(settings.sandbox_classes):
-        if one.probe is not None and one.probe.start_within > patience and warm_members(one.pool):
+        said = one.probe is not None and "start_within" in one.probe.model_fields_set
+        if one.probe is not None and said and one.probe.start_within > patience and warm_members(one.pool):
             found = f"{duration_text(one.probe.start_within)}, and a warm one has {duration_text(patience)}"
             also: tuple[Place, ...] = (
                 ("cluster", "sandboxController", "flags", "readinessGrace"),

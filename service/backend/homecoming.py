@@ -95,7 +95,7 @@ class Homecoming:
         if to is not None and DELETED_AT in notes and notes.get(MOVING_TO) != to:
             # Two ways at once would end in two claims for the one volume.
             return Returned("refused", name, "it was deleted, or sent to a third class, at the same time")
-        return bring_back(self._api, volume, to, shape=self._fresh)
+        return bring_back(self._api, volume, to, shape=self._fresh, now=self._now)
 
     def _fresh(self, claim: Document) -> Document:
         """It was asked for now: it does not fall asleep again for what was before it was deleted."""

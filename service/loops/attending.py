@@ -74,6 +74,9 @@ def waking(context: Context, still: Still) -> Done:
     def rouse(one: Attended, claim: Document) -> bool:
         decided = alarm(one.workspace, context.clock.now(), asleep_since=one.turned)
         if decided.wake:
+            # Who sleeps for no reason was asked for already, and that was looked at then.
+            if decided.forget and context.stays_asleep is not None and context.stays_asleep(one.workspace, claim):
+                return True
             return wake(context.api, claim, context.clock.now()) == "done"
         return decided.forget and forget_hour(context.api, claim)
 

@@ -79,6 +79,8 @@ class Context:
     sources: Sequence[Source] = ()
     # Has what a workspace used written down before it goes, by its namespace and name; the ledger's next pass else.
     settle: Callable[[str, str], object] | None = None
+    # Keeps one asleep that may cost no more as its hour comes, and says whether it has; its hour wakes it else.
+    stays_asleep: Callable[[Workspace, Document], bool] | None = None
     told_of: Callable[[], Sequence[Attended]] | None = None  # whoever is told of changes; all are listed else
     monotonic: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)

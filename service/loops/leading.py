@@ -14,10 +14,11 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from model.moments import moment
+from service.clock import ServerClock
 from service.cluster import LEASES, MANAGER, Api, Document, section
 
 NAME = "workspace-service-loops"
@@ -34,37 +35,6 @@ class Terms:
 
 
 TERMS = Terms()
-# For how long what the server said is enough to destroy by. Who leads is told at each renewal.
-FRESH = 30.0
-
-
-class ServerClock:
-    """The API server's clock: what it said last, and how long ago that was by a clock that nobody sets.
-
-    This machine's own time is gone by until the server has said something, and never after: it may be put right, or
-    wrong, at any moment.
-    """
-
-    def __init__(self, local: Callable[[], datetime], *, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.local, self.monotonic = local, monotonic
-        self._said: tuple[datetime, float] | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether the server has said lately what time it is."""
-        return self._said is not None and self.monotonic() - self._said[1] < FRESH
-
-    def now(self) -> datetime:
-        """What time it is."""
-        if self._said is None:
-            return self.local()
-        server, at = self._said
-        return server + timedelta(seconds=self.monotonic() - at)
-
-    def learn(self, server: datetime, at: float) -> None:
-        """Something was written at this moment of the monotonic clock, and at that one of the server's."""
-        # The server tells whole seconds.
-        self._said = (server + timedelta(seconds=0.5), at)
 
 
 class Leader:
@@ -81,7 +51,7 @@ class Leader:
         terms: Terms = TERMS,
     ) -> None:
         self.terms = terms
-        self.clock = clock or ServerClock(lambda: datetime.now(UTC), monotonic=monotonic)
+        self.clock = clock or ServerClock(monotonic=monotonic)
         self._api = api
         self._namespace = namespace
         self._replica = replica

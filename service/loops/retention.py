@@ -60,11 +60,11 @@ class _Pass:
             if not is_in_use(home):
                 found.append((read, home))
         # After the volumes: a workspace that came back meanwhile is among them.
-        standing = {
-            (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL))
-            for claim in self._api.list(CLAIMS)
-            if (labels := section(claim["metadata"], "labels"))
-        }
+        going: dict[tuple[str | None, str | None], bool] = {}
+        for claim in self._api.list(CLAIMS):
+            if labels := section(claim["metadata"], "labels"):
+                whose = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL))
+                going[whose] = going.get(whose, True) and bool(claim["metadata"].get("deletionTimestamp"))
         left = False
         for read, home in found:
             if not self._still():
@@ -72,11 +72,12 @@ class _Pass:
             if self._steps >= MOST:
                 left = True
                 break
-            wanted = (home.owner, home.workspace) in standing
+            whose = (home.owner, home.workspace)
+            now = replace(home, wanted=whose in going, going=going.get(whose, False))
             known = limits.get(_class_of(read), Limits())
-            decided = fate(replace(home, wanted=wanted), known, self._context.clock.now())
+            decided = fate(now, known, self._context.clock.now())
             try:
-                self._steps += self._do(read, replace(home, wanted=wanted), decided)
+                self._steps += self._do(read, now, decided)
             except RefusedError as refusal:
                 if refusal.passes:
                     raise
@@ -93,7 +94,7 @@ class _Pass:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
         if moving and not home.wanted and home.phase in {"Released", "Available"}:
             # Whoever moved it was cut short.
-            arrived = bring_back(self._api, volume, moving)
+            arrived = bring_back(self._api, volume, moving, now=self._context.clock.now)
             if arrived.outcome == "refused":
                 self._failures.append(f"{home.workspace} does not arrive in class {moving}: {arrived.why}")
             return arrived.outcome == "made"

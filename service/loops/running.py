@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from service.access_points import Efs
 from service.cluster import Cluster
-from service.ledger.making import keeper_of
+from service.ledger.making import budgets_of, keeper_of
 from service.loops.catalogue import loops_of, loops_with_ledger
 from service.loops.context import Context
 from service.loops.leading import Leader
@@ -48,6 +48,7 @@ def context_of(configuration: Configuration, metrics: Metrics, api: Cluster, lea
     """What the passes work with."""
     points = Efs(configuration.region) if configuration.file_systems else None
     keeper = keeper_of(configuration, api, metrics)
+    budgets = budgets_of(configuration, api, metrics)
     sources = (Prometheus(configuration.prometheus),) if configuration.prometheus else ()
     return Context(
         api=api,
@@ -59,6 +60,7 @@ def context_of(configuration: Configuration, metrics: Metrics, api: Cluster, lea
         file_systems=configuration.file_systems,
         sources=sources,
         settle=keeper.settle if keeper else None,
+        stays_asleep=budgets.stays_asleep if budgets else None,
     )
 
 

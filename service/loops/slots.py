@@ -106,13 +106,20 @@ class _Pass:
             return None
 
     def _tag(self, volumes: Sequence[Document], points: Mapping[str, audits.Point]) -> None:
-        """Whose an access point is, on itself: the bill and the audit go by it, should the cluster be gone."""
+        """Whose an access point is, on itself: the bill and the audit go by it, should the cluster be gone.
+
+        One that is tagged as somebody else's stays so, and is found: that may be the only trace of whose files it has.
+        """
+        owners = {point.id: (point.tags or {}).get(USER_TAG) or None for point in points.values()}
         for one in volumes:
             labels = section(one["metadata"], "labels")
             point = points.get(point_of(one))
             owner = labels.get(USER_LABEL)
             if point is None or not owner or one["metadata"].get("deletionTimestamp"):
                 continue
+            if owners[point.id] not in {None, owner}:
+                continue
+            owners[point.id] = owner
             wanted = {USER_TAG: owner, CLASS_TAG: _used_in(one) or home_class(one)}
             if wanted.items() - (point.tags or {}).items():
                 self._tagged(point.id, wanted)
@@ -237,7 +244,8 @@ def _volume_claim(one: Document) -> VolumeClaim:
 
 
 def _point(point: audits.Point) -> Point:
-    return Point(point.id, point.path, moment((point.tags or {}).get(ORPHAN_TAG)))
+    tags = point.tags or {}
+    return Point(point.id, point.path, moment(tags.get(ORPHAN_TAG)), tags.get(USER_TAG, ""))
 
 
 def _used_in(volume: Document) -> str:

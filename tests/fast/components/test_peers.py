@@ -160,10 +160,11 @@ def test_an_unclaimed_slot_takes_its_files_with_it_and_kept_files_can_be_found()
 
 def test_what_a_stack_registers_does_not_grow_with_its_users() -> None:
     # No target group, association, role or access point of a user is in it: a claim makes those of its own, if any.
+    roomy = {"capacity": {"limits": {"cpu": "2000", "memory": "4Ti"}}}
     few, many = (
         [(one["kind"], one["metadata"]["name"]) for one in objects(plan).documents()]
         for size in (2, 4_000)
-        for plan in plans(settings({"sandboxClasses": [on_nodes(pool={"size": size}, maxSandboxes=4_000)]}))
+        for plan in plans(settings({**roomy, "sandboxClasses": [on_nodes(pool={"size": size}, maxSandboxes=4_000)]}))
     )
     assert few == many
 

@@ -23,7 +23,7 @@ CLASSES = [
     sandbox("on-nodes", capabilities=["web"]),
 ]
 TOLD = settings({"sandboxClasses": CLASSES})
-OPEN, SECOND, CLOSED = "eks-class-open-id", "eks-class-open.2-id", "eks-class-closed-id"
+OPEN, SECOND, CLOSED = "eks-class-open-id", "eks-class-open-2-id", "eks-class-closed-id"
 MEMBERS: dict[Pods, str] = {class_pods("closed"): CLOSED}
 if CLUSTER_RESOLVER.pods is not None:
     MEMBERS[CLUSTER_RESOLVER.pods] = "sg-cluster"
@@ -66,6 +66,18 @@ def test_its_rules_allow_what_it_was_granted_and_its_kubelet_and_nothing_else(ma
     assert granted.same_as(bounds.least)
     # AWS takes no more in one group.
     assert all(len(rules(made, "Egress", group)) <= 60 for group in (OPEN, SECOND))
+
+
+def test_names_are_those_that_stacks_have_had_from_the_first(made: Graph) -> None:
+    # EC2 takes no rule twice: one under another name would be made before the one that is there goes.
+    names = {one.name.partition("class-")[2] for one in rules(made, "Egress", OPEN) if "cidrIpv4" not in one.inputs}
+    assert names == {
+        "open-out-tcp-443-443-cluster",
+        "open-out-tcp-53-53-cluster",
+        "open-out-udp-53-53-cluster",
+        "open-out-tcp-8080-8080-closed",
+    }
+    assert "eks-cluster-from-open-tcp-53-53-cluster" in {one.name for one in made.made}
 
 
 def test_a_class_without_capabilities_reaches_the_control_plane_alone(made: Graph) -> None:

@@ -129,7 +129,10 @@ def test_policies_of_one_name_and_two_accounts_are_two() -> None:
     made = graph(identity={"kind": "irsa", "policies": both}).of("RolePolicyAttachment")
     assert [one.inputs["policyArn"] for one in made] == both
     assert len({one.name for one in made}) == 3
-    assert made[2].name == "class-role-AmazonS3ReadOnlyAccess"
+    # What stands under a name of its word alone is found again, and nothing that comes beside it renames it.
+    assert [one.aliases for one in made] == [1, 0, 1]
+    (alone,) = graph(identity={"kind": "irsa", "policies": both[:1]}).of("RolePolicyAttachment")
+    assert (alone.name, alone.aliases) == (made[0].name, 1)
 
 
 def test_a_role_that_the_agent_hands_out_is_tied_by_an_association() -> None:

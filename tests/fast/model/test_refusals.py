@@ -58,6 +58,7 @@ PROXY = {"network": {"egressProxy": {"namespace": "egress", "app": "squid"}}}
 POLICY = "arn:aws:iam::111122223333:policy/read"
 EXCHANGE = {"kind": "exchange"}
 ROOMY = {"capacity": {"limits": {"cpu": "2000", "memory": "8Ti"}}}
+IMPATIENT = {"cluster": {"sandboxController": {"flags": {"readinessGrace": "60s"}}}}
 ROLE = "arn:aws:iam::111122223333:role/platform"
 NETWORK = {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
 CLASS = "sandboxClasses[0]"
@@ -188,6 +189,13 @@ SAMPLES = [
         f"{CLASS}.probe.startWithin",
         one(probe={"port": 8080, "startWithin": "301s"}),
         one(probe={"port": 8080, "startWithin": "1h"}, pool={"size": 0}),
+    ),
+    # What nobody said is no mistake of theirs.
+    Sample(
+        "probe-beyond-readiness",
+        f"{CLASS}.probe.startWithin",
+        {**one(probe={"port": 8080, "startWithin": "2m"}), **IMPATIENT},
+        {**one(probe={"port": 8080}), **IMPATIENT},
     ),
     Sample("probe-of-two-ways", f"{CLASS}.probe", one(probe={}), one(probe={"port": 8080})),
     Sample(
@@ -733,6 +741,12 @@ SAMPLES = [
         "cluster.publicAccessCidrs[0]",
         {**one(capabilities=["web"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
         {**one(capabilities=["dns"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+    ),
+    Sample(
+        "public-endpoint-open-to-sandboxes",
+        "cluster.publicAccessCidrs[0]",
+        {**one(capabilities=["git"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
+        {**one(capabilities=["web", "api-server"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
     ),
     Sample("pool-with-claim-env", f"{CLASS}.claimEnv", one(claimEnv=True), one(claimEnv=True, pool={"size": 0})),
     Sample(

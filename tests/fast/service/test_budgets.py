@@ -14,15 +14,19 @@ from hypothesis import strategies as some
 
 from model.budgets import Policy, Rates, Spent, action, cost
 from model.ledger import Row
+from model.moments import written
 from model.prices.book import price_book
 from model.rates import policy_of, rates_of
 from model.settings import read
-from model.workspaces import SUSPENDED_BECAUSE, Workspace
+from model.workspaces import SUSPENDED_BECAUSE, WAKE_AT, Workspace
 from service.aws import AwsUnavailableError
 from service.budgets import NOTICED, Budgets
 from service.cluster import CLAIMS, EVENTS, SANDBOXES, Document, RefusedError
+from service.loops.attending import waking
+from service.sleeping import put_to_sleep
 from service.telemetry.metrics import Metrics
 from tests.fast.service.ledger import documents
+from tests.fast.service.loops.house import OWNER, SPACE, House, always
 from tests.fast.service.shelf import Killed, Shelf
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -51,12 +55,14 @@ class Book:
 
     def __init__(self, *rows: Row) -> None:
         self.rows, self.at, self.away = list(rows), NOON + 2 * HOUR, False
+        self.asked = 0
 
     def now(self) -> datetime:
         return self.at
 
     def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
         del consistent
+        self.asked += 1
         if self.away:
             raise AwsUnavailableError("away")
         return [one for one in self.rows if one.owner == owner and since <= one.began < until]
@@ -205,6 +211,38 @@ def test_nobody_wakes_what_is_over_its_limit_until_it_is_raised_or_the_month_is_
     assert asyncio.run(ours.refusal(replace(there, owner="u-2"))) is None
     book.at = datetime(2026, 12, 1, 0, 5, tzinfo=UTC)
     assert asyncio.run(ours.refusal(there)) is None
+
+
+def asleep_until_noon(house: House) -> None:
+    house.workspace("w-1", **{WAKE_AT: written(house.now)})
+    claim = house.shelf.find(CLAIMS, "w-1", SPACE) or {}
+    assert put_to_sleep(house.shelf, claim, "idle") == "done"
+    house.settle()
+
+
+def test_its_hour_does_not_wake_what_may_cost_no_more() -> None:
+    house, book = House(), Book(row("3", owner=OWNER))
+    asleep_until_noon(house)
+    held = budgets(house.shelf, book)
+    asked = book.asked
+    for _ in range(2):
+        waking(house.context(stays_asleep=held.stays_asleep), always)
+        assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "budget")
+        # It was stopped by then, and is not asked about again.
+        assert book.asked == asked + 1
+    (event,) = house.shelf.list(EVENTS)
+    assert event["reason"] == "BudgetSpent"
+    # As it is resumed it may, once its budget was raised: the hour is over by then.
+    assert asyncio.run(held.refusal(workspace("w-1")))
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_its_hour_wakes_whoever_may_cost_more_and_whoever_nobody_knows_of(away: bool) -> None:
+    house, book = House(), Book(row("2.9" if not away else "3", owner=OWNER))
+    asleep_until_noon(house)
+    book.away = away
+    assert waking(house.context(stays_asleep=budgets(house.shelf, book).stays_asleep), always).steps == 1
+    assert (house.mode(), house.notes().get(WAKE_AT)) == ("Running", None)
 
 
 def test_a_ledger_that_is_away_keeps_nobody_from_their_work() -> None:

@@ -14,6 +14,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
@@ -74,6 +76,7 @@ class Front:
         self._refused: Counter[str] = Counter()
         self._times, self._refusal = 0, Answer(500, {}, {})
         self.refusals = 0
+        self.off = timedelta(0)  # of the time that it tells, from the server's
         front = self
 
         class Passing(BaseHTTPRequestHandler):
@@ -161,9 +164,16 @@ class Front:
             body = answer.read()
             if answer.status < http.client.BAD_REQUEST and self._counts(asked):
                 self._done()
-            _tell(to, answer.status, dict(answer.getheaders()), body)
+            _tell(to, answer.status, self._timed(answer), body)
         finally:
             server.close()
+
+    def _timed(self, answer: http.client.HTTPResponse) -> dict[str, str]:
+        headers = dict(answer.getheaders())
+        if not self.off:
+            return headers
+        told = parsedate_to_datetime(headers["Date"])
+        return {**headers, "Date": format_datetime(told + self.off, usegmt=True)}
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._context is None:

@@ -17,9 +17,10 @@ from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
 from model.workspaces import DELETED_AT, DESTROY_AFTER, SUSPENDED_BECAUSE
 from rehearsal.controlplane.client import Client, until
 from rehearsal.controlplane.nodes import NodeShape
+from service.clock import ServerClock
 from service.cluster import CONFIGURATIONS, LEASES, Cluster, section
 from service.loops.attending import ending, idle
-from service.loops.leading import NAME, Leader, ServerClock, Terms
+from service.loops.leading import NAME, Leader, Terms
 from service.loops.retention import retention
 from service.loops.running import lead
 from service.loops.scheduler import Loop, Scheduler

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from model.ledger_table import create_table
+from model.moments import moment
+from model.workspaces import DELETED_AT, LAST_ACTIVE
 from rehearsal.controlplane.client import Client, until
 from service import aws
-from service.cluster import Cluster
+from service.cluster import VOLUMES, Cluster, section
 from service.ledger.keeper import Keeper
 from service.ledger.store import Ledger
 from service.ledger.usage import Meter
@@ -119,6 +121,33 @@ def test_each_change_is_refused_at_first_and_made_once_all_the_same(
     assert front.refusals > 12
     assert not replica.dead
     replica.close()
+
+
+def test_a_replica_whose_machine_has_another_time_than_the_server_writes_the_servers(
+    stage: Stage, company: Company, front: Front
+) -> None:
+    front.off = timedelta(days=60)
+    replica = company.replica(front.kubeconfig()).ready()
+    told = datetime.now(UTC) + front.off
+    with replica.client(company.issuer, "timed") as ann:
+        made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)["id"]
+        leased = answered(ann, "PUT", f"/v1/workspaces/{made}/leases/agent", 200, json={"mode": "rw", "seconds": 600})
+        assert near(leased["leases"][0]["until"], told + timedelta(minutes=10))
+        assert near(section((stage.claim(made) or {})["metadata"], "annotations")[LAST_ACTIVE], told)
+        volume = stage.volume(made)
+        answered(ann, "DELETE", f"/v1/workspaces/{made}", 202)
+        kept = stage.api.find(VOLUMES, volume) or {}
+        assert near(section(kept["metadata"], "annotations")[DELETED_AT], told)
+        assert becomes(ann, f"/v1/workspaces/{made}", "deleted")
+        # Whoever comes back is seen to by the same time.
+        answered(ann, "POST", f"/v1/workspaces/{made}/resume", 200, 202, params=WAIT)
+        assert near(section((stage.claim(made) or {})["metadata"], "annotations")[LAST_ACTIVE], told)
+    replica.close()
+
+
+def near(text: str, wanted: datetime) -> bool:
+    found = moment(text)
+    return found is not None and abs(found - wanted) < timedelta(minutes=PATIENCE / 60 + 1)
 
 
 def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(

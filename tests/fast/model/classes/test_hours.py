@@ -49,7 +49,7 @@ def test_hours_are_those_of_the_clock_on_the_wall() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "soon", '["Nowhere/At All",1,[]]', '["UTC",1,[[1]]]', '["../etc",1,[]]', "7"]
+    "text", ["", "[]", "soon", '["Nowhere/At All",1,[]]', '["UTC",1,[[1]]]', '["../etc",1,[]]', '["Europe",1,[]]', "7"]
 )
 def test_what_cannot_be_read_says_nothing(text: str) -> None:
     assert hours_of(text) is None

@@ -76,6 +76,8 @@ def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:
     assert of(standing) == "undate"
     assert of(replace(standing, deleted_at=NOW - UNFINISHED + MINUTE)) == "leave"
     assert of(replace(standing, deleted_at=None, destroy_after=None)) == "leave"
+    # One that goes is not cut short, however long it takes.
+    assert of(replace(standing, going=True)) == "leave"
     # Off its home, its files are nobody's to date.
     assert of(replace(standing, phase="Released", claimed=False)) == "leave"
 
@@ -86,12 +88,37 @@ def test_one_that_waits_for_somebody_who_never_came_is_let_go_of_when_it_is_due(
 
 
 def test_a_sessions_data_goes_sooner_with_its_chat() -> None:
-    kept = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 6 * DAY)
+    # It was let go of when its class kept them for longer.
+    kept = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 29 * DAY)
     assert of(kept) == "leave"
     sooner = fate(replace(kept, archive_ended=NOW - 3 * DAY), LIMITS, NOW)
-    assert (sooner.do, sooner.destroy_after) == ("date", NOW + 4 * DAY)
-    # And no sooner than it was deleted.
-    assert fate(replace(kept, archive_ended=NOW - 60 * DAY), LIMITS, NOW).destroy_after == NOW - DAY
+    assert (sooner.do, sooner.destroy_after) == ("date", NOW + 7 * DAY)
+    # And no sooner than it was deleted, by whatever clock.
+    ahead = replace(kept, archive_ended=NOW - 3 * DAY, deleted_at=NOW + 12 * HOUR)
+    assert fate(ahead, replace(LIMITS, session_retention=HOUR), NOW).destroy_after == NOW + 13 * HOUR
+    assert fate(replace(kept, archive_ended=NOW + HOUR), LIMITS, NOW).destroy_after == NOW + 7 * DAY + HOUR
+    # A clock that nobody can go by.
+    assert of(replace(kept, archive_ended=NOW + 2 * DAY)) == "leave"
+
+
+@given(st.timedeltas(-60 * DAY, 60 * DAY), st.timedeltas(timedelta(0), 40 * DAY), st.timedeltas(-DAY, 40 * DAY))
+def test_a_chat_that_ended_by_whatever_clock_takes_nothing_of_its_whole_time(
+    ended: timedelta, kept: timedelta, until: timedelta
+) -> None:
+    """What is told of chats is told by another process: its moment may be off, and that it was told is not."""
+    limits = replace(LIMITS, session_retention=kept)
+    session = replace(
+        DUE,
+        mode="session",
+        deleted_at=NOW - 2 * DAY,
+        destroy_after=NOW + until,
+        archive_ended=NOW + ended,
+        released_since=NOW - 2 * DAY,
+    )
+    dated = fate(session, limits, NOW)
+    if dated.do == "date":
+        assert dated.destroy_after is not None
+        assert NOW + kept <= dated.destroy_after < NOW + until
 
 
 def test_a_session_that_is_not_kept_at_all_goes_with_its_chat() -> None:

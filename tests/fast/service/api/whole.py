@@ -52,6 +52,7 @@ def on_the_whole(act: Callable[[Whole], Awaitable[None]], *classes: Object, **se
                 ),
                 limits=Limits(100_000),
                 metrics=stage.metrics,
+                now=stage.wire.clock.now,
             )
             around = httpx2.ASGITransport(app=app)
             async with httpx2.AsyncClient(transport=around, base_url="http://here") as client:

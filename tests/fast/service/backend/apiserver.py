@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from copy import deepcopy
+from datetime import datetime
+from email.utils import format_datetime
 from typing import Any
 
 import httpx2
@@ -27,6 +29,7 @@ class ApiServer:
         self.requests: list[tuple[str, str]] = []
         self.failing: list[int | Exception] = []  # what is answered first, instead
         self.conflicts = 0  # so many things that are made are refused first, for whatever else was counted with them
+        self.time: datetime | None = None  # what it says; nothing else
         self.on_made: Callable[[Object], None] = lambda _: None
         self._versions = itertools.count(1)
         self._told: list[tuple[str, str, Object]] = []
@@ -57,7 +60,13 @@ class ApiServer:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def _answer(self, request: httpx2.Request) -> httpx2.Response:  # noqa: PLR0911 - a row a verb
+    async def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await self._done(request)
+        if self.time is not None:
+            answer.headers["Date"] = format_datetime(self.time, usegmt=True)
+        return answer
+
+    async def _done(self, request: httpx2.Request) -> httpx2.Response:  # noqa: PLR0911 - a row a verb
         self.requests.append((request.method, request.url.path))
         if self.failing:
             failure = self.failing.pop(0)

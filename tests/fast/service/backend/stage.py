@@ -81,7 +81,7 @@ async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
     catalog = Catalog(settings_of(*(classes or ({"name": "standard"},)), **service))
     async with server.client() as client:
         wire = Wire(client, pause=lambda _: asyncio.sleep(0))
-        backend = KubernetesBackend(wire, catalog, metrics)
+        backend = KubernetesBackend(wire, catalog, metrics, now=wire.clock.now)
         stage = Stage(server, wire, catalog, backend, metrics)
         server.on_made = lambda made: stage.fill(made) if made.get("kind") == "SandboxClaim" else None
         async with running(backend):

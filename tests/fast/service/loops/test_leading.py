@@ -9,9 +9,10 @@ from typing import Any
 
 from model.moments import written
 from rehearsal.controlplane.client import until
+from service.clock import ServerClock
 from service.cluster import CLAIMS, LEASES, Document, RefusedError
 from service.loops.attending import ending, idle
-from service.loops.leading import NAME, TERMS, Leader, ServerClock
+from service.loops.leading import NAME, TERMS, Leader
 from service.loops.running import lead
 from service.loops.scheduler import Loop, Scheduler
 from service.telemetry.metrics import Metrics

@@ -13,12 +13,12 @@ from model.lifecycle.retention import HOLD
 from model.lifecycle.returning import NOBODY
 from model.moments import in_seconds, written
 from model.workspaces import DELETED_AT, DESTROY_AFTER
-from service.cluster import CONFIGURATIONS, VOLUMES, RefusedError, section
-from service.loops.leading import FRESH, ServerClock
+from service.clock import FRESH, ServerClock
+from service.cluster import CLAIMS, CONFIGURATIONS, VOLUMES, RefusedError, section
 from service.loops.retention import MOST as AT_MOST
 from service.loops.retention import retention
 from service.records import MOST, Records
-from tests.fast.service.loops.house import START, House, always
+from tests.fast.service.loops.house import SPACE, START, House, always
 from tests.fast.service.shelf import Killed
 
 DAY = timedelta(days=1)
@@ -146,19 +146,38 @@ def test_what_was_deleted_by_a_clock_that_was_months_behind_is_kept_for_its_whol
         assert policy(house) == after
 
 
+def sessions(house: House, number: int, **notes: str) -> None:
+    for one in range(number):
+        house.volume(f"a-{one:02}", "Released", **notes)
+        session = house.shelf.find(VOLUMES, f"pv-a-{one:02}") or {}
+        session["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
+        house.shelf.put(VOLUMES, session)
+
+
 def test_sessions_whose_chat_ended_long_before_they_were_deleted_keep_no_other_from_going() -> None:
     house = House()
     ended = {ARCHIVE_ENDED: written(START - 40 * DAY)}
-    dates = {DELETED_AT: written(START - DAY), DESTROY_AFTER: written(START + 6 * DAY)}
-    for number in range(AT_MOST):
-        house.volume(f"a-{number:02}", "Released", **ended, **dates)
-        session = house.shelf.find(VOLUMES, f"pv-a-{number:02}") or {}
-        session["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
-        house.shelf.put(VOLUMES, session)
+    dates = {DELETED_AT: written(START - DAY), DESTROY_AFTER: written(START + 29 * DAY)}
+    sessions(house, AT_MOST, **ended, **dates)
     house.volume("w-9", "Released", **DATED)
-    passes = [retention(house.context(), always) for _ in range(4)]
-    assert [(done.steps, done.more) for done in passes] == [(AT_MOST, True), (AT_MOST, True), (1, False), (0, False)]
+    passes = [retention(house.context(), always) for _ in range(3)]
+    assert [(done.steps, done.more) for done in passes] == [(AT_MOST, True), (1, False), (0, False)]
+    # The time that sessions are kept goes by from when it was seen that their chat is over.
+    assert house.notes(VOLUMES, "pv-a-00")[DESTROY_AFTER] == written(START + 7 * DAY)
+    house.pass_(8 * 86400)
+    assert retention(house.context(), always).steps == AT_MOST
     assert {policy(house, name) for name in house.shelf.names(VOLUMES)} == {"Delete"}
+
+
+def test_a_session_whose_chat_ended_by_a_clock_that_was_months_behind_is_kept_for_its_whole_time() -> None:
+    house = House()
+    deleted = START - timedelta(minutes=20)
+    dates = {DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + 7 * DAY)}
+    sessions(house, 1, **{ARCHIVE_ENDED: written(START - 60 * DAY)}, **dates)
+    for day, after in ((0, "Retain"), (0, "Retain"), (6, "Retain"), (8, "Delete")):
+        house.now = START + day * DAY
+        retention(house.context(), always)
+        assert policy(house, "pv-a-00") == after
 
 
 def test_a_session_that_was_brought_back_is_not_gone_for_the_end_that_its_chat_had() -> None:
@@ -208,3 +227,21 @@ def test_records_fill_one_page_after_the_other_and_old_ones_go_when_all_is_gone(
     assert len([*records.unfinished()]) == MOST
     assert records.prune(START + DAY) == 1
     assert len([*house.shelf.list(CONFIGURATIONS, "default")]) == 1
+
+
+def test_a_deletion_that_takes_long_is_not_taken_back() -> None:
+    """Its claim waits for a sandbox on a node that does not answer; what was asked for stands on its volume."""
+    house = House()
+    house.workspace("w-9")
+    going = house.shelf.find(CLAIMS, "w-9", SPACE) or {}
+    house.shelf.put(CLAIMS, {**going, "metadata": {**going["metadata"], "deletionTimestamp": written(START)}})
+    at_once = {DELETED_AT: written(START), DESTROY_AFTER: written(START)}
+    house.volume("w-9", "Bound", **at_once)
+    house.pass_(3600)
+    assert retention(house.context(), always).steps == 0
+    assert house.notes(VOLUMES, "pv-w-9").items() >= at_once.items()
+    # It came back in another class meanwhile: that one stands.
+    again = {**going["metadata"], "namespace": "sandbox-other", "uid": "another"}
+    house.shelf.put(CLAIMS, {**going, "metadata": again})
+    assert retention(house.context(), always).steps == 1
+    assert not house.notes(VOLUMES, "pv-w-9").keys() & at_once.keys()

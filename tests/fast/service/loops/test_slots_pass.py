@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from model.classes.names import USER_LABEL
 from model.lifecycle.audit import Point
 from model.moments import written
+from model.seats import CLASS_TAG, USER_TAG
+from service.cluster import VOLUMES
 from service.loops.slots import ORPHAN_TAG, slots
-from tests.fast.service.loops.house import House, always
+from tests.fast.service.loops.house import OWNER, House, always
 
 PATHS = {
     "home": "/classes/box/pvc-1",
@@ -36,6 +39,52 @@ def test_only_a_home_of_a_class_that_no_volume_leads_to_is_marked_as_left_over()
     points = Points()
     slots(House().context(points=points, file_systems=("fs-1",)), always)
     assert points.tagged == [("fsap-home", [ORPHAN_TAG])]
+
+
+class Shelf(Points):
+    """That keeps what it is told."""
+
+    def __init__(self, *names: str, **tags: str) -> None:
+        super().__init__()
+        self.on = {f"fsap-{name}": dict(tags) for name in names}
+
+    def of(self, file_system: str) -> Sequence[Point]:
+        return [
+            Point(name, file_system, f"/classes/box/{name}", 1, 1, tags=dict(tags)) for name, tags in self.on.items()
+        ]
+
+    def tag(self, point: str, tags: Mapping[str, str]) -> None:
+        self.on[point] |= tags
+
+
+def test_a_point_that_is_tagged_as_somebody_elses_stays_so_and_is_told() -> None:
+    house = House()
+    house.workspace("w-1")
+    points = Shelf("w-1", **{USER_TAG: "u-9", CLASS_TAG: "box"})
+    done = slots(house.context(points=points, file_systems=("fs-1",)), always)
+    assert points.on["fsap-w-1"] == {USER_TAG: "u-9", CLASS_TAG: "box"}
+    assert (done.steps, house.told.found["slots"]) == (0, {"point-of-another": 1})
+    # Its own, and of another class by now: only that is written over.
+    points.on["fsap-w-1"] = {USER_TAG: OWNER, CLASS_TAG: "other"}
+    assert slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 1
+    assert points.on["fsap-w-1"] == {USER_TAG: OWNER, CLASS_TAG: "box"}
+    assert house.told.found["slots"] == {}
+
+
+def test_a_point_that_two_peoples_volumes_lead_to_is_tagged_once() -> None:
+    house = House()
+    house.workspace("w-1")
+    house.workspace("w-2")
+    other = house.shelf.find(VOLUMES, "pv-w-2") or {}
+    other["metadata"]["labels"][USER_LABEL] = "u-2"
+    other["spec"]["csi"]["volumeHandle"] = "fs-1::fsap-w-1"
+    house.shelf.put(VOLUMES, other)
+    points = Shelf("w-1")
+    assert slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 1
+    first = points.on["fsap-w-1"][USER_TAG]
+    assert slots(house.context(points=points, file_systems=("fs-1",)), always).steps == 0
+    assert points.on["fsap-w-1"][USER_TAG] == first
+    assert house.told.found["slots"] == {"point-of-another": 1}
 
 
 class Denied(Points):
