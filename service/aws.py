@@ -57,12 +57,14 @@ def client(service: str, region: str, endpoint: str | None = None, **credentials
         max_pool_connections=16,
     )
     # A session of its own: one is not safe to use from several threads at once. What AWS's services are like is read
-    # once for all of them: it is ten megabytes each time.
+    # once for all of them: it is ten megabytes each time. It is botocore's session, as each of boto3's would add a
+    # place to look in to what all of them share.
     with _READING:
-        said = import_module("botocore.session").Session()
-        said.register_component("data_loader", _described())
-        session = import_module("boto3.session").Session(botocore_session=said)
-        return session.client(service, region_name=region, endpoint_url=endpoint, config=configuration, **credentials)
+        session = import_module("botocore.session").Session()
+        session.register_component("data_loader", _described())
+        return session.create_client(
+            service, region_name=region, endpoint_url=endpoint, config=configuration, **credentials
+        )
 
 
 @cache

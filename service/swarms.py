@@ -3,7 +3,8 @@
 It is made of documents whose names follow from the task, so that asking twice makes one, and whoever was killed half
 way is made up for by asking again. Where it does not come up whole in time, what there is of it goes again; but of one
 that somebody may have worked in, only what was added now: members that sleep or failed since are no reason to take away
-the others, and what they share.
+the others, and what they share. That the API server cannot just now is no reason to take away anything: it is waited
+for, and what there is stays for whoever asks again.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ from model.swarms import Swarm, short_of
 from model.workspaces import SUSPENDED_BECAUSE
 from service import swarm_fate
 from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, Api, Document, Kind, RefusedError, section
+from service.keeping import keep
+from service.patience import Patient
 
 PATIENCE = 300.0
 PAUSE = 0.5
-Why = Literal["busy", "key-reused", "no-room"]
+# How often, and how far apart, the volume of one of its sandboxes is made to stay.
+KEEPS, BETWEEN = 10, 0.1
+Why = Literal["busy", "key-reused", "no-room", "refused", "unavailable"]
 
 
 class SwarmError(Exception):
-    """Why there is no swarm, in words for whoever asked; nothing is left of what was made for it."""
+    """Why there is no swarm, in words for whoever asked; nothing is left of what was made for it, unless the server
+    was `unavailable`."""
 
     def __init__(self, message: str, kind: Why = "no-room") -> None:
         super().__init__(message)
@@ -40,7 +46,20 @@ def make(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, str]:
-    """Make it, and wait until all of it is there: the sandbox of each claim."""
+    """Make it, and wait until all of it is there, with volumes that stay: the sandbox of each claim."""
+    patient = Patient(cluster, patience, every=PAUSE, pause=pause, clock=clock)
+    try:
+        return _whole(patient, swarm, patience, pause, clock)
+    except RefusedError as refusal:
+        if not refusal.passes:
+            raise
+        left = "what there is of it stays, and whoever asks again goes on with it"
+        raise SwarmError(f"the API server cannot just now: {refusal}; {left}", "unavailable") from None
+
+
+def _whole(
+    cluster: Api, swarm: Swarm, patience: float, pause: Callable[[float], None], clock: Callable[[], float]
+) -> dict[str, str]:
     _refuse_strangers(cluster, swarm)
     _refuse_another_class(cluster, swarm)
     there = [*cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})]
@@ -49,21 +68,28 @@ def make(
     making = _Making(cluster, swarm, used=any(_used(one) for one in there))
     try:
         making.make()
-    except RefusedError as refusal:
-        making.undo()
-        raise SwarmError(f"the API server refused a part of it: {refusal}") from None
-    until = clock() + patience
-    while True:
-        found = making.look()
-        ready = {name: sandbox for name, one in found.items() if (sandbox := _sandbox(one))}
-        if len(ready) == len(swarm.claims):
+        until = clock() + patience
+        while True:
+            found = making.look()
+            ready = {name: sandbox for name, one in found.items() if (sandbox := _sandbox(one))}
+            if len(ready) == len(swarm.claims):
+                break
+            if clock() >= until:
+                why = _why(found, ready)
+                making.undo()
+                raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {patience:.0f} s: {why}")
+            pause(PAUSE)
+        unkept = next((words for one in found.values() if (words := _unkept(cluster, one, pause))), None)
+        if unkept is None:
             making.hand_over()
             return ready
-        if clock() >= until:
-            why = _why(found, ready)
-            making.undo()
-            raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {patience:.0f} s: {why}")
-        pause(PAUSE)
+    except RefusedError as refusal:
+        if refusal.passes:
+            raise
+        making.undo()
+        raise SwarmError(f"the API server refused a part of it: {refusal}") from None
+    making.undo()
+    raise SwarmError(unkept, "refused")
 
 
 def end(cluster: Api, namespace: str, task: str) -> None:
@@ -222,6 +248,20 @@ def _condition(claim: Document) -> Document:
     rows: list[Document] = section(claim, "status").get("conditions") or []
     found: Document = next((row for row in rows if row["type"] == "Ready"), Document())
     return found
+
+
+def _unkept(cluster: Api, claim: Document, pause: Callable[[float], None]) -> str | None:
+    """Why the volume of one of its sandboxes cannot stay. What is overtaken still is left to the pass that keeps."""
+    about = claim["metadata"]
+    for _ in range(KEEPS):
+        kept = keep(cluster, claim)
+        if kept.outcome == "refused":
+            return f"the volume of {about['name']} cannot be kept: {kept.why}"
+        if kept.outcome in {"kept", "already"}:
+            return None
+        pause(BETWEEN)
+        claim = cluster.find(CLAIMS, about["name"], about["namespace"]) or claim
+    return None
 
 
 def _why(found: Mapping[str, Document], ready: Mapping[str, str]) -> str:

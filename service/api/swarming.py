@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from base64 import b32encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +22,7 @@ from model.classes.names import SANDBOX, TASK_LABEL
 from model.swarms import Swarm, short_of, swarm
 from model.workspaces import Filter, Workspace
 from service import swarm_fate, swarms
-from service.cluster import CLAIMS, QUOTAS, Api, Document, RefusedError, section
-from service.keeping import keep
+from service.cluster import CLAIMS, QUOTAS, Api, section
 from service.problems import Problem, not_found
 from service.swarm_events import ENDED, FAILED, failure, tell
 from service.swarms import SwarmError
@@ -37,8 +35,7 @@ PATIENCE = 300.0
 MOST_SHOWN = 500
 # At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
 MOST_AT_ONCE, MOST_OF_ONE = 32, 4
-# How often, and how far apart, the volume of one of its sandboxes is made to stay.
-KEEPS, BETWEEN = 10, 0.1
+UNTOLD = "all that is there of it is up, and nobody was told yet: ask for it again if it stays so"
 State = Literal["creating", "running", "failed"]
 
 
@@ -124,9 +121,14 @@ class Swarming:
         if not members:
             # This replica may not have been told of it yet, nor have made it.
             return await asyncio.to_thread(self._noted, task, name)
-        ready = sum(one.state == "running" for one in members)
-        state: State = "running" if ready == len(members) else "creating"
-        return Told(task, members[0].class_name, len(members), members, state)
+        told = Told(task, members[0].class_name, len(members), members, "creating")
+        if not all(one.state == "running" for one in members):
+            return told
+        # Until it is handed over whoever makes it may give it up still.
+        pool = await asyncio.to_thread(swarm_fate.pool_of, self._api, members[0].namespace, name)
+        if pool is None or swarm_fate.handed_over(pool) < len(members):
+            return replace(told, why=UNTOLD)
+        return replace(told, state="running")
 
     async def end(self, owner: str, task: str) -> None:
         """Take one away. Volumes that its sandboxes were handed over with stay."""
@@ -165,30 +167,12 @@ class Swarming:
             raise Problem("too-many-requests", detail, "ask again when one of them is there", retry_after=10)
 
     def _made(self, wanted: Swarm) -> dict[str, str]:
-        """Make it, and have the volumes of its sandboxes stay before anybody is told that they are there."""
         try:
-            ready = swarms.make(self._api, wanted, patience=PATIENCE)
+            return swarms.make(self._api, wanted, patience=PATIENCE)
         except SwarmError as why:
-            if why.kind == "no-room":
+            if why.kind in {"no-room", "refused"}:
                 tell(self._api, wanted.namespace, wanted.task, FAILED, str(why))
             raise
-        for claim in [*self._api.list(CLAIMS, wanted.namespace, {TASK_LABEL: wanted.task})]:
-            self._keep(claim)
-        return ready
-
-    def _keep(self, claim: Document) -> None:
-        """Have the volume of one of its sandboxes stay; what is overtaken still is the work of the pass that keeps."""
-        about = claim["metadata"]
-        for _ in range(KEEPS):
-            try:
-                if keep(self._api, claim).outcome not in {"overtaken", "waiting"}:
-                    return
-                time.sleep(BETWEEN)
-                claim = self._api.find(CLAIMS, about["name"], about["namespace"]) or claim
-            except RefusedError as refusal:
-                if not refusal.passes:
-                    raise
-                time.sleep(BETWEEN)
 
     async def _seen(self, owner: str, name: str, count: int) -> None:
         """Give the view a moment to be told of what was just made."""
@@ -235,6 +219,10 @@ def _problem(failure: BaseException) -> BaseException:
         return Problem("key-reused", str(failure), "ask for the class that it has")
     if failure.kind == "busy":
         return Problem("busy", str(failure), "ask again when it is gone", retry_after=2)
+    if failure.kind == "refused":
+        return Problem("refused", str(failure), "end it and ask for it anew; tell whoever runs the platform")
+    if failure.kind == "unavailable":
+        return Problem("unavailable", str(failure), "ask again in a while", retry_after=5)
     return Problem("no-room", str(failure), "ask for fewer, or with `fit`", retry_after=30)
 
 

@@ -32,17 +32,12 @@ OF_EVERYBODY = frozenset({"keeping", "releases", "retention", "slots", "audit", 
 
 
 def in_turn(loops: Iterable[Loop]) -> Iterator[Loop]:
-    """The same, and those that look at everybody wait for each other: what each of them holds is held one at a time."""
+    """The same, and those that look at everybody wait for each other: what each of them holds is held one at a time.
+
+    One that hangs keeps the others of these from theirs: so much memory is spared at the price of that.
+    """
     turn = Lock()
-
-    def waiting(one: Loop) -> Loop:
-        def run(still: Still) -> Done:
-            with turn:
-                return one.run(still) if still() else Done()
-
-        return replace(one, run=run) if one.name in OF_EVERYBODY else one
-
-    return map(waiting, loops)
+    return (replace(one, turn=turn) if one.name in OF_EVERYBODY else one for one in loops)
 
 
 def loops_of(context: Context) -> list[Loop]:

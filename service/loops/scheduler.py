@@ -1,4 +1,6 @@
-"""Runs loops, each on a thread of its own: one that fails or hangs stops no other, and runs never twice at once.
+"""Runs loops, each on a thread of its own: one that fails stops no other, and none runs twice at once.
+
+One that hangs stops those alone that take turns with it.
 
 A pass is bounded: it says whether there is more to do, and is then asked again at once. One that failed is asked again
 later each time, so that a server that is in trouble is not asked more often by whoever suffers from it. One in which
@@ -12,7 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -44,6 +46,7 @@ class Loop:
     name: str
     every: float
     run: Callable[[Still], Done]
+    turn: AbstractContextManager[object] | None = None  # what others hold, too, of which one at a time makes a pass
 
 
 class Counting(Protocol):
@@ -104,10 +107,10 @@ class Scheduler:
 
     def _pass(self, loop: Loop, state: _State) -> None:
         try:
-            with self._metrics.loop(loop.name), traces.span(f"loop {loop.name}") as span:
-                state.done = loop.run(self._still)
-                span.set_attribute("steps", state.done.steps)
-                _tell_failures(state.done)
+            with loop.turn or nullcontext():
+                if not self._still():
+                    return  # somebody else leads by the time that it is its turn
+                self._made(loop, state)
         except FailedError as error:
             facts = {"loop": loop.name, "why": str(error), "failures": len(state.done.failures)}
             _LOG.warning("single things failed in a pass", extra={"facts": facts})
@@ -123,6 +126,12 @@ class Scheduler:
         state.due = self._clock() + (0.0 if state.done.more else loop.every)
         if state.done.steps:
             _LOG.info("a pass did something", extra={"facts": {"loop": loop.name, "steps": state.done.steps}})
+
+    def _made(self, loop: Loop, state: _State) -> None:
+        with self._metrics.loop(loop.name), traces.span(f"loop {loop.name}") as span:
+            state.done = loop.run(self._still)
+            span.set_attribute("steps", state.done.steps)
+            _tell_failures(state.done)
 
 
 def _tell_failures(done: Done) -> None:

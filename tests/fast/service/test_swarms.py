@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +14,17 @@ from model.settings import read
 from model.swarms import Swarm, member, short_of, swarm
 from model.workspaces import SUSPENDED_BECAUSE
 from service import swarm_fate
-from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, RefusedError
+from service.cluster import (
+    CLAIMS,
+    POOLS,
+    QUOTAS,
+    SANDBOXES,
+    TEMPLATES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Document,
+    RefusedError,
+)
 from service.swarms import SwarmError, end, make
 from tests.fast.service.shelf import Killed, Shelf
 
@@ -294,3 +304,149 @@ def test_members_that_sleep_are_there() -> None:
         shelf.change(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
     shelf.pause(0)
     assert made(shelf, asked()) == first
+
+
+class Busy(Controlled):
+    """One that cannot just now, so many times in a row from a call on; or did what it was asked, and nobody heard."""
+
+    def __init__(self, call: str, kind: Any, times: float = 1, code: int = 503, *, heard: bool = True) -> None:
+        super().__init__()
+        self.call, self.kind, self.times, self.code, self.heard = call, kind, times, code, heard
+
+    def _asked(self, call: str, kind: Any) -> bool:
+        """Whether it is this time."""
+        if (call, kind) != (self.call, self.kind) or self.times <= 0:
+            return False
+        self.times -= 1
+        return True
+
+    def list(
+        self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Iterator[Document]:
+        if self.names(CLAIMS) and self._asked("list", kind):
+            raise RefusedError("too busy", self.code)
+        return super().list(kind, namespace, labels)
+
+    def make(self, kind: Any, document: Document) -> bool:
+        if self._asked("make", kind):
+            if not self.heard:
+                super().make(kind, document)
+            raise RefusedError("too busy", self.code)
+        return super().make(kind, document)
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        if self._asked("change", kind):
+            if not self.heard:
+                super().change(kind, read, changes)
+            raise RefusedError("too busy", self.code)
+        return super().change(kind, read, changes)
+
+
+PLACES = [("make", TEMPLATES), ("make", CLAIMS), ("list", CLAIMS), ("list", POOLS), ("change", POOLS)]
+
+
+@pytest.mark.parametrize(("code", "heard"), [(429, True), (503, True), (503, False)])
+@pytest.mark.parametrize(("call", "kind"), PLACES)
+def test_a_server_that_cannot_for_a_moment_costs_nobody_their_swarm(
+    call: str, kind: Any, code: int, heard: bool
+) -> None:
+    shelf = Busy(call, kind, 3, code, heard=heard)
+    assert len(made(shelf, asked())) == 3
+    assert shelf.times == 0
+    pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+    assert pool is not None
+    assert swarm_fate.handed_over(pool) == 3
+
+
+@pytest.mark.parametrize(("call", "kind"), PLACES)
+def test_of_one_that_the_server_could_not_go_on_with_all_stays_and_is_gone_on_with(call: str, kind: Any) -> None:
+    shelf = Busy(call, kind, float("inf"))
+    with pytest.raises(SwarmError, match="cannot just now") as told:
+        made(shelf, asked())
+    assert told.value.kind == "unavailable"
+    assert shelf.now >= 5
+    shelf.times = 0
+    before = {key: one["metadata"]["uid"] for key, one in shelf.things.items()}
+    assert len(made(shelf, asked())) == 3
+    assert before.items() <= {key: one["metadata"]["uid"] for key, one in shelf.things.items()}.items()
+
+
+def test_whoever_meets_a_server_that_cannot_leaves_what_somebody_else_makes() -> None:
+    shelf = Busy("make", CLAIMS, 0)
+
+    def another() -> None:
+        shelf.times = float("inf")
+        with pytest.raises(SwarmError) as told:
+            made(shelf, asked(6))
+        assert told.value.kind == "unavailable"
+        shelf.times = 0
+
+    found = make(shelf, asked(5), patience=60, pause=beside(shelf, another), clock=lambda: shelf.now)
+    assert len(found) == 5
+
+
+def test_what_was_made_without_an_answer_is_taken_away_like_the_rest() -> None:
+    shelf = Busy("make", CLAIMS, 0, heard=False)
+    made(shelf, asked(3))
+    shelf.able, shelf.times = 3, 1
+    with pytest.raises(SwarmError, match="3 of 5"):
+        made(shelf, asked(5))
+    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
+
+
+class Homes(Controlled):
+    """With a home for each that comes up; that of one is somebody else's."""
+
+    def __init__(self, foreign: str) -> None:
+        super().__init__()
+        self.foreign = foreign
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        for kind, claim in [(key[0], one) for key, one in self.things.items()]:
+            name = claim["metadata"]["name"]
+            if kind is CLAIMS and name not in self.names(SANDBOXES):
+                owners = [{"uid": claim["metadata"]["uid"]}]
+                self.put(SANDBOXES, {"metadata": {"name": name, "namespace": SPACE, "ownerReferences": owners}})
+                home = {"name": f"home-{name}", "namespace": SPACE, "uid": f"home-{name}"}
+                self.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": f"pv-{name}"}})
+                labels = {"sandbox.users.io/user": "u-2"} if name == self.foreign else {}
+                spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": home["uid"]}}
+                self.put(VOLUMES, {"metadata": {"name": f"pv-{name}", "labels": labels}, "spec": spec})
+
+
+def test_nobody_is_told_of_one_of_which_a_volume_cannot_be_kept() -> None:
+    shelf = Homes("t-1-1")
+    with pytest.raises(SwarmError, match=r"the volume of t-1-1 cannot be kept: .*somebody else's") as told:
+        made(shelf, asked())
+    assert told.value.kind == "refused"
+    assert shelf.names(CLAIMS) == shelf.names(POOLS) == []
+    theirs = shelf.find(VOLUMES, "pv-t-1-1")
+    assert theirs is not None
+    assert theirs["metadata"]["labels"] == {"sandbox.users.io/user": "u-2"}
+
+
+def test_all_volumes_are_kept_before_anybody_is_told() -> None:
+    shelf = Homes("none")
+    kept: list[int] = []
+
+    def handing(_: int) -> None:
+        policies = [one["spec"]["persistentVolumeReclaimPolicy"] for one in shelf.list(VOLUMES)]
+        kept.append(policies.count("Retain"))
+
+    shelf.before = handing
+    made(shelf, asked())
+    # What is changed last is its pool.
+    assert kept[-1] == 3
+    pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+    assert pool is not None
+    assert swarm_fate.handed_over(pool) == 3
+
+
+def test_of_one_that_stands_nothing_goes_for_a_volume_that_cannot_be_kept() -> None:
+    shelf = Homes("t-1-4")
+    made(shelf, asked(3))
+    with pytest.raises(SwarmError, match="t-1-4"):
+        made(shelf, asked(5))
+    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
+    assert shelf.names(POOLS) != []

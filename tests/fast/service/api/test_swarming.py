@@ -125,7 +125,7 @@ class Coming(Shelf):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.api.swarming.PATIENCE", 0.0)
-    monkeypatch.setattr("service.api.swarming.KEEPS", 1)
+    monkeypatch.setattr("service.swarms.KEEPS", 1)
 
 
 def test_why_there_is_none_is_told_by_every_replica_until_there_is_one() -> None:
@@ -156,6 +156,7 @@ class Busy(Shelf):
     def __init__(self) -> None:
         super().__init__()
         self.busy = 3
+        self.whose: dict[str, str] = {}  # what the volumes say already
         self.claimed: list[Document] = []
 
     def make(self, kind: Any, document: Document) -> bool:
@@ -170,7 +171,7 @@ class Busy(Shelf):
             home = {"name": f"home-box-{name}", "namespace": SPACE, "uid": f"home-{name}"}
             self.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": f"pv-{name}"}})
             spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": home["uid"]}}
-            self.put(VOLUMES, {"metadata": {"name": f"pv-{name}"}, "spec": spec})
+            self.put(VOLUMES, {"metadata": {"name": f"pv-{name}", "labels": self.whose}, "spec": spec})
             self.claimed.append(deepcopy(claim))
         return made
 
@@ -182,7 +183,8 @@ class Busy(Shelf):
 
 
 def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.api.swarming.KEEPS", 5)
+    monkeypatch.setattr("service.api.swarming.PATIENCE", 20.0)
+    monkeypatch.setattr("service.swarms.PAUSE", 0.01)
     shelf = Busy()
     view = View()
     swarming = Swarming(shelf, CATALOG, view)
@@ -198,6 +200,47 @@ def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch
     asyncio.run(play())
     (kept,) = [one for key, one in shelf.things.items() if key[0] is VOLUMES]
     assert (shelf.busy, kept["spec"]["persistentVolumeReclaimPolicy"]) == (0, "Retain")
+
+
+def test_of_one_whose_volume_cannot_be_kept_nobody_is_told_that_it_is_there() -> None:
+    shelf = Busy()
+    shelf.busy, shelf.whose = 0, {"sandbox.users.io/user": "u-9"}
+    swarming = Swarming(shelf, CATALOG, View())
+
+    async def play() -> None:
+        with pytest.raises(Problem, match=r"volume of t-0-\S+ cannot be kept") as refused:
+            await ask(swarming, "u-0", "t-0", wait=20)
+        assert (refused.value.kind, "u-9" in str(refused.value)) == ("refused", False)
+        told = await swarming.find("u-0", "t-0")
+        assert (told.state, "cannot be kept" in (told.why or "")) == ("failed", True)
+
+    asyncio.run(play())
+
+
+def test_one_runs_once_it_was_handed_over() -> None:
+    class Unable(Coming):
+        able_to_note = False
+
+        def change(self, kind: Any, read: Document, changes: Document) -> bool:
+            if kind is POOLS and not self.able_to_note:
+                raise RefusedError("too many requests", 429)
+            return super().change(kind, read, changes)
+
+    shelf = Unable()
+    swarming = Swarming(shelf, CATALOG, shelf.view)
+
+    async def play() -> None:
+        with pytest.raises(Problem, match="goes on with it") as told:
+            await ask(swarming, "u-0", "t-0", wait=20, count=2)
+        assert (told.value.kind, told.value.status) == ("unavailable", 503)
+        found = await swarming.find("u-0", "t-0")
+        assert (found.state, len(found.members), bool(found.why)) == ("creating", 2, True)
+        shelf.able_to_note = True
+        assert (await ask(swarming, "u-0", "t-0", wait=20, count=2)).state == "running"
+        found = await swarming.find("u-0", "t-0")
+        assert (found.state, found.why) == ("running", None)
+
+    asyncio.run(play())
 
 
 def test_one_that_is_on_its_way_is_found_wherever_it_is_looked_for() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 from model.settings import read
 from service.backend.kubernetes import KubernetesBackend, running
+from service.backend.view import View
 from service.backend.wire import Wire
 from service.catalog import Catalog
 from service.telemetry.metrics import Metrics
@@ -45,6 +46,11 @@ class Stage:
         ready = {"type": "Ready", "status": "True"}
         claim["status"] = {"conditions": [ready], "sandbox": {"name": sandbox, "podIPs": ["10.40.0.9"]}}
         self.server.put("sandboxclaims", claim)
+
+    async def told(self, of: Callable[[View], object]) -> None:
+        """Wait until the backend was told of something; whoever waits says for how long at most."""
+        while not of(self.backend.view):
+            await asyncio.sleep(0)
 
     def home(self, space: str, sandbox: str) -> None:
         """A sandbox's volume."""

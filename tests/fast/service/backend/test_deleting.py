@@ -33,7 +33,7 @@ def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days
         spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
         about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
         stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: view.deleted("w-1"))
         told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
         assert (told.state, MOVING_TO in kept) == ("deleted", False)
@@ -59,7 +59,7 @@ def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days
         spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
         about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
         stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: view.deleted("w-1"))
         told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         assert told.destroy_after is not None
         assert told.destroy_after == moment(written(deleted + timedelta(days=days)))

@@ -40,7 +40,7 @@ def pool(stage: Stage, name: str, ready: int, wanted: int = 2) -> None:
 def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
     async def act(stage: Stage) -> None:
         stage.slot("standard-a-1")
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
         made = await stage.backend.create(asked(), wait=5)
         assert (made.ready, made.existed, made.cold) == (True, False, None)
         volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-1"]
@@ -65,7 +65,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -
         volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
         volume = deepcopy(stage.server.put("persistentvolumes", volume))
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: (row := view.home("sandbox-standard", f"home-{sandbox}")) and row.labels)
         with pytest.raises(Problem, match="somebody else") as told:
             await stage.backend.create(made_by, wait=5)
         assert told.value.kind == "refused"
@@ -93,16 +93,15 @@ def test_its_volume_is_kept_before_its_claim_says_which_it_has(cut: int | None) 
     async def act(stage: Stage) -> None:
         fill, stage.server.on_made = stage.server.on_made, lambda _: None
         stage.slot("standard-a-1")
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
         asking = asyncio.create_task(stage.backend.create(asked(), wait=5))
         while not (claims := [thing for key, thing in stage.server.things.items() if key[0] == "sandboxclaims"]):
             await asyncio.sleep(0)
-        # Whoever waits for it has to be told of it, which is a moment after it is made.
-        await asyncio.sleep(0.05)
         stage.server.failing += [cut] if cut else []
-        adopted(stage, claims[0], "standard-a-1")
         volume = ("persistentvolumes", "", "pvc-standard-a-1")
         while stage.server.things[volume]["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+            # Nobody hears of it who does not wait yet: that is a moment after it was made.
+            adopted(stage, claims[0], "standard-a-1")
             await asyncio.sleep(0)
         assert "status" not in stage.server.things["sandboxclaims", "sandbox-standard", claims[0]["metadata"]["name"]]
         fill(claims[0])
@@ -120,7 +119,7 @@ def test_one_that_is_given_another_sandbox_in_the_end_has_that_ones_volume_kept(
         stage.slot("standard-a-1")
         stage.slot("standard-a-2")
         stage.warm.reverse()
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-2"))
 
         def twice(claim: Any) -> None:
             adopted(stage, claim, "standard-a-1")
@@ -244,7 +243,8 @@ def test_fifty_at_once_go_to_pools_by_what_they_can_spare() -> None:
         stage.server.put("configmaps", {"metadata": releases, "data": told})
         pool(stage, named, 10, 10)
         pool(stage, f"{named}-1", 40, 40)
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: len(view.pools("sandbox-standard")) == 2)
+        await stage.told(lambda view: view.current("sandbox-standard", "stable"))
         pools = stage.backend.making.pools
         chosen: list[str] = []
         with contextlib.ExitStack() as under_way:
@@ -267,7 +267,7 @@ def test_what_is_deleted_leaves_a_record_that_only_its_owner_finds() -> None:
         assert await listed(stage, Filter(reader="u-2")) == [id_]
         gone = await stage.backend.delete(id_, keep_for=timedelta(days=1))
         assert gone.state == "deleted"
-        await asyncio.sleep(0.01)
+        await stage.told(lambda view: view.deleted(id_) and view.find(id_) == view.deleted(id_))
         found = await stage.backend.get(id_)
         assert found is not None
         assert (found.state, found.labels, found.key) == ("deleted", {"team": "red"}, made.workspace.key)

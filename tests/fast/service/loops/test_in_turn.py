@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 from service.loops.catalogue import in_turn
 from service.loops.scheduler import Done, Loop, Scheduler, Still
@@ -11,64 +14,93 @@ from service.telemetry.metrics import Metrics
 NAMES = ("keeping", "slots", "audit")
 
 
+class Turns:
+    """Loops that take turns. Whoever's turn it is first stays until all have asked for theirs, or has waited long."""
+
+    def __init__(self, still: Still = lambda: True, then: Callable[[], object] = lambda: None) -> None:
+        self._then = then  # is done once all have asked
+        self.all_asked = threading.Event()
+        self.done: list[str] = []
+        self.most_measured = self.most_made = 0
+        self._asked = self._measured = self._made = 0
+        self._count = threading.Lock()
+        loops = [*in_turn(Loop(name, 600, lambda still, name=name: self._pass(name, still)) for name in NAMES)]
+        assert len({id(one.turn) for one in loops}) == 1
+        self.scheduler = Scheduler([replace(one, turn=self._turn(one.turn)) for one in loops], still, self)
+
+    def _turn(self, turn: AbstractContextManager[object] | None) -> AbstractContextManager[object]:
+        @contextmanager
+        def asking() -> Generator[None]:
+            with self._count:
+                self._asked += 1
+                if self._asked == len(NAMES):
+                    self._then()
+                    self.all_asked.set()
+            assert turn is not None
+            with turn:
+                yield
+
+        return asking()
+
+    @contextmanager
+    def loop(self, name: str) -> Generator[None]:
+        """As where passes are timed."""
+        assert name in NAMES
+        with self._count:
+            self._measured += 1
+            self.most_measured = max(self.most_measured, self._measured)
+        yield
+        with self._count:
+            self._measured -= 1
+
+    def _pass(self, name: str, _: Still) -> Done:
+        with self._count:
+            self._made += 1
+            self.most_made = max(self.most_made, self._made)
+        if self.all_asked.wait(20):
+            self.done.append(name)
+        with self._count:
+            self._made -= 1
+        return Done()
+
+
 def test_one_at_a_time() -> None:
-    under_way: list[str] = []
-    most: list[int] = []
+    turns = Turns()
+    turns.scheduler.turn()
+    assert turns.scheduler.join(60)
+    assert sorted(turns.done) == sorted(NAMES)
+    assert turns.most_made == 1
 
-    def passing(name: str) -> Loop:
-        def run(_: Still) -> Done:
-            under_way.append(name)
-            most.append(len(under_way))
-            under_way.remove(name)
-            return Done()
 
-        return Loop(name, 600, run)
-
-    scheduler = Scheduler([*in_turn(passing(name) for name in NAMES)], lambda: True, Metrics())
-    scheduler.turn()
-    assert scheduler.join(20)
-    assert most == [1, 1, 1]
+def test_what_one_waited_for_its_turn_is_not_what_its_pass_took() -> None:
+    turns = Turns()
+    turns.scheduler.turn()
+    assert turns.scheduler.join(60)
+    assert (len(turns.done), turns.most_measured) == (len(NAMES), 1)
 
 
 def test_those_that_look_for_single_things_wait_for_nobody() -> None:
-    begun, end = threading.Event(), threading.Event()
+    end, woken = threading.Event(), threading.Event()
 
-    def first(_: Still) -> Done:
-        begun.set()
+    def slots(_: Still) -> Done:
         end.wait(20)
         return Done()
 
-    slots, waking = in_turn([Loop("slots", 600, first), Loop("waking", 15, lambda _: Done(1))])
-    waiting = threading.Thread(target=slots.run, args=(lambda: True,))
-    waiting.start()
-    assert begun.wait(20)
-    assert waking.run(lambda: True).steps == 1
+    def waking(_: Still) -> Done:
+        woken.set()
+        return Done(1)
+
+    scheduler = Scheduler([*in_turn([Loop("slots", 600, slots), Loop("waking", 15, waking)])], lambda: True, Metrics())
+    scheduler.turn()
+    assert woken.wait(20)
     end.set()
-    waiting.join(20)
+    assert scheduler.join(20)
 
 
 def test_one_that_waited_asks_again_whether_it_may() -> None:
-    leads, begun, end = threading.Event(), threading.Event(), threading.Event()
+    leads = threading.Event()
     leads.set()
-    done: list[str] = []
-
-    def first(_: Still) -> Done:
-        begun.set()
-        end.wait(20)
-        done.append("first")
-        return Done()
-
-    def second(_: Still) -> Done:
-        done.append("second")
-        return Done()
-
-    one, other = in_turn([Loop("slots", 600, first), Loop("ledger", 600, second)])
-    waiting = [threading.Thread(target=loop.run, args=(leads.is_set,)) for loop in (one, other)]
-    waiting[0].start()
-    assert begun.wait(20)
-    waiting[1].start()
-    leads.clear()
-    end.set()
-    for thread in waiting:
-        thread.join(20)
-    assert done == ["first"]
+    turns = Turns(leads.is_set, then=leads.clear)
+    turns.scheduler.turn()
+    assert turns.scheduler.join(60)
+    assert len(turns.done) == 1
