@@ -75,8 +75,10 @@ def _over_views(rule: Rule, seen: _Views, more: tuple[object, ...]) -> Iterator[
     except Exception as error:  # noqa: BLE001 whatever is wrong with a rule must neither stop the engine nor be lost
         yield _broken(rule, resource.root, error)
         return
-    for view in views:
-        yield from _findings(rule, getattr(view, "root", resource.root), (view, *more))
+    # What stands once for several views is wrong once
+    yield from dict.fromkeys(
+        finding for view in views for finding in _findings(rule, getattr(view, "root", resource.root), (view, *more))
+    )
 
 
 def _findings(rule: Rule, whole: Field, arguments: tuple[object, ...]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from policies.rules.registry import GRAPH, Outcome, fail, objects, rule, unknown
 from policies.view.fields import Field
 from policies.view.graph import Graph
+from policies.view.once import once
 from policies.view.resource import KubernetesObject
 from policies.view.words import one_of, word
 
@@ -34,7 +35,7 @@ WIDE: dict[tuple[str, str], frozenset[str]] = {
     (ADMISSION, "validatingadmissionpolicybindings"): _CHANGING,
     (ADMISSION, "mutatingadmissionpolicies"): _CHANGING,
     (ADMISSION, "mutatingadmissionpolicybindings"): _CHANGING,
-    (CERTIFICATES, "certificatesigningrequests/approval"): frozenset({"update", "patch"}),
+    # Who approves a request needs both that and its signer, and requests have names that nobody knows before
     (CERTIFICATES, "signers"): frozenset({"approve", "sign"}),
 }
 # Signers by whose certificates Kubernetes itself knows who somebody is
@@ -46,6 +47,8 @@ WILDCARDS: dict[str, frozenset[str]] = {
     "verbs": frozenset({"*"}),
     "nonResourceURLs": frozenset({"*", "/*"}),
 }
+# What has such a label is part of other roles, which anything may bind
+AGGREGATED = f"{RBAC}/aggregate-to-"
 OWN_ROLES = tuple(f"kubernetes:{RBAC}/v1:{kind}" for kind in ("ClusterRole", "Role"))
 # So many admins of everything can be called by name
 ADMINS = 5
@@ -74,8 +77,9 @@ ADMIN_POLICIES = ("/AmazonEKSClusterAdminPolicy", "/AmazonEKSAdminPolicy")
     },
     about=objects(RBAC, "Role", "ClusterRole"),
 )
-def powerful_roles(role: KubernetesObject) -> Iterator[Outcome]:
-    """Each rule of the role by itself."""
+def powerful_roles(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """Each rule of the role by itself; one that is only ever bound in namespaces is as good as a namespace's."""
+    wide = role.kind == "ClusterRole" and not _in_namespaces_only(graph, role)
     for row in role.at("rules").elements():
         if row.unknown:
             yield unknown(row)
@@ -89,7 +93,7 @@ def powerful_roles(role: KubernetesObject) -> Iterator[Outcome]:
                 elif key == "verbs" and one_of(element, CLIMBING):
                     yield fail(element, f"the role may {element.raw}: it is as strong as whatever it can reach so")
         yield from _doors(row)
-        if role.kind == "ClusterRole":
+        if wide:
             yield from _wide(row)
 
 
@@ -100,16 +104,44 @@ def powerful_roles(role: KubernetesObject) -> Iterator[Outcome]:
     why="Whoever has the role has every Secret of the namespace, also those that others will keep there one day.",
     do="List the Secrets in resourceNames, and leave out list and watch; or mount them, which takes no role at all.",
     equivalents={"CIS": ("4.1.2",), "Kyverno": ("restrict-secret-role-verbs",)},
-    about=objects(RBAC, "Role"),
+    about=objects(RBAC, "Role", "ClusterRole"),
 )
-def every_secret(role: KubernetesObject) -> Iterator[Outcome]:
-    """What it may do with those that it names is its own affair."""
+def every_secret(role: KubernetesObject, graph: Graph) -> Iterator[Outcome]:
+    """What it may do with those that it names is its own affair; one of the whole cluster is CLU-04's."""
+    if role.kind == "ClusterRole" and not _in_namespaces_only(graph, role):
+        return
     for row in role.at("rules").elements():
         for resource in row.at("resources").elements():
             if resource.unknown:
                 yield unknown(resource)
             elif resource.raw == "secrets" and _among(row, ""):
                 yield from _reads(row, resource)
+
+
+def _in_namespaces_only(graph: Graph, role: KubernetesObject) -> bool:
+    """Whether a role of the cluster is bound by RoleBindings, and surely by nothing that reaches further."""
+    labels = role.labels
+    if labels.unknown or any(key.startswith(AGGREGATED) for key, _ in labels.entries()):
+        return False
+    kinds = {
+        kind for kind, name, urns in _bound(graph) if role.urn in urns or (name is not None and name == role.name.raw)
+    }
+    return kinds == {"RoleBinding"} and not any(
+        kind == "ClusterRoleBinding" and name is None and not urns for kind, name, urns in _bound(graph)
+    )
+
+
+@once
+def _bound(graph: Graph) -> list[tuple[str, str | None, frozenset[str]]]:
+    """Every binding of a role of the cluster: its kind, that role's name where it is known, and what it comes from."""
+    found: list[tuple[str, str | None, frozenset[str]]] = []
+    for binding in graph.objects(RBAC, "RoleBinding", "ClusterRoleBinding"):
+        if binding.at("roleRef", "kind").raw == "Role":
+            continue
+        name = binding.at("roleRef", "name").raw
+        own = graph.targets(binding.resource, "roleRef", *OWN_ROLES) if not isinstance(name, str) else []
+        found.append((binding.kind, name if isinstance(name, str) else None, frozenset(one.urn for one in own)))
+    return found
 
 
 def _reads(row: Field, resource: Field) -> Iterator[Outcome]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from policies.rules.registry import Outcome, fail, forbid_switch, resources, rule, unknown
+from policies.view.conditions import says_whose
+from policies.view.fields import Field
 from policies.view.resource import Resource
 from policies.view.words import one_of
 
@@ -14,9 +16,20 @@ ACLS: Final = ("aws:s3/bucketAcl:BucketAcl", "aws:s3/bucketAclV2:BucketAclV2")
 OBJECTS: Final = ("aws:s3/bucketObject:BucketObject", "aws:s3/bucketObjectv2:BucketObjectv2")
 PERMISSION: Final = "aws:lambda/permission:Permission"
 LAYER: Final = "aws:lambda/layerVersionPermission:LayerVersionPermission"
-# With what a permission says whose calls it is for
-NARROWING: Final = {PERMISSION: ("sourceAccount", "sourceArn", "principalOrgId"), LAYER: ("organizationId",)}
-BLOCK: Final = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+URL: Final = "aws:lambda/functionUrl:FunctionUrl"
+# With what a permission says whose calls it is for, and the key of a condition that says the same
+NARROWING: Final = {
+    PERMISSION: {
+        "sourceAccount": "aws:sourceaccount",
+        "sourceArn": "aws:sourcearn",
+        "principalOrgId": "aws:principalorgid",
+    },
+    LAYER: {"organizationId": "aws:principalorgid"},
+}
+BLOCKS: Final = (
+    "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock",
+    "aws:s3/accountPublicAccessBlock:AccountPublicAccessBlock",
+)
 SWITCHES: Final = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 PUBLIC: Final = frozenset({"public-read", "public-read-write", "authenticated-read"})
 # Everybody, and everybody who is a customer of AWS (S3 user guide, predefined groups)
@@ -29,17 +42,25 @@ GROUPS: Final = ("/groups/global/AllUsers", "/groups/global/AuthenticatedUsers")
     severity="Critical",
     why="An ACL for everybody, or a function's permission for every principal, needs no policy to let the world in, and"
     " stands where nobody looks for one.",
-    do="Leave acl and grants out; give a function's permission a principal, or a sourceArn with the account.",
+    do="Leave acl and grants out; give a function's permission a principal, or a sourceArn with the account, and its"
+    " address the authorizationType AWS_IAM.",
     equivalents={
-        "Checkov": ("CKV_AWS_20", "CKV_AWS_57", "CKV_AWS_301"),
+        "Checkov": ("CKV_AWS_20", "CKV_AWS_57", "CKV_AWS_258", "CKV_AWS_301"),
         "Security Hub": ("S3.2", "S3.3", "Lambda.1"),
     },
-    about=resources(*BUCKETS, *ACLS, *OBJECTS, PERMISSION, LAYER),
+    about=resources(*BUCKETS, *ACLS, *OBJECTS, PERMISSION, LAYER, URL),
     defaults="Private, and nobody but the account, where nothing is said (S3 user guide, canned ACLs; Lambda API"
     " reference, AddPermission).",
 )
 def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
-    """The word of an ACL, each of its grants, and the principal of a permission."""
+    """The word of an ACL, each of its grants, the principal of a permission, and who may call an address."""
+    if resource.type == URL:
+        way = resource.at("authorizationType")
+        if way.unknown:
+            yield unknown(way)
+        elif way.raw == "NONE":
+            yield fail(way, "anybody may call it")
+        return
     if resource.type in NARROWING:
         yield from _permission(resource)
         return
@@ -68,7 +89,7 @@ def public_by_a_word(resource: Resource) -> Iterator[Outcome]:
         "Checkov": ("CKV_AWS_53", "CKV_AWS_54", "CKV_AWS_55", "CKV_AWS_56"),
         "Security Hub": ("S3.8",),
     },
-    about=resources(BLOCK),
+    about=resources(*BLOCKS),
     defaults="All four are on for a new bucket, and off where this resource does not say so (S3 user guide, blocking"
     " public access; plugin documents).",
 )
@@ -82,5 +103,13 @@ def _permission(resource: Resource) -> Iterator[Outcome]:
     principal = resource.at("principal")
     if principal.unknown:
         yield unknown(principal)
-    elif principal.raw == "*" and all(resource.at(key).missing for key in NARROWING[resource.type]):
-        yield fail(principal, "lets everybody in")
+    elif principal.raw == "*":
+        said = [(resource.at(name), key) for name, key in NARROWING[resource.type].items()]
+        if any(_says_whose(field, key) for field, key in said):
+            return
+        doubt = next((field for field, _ in said if field.unknown), None)
+        yield fail(principal, "lets everybody in") if doubt is None else unknown(doubt)
+
+
+def _says_whose(field: Field, key: str) -> bool:
+    return isinstance(field.raw, str) and says_whose(key, field.raw)

@@ -31,7 +31,8 @@ ROUTES = ("Gateway", "HTTPRoute", "GRPCRoute", "TLSRoute", "TCPRoute", "UDPRoute
     why="Whoever may connect to a sandbox may speak to every program in it, and they trust each other: an empty"
     " selector lets everybody in, one that fits sandboxes the other tenants, and a range of the VPC every node and"
     " every pod.",
-    do="Name in `from` the namespace and the pods of the router that people come through, and nobody else.",
+    do="Name in `from` the namespace and the pods of the router that people come through, and nobody else; let a load"
+    " balancer, whose addresses are the VPC's, send to the router and not to sandboxes.",
     equivalents={"CIS": ("5.3.2",), "Kyverno": ("restrict-networkpolicy-empty-podselector",)},
     about=GRAPH,
     defaults="A missing or empty `from` is everybody (Kubernetes API reference, NetworkPolicyIngressRule). Any private"

@@ -42,9 +42,16 @@ IDLE: Final = frozenset(
         "aws:principaltype",
         "aws:referer",
         "aws:requestedregion",
+        # Whose the resource is: nearly all of an account's own, as with the account in its ARN
+        "aws:resourceaccount",
+        "aws:resourceorgid",
+        "aws:resourceorgpaths",
         "aws:securetransport",
         "aws:tokenissuetime",
         "aws:useragent",
+        "elasticfilesystem:accessedviamounttarget",
+        "kms:calleraccount",
+        "s3:resourceaccount",
     }
 )
 SOURCE_ADDRESS: Final = "aws:sourceip"
@@ -84,23 +91,34 @@ class Condition:
             return None
         if service:
             return all(str(value.raw).lower() == "true" for value in self.values)
-        return all(_says_whose(self.key, str(value.raw)) for value in self.values)
+        return all(says_whose(self.key, str(value.raw)) for value in self.values)
 
     def binds(self) -> bool | None:
-        """Whether it leaves out anything of what whoever has the policy may do otherwise."""
+        """Whether it leaves out anything of what whoever has the policy may do otherwise.
+
+        What holds without its key as well leaves out at most a few.
+        """
         word = self.operator.lower()
         if self.key == "*":
             return None
-        if self.key in IDLE:
+        if self.key in IDLE or "not" in word or word.endswith("ifexists") or word.startswith("forallvalues:"):
             return False
+        return self._is_there() if word == "null" else self._leaves_out(word)
+
+    def _leaves_out(self, word: str) -> bool | None:
         if self.key == SOURCE_ADDRESS and word.startswith("ipaddress"):
             return self._near()
-        if "not" in word or not ("like" in word or "arnequals" in word):
+        if not ("like" in word or "arnequals" in word):
             # Without patterns a star is a star
             return True
         if any(value.unknown for value in self.values):
             return None
         return not any(_idle(self.key, str(value.raw)) for value in self.values)
+
+    def _is_there(self) -> bool | None:
+        if any(value.unknown for value in self.values):
+            return None
+        return all(str(value.raw).lower() == "false" for value in self.values)
 
     def _near(self) -> bool | None:
         found = [network_of(value) for value in self.values]
@@ -116,11 +134,12 @@ def one_or_more(field: Field) -> list[Field]:
     return field.elements() if isinstance(field.raw, list) else [field]
 
 
-def _says_whose(key: str, text: str) -> bool:
+def says_whose(key: str, text: str) -> bool:
     """Whether a value is somebody's: the part that says whose has no star in it, and is there at all."""
     if key in _ARNS and len(parts := text.split(":", 5)) == 6:
         # The account; a bucket's name has none, and is one of all the world
-        decisive = parts[4] or parts[5].partition("/")[0]
+        bucket = not parts[4] or (parts[2] == "s3" and parts[4] == "*" and "/" not in parts[5])
+        decisive = parts[5].partition("/")[0] if bucket else parts[4]
     else:
         decisive = text.partition(_FIRST[key])[0] if key in _FIRST else text
     return bool(decisive) and not set("*?") & set(decisive)

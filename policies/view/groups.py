@@ -157,16 +157,22 @@ def _loose(graph: Graph) -> Iterator[tuple[Resource, str]]:
 def _inline(one: Field) -> Passing:
     ranges = (*one.at("cidrBlocks").elements(), *one.at("ipv6CidrBlocks").elements())
     named = not (one.at("securityGroups").missing and one.at("self").missing and one.at("prefixListIds").missing)
-    return Passing(one, one.at("protocol"), one.at("fromPort"), one.at("toPort"), ranges, named)
+    return Passing(one, _small(one.at("protocol")), one.at("fromPort"), one.at("toPort"), ranges, named)
 
 
 def _old(one: Resource) -> Passing:
     ranges = (*one.at("cidrBlocks").elements(), *one.at("ipv6CidrBlocks").elements())
     named = not (one.at("sourceSecurityGroupId").missing and one.at("self").missing)
-    return Passing(one.root, one.at("protocol"), one.at("fromPort"), one.at("toPort"), ranges, named)
+    return Passing(one.root, _small(one.at("protocol")), one.at("fromPort"), one.at("toPort"), ranges, named)
 
 
 def _new(one: Resource) -> Passing:
     ranges = tuple(field for key in ("cidrIpv4", "cidrIpv6") if not (field := one.at(key)).missing)
     named = not one.at("referencedSecurityGroupId").missing
-    return Passing(one.root, one.at("ipProtocol"), one.at("fromPort"), one.at("toPort"), ranges, named)
+    return Passing(one.root, _small(one.at("ipProtocol")), one.at("fromPort"), one.at("toPort"), ranges, named)
+
+
+def _small(protocol: Field) -> Field:
+    """As the provider reads it, to which TCP is tcp."""
+    raw = protocol.raw
+    return Field(protocol.urn, protocol.path, raw.lower()) if isinstance(raw, str) else protocol

@@ -37,6 +37,11 @@ _OF_CONTAINERS = frozenset(
     {"securityContext", "command", "args", "env", "envFrom", "ports", "resources", "volumeMounts", "imagePullPolicy"}
 )
 KINDS: tuple[ContainerKind, ...] = ("containers", "initContainers", "ephemeralContainers")
+_OF_BARE = frozenset({*KINDS, *ALONE, "sidecars"})
+# What a workflow says once for the pods of all its steps; a step that says it too is meant instead
+_FOR_ALL = frozenset(
+    {"automountServiceAccountToken", "hostNetwork", "securityContext", "serviceAccountName", "tolerations", "volumes"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +76,14 @@ class Container:
 class PodSpec:
     """A pod, or the template of one. `root` has its `metadata` and `spec`, `spec` is the pod spec itself.
 
-    In other people's kinds a pod spec also stands without a `spec` around it: it is `bare`, and its own root.
+    In other people's kinds a pod spec also stands without a `spec` around it: it is `bare`, and its own root. What
+    stands `around` it, the nearest first, then says what it leaves out.
     """
 
     owner: KubernetesObject
     root: Field
     bare: bool = False
+    around: tuple[Field, ...] = ()
 
     @cached_property
     def spec(self) -> Field:
@@ -131,6 +138,9 @@ class PodSpec:
 
     def at(self, *keys: str | int) -> Field:
         """A value of the pod spec."""
+        if self.around and keys and keys[0] in _FOR_ALL:
+            found = (one for one in (self.spec, *self.around) if not one.at(keys[0]).missing)
+            return next(found, self.spec).at(*keys)
         return self.spec.at(*keys)
 
     def security(self, key: str) -> Field:
@@ -172,20 +182,28 @@ def _pods(thing: KubernetesObject) -> Iterator[PodSpec]:
         yield from _templates(thing, thing.root, _DEEPEST)
 
 
-def _templates(thing: KubernetesObject, field: Field, deepest: int) -> Iterator[PodSpec]:
+def _templates(
+    thing: KubernetesObject, field: Field, deepest: int, around: tuple[Field, ...] = ()
+) -> Iterator[PodSpec]:
     """Whatever looks like a pod's template in a kind that we have never heard of: it has a spec with containers, or
-    containers itself.
+    containers itself. There may be more of them beside its containers.
     """
-    if isinstance(field.at("spec", "containers").raw, list):
-        yield PodSpec(thing, field)
-    elif _looks_like_spec(field.raw):
-        yield PodSpec(thing, field, bare=True)
-    elif deepest and isinstance(field.raw, Mapping):
-        for _, below in field.entries():
-            yield from _templates(thing, below, deepest - 1)
-    elif deepest and isinstance(field.raw, list):
-        for below in field.elements():
-            yield from _templates(thing, below, deepest - 1)
+    below: list[Field] = []
+    raw = field.raw
+    if isinstance(raw, Mapping):
+        entries = list(field.entries())
+        if isinstance(field.at("spec", "containers").raw, list):
+            yield PodSpec(thing, field)
+            entries = [(key, one) for key, one in entries if key != "spec"]
+            entries += [(key, one) for key, one in field.at("spec").entries() if key not in KINDS]
+        elif _looks_like_spec(field.raw):
+            yield PodSpec(thing, field, bare=True, around=around)
+            entries = [(key, one) for key, one in entries if key not in _OF_BARE]
+        below, around = [one for _, one in entries], (field, *around)
+    elif isinstance(raw, list):
+        below = field.elements()
+    for one in below if deepest else ():
+        yield from _templates(thing, one, deepest - 1, around)
 
 
 def _looks_like_spec(raw: object) -> bool:

@@ -10,6 +10,8 @@ from policies.view.fields import Field
 # A range this wide names nobody: whole countries are in it. S3 calls a policy public by the same measure (S3 user
 # guide, the meaning of "public").
 WIDEST: Final = {4: 8, 6: 32}
+# Addresses that nobody has on the internet, however many they are
+_PRIVATE: Final = (IPv6Network("fc00::/7"), IPv6Network("fe80::/10"))
 
 
 def network_of(field: Field) -> IPv4Network | IPv6Network | None:
@@ -22,4 +24,6 @@ def network_of(field: Field) -> IPv4Network | IPv6Network | None:
 
 def for_anybody(network: IPv4Network | IPv6Network) -> bool:
     """Whether a range is as good as everywhere."""
+    if isinstance(network, IPv6Network) and any(network.subnet_of(one) for one in _PRIVATE):
+        return False
     return network.prefixlen < WIDEST[network.version]

@@ -131,12 +131,12 @@ class Weakening:
 
 def in_pod(path: str, *values: object) -> Change:
     """One of those values, at that place of the pod's spec."""
-    return lambda pod, draw: put(pod.spec, path, draw(st.sampled_from(values)))
+    return lambda pod, draw: put(pod.spec, path, copy.deepcopy(draw(st.sampled_from(values))))
 
 
 def in_container(path: str, *values: object, parts: tuple[str, ...] = PARTS) -> Change:
     """One of those values, at that place of some container."""
-    return lambda pod, draw: put(pod.some_container(draw, *parts), path, draw(st.sampled_from(values)))
+    return lambda pod, draw: put(pod.some_container(draw, *parts), path, copy.deepcopy(draw(st.sampled_from(values))))
 
 
 def in_metadata(path: str, strategy: st.SearchStrategy[Any]) -> Change:

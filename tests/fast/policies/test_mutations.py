@@ -264,3 +264,18 @@ def test_what_is_not_known_hides_nothing_beside_it(data: st.DataObject) -> None:
     findings = _judged(placed(veiled, kind), kind)
     assert before <= {(one.rule, one.message) for one in findings if one.verdict is Verdict.FAIL}
     assert "POD-01" in {one.rule for one in findings if one.verdict is Verdict.INDETERMINATE}
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_container_that_stands_alone_hides_no_pod_below_it(data: st.DataObject) -> None:
+    pod = hardened(data.draw)
+    weakening = data.draw(st.sampled_from([one for one in WEAKENINGS if not one.sandboxes_only]))
+    weakening.change(pod, data.draw)
+    alone = data.draw(st.sampled_from([{"container": container("a")}, {"containers": [container("a")]}]))
+    below = placed(pod, "Deployment")["spec"]["template"]
+    described = data.draw(st.permutations([*alone.items(), ("template", below)]))
+    named = {"name": "it", "namespace": "sandbox-standard"}
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": named, "spec": dict(described)}
+    found = [one for one in _judged(thing, "Thing") if one.path.startswith("spec.template.")]
+    assert weakening.rules & {one.rule for one in found if one.verdict is Verdict.FAIL}
