@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", type=formats, default=[], metavar="F,…", help=f"also write as {', '.join(FORMATS)}; one or more"
     )
+    parser.add_argument(
+        "--without-waived", action="store_true", help="leave what is waived out of the SARIF: GitHub takes it for open"
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where to: review.md, review.sarif, review.json")
     parser.add_argument(
         "--links", default="", metavar="URL", help="what stands before a link to a file of this project"
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         report = review(question, telling())
     except (StageError, ToolError) as failure:
         raise Refusal(str(failure)) from failure
-    written = write(report, args.format, args.out, args.stack)
+    written = write(report, args.format, args.out, args.stack, waived=not args.without_waived)
     if not args.json and not (args.format and args.out is None):
         from agentenv.review import terminal
 
@@ -82,15 +85,21 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if report.blocking else OK
 
 
-def write(report: Report, chosen: list[str], out: Path | None, stack: str) -> list[Path]:
-    """Write each format into a folder, or where there is none to standard output; returns the files."""
+def write(report: Report, chosen: list[str], out: Path | None, stack: str, *, waived: bool = True) -> list[Path]:
+    """Write each format into a folder, or where there is none to standard output; returns the files.
+
+    Of a program that could not be previewed there is no file of SARIF: whoever uploads one without results closes every
+    alert that is open.
+    """
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     found: list[Path] = []
     for name in chosen:
-        text = rendered(report, name, stack)
+        text = rendered(report, name, stack, waived=waived)
         if out is None:
             sys.stdout.write(text)
+        elif name == "sarif" and report.failure:
+            (out / FORMATS[name]).unlink(missing_ok=True)
         else:
             path = out / FORMATS[name]
             path.write_text(text, encoding="utf-8")
@@ -98,13 +107,13 @@ def write(report: Report, chosen: list[str], out: Path | None, stack: str) -> li
     return found
 
 
-def rendered(report: Report, name: str, stack: str) -> str:
+def rendered(report: Report, name: str, stack: str, *, waived: bool = True) -> str:
     """The review in one format."""
     from agentenv.review import markdown, sarif
 
     if name == "markdown":
         return markdown.as_markdown(report)
     if name == "sarif":
-        return json.dumps(sarif.as_sarif(report, f"stacks/Pulumi.{stack}.yaml"), indent=1) + "\n"
+        return json.dumps(sarif.as_sarif(report, f"stacks/Pulumi.{stack}.yaml", waived=waived), indent=1) + "\n"
     # One line, so that it is the last line printed as with --json
     return json.dumps(report.as_json()) + "\n"

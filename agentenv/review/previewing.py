@@ -14,6 +14,7 @@ from typing import Any
 
 from agentenv.review.graph import Graph, from_state, graph
 
+_MORE = re.compile(r"\S")
 _QUIET = ("--non-interactive", "--color", "never")
 # Steps that end with nothing that the program wants; of a refresh it is not said whether it wants the thing
 _NOT_WANTED = frozenset({"delete", "delete-replaced", "discard", "discard-replaced", "refresh"})
@@ -134,12 +135,14 @@ def read(code: int, digest: str, log: list[str], project: Path, root: Path, *, s
 def _digest(text: str) -> tuple[list[dict[str, Any]] | None, list[str]]:
     """The steps, and the errors that the digest tells; None where there is no digest to be read.
 
-    The engine and the program may have printed other things before it, with braces in them.
+    The engine and the program may have printed other things before it, with braces in them: it is what ends the text.
     """
     for start in re.finditer(r"^\{", text, re.MULTILINE):
         try:
-            found, _ = json.JSONDecoder().raw_decode(text[start.start() :])
+            found, end = json.JSONDecoder().raw_decode(text, start.start())
         except ValueError:
+            continue
+        if _MORE.search(text, end):
             continue
         rows = found.get("diagnostics") or ()
         told = [row.get("message", "").strip() for row in rows if row.get("severity") == "error"]

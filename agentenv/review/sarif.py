@@ -26,9 +26,9 @@ _SCORES: Final[dict[Severity, str]] = {"Critical": "9.5", "High": "8.0", "Medium
 _BASELINE: Final = {"new": "new", "existing": "unchanged", "waived": "unchanged"}
 
 
-def as_sarif(report: Report, stack_file: str) -> dict[str, Any]:
-    """One run with a result a finding."""
-    shown = [one for one in report.findings if one.state != "fixed"]
+def as_sarif(report: Report, stack_file: str, *, waived: bool = True) -> dict[str, Any]:
+    """One run with a result a finding; `waived` says whether those are among them that somebody answers for."""
+    shown = [one for one in report.findings if one.state != "fixed" and (waived or one.waiver is None)]
     lost = [loss for loss in report.losses if loss.blocks]
     ids = sorted({one.finding.rule for one in shown} | ({LOSS} if lost else set()))
     index = {rule: number for number, rule in enumerate(ids)}

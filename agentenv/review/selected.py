@@ -41,6 +41,8 @@ def selected(call: Call, packs: Path, settings: Mapping[str, Any] | None = None,
     """Preview the stack with the packs under `packs`; with `drift`, look first at what is really there.
 
     The packs are then asked apart: a preview that refreshes shows the engine's stack policies what it deletes, too.
+    What either would do is told: an update that does not look first goes by the state, also where somebody has put
+    right by hand what can only be replaced; of what is gone nothing can be lost any more.
     """
     with tempfile.TemporaryDirectory(prefix="agentenv-packs-") as scratch:
         options: list[str] = []
@@ -55,8 +57,11 @@ def selected(call: Call, packs: Path, settings: Mapping[str, Any] | None = None,
         looked = call.refreshed()
         wanted, judged = call.preview("--refresh"), call.preview(*options)
     errors = list(dict.fromkeys([*wanted.errors, *judged.errors]))
-    preview = replace(wanted, code=wanted.code or judged.code, policies=judged.policies, errors=errors)
-    return Selected(preview, told(looked.steps, looked.before, looked.after))
+    changed = told(looked.steps, looked.before, looked.after)
+    gone = {change.urn for change in changed if change.operation == "delete"}
+    steps = [*wanted.steps, *(step for step in judged.steps if step["urn"] not in gone)]
+    preview = replace(wanted, code=wanted.code or judged.code, steps=steps, policies=judged.policies, errors=errors)
+    return Selected(preview, changed)
 
 
 def refusals(preview: Preview, findings: list[Judged]) -> list[str]:

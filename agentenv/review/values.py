@@ -46,15 +46,16 @@ _SECRETS = re.compile(
     re.DOTALL,
 )
 # What is said to be one: `password=…`, `"token": "…"`, `--api-key …`, `Authorization: Bearer …`. A colon alone is none:
-# `secretsmanager:GetSecretValue` is an action, and not a secret
+# `secretsmanager:GetSecretValue` is an action, and not a secret; nor is where one is to be found, or what it is called
+_NOT_ITSELF = r"(?![\w-]{0,40}?(?:names?|refs?|file|path|arn|less)[\"']?(?![\w-]))"
 _SAID = re.compile(
     rf"""(?ix)
     (?P<before>
         authorization["']?[ \t]*[:=][ \t]*["']?(?:[a-z]+[ \t]+)?
       | \bbearer[ \t]+(?=\S*\d|\S{{20}})
-      | (?<![\w-])--?[\w-]{{0,40}}?(?:{_WORDS})[\w-]{{0,40}}(?:[ \t]+|=)
+      | (?<![\w-])--?[\w-]{{0,40}}?(?:{_WORDS}){_NOT_ITSELF}[\w-]{{0,40}}(?:[ \t]+|=)
       | (?:passw(?:or)?d|passphrase|pwd)["']?[ \t]*:[ \t]*
-      | (?:{_WORDS})[\w-]{{0,40}}(?:[ \t]*=[ \t]*|:[ \t]+|["'][ \t]*:[ \t]*)
+      | (?:{_WORDS}){_NOT_ITSELF}[\w-]{{0,40}}(?:[ \t]*=[ \t]*|:[ \t]+|["'][ \t]*:[ \t]*)
     )
     (?!(?:true|false|null|none)\b)
     (?P<value>"[^"]*" | '[^']*' | [^\s&"',;]+)

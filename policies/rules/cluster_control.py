@@ -8,12 +8,11 @@ from policies.rules.registry import About, Outcome, fail, rule, unknown
 from policies.view.clusters import WORDS, Cluster, clusters_of
 from policies.view.fields import Field
 from policies.view.graph import Graph
-from policies.view.wide import for_anybody, network_of
+from policies.view.wide import WORLD, for_anybody, network_of
 from policies.view.words import word
 
 CLUSTER: About[Cluster] = About("every EKS cluster", WORDS.__contains__, clusters_of)
 
-WORLD = 2**30  # IPv4 addresses, a quarter of all: what many narrow ranges may not add up to
 LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 # The oldest minor version of Kubernetes 1 that AWS supports without a surcharge (its Kubernetes release calendar)
 OLDEST = 34

@@ -17,7 +17,7 @@ from policies.view.graph import Graph
 from policies.view.groups import GROUPS, NEW, OLD, Passing, may_have_more, passing, pod_groups, written_in
 from policies.view.resource import Resource
 from policies.view.tenants import tenants
-from policies.view.wide import for_anybody, network_of
+from policies.view.wide import WORLD, for_anybody, network_of
 from policies.view.words import one_of
 
 CLUSTER: Final = "aws:eks/cluster:Cluster"
@@ -154,6 +154,7 @@ def open_to_the_world(resource: Resource) -> Iterator[Outcome]:
         way = [resource.at("type")] if resource.type == OLD else []
         doubts = [*way, *(() if one.every_port else (one.protocol, one.first, one.last))]
         doubt = next((field for field in doubts if field.unknown), None)
+        reached = 0
         for cidr in one.ranges:
             network = network_of(cidr)
             if network is None:
@@ -161,15 +162,21 @@ def open_to_the_world(resource: Resource) -> Iterator[Outcome]:
             elif for_anybody(network) and doubt is not None:
                 yield unknown(doubt)
             elif for_anybody(network):
-                ports = "everything" if one.every_port else f"{one.protocol.raw} {_ports(one)}"
-                yield fail(one.field, f"lets {network} reach {ports}")
+                yield fail(one.field, f"lets {network} reach {_ports(one)}")
+            elif network.version == 4:
+                reached += network.num_addresses
+        if reached >= WORLD:
+            words = f"lets a quarter of the internet or more reach {_ports(one)}"
+            yield fail(one.field, words) if doubt is None else unknown(doubt)
 
 
 def _ports(one: Passing) -> str:
+    if one.every_port:
+        return "everything"
     if one.span is None:
-        return "on ports that nobody can read"
+        return f"{one.protocol.raw} on ports that nobody can read"
     first, last = one.span
-    return f"{first}" if first == last else f"{first}-{last}"
+    return f"{one.protocol.raw} {first}" if first == last else f"{one.protocol.raw} {first}-{last}"
 
 
 def _open(graph: Graph, one: Passing) -> Iterator[Outcome]:

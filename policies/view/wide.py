@@ -10,6 +10,8 @@ from policies.view.fields import Field
 # A range this wide names nobody: whole countries are in it. S3 calls a policy public by the same measure (S3 user
 # guide, the meaning of "public").
 WIDEST: Final = {4: 8, 6: 32}
+# IPv4 addresses, a quarter of all: what many narrow ranges may not add up to
+WORLD: Final = 2**30
 # Addresses that nobody has on the internet, however many they are
 _PRIVATE: Final = (IPv6Network("fc00::/7"), IPv6Network("fe80::/10"))
 

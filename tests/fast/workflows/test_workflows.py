@@ -26,7 +26,6 @@ COMMENT = script("review.yml", "comment", "Write the comment of each stack, or b
 PREVIEW = script("deploy-stack.yml", "preview", "Ask the account, and preview")
 UP = script("deploy-stack.yml", "up", "Look again, and bring it up with both packs")
 MAIN = script("main.yml", "findings", "Review")
-UNWAIVED = "Leave out what is waived, which code scanning would take for open"
 NAMES = [path.name for path in WORKFLOWS]
 
 
@@ -83,7 +82,8 @@ def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
         "review.yml/offline": {"contents": "read"},
         "review.yml/comment": {"pull-requests": "write", "security-events": "write", "actions": "read"},
         "review.yml/selected": deploying,
-        "main.yml/findings": {"contents": "read", "security-events": "write", "actions": "read"},
+        "main.yml/findings": {"contents": "read"},
+        "main.yml/alerts": {"security-events": "write", "actions": "read"},
         "deploy.yml/dev": deploying,
         "deploy.yml/staging": deploying,
         "deploy.yml/prod": deploying,
@@ -277,12 +277,13 @@ def test_what_blocks_by_now_keeps_an_approved_update_from_beginning(machine: Mac
 
 
 def test_main_is_reviewed_with_itself_and_only_what_does_not_end_fails(machine: Machine) -> None:
-    machine.does("agentenv", 'mkdir -p "${12}"; echo "{}" > "${12}/review.sarif"; exit 1')
+    machine.does("agentenv", 'mkdir -p "${13}"; echo "{}" > "${13}/review.sarif"; exit 1')
     assert machine.run(MAIN, GITHUB_SHA="abc") == 0
     asked = machine.called("agentenv")
     assert [line.split()[3] for line in asked] == ["[dev]", "[staging]", "[prod]"]
     assert all(
-        "[--offline] [--base] [abc] [--commit] [abc] [--format] [sarif] [--out] [review/" in line for line in asked
+        "[--offline] [--base] [abc] [--commit] [abc] [--format] [sarif] [--without-waived] [--out] [review/" in line
+        for line in asked
     )
     machine.does("agentenv", "exit 3")
     for stack in ("dev", "staging", "prod"):
@@ -290,18 +291,29 @@ def test_main_is_reviewed_with_itself_and_only_what_does_not_end_fails(machine: 
     assert machine.run(MAIN, GITHUB_SHA="abc") == 3
 
 
-@pytest.mark.parametrize(("workflow", "job"), [("review.yml", "comment"), ("main.yml", "findings")])
-def test_what_is_waived_is_no_alert(machine: Machine, workflow: str, job: str) -> None:
+@pytest.mark.parametrize("review", [REVIEW, MAIN])
+def test_what_is_waived_is_no_alert(machine: Machine, review: str) -> None:
+    machine.does("agentenv", "exit 3")
+    machine.run(review, GITHUB_SHA="abc")
+    assert machine.called("agentenv")
+    assert all("[--without-waived]" in line for line in machine.called("agentenv"))
     given = report(findings=[judged(), judged("EFS-02", state="waived", blocks=False, waiver=waiver())])
-    folder = machine.work / "review" / "prod"
-    folder.mkdir(parents=True)
-    file = folder / "review.sarif"
-    file.write_text(json.dumps(as_sarif(given, "stacks/Pulumi.prod.yaml")), encoding="utf-8")
-    assert machine.run(script(workflow, job, UNWAIVED)) == 0
-    left = json.loads(file.read_text(encoding="utf-8"))
+    left = as_sarif(given, "stacks/Pulumi.prod.yaml", waived=False)
     assert [one["ruleId"] for one in left["runs"][0]["results"]] == ["POD-01"]
     assert wrong_in(left) == []
-    assert [path.name for path in folder.iterdir()] == ["review.sarif"]
+
+
+def test_no_step_needs_a_program_that_the_project_does_not_bring() -> None:
+    for _, _, step in steps():
+        assert re.search(r"\bjq '|\bjq -", step.get("run", "")) is None
+
+
+def test_alerts_are_shown_by_a_job_that_keeps_no_cache_and_runs_no_code() -> None:
+    found = read("main.yml")["jobs"]
+    assert found["alerts"]["needs"] == "findings"
+    used = {job: [step.get("uses", "").split("@")[0] for step in found[job]["steps"]] for job in found}
+    assert used["alerts"] == ["actions/download-artifact", "github/codeql-action/upload-sarif"]
+    assert used["findings"].count("actions/cache") == 2
 
 
 def gitlab(job: str) -> str:

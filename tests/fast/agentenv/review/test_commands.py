@@ -19,7 +19,7 @@ from agentenv.review.offline import Desired
 from agentenv.review.report import Report
 
 from .test_markdown import whole
-from .wanted import FILE_SYSTEM, judged, of, report, resource, urn
+from .wanted import FILE_SYSTEM, judged, of, report, resource, urn, waiver
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -57,6 +57,29 @@ def test_every_format_is_written_and_the_code_tells(monkeypatch: pytest.MonkeyPa
     assert Path("out/review.md").read_text(encoding="utf-8").startswith("<!-- agentenv-review:prod -->")
     assert json.loads(Path("out/review.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
     assert json.loads(Path("out/review.json").read_text(encoding="utf-8"))["stack"] == "prod"
+
+
+@pytest.mark.usefixtures("project")
+def test_of_a_program_that_cannot_be_previewed_no_sarif_closes_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out").mkdir()
+    Path("out/review.sarif").write_text("of another time", encoding="utf-8")
+    failed = report()
+    failed.failure = "it has a mistake"
+    answering(monkeypatch, failed)
+    call = ["review", "-s", "prod", "--offline", "--format", "markdown,sarif", "--out", "out"]
+    assert main(call) == 1
+    assert sorted(path.name for path in Path("out").iterdir()) == ["review.md"]
+
+
+@pytest.mark.usefixtures("project")
+def test_the_sarif_is_written_without_what_is_waived(monkeypatch: pytest.MonkeyPatch) -> None:
+    waived = judged("EFS-02", state="waived", blocks=False, waiver=waiver())
+    answering(monkeypatch, report(findings=[judged(blocks=False), waived]))
+    call = ["review", "-s", "prod", "--offline", "--format", "sarif", "--out", "out"]
+    for more, expected in (([], ["POD-01", "EFS-02"]), (["--without-waived"], ["POD-01"])):
+        assert main([*call, *more]) == 0
+        (run,) = json.loads(Path("out/review.sarif").read_text(encoding="utf-8"))["runs"]
+        assert [one["ruleId"] for one in run["results"]] == expected
 
 
 @pytest.mark.usefixtures("project")

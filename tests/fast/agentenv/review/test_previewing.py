@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentenv.review.changes import told
 from agentenv.review.graph import Source, from_json, from_state, unknown_paths
 from agentenv.review.previewing import Call, PreviewFailed, read
 from agentenv.review.selected import refusals, selected
@@ -58,7 +59,17 @@ def test_what_is_replaced_is_there_after() -> None:
     assert list(read(0, digest(*steps), [], Path("/p"), Path("/p")).after) == [FS]
 
 
-@pytest.mark.parametrize("before", ["warning: use ${x} here\n", "{half\n", '{"a": 1}\n', "{}\n{\n"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "warning: use ${x} here\n",
+        "{half\n",
+        '{"a": 1}\n',
+        "{}\n{\n",
+        '{"level": "info", "duration": 12}\n',
+        '{"steps": 0}\n',
+    ],
+)
 def test_what_is_printed_before_the_digest_hides_none_of_it(before: str) -> None:
     steps = digest({"op": "delete", "urn": FS, "oldState": state()})
     assert list(read(0, f"{before}{steps}", [], Path("/p"), Path("/p")).before) == [FS]
@@ -244,3 +255,23 @@ def test_what_is_allowed_wrongly_allows_nothing_and_blocks(tmp_path: Path, monke
     found = review(Question(tmp_path, "dev", offline=True))
     assert found.blocking == ["the update is refused"]
     assert found.refused == ["policies/allowed_losses.yaml:1: an entry is a mapping of urn, reason, owner, until"]
+
+
+@pytest.mark.parametrize(("looked", "expected"), [("same", ["replace"]), ("delete", [])])
+def test_what_only_an_update_that_does_not_look_would_do_is_told_where_it_is_still_there(
+    tmp_path: Path, looked: str, expected: list[str]
+) -> None:
+    steps = {
+        "look": digest({"op": looked, "urn": FS, "oldState": state()}),
+        "wanted": digest({"op": "same", "urn": FS, "oldState": state(), "newState": state()}),
+        "unseen": digest({"op": "replace", "urn": FS, "oldState": state(), "newState": state()}),
+    }
+    for name, text in steps.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    fake = tmp_path / "pulumi"
+    which = "*preview-only*) cat look;; *--refresh*) cat wanted;; *) cat unseen;;"
+    fake.write_text(f'#!/bin/sh\ncase "$*" in {which} esac\n', encoding="utf-8")
+    fake.chmod(0o755)
+    call = Call(fake, tmp_path, tmp_path, "prod", dict(os.environ))
+    preview = selected(call, Path("/policies"), drift=True).preview
+    assert [one.operation for one in told(preview.steps, preview.before, preview.after)] == expected
