@@ -157,7 +157,8 @@ def test_killed_while_it_makes_one(scene: Scene) -> None:
         scene.whole(again["id"], scene.stage.volume(again["id"]))
         assert scene.stage.done_by_loops(lambda again=again: marked(scene, again["id"]))
         made += 1
-        if not until(lambda one=replica: one.dead, 2.0):
+        # So many writes there are at the least; after those, one that lives has made no further one.
+        if not until(lambda one=replica: one.dead, PATIENCE if step < 4 else 2.0):
             break
     # The claim, its volume, and the mark.
     assert step >= 4
@@ -232,9 +233,13 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
 
 
 def used(scene: Scene, name: str) -> bool:
+    """Whether it has been somebody's for longer than the ledger's second: its pod is older than that."""
+    claimed = moment((scene.stage.claim(name) or {})["metadata"]["creationTimestamp"])
     pod = scene.box.client.find(f"/api/v1/namespaces/{scene.box.space}/pods/{scene.stage.sandbox(name)}")
-    since = moment(condition(pod, "PodScheduled").get("lastTransitionTime"))
-    return since is not None and datetime.now(UTC) - since > timedelta(seconds=2)
+    placed = moment(condition(pod, "PodScheduled").get("lastTransitionTime"))
+    if claimed is None or placed is None:
+        return False
+    return datetime.now(UTC) - max(claimed, placed) > timedelta(seconds=3)
 
 
 def marked(scene: Scene, name: str) -> bool:
