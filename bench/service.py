@@ -59,7 +59,8 @@ def measure(repeat: int) -> dict[str, Any]:
         boss = ending.enter_context(serving.caller(client, folder, name="bench"))
         pool = stacks_pool(client)
         _grow(client, pool)
-        by_rate = {rate: _at(client, pool, callers, rate, 2 * repeat) for rate in RATES}
+        alone = _there(client, pool)
+        by_rate = {rate: _at(client, pool, callers, rate, 2 * repeat, alone=alone) for rate in RATES}
         burst = _burst(client, pool, callers)
         crowd.hold_off(client)
         crowd.workspaces(client, _member(client, pool), range(CROWD))
@@ -131,12 +132,12 @@ def _going(volume: Object) -> bool:
     return volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" and volume["status"]["phase"] != "Bound"
 
 
-def _at(client: Client, pool: Object, callers: list[Service], rate: int, turns: int) -> dict[str, Any]:
-    """Both sides at a rate, by turns, each against the full pool."""
+def _at(
+    client: Client, pool: Object, callers: list[Service], rate: int, turns: int, *, alone: tuple[int, ...]
+) -> dict[str, Any]:
+    """Both sides at a rate, by turns, each against the full pool; `alone` is what is there without a turn."""
     raw: list[float] = []
     served: list[float] = []
-    _full(client, pool)
-    alone = _there(client, pool)
     for _ in range(turns):
         _still(client, pool, alone)
         raw += _claims(client, pool, rate, A_TURN[rate])
