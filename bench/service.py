@@ -62,6 +62,8 @@ def measure(repeat: int) -> dict[str, Any]:
         alone = _there(client, pool)
         by_rate = {rate: _at(client, pool, callers, rate, 2 * repeat, alone=alone) for rate in RATES}
         burst = _burst(client, pool, callers)
+        # Filled again: the crowd is made like a sandbox that has all that it ever gets.
+        _full(client, pool)
         crowd.hold_off(client)
         crowd.workspaces(client, _member(client, pool), range(CROWD))
         listed = _pages(boss)
@@ -91,11 +93,11 @@ def _up(opened: Stage) -> None:
 
 
 def _member(client: Client, pool: Object) -> Object:
-    """A warm sandbox of it."""
+    """A warm sandbox of it, with its home."""
     path = f"/apis/{SANDBOXES}/namespaces/{pool['metadata']['namespace']}/sandboxes"
-    found = client.get(path)["items"]
+    found = [one for one in client.get(path)["items"] if probe.is_ready(one)]
     if not found:
-        raise Refusal("the pool has no sandbox")
+        raise Refusal("the pool has no sandbox that is Ready")
     return found[0]
 
 
