@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from model.cost.week import DAY, spans
+from model.cost.week import DAY, size_of, spans
 from model.pools import base_size
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ class Hours:
     def size_at(self, now: datetime) -> int:
         """How many members it has at a moment."""
         here = now.astimezone(ZoneInfo(self.timezone))
-        minute = here.weekday() * DAY + here.hour * 60 + here.minute
-        # Where several hold at once, the jobs leave the one that began last.
-        return next((size for start, end, size in reversed(self.spans) if start <= minute < end), self.base)
+        return size_of(self.spans, self.base, here.weekday() * DAY + here.hour * 60 + here.minute)
 
 
 def hours_text(pool: Pool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -37,9 +37,13 @@ def stretches(pools: Mapping[str, Pool]) -> list[Stretch]:
 
 def size_at(pool: Pool, minute: int) -> int:
     """How many members a pool has in a minute of the week, Monday's first being 0."""
-    sizes = [size for start, end, size in spans(pool) if start <= minute < end]
+    return size_of(spans(pool), base_size(pool), minute)
+
+
+def size_of(spans: Sequence[tuple[int, int, int]], base: int, minute: int) -> int:
+    """The same, from when a pool has which other size."""
     # Where several times hold at once, the jobs that scale the pool leave the one that began last.
-    return sizes[-1] if sizes else base_size(pool)
+    return next((size for start, end, size in reversed(spans) if start <= minute < end), base)
 
 
 def average_size(pool: Pool) -> Decimal:

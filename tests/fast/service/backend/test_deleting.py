@@ -22,18 +22,23 @@ def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
     asyncio.run(play())
 
 
+async def was_deleted(stage: Stage, notes: dict[str, str]) -> None:
+    """The volume of one that was deleted, with what it says, of which the view was told."""
+    labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+    ref = {"namespace": "sandbox-standard", "name": "home-w-1", "uid": "gone"}
+    spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
+    about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
+    stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
+    await stage.told(lambda view: view.deleted("w-1"))
+
+
 @pytest.mark.parametrize("days", [0, 90])
 def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days: int) -> None:
     async def act(stage: Stage) -> None:
         now = datetime.now(UTC)
         due = now + timedelta(days=30)
         notes = {MOVING_TO: "other", DELETED_AT: written(now), DESTROY_AFTER: written(due)}
-        labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
-        ref = {"namespace": "sandbox-standard", "name": "home-w-1", "uid": "gone"}
-        spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
-        about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
-        stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
-        await stage.told(lambda view: view.deleted("w-1"))
+        await was_deleted(stage, notes)
         told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
         assert (told.state, MOVING_TO in kept) == ("deleted", False)
@@ -54,12 +59,7 @@ def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days
         deleted = datetime.now(UTC) + timedelta(days=10)
         due = deleted + timedelta(days=30)
         notes = {DELETED_AT: written(deleted), DESTROY_AFTER: written(due)}
-        labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
-        ref = {"namespace": "sandbox-standard", "name": "home-w-1", "uid": "gone"}
-        spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
-        about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
-        stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
-        await stage.told(lambda view: view.deleted("w-1"))
+        await was_deleted(stage, notes)
         told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         assert told.destroy_after is not None
         assert told.destroy_after == moment(written(deleted + timedelta(days=days)))
