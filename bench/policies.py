@@ -69,7 +69,7 @@ def measure(repeat: int) -> dict[str, Any]:
 def _program(opened: Stage, root: Path) -> Engine:
     settings = settings_in(root, STACK)
     if settings is not None:
-        opened.environment = {**opened.environment, **Serving.stack(settings).keys(opened.cloud)}
+        opened.environment = {**opened.environment, **Serving.stack(settings).around(opened.cloud)}
     return opened.project(root, STACK)
 
 

@@ -29,6 +29,8 @@ TOOLS = (
     "agent-sandbox-manifests",
 )
 _ANSWER_SECONDS = 30
+# Beyond it a heap that may grow is collected as often as it takes.
+MOST_HEAP = "3GiB"
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Serving:
     region: str = REGION
     deployer: str = "arn:aws:iam::123456789012:role/deployer"
     others: tuple[str, ...] = ()
+    # How much a heap of its programs grows, in per cent, before it is collected; as little as they can live with, else.
+    heap: int | None = None
 
     @classmethod
     def stack(cls, settings: Settings) -> Serving:
@@ -46,9 +50,10 @@ class Serving:
         may_deploy = (*said.deployers, *said.admins)
         return cls(settings.region, (*may_deploy, cls.deployer)[0], (*may_deploy, *said.operators, *said.readers))
 
-    def keys(self, cloud: str) -> dict[str, str]:
-        """The deployer's, as variables, and everybody made who has to be there."""
-        return {**located(self.region), **caller.keys_of(self.deployer, self.others, cloud, self.region)}
+    def around(self, cloud: str) -> dict[str, str]:
+        """What is said around it: the deployer's keys, as variables, and everybody is made who has to be there."""
+        heap = {} if self.heap is None else {"GOGC": str(self.heap), "GOMEMLIMIT": MOST_HEAP}
+        return {**located(self.region), **caller.keys_of(self.deployer, self.others, cloud, self.region), **heap}
 
 
 @dataclass(frozen=True)

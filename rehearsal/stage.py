@@ -210,7 +210,7 @@ def _open(run: runs.Run, toolbox: tools.Toolbox, port: int, cluster: Serving | N
     address = _raise_cloud(run, port)
     around = surroundings(run.id, run.folder, cloud=address, shims=shims)
     if cluster:
-        around |= cluster.keys(address)
+        around |= cluster.around(address)
     opened = Stage(run, pulumi, address, around, {})
     opened.before = opened.ask("census")
     return opened

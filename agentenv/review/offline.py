@@ -82,7 +82,7 @@ def desired(root: Path, stack: str, progress: Progress | None = None) -> Desired
         (program / "__main__.py").write_text(runner, encoding="utf-8")
         config = read_document(stack_file(root, stack)).value["config"]
         if settings is not None:
-            opened.environment = {**opened.environment, **Serving.stack(settings).keys(opened.cloud)}
+            opened.environment = {**opened.environment, **Serving.stack(settings).around(opened.cloud)}
         engine = opened.program(program, stack, config, described)
         found = Call(engine.pulumi, engine.project, root, stack, engine.environment).preview()
     if found.refused:

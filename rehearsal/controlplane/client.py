@@ -190,6 +190,8 @@ class Client:
                 if answer.status != 200:
                     _understood(answer.status, answer.reason, answer.read())
                 for line in answer:
+                    if ended.is_set():
+                        return
                     event = json.loads(line)
                     kind, thing = event["type"], event["object"]
                     if kind == "ERROR":

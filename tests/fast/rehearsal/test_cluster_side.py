@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from model.releases import releases
-from rehearsal import leftovers
+from rehearsal import cluster_side, leftovers
 from rehearsal.cluster_side import Serving
 from rehearsal.controlplane.client import ApiError, Client
 from rehearsal.kubernetes import published
@@ -54,6 +54,16 @@ class Api:
         names = [path.rpartition("/")[2] for path in self.objects if path.rpartition("/")[0] == base]
         listed = [{"name": name, "verbs": ["list"]} for name in [*names, "gone", "pods/status"]]
         return {"resources": [*listed, {"name": "reviews", "verbs": ["create"]}]}
+
+
+@pytest.mark.parametrize(("heap", "said"), [(None, {}), (200, {"GOGC": "200", "GOMEMLIMIT": cluster_side.MOST_HEAP})])
+def test_heaps_grow_where_that_is_asked_for_and_not_beyond_all_measure(
+    monkeypatch: pytest.MonkeyPatch, heap: int | None, said: dict[str, str]
+) -> None:
+    monkeypatch.setattr("rehearsal.caller.keys_of", lambda *_: {"AWS_ACCESS_KEY_ID": "k"})
+    around = Serving(heap=heap).around("http://127.0.0.1:1")
+    assert {name: value for name, value in around.items() if name.startswith("GO")} == said
+    assert around["AWS_ACCESS_KEY_ID"] == "k"
 
 
 def test_what_is_left_in_a_cluster_is_everything_but_traces_and_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.late = threading.Event()
+        self.left = threading.Event()
         self.connections = 0
 
 
@@ -33,13 +36,29 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.connections += 1
 
     def do_GET(self) -> None:
+        if "watch=true" in self.path:
+            self._watched()
+            return
         if self.path == "/late":
             self.server.late.wait(30)
-        body = b'{"path": "%s"}' % self.path.encode()
+        listed = b'{"apiVersion": "v1", "kind": "ThingList", "metadata": {"resourceVersion": "1"}, "items": []}'
+        body = listed if self.path == "/things" else b'{"path": "%s"}' % self.path.encode()
         self.send_response(200 if self.path != "/missing" else 404)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _watched(self) -> None:
+        """Something happens all the time, until nobody listens any more."""
+        self.send_response(200)
+        self.end_headers()
+        about = {"uid": "u", "resourceVersion": "2"}
+        event = json.dumps({"type": "MODIFIED", "object": {"metadata": about}}).encode() + b"\n"
+        with contextlib.suppress(OSError):
+            while not self.server.late.wait(0.01):
+                self.wfile.write(event)
+        self.server.left.set()
+        self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as it is called there
         """Nobody reads it."""
@@ -96,3 +115,13 @@ def test_a_connection_that_the_server_closed_is_replaced(client: Client, server:
     kept(client).sock.shutdown(socket.SHUT_RDWR)
     assert client.get("/b") == {"path": "/b"}
     assert server.connections == 2
+
+
+def test_a_watch_that_is_told_to_end_goes_though_there_is_always_more(client: Client, server: _Server) -> None:
+    ended = threading.Event()
+    seen = 0
+    for _ in client.watch("/things", ended):
+        seen += 1
+        ended.set()
+    assert seen == 1
+    assert server.left.wait(30), "its connection is closed"
