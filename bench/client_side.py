@@ -1,7 +1,7 @@
-"""One Kubernetes client at work, in a process of its own: `client_side.py NAME KUBECONFIG COUNT`, figures as JSON.
+"""One Kubernetes client at work, in a process of its own: `python -m bench.client_side NAME KUBECONFIG COUNT`.
 
-Each makes a claim and reads it, which is what the service does most. Run by `bench/clients.py` in an environment that
-has all of them; none is imported before the clock runs.
+It prints its figures as JSON. Each makes a claim and reads it, which is what the service does most. Run by
+`bench/clients.py` in an environment that has all of them; none is imported before the clock runs.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ import asyncio
 import importlib
 import json
 import os
-import resource
 import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.backend.wire import Wire
 
 AT_ONCE = 16
 API, VERSION, PLURAL = "extensions.agents.x-k8s.io", "v1beta1", "sandboxclaims"
@@ -34,15 +36,32 @@ def claim() -> dict[str, Any]:
 
 
 async def wire(kubeconfig: str) -> Pair:
-    """The service's own verbs over lightkube's connection."""
-    from service.backend.wire import CLAIMS, Wire
+    """The service's own verbs over its own connection: aiohttp."""
+    from service.backend.wire import Wire
 
-    client = Wire.of_file(Path(kubeconfig))
+    return _by(Wire.of_file(Path(kubeconfig)))
+
+
+async def httpx(kubeconfig: str) -> Pair:
+    """The same verbs over lightkube's connection: httpx2."""
+    from httpx2 import Timeout
+    from lightkube import KubeConfig
+    from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+
+    from service.backend.wire import Wire
+
+    config: Any = KubeConfig.from_file(kubeconfig).get()
+    connected: Any = AsyncClient(config, ConnectionParams(timeout=Timeout(10.0)))
+    return _by(Wire(connected))
+
+
+def _by(verbs: Wire) -> Pair:
+    from service.backend.wire import CLAIMS
 
     async def pair() -> None:
         made = claim()
-        await client.make(CLAIMS, made)
-        await client.find(CLAIMS, made["metadata"]["name"], "default")
+        await verbs.make(CLAIMS, made)
+        await verbs.find(CLAIMS, made["metadata"]["name"], "default")
 
     return pair
 
@@ -93,6 +112,7 @@ async def kr8s(kubeconfig: str) -> Pair:
 
 CLIENTS: dict[str, Callable[[str], Awaitable[Pair]]] = {
     "wire": wire,
+    "httpx": httpx,
     "lightkube": lightkube,
     "agent-sandbox": agent_sandbox,
     "kr8s": kr8s,
@@ -122,8 +142,14 @@ async def measured(name: str, kubeconfig: str, count: int) -> dict[str, float]:
         "cpu_ms": round(worked / count * 1000, 2),
         "at_once_per_second": round(count // AT_ONCE * AT_ONCE / together),
         "import_s": round(ready, 2),
-        "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "memory_mb": _memory(),
     }
+
+
+def _memory() -> int:
+    """The most that it had at once, in MB; what getrusage says has the process in it that started this one."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return round(next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024)
 
 
 if __name__ == "__main__":

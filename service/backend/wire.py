@@ -1,4 +1,4 @@
-"""The Kubernetes API as coroutines: plain documents over lightkube's connection, with patience and no more than that.
+"""The Kubernetes API as coroutines: plain documents over a connection, with patience and no more than that.
 
 lightkube brings the ways in (kubeconfig, a command for tokens, a pod's account whose token is renewed); what is sent is
 written here, because a service needs of it what its typed calls leave out: the version of a list, bookmarks, deleting
@@ -11,12 +11,12 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import httpx2
-from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
 from service.clock import ServerClock
 from service.problems import Problem
@@ -35,13 +35,9 @@ ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 # What passes by itself. A conflict does only where nothing was read: whoever read an old version reads again.
 PASSING = frozenset({429, 500, 502, 503, 504})
-CONNECTIONS = 64
 # Objects of which only the metadata is sent.
 BARE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 BARE_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
-# lightkube says of its own types less than a checker wants to know.
-_connect: Any = AsyncClient
 
 
 @dataclass(frozen=True)
@@ -87,12 +83,46 @@ class Gone(Exception):
     """A watch or a list cannot go on from where it was."""
 
 
+class Speaking(Protocol):
+    """What requests are sent by: `Connection`, or a client of httpx."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        /,
+        *,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        """One request, and its whole answer."""
+        ...
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        /,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: httpx2.Timeout = ...,
+    ) -> AbstractAsyncContextManager[httpx2.Response]:
+        """One request whose answer is read as it comes."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what is open."""
+        ...
+
+
 class Wire:
     """One API server."""
 
     def __init__(
         self,
-        client: httpx2.AsyncClient,
+        client: Speaking,
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
@@ -109,14 +139,10 @@ class Wire:
         """The one that a kubeconfig leads to by its chosen context; as the pod's own account without one."""
         from lightkube import KubeConfig
 
-        config: Any = KubeConfig.from_file(path) if path else KubeConfig.from_service_account()
-        return cls.of_config(config.get())
+        from service.backend.connection import Connection
 
-    @classmethod
-    def of_config(cls, config: Any) -> Wire:
-        """The one that a single configuration of lightkube leads to."""
-        client: httpx2.AsyncClient = _connect(config, ConnectionParams(timeout=httpx2.Timeout(10.0)))
-        return cls(client)
+        config: Any = KubeConfig.from_file(path) if path else KubeConfig.from_service_account()
+        return cls(Connection(config.get()))
 
     async def close(self) -> None:
         """Let go of its connections."""
@@ -222,9 +248,7 @@ class Wire:
                 raise Gone(str(refusal)) if refusal.code == 410 else refusal
             self.clock.hear(answer.headers.get("Date"))
             begun()
-            async for line in answer.aiter_lines():
-                if not line:
-                    continue
+            async for line in _lines(answer.aiter_raw()):
                 event: Document = json.loads(line)
                 if event["type"] == "ERROR":
                     raise Gone(str(event["object"].get("message")))
@@ -295,6 +319,20 @@ class Wire:
             longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**attempt)
             await self._pause(self._chance() * longest + min(waited or 0.0, LONGEST_PAUSE))
         raise AssertionError("a loop of attempts ends by itself")
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines, as soon as each is there; what a broken connection leaves of one is no line."""
+    rest: list[bytes] = []
+    async for part in parts:
+        *whole, last = part.split(b"\n")
+        if whole:
+            whole[0] = b"".join((*rest, whole[0]))
+            rest = []
+        for line in whole:
+            if line:
+                yield line
+        rest.append(last)
 
 
 def section(document: Mapping[str, Any] | None, key: str) -> Document:

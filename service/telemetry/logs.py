@@ -88,6 +88,7 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
     # These tell every request with its address, and some with its headers.
     for name in (
         "uvicorn.access",
+        "aiohttp",
         "asyncio",
         "httpx",
         "httpx2",

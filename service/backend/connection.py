@@ -1,0 +1,179 @@
+"""A connection to the API server by aiohttp, which costs a replica half of what httpx does.
+
+Where the server is, whom it is trusted by, and who we are is lightkube's to say, also how a token is renewed. It asks,
+answers and fails in httpx's words, which are what lightkube's other clients speak: whoever asks knows of one kind only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
+
+import aiohttp
+import httpx2
+from lightkube.config.client_adapter import user_auth, verify_cluster
+from lightkube.config.models import User
+
+# As many as a burst asks by at once. What is idle is kept for the next one, which is not to wait for a handshake, and
+# for less long than API servers keep it (90 s).
+MOST, KEPT_SECONDS = 128, 60.0
+PATIENCE = httpx2.Timeout(10.0)
+_AUTHORIZATION = "Authorization"
+
+
+class Connection:
+    """One API server, as what a single configuration of lightkube says of it."""
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+        self._server = str(config.cluster.server).rstrip("/")
+        # A context without a user is one that the server knows by nothing.
+        self._user: Any = config.user or User()
+        self._auth: Any = user_auth(self._user)
+        self._session: aiohttp.ClientSession | None = None
+        self._answers: WeakSet[aiohttp.ClientResponse] = WeakSet()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx2.Response:
+        """One request, and its whole answer."""
+        with _told():
+            answer = await self._sent(method, path, PATIENCE, params=params, data=content, headers=headers)
+            async with answer:
+                return _answered(answer, content=await answer.read())
+
+    @contextlib.asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: httpx2.Timeout = PATIENCE,
+    ) -> AsyncGenerator[httpx2.Response]:
+        """One request whose answer is read as it comes."""
+        with _told():
+            answer = await self._sent(method, path, timeout, params=params, headers=headers)
+        async with answer:
+            yield _answered(answer, stream=_Stream(answer))
+
+    async def aclose(self) -> None:
+        """Let go of what is open."""
+        # First, or whoever reads one would wait for ever: a session closes connections, and tells nobody.
+        for answer in list(self._answers):
+            answer.close()
+        if self._session is not None:
+            await self._session.close()
+
+    async def _sent(
+        self, method: str, path: str, timeout: httpx2.Timeout, *, headers: Mapping[str, str] | None, **asked: Any
+    ) -> aiohttp.ClientResponse:
+        """The beginning of an answer; where who we are no longer counts it is asked anew, and sent again."""
+        own = dict(headers or {})
+        if self._auth is None:
+            return await self._begun(method, path, timeout, headers=own, **asked)
+        flow = self._auth.async_auth_flow(httpx2.Request(method, self._server))
+        try:
+            said = await anext(flow)
+            while True:
+                signed = {**own, _AUTHORIZATION: said.headers[_AUTHORIZATION]}
+                answer = await self._begun(method, path, timeout, headers=signed, **asked)
+                try:
+                    said = await flow.asend(httpx2.Response(answer.status))
+                except StopAsyncIteration:
+                    return answer
+                except BaseException:
+                    answer.close()
+                    raise
+                answer.release()
+        finally:
+            await flow.aclose()
+
+    async def _begun(self, method: str, path: str, timeout: httpx2.Timeout, **asked: Any) -> aiohttp.ClientResponse:
+        patience = aiohttp.ClientTimeout(total=None, connect=timeout.connect, sock_read=timeout.read)
+        send = self._opened().request
+        # aiohttp itself would wait for as long as a server takes nothing more of what it is sent.
+        async with asyncio.timeout(_longest(timeout)):
+            answer = await send(method, f"{self._server}{path}", timeout=patience, allow_redirects=False, **asked)
+        self._answers.add(answer)
+        return answer
+
+    def _opened(self) -> aiohttp.ClientSession:
+        # Within the loop that it is used in, which there is not yet when this is made.
+        if self._session is None:
+            tls = verify_cluster(self._config.cluster, self._user, self._config.abs_file)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=MOST, keepalive_timeout=KEPT_SECONDS, ssl=tls),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # Not by `trust_env`, which asks a thread for it, and another for a .netrc, at each request: that
+                # doubles what one costs, and who we are in a .netrc stands in the way of who we are here.
+                proxy=_proxy(self._server),
+            )
+        return self._session
+
+
+class _Stream(httpx2.AsyncByteStream):
+    """What of an answer has still to come."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _told():
+            async for some in self._answer.content.iter_any():
+                yield some
+
+
+def _answered(answer: aiohttp.ClientResponse, **body: Any) -> httpx2.Response:
+    # What says how the body was packed is of no use any more: it is unpacked. The others stay bytes: an admission
+    # policy warns in whichever language it was written.
+    headers = [(name, value) for name, value in answer.raw_headers if name.lower() not in _PACKING]
+    return httpx2.Response(answer.status, headers=headers, **body)
+
+
+_PACKING = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+
+
+def _longest(timeout: httpx2.Timeout) -> float | None:
+    """How long an answer may take to begin, all in all."""
+    if timeout.connect is None or timeout.write is None or timeout.read is None:
+        return None
+    return timeout.connect + timeout.write + timeout.read
+
+
+def _proxy(server: str) -> str | None:
+    """What the environment has requests to a server go through."""
+    address = urlsplit(server)
+    if proxy_bypass(address.hostname or ""):
+        return None
+    found = getproxies()
+    proxy = found.get(address.scheme) or found.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
+
+
+@contextlib.contextmanager
+def _told() -> Generator[None]:
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError as failure:
+        raise httpx2.ConnectTimeout(str(failure)) from failure
+    except TimeoutError as failure:
+        raise httpx2.ReadTimeout(str(failure)) from failure
+    except aiohttp.ClientConnectorError as failure:
+        raise httpx2.ConnectError(str(failure)) from failure
+    except (aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError, aiohttp.ClientResponseError) as failure:
+        raise httpx2.RemoteProtocolError(str(failure)) from failure
+    except (aiohttp.ClientError, OSError) as failure:
+        raise httpx2.ReadError(str(failure)) from failure
