@@ -21,7 +21,7 @@ GROWS_EVERY = timedelta(minutes=5)
 GROWS_ASLEEP_EVERY = timedelta(hours=6)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pod:
     """A pod that somebody held or holds, from when it had a place on a node."""
 
@@ -32,7 +32,7 @@ class Pod:
     memory_gib: Decimal = NOTHING
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Holding:
     """What one claim holds. `asleep_since` says since when it has no pod and keeps its files only."""
 
@@ -51,7 +51,7 @@ class Holding:
     volume: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Span:
     """A row to be written, still without amounts, and what they are of. Without a holding only the row is left."""
 

@@ -60,6 +60,7 @@ def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
         kept=notes.get(KEPT) == "true",
         cold=notes.get(words.COLD),
         why=why,
+        turned=moment(_condition(claim, "Ready").get("lastTransitionTime")),
     )
     return _with_notes(read, labels, notes)
 
@@ -167,6 +168,7 @@ def _with_notes(read: Workspace, labels: Plain, notes: Plain) -> Workspace:
         deleted_at=moment(notes.get(words.DELETED_AT)),
         destroy_after=moment(notes.get(words.DESTROY_AFTER)),
         archive=notes.get(words.ARCHIVE),
+        archive_ended=moment(notes.get(words.ARCHIVE_ENDED)),
         parent=notes.get(words.PARENT_WORKSPACE),
     )
 

@@ -41,6 +41,7 @@ SUSPENDED_BECAUSE = f"{DOMAIN}suspended-because"
 DELETED_AT = f"{DOMAIN}deleted-at"
 DESTROY_AFTER = f"{DOMAIN}destroy-after"
 ARCHIVE = f"{DOMAIN}archive"  # of a session: its chat
+ARCHIVE_ENDED = f"{DOMAIN}archive-ended"  # when that was taken out of the archive; of a deleted one's volume, too
 PARENT_WORKSPACE = f"{DOMAIN}parent-workspace"  # whose capabilities it may not exceed
 COLD = f"{DOMAIN}cold"  # why it was not warm, where it was not
 # What users call a workspace by; apart from ours, so that nobody writes one of ours.
@@ -74,7 +75,7 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Lease:
     """An agent's hold on a workspace, until it is renewed no more."""
 
@@ -83,7 +84,7 @@ class Lease:
     until: datetime
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """One workspace as it was read."""
 
@@ -119,6 +120,8 @@ class Workspace:
     kept: bool = False
     cold: str | None = None
     why: str = ""  # what its conditions say, where it is not running
+    turned: datetime | None = field(default=None, compare=False)  # when it last became ready, or ceased to be
+    archive_ended: datetime | None = None  # of a session whose chat has ended
 
     @property
     def namespace(self) -> str:

@@ -11,7 +11,8 @@ import contextlib
 import logging
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING
 
 import uvicorn
 from prometheus_client import start_http_server
@@ -19,6 +20,9 @@ from prometheus_client import start_http_server
 from service.configuration import Configuration, ConfigurationError, configured
 from service.telemetry import logs, traces
 from service.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from model.workspaces import Workspace
 
 _LOG = logging.getLogger("service")
 # A request for a cold workspace may wait for a node; Kubernetes gives the pod this long and a little more.
@@ -53,7 +57,9 @@ def main(arguments: list[str]) -> int:
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
     """Answer until told to end, and lead when it is our turn; says whether it ended because the loops broke."""
     from service.app import make_app
+    from service.sight import Sight
 
+    sight = Sight()
     server: uvicorn.Server | None = None
 
     def ended() -> None:
@@ -61,10 +67,10 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
         if server is not None:
             server.should_exit = True
 
-    with loops(configuration, metrics, ended) as broken:
+    with loops(configuration, metrics, ended, sight.workspaces) as broken:
         server = uvicorn.Server(
             uvicorn.Config(
-                make_app(configuration, metrics),
+                make_app(configuration, metrics, sight),
                 host=configuration.host,
                 port=configuration.port,
                 log_config=None,
@@ -80,8 +86,16 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
 
 
 @contextlib.contextmanager
-def loops(configuration: Configuration, metrics: Metrics, ended: Callable[[], None]) -> Generator[threading.Event]:
-    """The loops beside the API, in a thread that ends first; should they break, `ended` is called and the event set."""
+def loops(
+    configuration: Configuration,
+    metrics: Metrics,
+    ended: Callable[[], None],
+    told_of: Callable[[], Sequence[Workspace] | None],
+) -> Generator[threading.Event]:
+    """The loops beside the API, in a thread that ends first; should they break, `ended` is called and the event set.
+
+    `told_of` is what they look for work in, while the API knows of it.
+    """
     broken, stop = threading.Event(), threading.Event()
     if not configuration.loops:
         yield broken
@@ -90,7 +104,7 @@ def loops(configuration: Configuration, metrics: Metrics, ended: Callable[[], No
 
     def guarded() -> None:
         try:
-            run(configuration, metrics, stop)
+            run(configuration, metrics, stop, told_of)
         except Exception:  # noqa: BLE001 - whatever it is, it is told, and the process ends
             _LOG.exception("the loops broke")
         if not stop.is_set():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -58,12 +59,13 @@ class Efs:
 def _point(row: dict[str, Any]) -> Point:
     user: dict[str, Any] = row.get("PosixUser") or {}
     tags: list[dict[str, str]] = row.get("Tags") or []
+    # There may be ten thousand; what many of them say is held once.
     return Point(
         row["AccessPointId"],
-        row["FileSystemId"],
+        sys.intern(row["FileSystemId"]),
         row["RootDirectory"]["Path"],
         user.get("Uid"),
         user.get("Gid"),
-        row["LifeCycleState"],
-        {one["Key"]: one["Value"] for one in tags},
+        sys.intern(row["LifeCycleState"]),
+        {sys.intern(one["Key"]): sys.intern(one["Value"]) for one in tags},
     )

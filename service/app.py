@@ -28,6 +28,7 @@ from service.identity import secrets
 from service.identity.making import exchange_of, vault_of
 from service.ledger import routes as usage
 from service.ledger.making import budgets_of, keeper_of, ledger_of
+from service.sight import Sight
 
 if TYPE_CHECKING:
     from model.workspaces import Workspace
@@ -43,18 +44,22 @@ DESCRIPTION = (
 )
 
 
-def make_app(configuration: Configuration, metrics: Metrics) -> FastAPI:
-    """The API of one replica; it speaks to its cluster for as long as it is served."""
+def make_app(configuration: Configuration, metrics: Metrics, sight: Sight | None = None) -> FastAPI:
+    """The API of one replica; it speaks to its cluster for as long as it is served.
+
+    `sight` is what the replica's loops see by.
+    """
 
     @contextlib.asynccontextmanager
     async def living(app: FastAPI) -> AsyncGenerator[None]:
         async with _parts(configuration, metrics) as parts:
             app.state.parts = parts
             counting = asyncio.create_task(_count(parts))
-            try:
-                yield
-            finally:
-                counting.cancel()
+            with (sight or Sight()).by(parts.backend):
+                try:
+                    yield
+                finally:
+                    counting.cancel()
 
     return application(living, metrics)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from model.classes.names import MODE_LABEL
-from model.lifecycle.ending import ARCHIVE_ENDED
 from model.moments import written
-from model.workspaces import ARCHIVE
+from model.workspaces import ARCHIVE, ARCHIVE_ENDED
 from service.cluster import CLAIMS, VOLUMES, Api, Document, Kind, section
 
 SESSIONS = {MODE_LABEL: "session"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx2
 from lightkube import ALL_NS, ApiError, Client, KubeConfig, generic_resource
@@ -26,7 +26,6 @@ Document = dict[str, Any]
 MANAGER = "agentenv"
 # Sandboxes are twelve kilobytes each, and eight times that as they are read: of more at once a pass is mostly that.
 PAGE = 50
-Row = TypeVar("Row")
 
 # The library says of its own types less than a checker wants to know.
 _kinds: Any = generic_resource
@@ -123,19 +122,6 @@ class Cluster(Api):
             found: Any = self._client.list(kind, labels=chosen, chunk_size=PAGE, **_where(kind, namespace or ALL_NS))
             for one in found:
                 yield _told(one)
-
-    def listed(self, kind: Kind, row: Callable[[Document], Row]) -> tuple[list[Row], str]:
-        """A row of each of a kind in all namespaces, and as of which version that is."""
-        with _answered():
-            found: Any = self._client.list(kind, chunk_size=PAGE, **_where(kind, ALL_NS))
-            return [row(_told(one)) for one in found], found.resourceVersion
-
-    def watched(self, kind: Kind, version: str) -> Iterator[tuple[str, Document]]:
-        """What changes from that version on, until the server ends it with an error."""
-        with _answered():
-            told: Any = self._client.watch(kind, resource_version=version, server_timeout=300, **_where(kind, ALL_NS))
-            for change, one in told:
-                yield change, _told(one)
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """One of them, if it is there."""

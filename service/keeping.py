@@ -49,7 +49,7 @@ Find = Callable[..., Document | None]
 Outcome = Literal["kept", "already", "waiting", "overtaken", "refused"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Kept:
     """How it stands with the volume of one claim."""
 

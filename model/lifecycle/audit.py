@@ -22,7 +22,7 @@ Wrong = Literal[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """An access point as EFS describes it."""
 
@@ -35,7 +35,7 @@ class Point:
     tags: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Expected:
     """Where a volume should lead."""
 
@@ -45,7 +45,7 @@ class Expected:
     gid: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Volume:
     """A volume on one of our file systems."""
 
@@ -58,7 +58,7 @@ class Volume:
     expected: Expected | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """A volume that does not lead where it should."""
 

@@ -13,9 +13,6 @@ from model.lifecycle.limits import Limits
 from model.lifecycle.moments import passed
 from model.workspaces import Workspace
 
-# When a session's chat was taken out of the archive, on its claim and on the volume of a deleted one.
-ARCHIVE_ENDED = "sandbox.users.io/archive-ended"
-
 Do = Literal["nothing", "suspend", "delete"]
 
 
@@ -28,7 +25,7 @@ class End:
     keep_for: timedelta | None = None
 
 
-def end(workspace: Workspace, limits: Limits, now: datetime, *, archive_ended: datetime | None = None) -> End:
+def end(workspace: Workspace, limits: Limits, now: datetime) -> End:
     """What is to become of a workspace now."""
     if workspace.state == "deleting":
         return End("nothing", "it goes")
@@ -39,7 +36,8 @@ def end(workspace: Workspace, limits: Limits, now: datetime, *, archive_ended: d
             over = workspace.created + limits.max_lifetime
             if passed(over, now):
                 return End("delete", f"its class lets one live for {limits.max_lifetime}", kept)
-        if workspace.mode == "session" and archive_ended is not None and passed(archive_ended, now):
+        ended = workspace.archive_ended
+        if workspace.mode == "session" and ended is not None and passed(ended, now):
             return End("delete", "its chat is no longer in the archive", kept)
     if workspace.deadline is not None and passed(workspace.deadline, now):
         if workspace.state == "suspended" and workspace.suspended_because in {"deadline", "budget"}:

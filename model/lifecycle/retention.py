@@ -24,7 +24,7 @@ UNFINISHED = timedelta(minutes=10)
 Do = Literal["leave", "date", "undate", "release", "destroy", "report"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Home:
     """A kept volume, as far as it matters here."""
 

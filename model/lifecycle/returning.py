@@ -29,10 +29,9 @@ from model.classes.names import (
     cold_pool,
     namespace,
 )
-from model.lifecycle.ending import ARCHIVE_ENDED
 from model.names import KINDS, fit
 from model.quantities import Quantity
-from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
 
 Plain = dict[str, Any]
 

@@ -29,7 +29,7 @@ Kind = Literal[
 Heal = Literal["nothing", "remove-volume-claim", "restore"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """An access point of the driver's, and since when it has been seen without a volume."""
 
@@ -39,7 +39,7 @@ class Point:
     user: str = ""  # whose it is, as its tag says
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Volume:
     """A volume of the driver's."""
 
@@ -53,7 +53,7 @@ class Volume:
     claim_uid: str = ""  # of the volume claim that it is for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VolumeClaim:
     """A claim of a volume that is some sandbox's home."""
 
@@ -66,7 +66,7 @@ class VolumeClaim:
     uid: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A claim of a sandbox, and the volume that its sandbox has now."""
 
@@ -81,7 +81,7 @@ class Claim:
     going: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """Something that is not as it should be."""
 

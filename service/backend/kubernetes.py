@@ -99,6 +99,10 @@ class KubernetesBackend:
         """Whether it has seen everything there is once."""
         return all(informer.listed.is_set() for informer in self._informers)
 
+    def standing(self) -> list[Workspace] | None:
+        """All workspaces that stand, as they were told of last; None while it is not told of them."""
+        return self.view.standing() if self.in_step() and self._told() else None
+
     async def create(
         self, asked: Asked, *, wait: float, warm_only: bool = False, before_return: Asking | None = None
     ) -> Made:

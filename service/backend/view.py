@@ -7,6 +7,7 @@ handed over or refused to somebody is read from the API server first, or named b
 from __future__ import annotations
 
 import asyncio
+import builtins
 import sys
 from bisect import bisect_right, insort
 from collections import Counter
@@ -186,6 +187,10 @@ class View:
                     return Page(tuple(found), found[-1].id)
                 found.append(row)
         return Page(tuple(found))
+
+    def standing(self) -> builtins.list[Workspace]:
+        """All that have a claim."""
+        return [row for (namespace, _), row in self._rows.items() if namespace]
 
     def counted(self) -> Counter[tuple[str, str]]:
         """How many there are, by class and state."""

@@ -11,13 +11,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable, Sequence
 
+    from model.workspaces import Workspace
     from service.configuration import Configuration
     from service.telemetry.metrics import Metrics
 
 
-def run(configuration: Configuration, metrics: Metrics, stop: threading.Event) -> None:
-    """Stand for election and run the loops whenever this replica is elected, until told to stop."""
+def run(
+    configuration: Configuration,
+    metrics: Metrics,
+    stop: threading.Event,
+    told_of: Callable[[], Sequence[Workspace] | None] = lambda: None,
+) -> None:
+    """Stand for election and run the loops whenever this replica is elected, until told to stop.
+
+    `told_of` says all workspaces as the API of the same replica is told of them, or None while it is not.
+    """
     from service.loops.running import run_loops
 
-    run_loops(configuration, metrics, stop)
+    run_loops(configuration, metrics, stop, told_of)

@@ -16,9 +16,11 @@ from model.lifecycle.ending import End, end
 from model.lifecycle.idle import Rest, Seen, rest
 from model.lifecycle.limits import Limits
 from model.lifecycle.waking import alarm
+from model.workspace_records import of_claim
+from model.workspaces import Workspace
 from service.cluster import CLAIMS, Document, RefusedError
 from service.letting_go import let_go
-from service.loops.context import Attended, Context, attended
+from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.loops.sources import Together
 from service.sleeping import forget_hour, put_to_sleep, sandbox_of, wake
@@ -35,31 +37,31 @@ def idle(context: Context, still: Still) -> Done:
     sources = Together(context.sources, limits, now)
     seen: dict[str, Sequence[Seen]] = {}
 
-    def sleeps(one: Attended) -> bool:
-        if one.workspace.state != "running":
+    def sleeps(one: Workspace) -> bool:
+        if one.state != "running":
             return False
-        begun = one.workspace.suspended_because is not None
-        return begun or _rest(one, limits, seen.get(one.workspace.id, ()), now).sleep
+        begun = one.suspended_because is not None
+        return begun or _rest(one, limits, seen.get(one.id, ()), now).sleep
 
-    def asked_about(found: Sequence[Attended]) -> Iterator[Attended]:
+    def asked_about(found: Sequence[Workspace]) -> Iterator[Workspace]:
         for first in range(0, len(found), MOST):
             if first and not still():
                 return
             some = found[first : first + MOST]
-            seen.update(sources.seen([one.workspace for one in some]))
+            seen.update(sources.seen(some))
             yield from filter(sleeps, some)
 
-    def put(one: Attended, claim: Document) -> bool:
-        because = one.workspace.suspended_because
+    def put(one: Workspace, claim: Document) -> bool:
+        because = one.suspended_because
         if because is None or because == "idle":
             moment = context.clock.now()
-            decided = _rest(one, limits, seen.get(one.workspace.id, ()), moment)
+            decided = _rest(one, limits, seen.get(one.id, ()), moment)
             if not decided.sleep:
                 # It was begun and not finished, and is used by now.
                 return because is not None and wake(context.api, claim, moment) == "done"
         done = put_to_sleep(context.api, claim, because or "idle") == "done"
         if done:
-            context.told.suspended(one.workspace.class_name, because or "idle")
+            context.told.suspended(one.class_name, because or "idle")
         return done
 
     found = [one for one in context.attended(AGE) if sleeps(one)]
@@ -71,11 +73,11 @@ def waking(context: Context, still: Still) -> Done:
     now = context.clock.now()
     found = [one for one in context.attended(AGE) if _acts(one, now)]
 
-    def rouse(one: Attended, claim: Document) -> bool:
-        decided = alarm(one.workspace, context.clock.now(), asleep_since=one.turned)
+    def rouse(one: Workspace, claim: Document) -> bool:
+        decided = alarm(one, context.clock.now(), asleep_since=one.turned)
         if decided.wake:
             # Who sleeps for no reason was asked for already, and that was looked at then.
-            if decided.forget and context.stays_asleep is not None and context.stays_asleep(one.workspace, claim):
+            if decided.forget and context.stays_asleep is not None and context.stays_asleep(one, claim):
                 return True
             return wake(context.api, claim, context.clock.now()) == "done"
         return decided.forget and forget_hour(context.api, claim)
@@ -87,41 +89,41 @@ def ending(context: Context, still: Still) -> Done:
     """End whose time is over: at a deadline it sleeps, at the end of its class's life it goes and its data stays."""
     limits = context.limits()
 
-    def of(one: Attended) -> End:
-        known = limits.get(one.workspace.class_name, _NONE)
-        return end(one.workspace, known, context.clock.now(), archive_ended=one.archive_ended)
+    def of(one: Workspace) -> End:
+        known = limits.get(one.class_name, _NONE)
+        return end(one, known, context.clock.now())
 
     found = [one for one in context.attended(AGE) if of(one).do != "nothing"]
 
-    def stop(one: Attended, claim: Document) -> bool:
+    def stop(one: Workspace, claim: Document) -> bool:
         decided = of(one)
         if decided.do == "delete" and decided.keep_for is not None:
             if context.settle is not None:
-                context.settle(one.workspace.namespace, one.workspace.id)
+                context.settle(one.namespace, one.id)
             return let_go(context.api, claim, decided.keep_for, context.clock.now()) == "done"
         if decided.do == "suspend" and put_to_sleep(context.api, claim, "deadline") == "done":
-            context.told.suspended(one.workspace.class_name, "deadline")
+            context.told.suspended(one.class_name, "deadline")
             return True
         return False
 
     return _each(context, still, _from_anywhere(found, context.clock.now()), stop)
 
 
-def _acts(one: Attended, now: datetime) -> bool:
-    decided = alarm(one.workspace, now, asleep_since=one.turned)
+def _acts(one: Workspace, now: datetime) -> bool:
+    decided = alarm(one, now, asleep_since=one.turned)
     return decided.wake or decided.forget
 
 
-def _rest(one: Attended, limits: dict[str, Limits], seen: Sequence[Seen], now: datetime) -> Rest:
-    known = limits.get(one.workspace.class_name, _NONE)
-    return rest(one.workspace, known, seen, now, up_since=one.turned)
+def _rest(one: Workspace, limits: dict[str, Limits], seen: Sequence[Seen], now: datetime) -> Rest:
+    known = limits.get(one.class_name, _NONE)
+    return rest(one, known, seen, now, up_since=one.turned)
 
 
 def _each(
     context: Context,
     still: Still,
-    chosen: Iterable[Attended],
-    do: Callable[[Attended, Document], bool],
+    chosen: Iterable[Workspace],
+    do: Callable[[Workspace, Document], bool],
 ) -> Done:
     """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
     steps = 0
@@ -132,26 +134,26 @@ def _each(
         except RefusedError as refusal:
             if refusal.passes:
                 raise
-            failures.append(f"{one.workspace.id}: {refusal}")
+            failures.append(f"{one.id}: {refusal}")
         if steps >= MOST or len(failures) >= MOST:
             break
     return Done(steps, steps >= MOST, tuple(failures))
 
 
-def _from_anywhere(found: Sequence[Attended], now: datetime) -> Sequence[Attended]:
+def _from_anywhere(found: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
     # Nothing is remembered from one pass to the next, so what time it is says where to begin.
     start = random.Random(now.timestamp()).randrange(len(found)) if found else 0  # noqa: S311 - no secret
     return [*found[start:], *found[:start]]
 
 
-def _fresh(context: Context, still: Still, chosen: Iterable[Attended]) -> Iterator[tuple[Attended, Document]]:
+def _fresh(context: Context, still: Still, chosen: Iterable[Workspace]) -> Iterator[tuple[Workspace, Document]]:
     for one in chosen:
         if not still():
             return
-        claim = context.api.find(CLAIMS, one.workspace.id, one.workspace.namespace)
-        now = attended(claim) if claim is not None else None
-        if claim is not None and now is not None and now.workspace.claim_uid == one.workspace.claim_uid:
+        claim = context.api.find(CLAIMS, one.id, one.namespace)
+        now = of_claim(claim) if claim is not None else None
+        if claim is not None and now is not None and now.claim_uid == one.claim_uid:
             # A sandbox that is not there yet, or another claim's, is for the next pass.
-            if sandbox_of(context.api, claim) is None and now.workspace.state in {"running", "suspended"}:
+            if sandbox_of(context.api, claim) is None and now.state in {"running", "suspended"}:
                 continue
             yield now, claim

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from service.budgets import HOLD_EVERY
 from service.keeping import keep_all
 from service.ledger.keeper import KEEP_EVERY
-from service.ledger.making import budgets_of, keeper_of
 from service.loops.attending import ending, idle, waking
 from service.loops.audit import auditing
 from service.loops.context import Context
@@ -24,7 +23,8 @@ from service.metering import measured_bytes
 from service.releases import retire
 
 if TYPE_CHECKING:
-    from service.configuration import Configuration
+    from service.budgets import Budgets
+    from service.ledger.keeper import Keeper
     from service.telemetry.metrics import Metrics
 
 
@@ -54,7 +54,9 @@ def loops_of(context: Context) -> list[Loop]:
     ]
 
 
-def loops_with_ledger(context: Context, configuration: Configuration, metrics: Metrics) -> Iterator[Loop]:
+def loops_with_ledger(
+    context: Context, metrics: Metrics, keeper: Keeper | None, budgets: Budgets | None
+) -> Iterator[Loop]:
     """Those that write the ledger and act on it, where there is one, and show what homes were measured to hold."""
 
     def sizes(_: Still) -> Done:
@@ -62,14 +64,12 @@ def loops_with_ledger(context: Context, configuration: Configuration, metrics: M
         return Done()
 
     yield Loop("sizes", 300, sizes)
-    keeper = keeper_of(configuration, context.api, metrics)
     if keeper is not None:
 
         def ledger(_: Still) -> Done:
             return Done(failures=keeper.keep_all().failures)
 
         yield Loop("ledger", KEEP_EVERY.total_seconds(), ledger)
-    budgets = budgets_of(configuration, context.api, metrics)
     if budgets is not None:
 
         def hold(_: Still) -> Done:

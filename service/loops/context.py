@@ -11,10 +11,8 @@ from typing import Protocol
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CONSTRAINTS
-from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.idle import Seen
 from model.lifecycle.limits import Limits, limits
-from model.moments import moment
 from model.workspace_records import of_claim
 from model.workspaces import Workspace
 from service.access_points import Points
@@ -56,15 +54,6 @@ class Told(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Attended:
-    """A workspace, as little of it as decisions need: there may be ten thousand."""
-
-    workspace: Workspace
-    turned: datetime | None = None  # when it last became ready, or ceased to be
-    archive_ended: datetime | None = None
-
-
 @dataclass
 class Context:
     """One replica's, for all its loops."""
@@ -81,10 +70,11 @@ class Context:
     settle: Callable[[str, str], object] | None = None
     # Keeps one asleep that may cost no more as its hour comes, and says whether it has; its hour wakes it else.
     stays_asleep: Callable[[Workspace, Document], bool] | None = None
-    told_of: Callable[[], Sequence[Attended]] | None = None  # whoever is told of changes; all are listed else
+    # Whoever is told of changes, and knows of all just now; they are listed else.
+    told_of: Callable[[], Sequence[Workspace] | None] = lambda: None
     monotonic: Callable[[], float] = time.monotonic
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _attended: Sequence[Attended] = ()
+    _attended: Sequence[Workspace] = ()
     _read: float | None = None
 
     def limits(self) -> dict[str, Limits]:
@@ -96,26 +86,18 @@ class Context:
             found[about["labels"][CLASS_LABEL]] = limits(section(constraints or {}, "data"))
         return found
 
-    def attended(self, age: float) -> Sequence[Attended]:
+    def attended(self, age: float) -> Sequence[Workspace]:
         """All workspaces, as they were so many seconds ago at most: loops that only look for work share one look.
 
         Whoever then does something to one reads it again.
         """
-        if self.told_of is not None:
-            return self.told_of()
+        told = self.told_of()
         with self._lock:
+            if told is not None:
+                self._attended, self._read = (), None
+                return told
             if self._read is None or self.monotonic() - self._read > age:
                 began = self.monotonic()
-                self._attended = [one for claim in self.api.list(CLAIMS) if (one := attended(claim)) is not None]
+                self._attended = [one for claim in self.api.list(CLAIMS) if (one := of_claim(claim)) is not None]
                 self._read = began
             return self._attended
-
-
-def attended(claim: Document) -> Attended | None:
-    """A claim as decisions look at it; None where nobody's name is on it."""
-    read = of_claim(claim)
-    if read is None:
-        return None
-    rows: list[Document] = section(claim, "status").get("conditions") or []
-    turned = next((moment(row.get("lastTransitionTime")) for row in rows if row.get("type") == "Ready"), None)
-    return Attended(read, turned, moment(section(claim["metadata"], "annotations").get(ARCHIVE_ENDED)))

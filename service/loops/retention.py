@@ -16,12 +16,11 @@ from datetime import timedelta
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
-from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.limits import Limits
 from model.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
 from model.moments import moment, written
-from model.workspaces import DELETED_AT, DESTROY_AFTER
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
 from service.cluster import CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still

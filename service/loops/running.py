@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from service.access_points import Efs
@@ -14,10 +15,12 @@ from service.loops.context import Context
 from service.loops.leading import Leader
 from service.loops.scheduler import Scheduler
 from service.loops.sources import Prometheus
-from service.loops.watching import Watched
 
 if TYPE_CHECKING:
+    from model.workspaces import Workspace
+    from service.budgets import Budgets
     from service.configuration import Configuration
+    from service.ledger.keeper import Keeper
     from service.telemetry.metrics import Metrics
 
 TICK = 0.5
@@ -26,29 +29,39 @@ END = 10.0
 _LOG = logging.getLogger(__name__)
 
 
-def run_loops(configuration: Configuration, metrics: Metrics, stop: threading.Event) -> None:
-    """Stand for election and run the loops whenever elected, until told to stop."""
+def run_loops(
+    configuration: Configuration,
+    metrics: Metrics,
+    stop: threading.Event,
+    told_of: Callable[[], Sequence[Workspace] | None] = lambda: None,
+) -> None:
+    """Stand for election and run the loops whenever elected, until told to stop; `told_of` is the API's own view."""
     path = configuration.kubeconfig
     # One for the election alone: it is not to wait behind a pass.
-    asking, working, listening = (Cluster.of_file(path) if path else Cluster.from_within() for _ in range(3))
-    watched = Watched(listening)
+    asking, working = (Cluster.of_file(path) if path else Cluster.from_within() for _ in range(2))
     try:
         leader = Leader(asking, configuration.namespace, configuration.replica)
-        context = context_of(configuration, metrics, working, leader)
-        context.told_of = watched.all
-        loops = [*in_turn([*loops_of(context), *loops_with_ledger(context, configuration, metrics)])]
+        keeper, budgets = keeper_of(configuration, working, metrics), budgets_of(configuration, working, metrics)
+        context = context_of(configuration, metrics, working, leader, keeper=keeper, budgets=budgets)
+        context.told_of = told_of
+        loops = [*in_turn([*loops_of(context), *loops_with_ledger(context, metrics, keeper, budgets)])]
         lead(leader, Scheduler(loops, lambda: leader.leads() and not stop.is_set(), metrics), metrics, stop)
     finally:
-        watched.end()
-        for one in (listening, working, asking):
+        for one in (working, asking):
             one.close()
 
 
-def context_of(configuration: Configuration, metrics: Metrics, api: Cluster, leader: Leader) -> Context:
+def context_of(
+    configuration: Configuration,
+    metrics: Metrics,
+    api: Cluster,
+    leader: Leader,
+    *,
+    keeper: Keeper | None,
+    budgets: Budgets | None,
+) -> Context:
     """What the passes work with."""
     points = Efs(configuration.region) if configuration.file_systems else None
-    keeper = keeper_of(configuration, api, metrics)
-    budgets = budgets_of(configuration, api, metrics)
     sources = (Prometheus(configuration.prometheus),) if configuration.prometheus else ()
     return Context(
         api=api,

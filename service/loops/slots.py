@@ -6,11 +6,13 @@ What can be put right without losing anything is; the rest is told, in the log a
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import HOME, HOME_CLASS_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.names import HOME, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
 from model.lifecycle import audit as audits
 from model.lifecycle.returning import RETURNING_LABEL, home_class
@@ -18,7 +20,6 @@ from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClai
 from model.moments import moment, written
 from model.seats import CLASS_TAG, USER_TAG
 from model.workspaces import LAST_ACTIVE
-from service.brief import brief
 from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
@@ -30,26 +31,8 @@ MOST = 500
 CLASSES = "/classes/"
 # On an access point that no volume leads to: since when it was seen so.
 ORPHAN_TAG = "sandbox-orphan-since"
+GOING = "going"  # the phase of a volume that is being taken away
 _LOG = logging.getLogger(__name__)
-# What a pass looks at.
-_NAMED = tuple(("metadata", key) for key in ("namespace", "name", "uid", "creationTimestamp", "deletionTimestamp"))
-_WHOSE = tuple(("metadata", "labels", key) for key in (USER_LABEL, WORKSPACE_LABEL))
-OF_CLAIMS = (*_NAMED, *_WHOSE, ("metadata", "annotations", LAST_ACTIVE), ("status", "sandbox", "name"))
-OF_VOLUME_CLAIMS = (
-    *_NAMED,
-    ("metadata", "ownerReferences"),
-    ("metadata", "labels", RETURNING_LABEL),
-    ("spec", "volumeName"),
-)
-OF_VOLUMES = (
-    *_NAMED,
-    *_WHOSE,
-    *(("metadata", "labels", key) for key in (HOME_CLASS_LABEL, CLASS_LABEL)),
-    ("spec", "persistentVolumeReclaimPolicy"),
-    ("spec", "csi", "volumeHandle"),
-    *(("spec", "claimRef", key) for key in ("namespace", "uid")),
-    *(("status", key) for key in ("phase", "lastPhaseTransitionTime")),
-)
 
 
 def slots(context: Context, still: Still) -> Done:
@@ -66,20 +49,29 @@ class _Pass:
         self._steps = 0
 
     def take(self) -> Done:
-        # In this order: whatever is used by something that was read is read after it.
-        claims = [brief(one, OF_CLAIMS) for one in self._api.list(CLAIMS)]
-        homes = self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})
-        volume_claims = [brief(one, OF_VOLUME_CLAIMS) for one in homes]
-        volumes = [brief(one, OF_VOLUMES) for one in self._api.list(VOLUMES) if is_ours(one)]
+        # In this order: whatever is used by something that was read is read after it. Of each no more is held than
+        # what decisions look at: there may be ten thousand of everything.
+        claims = [row for one in self._api.list(CLAIMS) if (row := _claim(one)) is not None]
+        volume_claims = [
+            _volume_claim(one)
+            for one in self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})
+            if one["metadata"]["name"].startswith(f"{HOME}-")
+        ]
+        used_in: dict[str, str] = {}  # the class that each volume is used in, or was
+        volumes: list[Volume] = []
+        for one in self._api.list(VOLUMES):
+            if is_ours(one):
+                volumes.append(volume_of(one))
+                used_in[volumes[-1].name] = sys.intern(_used_in(one) or home_class(one))
         points = self._points()
         now = self._context.clock.now()
         if points is not None:
-            self._tag(volumes, points)
+            self._tag(volumes, used_in, points)
             self._mark(volumes, points, now)
         shelf = Shelf(
-            [*_claims(claims, volume_claims, volumes)],
-            [_volume_claim(one) for one in volume_claims if one["metadata"]["name"].startswith(f"{HOME}-")],
-            [volume_of(one) for one in volumes],
+            _with_volumes(claims, volume_claims, volumes),
+            volume_claims,
+            volumes,
             None if points is None else [_point(one) for one in points.values()],
         )
         rows = found(shelf, now)
@@ -105,28 +97,26 @@ class _Pass:
             self._failures.append(f"EFS: {failure}")
             return None
 
-    def _tag(self, volumes: Sequence[Document], points: Mapping[str, audits.Point]) -> None:
+    def _tag(self, volumes: Sequence[Volume], used_in: Mapping[str, str], points: Mapping[str, audits.Point]) -> None:
         """Whose an access point is, on itself: the bill and the audit go by it, should the cluster be gone.
 
         One that is tagged as somebody else's stays so, and is found: that may be the only trace of whose files it has.
         """
         owners = {point.id: (point.tags or {}).get(USER_TAG) or None for point in points.values()}
         for one in volumes:
-            labels = section(one["metadata"], "labels")
-            point = points.get(point_of(one))
-            owner = labels.get(USER_LABEL)
-            if point is None or not owner or one["metadata"].get("deletionTimestamp"):
+            point = points.get(one.point)
+            if point is None or not one.owner or one.phase == GOING:
                 continue
-            if owners[point.id] not in {None, owner}:
+            if owners[point.id] not in {None, one.owner}:
                 continue
-            owners[point.id] = owner
-            wanted = {USER_TAG: owner, CLASS_TAG: _used_in(one) or home_class(one)}
+            owners[point.id] = one.owner
+            wanted = {USER_TAG: one.owner, CLASS_TAG: used_in[one.name]}
             if wanted.items() - (point.tags or {}).items():
                 self._tagged(point.id, wanted)
 
-    def _mark(self, volumes: Sequence[Document], points: Mapping[str, audits.Point], now: datetime) -> None:
+    def _mark(self, volumes: Sequence[Volume], points: Mapping[str, audits.Point], now: datetime) -> None:
         """Since when an access point has no volume, on itself: a replica that starts anew has not seen it before."""
-        used = {point_of(one) for one in volumes}
+        used = {one.point for one in volumes}
         for point in points.values():
             marked = ORPHAN_TAG in (point.tags or {})
             if point.id not in used and not marked:
@@ -181,59 +171,58 @@ def is_ours(volume: Document) -> bool:
     return section(spec, "csi").get("driver") == DRIVER and space.startswith(namespace(""))
 
 
-def point_of(volume: Document) -> str:
-    """The access point that a volume leads to."""
-    return section(volume["spec"], "csi").get("volumeHandle", "").partition("::")[2]
-
-
 def volume_of(volume: Document) -> Volume:
     """A volume as decisions look at it."""
     about, spec, status = volume["metadata"], volume["spec"], section(volume, "status")
     labels = section(about, "labels")
     return Volume(
         about["name"],
-        point_of(volume),
-        "going" if about.get("deletionTimestamp") else status.get("phase", ""),
-        spec["persistentVolumeReclaimPolicy"],
+        section(spec, "csi").get("volumeHandle", "").partition("::")[2],
+        GOING if about.get("deletionTimestamp") else sys.intern(status.get("phase", "")),
+        sys.intern(spec["persistentVolumeReclaimPolicy"]),
         moment(status.get("lastPhaseTransitionTime")),
-        labels.get(USER_LABEL, ""),
-        labels.get(WORKSPACE_LABEL, ""),
+        sys.intern(labels.get(USER_LABEL, "")),
+        sys.intern(labels.get(WORKSPACE_LABEL, "")),
         section(spec, "claimRef").get("uid", ""),
     )
 
 
-def _claims(
-    claims: Sequence[Document], volume_claims: Sequence[Document], volumes: Sequence[Document]
-) -> Iterator[Claim]:
-    bound = {
-        (one["metadata"]["namespace"], one["metadata"]["name"]): section(one, "spec").get("volumeName", "")
-        for one in volume_claims
-    }
-    since = {one["metadata"]["name"]: volume_of(one).since for one in volumes}
-    for one in claims:
-        about = one["metadata"]
-        labels, notes = section(about, "labels"), section(about, "annotations")
-        made = moment(about.get("creationTimestamp"))
-        sandbox = section(section(one, "status"), "sandbox").get("name", "")
-        volume = bound.get((about["namespace"], f"{HOME}-{sandbox}"), "")
-        if made is not None:
-            yield Claim(
-                about["namespace"],
-                about["name"],
-                made,
-                labels.get(USER_LABEL, ""),
-                labels.get(WORKSPACE_LABEL, ""),
-                volume,
-                since.get(volume),
-                moment(notes.get(LAST_ACTIVE)),
-                bool(about.get("deletionTimestamp")),
-            )
+def _claim(one: Document) -> tuple[Claim, str] | None:
+    """A claim, still without its volume, and the sandbox by which it has one."""
+    about = one["metadata"]
+    labels, notes = section(about, "labels"), section(about, "annotations")
+    made = moment(about.get("creationTimestamp"))
+    if made is None:
+        return None
+    claim = Claim(
+        sys.intern(about["namespace"]),
+        sys.intern(about["name"]),
+        made,
+        sys.intern(labels.get(USER_LABEL, "")),
+        sys.intern(labels.get(WORKSPACE_LABEL, "")),
+        last_active=moment(notes.get(LAST_ACTIVE)),
+        going=bool(about.get("deletionTimestamp")),
+    )
+    return claim, section(section(one, "status"), "sandbox").get("name", "")
+
+
+def _with_volumes(
+    claims: Sequence[tuple[Claim, str]], volume_claims: Sequence[VolumeClaim], volumes: Sequence[Volume]
+) -> list[Claim]:
+    """Claims, each with the volume that its sandbox has now."""
+    bound = {(one.namespace, one.name): one.volume for one in volume_claims}
+    since = {one.name: one.since for one in volumes}
+    found: list[Claim] = []
+    for claim, sandbox in claims:
+        volume = bound.get((claim.namespace, f"{HOME}-{sandbox}"), "")
+        found.append(replace(claim, volume=volume, volume_since=since.get(volume)) if volume else claim)
+    return found
 
 
 def _volume_claim(one: Document) -> VolumeClaim:
     about = one["metadata"]
     return VolumeClaim(
-        about["namespace"],
+        sys.intern(about["namespace"]),
         about["name"],
         moment(about["creationTimestamp"]) or datetime.max.replace(tzinfo=UTC),
         bool(about.get("ownerReferences")) or bool(about.get("deletionTimestamp")),

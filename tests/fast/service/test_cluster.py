@@ -168,8 +168,6 @@ def test_a_quota_that_was_counted_at_the_same_moment_is_no_thing_of_that_name(se
 ASKED: list[Callable[[Cluster], object]] = [
     lambda cluster: cluster.find(CLAIMS, "a", "sandbox-box"),
     lambda cluster: [*cluster.list(CLAIMS)],
-    lambda cluster: cluster.listed(CLAIMS, dict),
-    lambda cluster: [*cluster.watched(CLAIMS, "7")],
     lambda cluster: cluster.make(CLAIMS, READ),
     lambda cluster: cluster.change(CLAIMS, READ, {}),
     lambda cluster: cluster.remove(CLAIMS, READ),

@@ -76,7 +76,7 @@ def test_at_the_end_of_its_classs_life_it_goes_and_its_data_stays() -> None:
 
 def test_a_session_goes_with_its_chats_archive() -> None:
     session = workspace(mode="session", archive="chat-1")
-    gone = end(session, LIMITS, NOW, archive_ended=NOW - HOUR)
+    gone = end(replace(session, archive_ended=NOW - HOUR), LIMITS, NOW)
     assert (gone.do, gone.keep_for) == ("delete", 7 * DAY)
     assert end(session, LIMITS, NOW).do == "nothing"
-    assert end(workspace(archive="chat-1"), LIMITS, NOW, archive_ended=NOW - HOUR).do == "nothing"
+    assert end(workspace(archive="chat-1", archive_ended=NOW - HOUR), LIMITS, NOW).do == "nothing"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from model.lifecycle.ending import ARCHIVE_ENDED
 from model.moments import written
-from model.workspaces import ARCHIVE, DELETED_AT, DESTROY_AFTER
+from model.workspaces import ARCHIVE, ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
 from service.archives import ended
 from service.cluster import CLAIMS, VOLUMES
 from service.loops.attending import ending

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from model.lifecycle.ending import ARCHIVE_ENDED
 from model.lifecycle.retention import HOLD
 from model.lifecycle.returning import NOBODY
 from model.moments import in_seconds, written
-from model.workspaces import DELETED_AT, DESTROY_AFTER
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
 from service.clock import FRESH, ServerClock
 from service.cluster import CLAIMS, CONFIGURATIONS, VOLUMES, RefusedError, section
 from service.loops.retention import MOST as AT_MOST
