@@ -9,6 +9,7 @@ told so; never do both stay.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -34,6 +35,9 @@ from service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 _MARKS = 5
+# That a volume is kept is written on the claim once a rush is over: of the writes of a claim it is the only one that
+# nobody waits for, and it has the controller look at the claim again.
+MARK_AFTER = 5.0
 
 
 class Making:
@@ -56,6 +60,8 @@ class Making:
         self._adoptions = adoptions
         self.pools = Pools(view)
         self._under_way: set[asyncio.Task[None]] = set()
+        self._marking: set[str] = set()  # uids of claims whose mark waits
+        self._ending = asyncio.Event()
 
     async def make(self, asked: Asked, wait: float, *, there: Document | None = None, warm_only: bool = False) -> Made:
         """The workspace of a request, as soon as it is ready, or after so many seconds, or `there`, its claim."""
@@ -134,7 +140,8 @@ class Making:
         return replace(workspace, volume=volume, kept=True)
 
     async def finish(self) -> None:
-        """Let what is still under way come to its end."""
+        """Let what is still under way come to its end, and wait no longer with it."""
+        self._ending.set()
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def _there(self, claim: Document, asked: Asked, wait: float) -> Made:
@@ -211,11 +218,31 @@ class Making:
         notes = {**({KEPT: "true"} if kept else {}), **({COLD: cold} if cold else {})}
         if not notes:
             return
+        if not cold:
+            if workspace.claim_uid in self._marking:
+                return
+            self._marking.add(workspace.claim_uid)
+            try:
+                await self._while_busy()
+            finally:
+                self._marking.discard(workspace.claim_uid)
+            if self._is_gone(workspace):
+                return
         # Of whatever version it is by now, as long as it is the same claim.
         read = {"metadata": {"name": workspace.id, "namespace": workspace.namespace, "uid": workspace.claim_uid}}
         for _ in range(_MARKS):
             if await self._wire.merge(CLAIMS, read, {"metadata": {"annotations": notes}}) is not None:
                 return
+
+    async def _while_busy(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(MARK_AFTER):
+                await self._ending.wait()
+
+    def _is_gone(self, workspace: Workspace) -> bool:
+        """Whether a claim that was told of is no more, or is another one's or going."""
+        told = self._view.find(workspace.id)
+        return told is None or told.claim_uid != workspace.claim_uid or told.state == "deleting"
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -53,6 +53,56 @@ def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
     on_stage(act)
 
 
+def marks(stage: Stage) -> int:
+    """How often a claim was written that it is kept."""
+    return len([path for method, path in stage.server.requests if method == "PATCH" and "/sandboxclaims/" in path])
+
+
+async def warm(stage: Stage) -> str:
+    stage.slot("standard-a-1")
+    await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
+    made = await stage.backend.create(asked(), wait=5)
+    assert (made.ready, made.cold) == (True, None)
+    return made.workspace.id
+
+
+def test_that_it_is_kept_is_written_once_and_after_the_rush() -> None:
+    async def act(stage: Stage) -> None:
+        name = await warm(stage)
+        for _ in range(3):
+            await stage.backend.get(name)
+        await asyncio.sleep(0.05)
+        assert marks(stage) == 0
+        await stage.backend.making.finish()
+        assert marks(stage) == 1
+        assert (await stage.backend.get(name)).kept  # pyright: ignore[reportOptionalMemberAccess]
+
+    on_stage(act)
+
+
+def test_the_rush_is_over_at_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.backend.making.MARK_AFTER", 0.01)
+
+    async def act(stage: Stage) -> None:
+        await warm(stage)
+        while not marks(stage):
+            await asyncio.sleep(0.01)
+
+    on_stage(act)
+
+
+def test_of_one_that_went_meanwhile_nothing_is_written() -> None:
+    async def act(stage: Stage) -> None:
+        name = await warm(stage)
+        await stage.backend.delete(name, keep_for=timedelta(0))
+        await stage.told(lambda view: getattr(view.find(name), "state", "deleted") == "deleted")
+        before = marks(stage)
+        await stage.backend.making.finish()
+        assert marks(stage) == before
+
+    on_stage(act)
+
+
 @pytest.mark.parametrize("cold", [False, True])
 def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -> None:
     async def act(stage: Stage) -> None:
