@@ -2,30 +2,29 @@
 
 They are made in the real API server, past its guardrails, while the controller that would fill them is held off: what
 is measured is whether anything of the stack looks at them, and ten thousand pods would only be in the way. Workspaces
-are like one that the stack's own pool had filled: a sandbox that sleeps, with its home.
+are like one that the stack itself has made and put to sleep: claim, sandbox, home, volume and access point, each with
+all that the controllers and the service had said on it.
 """
 
 from __future__ import annotations
 
+import json
+import uuid
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from agentenv.cli import Refusal
 from model.claims import claim
-from model.classes.names import EXTENSIONS, HOME, KEPT, namespace
+from model.classes.names import EXTENSIONS, HOME, SANDBOXES, USER_LABEL, namespace
 from rehearsal.controlplane.client import ApiError, Client, until
 
 CONTROLLER = "/apis/apps/v1/namespaces/agent-sandbox-system/deployments/agent-sandbox-controller"
 _AT_ONCE = 16
 _TRIES = 100
 _PATIENCE_SECONDS = 120.0
-_ASLEEP = {
-    "type": "Ready",
-    "status": "False",
-    "reason": "SandboxSuspended",
-    "message": "Sandbox is suspended",
-    "lastTransitionTime": "2026-11-18T20:00:00Z",
-}
 Object = dict[str, Any]
 
 
@@ -53,48 +52,85 @@ def claims(client: Client, class_name: str, numbers: range) -> None:
             pass
 
 
-def workspaces(client: Client, like: Object, numbers: range) -> None:
-    """Make a workspace for each of these users, each like a warm sandbox that there is."""
-    space, name = like["metadata"]["namespace"], like["metadata"]["name"]
-    home = client.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{HOME}-{name}")
-    volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
-    system = volume["spec"]["csi"]["volumeHandle"].partition("::")[0]
-    class_name = space.removeprefix(namespace(""))
-    [pool] = [one["metadata"]["name"] for one in _listed(client, class_name, "sandboxwarmpools")[:1]]
+def workspaces(client: Client, efs: Any, like: Object, numbers: range) -> None:
+    """Make a workspace for each of these users, each in all like the one that has this claim, and that sleeps.
+
+    `efs` is a client of the account's own: each has an access point of its own.
+    """
+    there = _There.of(client, efs, like)
 
     def make(number: int) -> None:
-        owner, own, sandbox = f"u-{number:026d}", f"w-{number:026d}", f"{pool}-{number:05d}"
-        document = claim(class_name, pool, own, owner=owner, workspace=own)
-        # Kept since long ago: what is measured is a pass over those of whom nothing is to be done.
-        document["metadata"]["annotations"] = {KEPT: "true"}
-        claimed = _made(client, document)
-        claimed["status"] = {"conditions": [_ASLEEP], "sandbox": {"name": sandbox, "podIPs": ["10.40.1.2"]}}
-        client.merge(f"{client.path(claimed)}/status", {"status": claimed["status"]})
-        by = {key: claimed[key] for key in ("apiVersion", "kind")} | {"name": own, "uid": claimed["metadata"]["uid"]}
-        made = _made(client, _another(like, sandbox, owners=[{**by, "controller": True}], operatingMode="Suspended"))
-        owners = [
-            {**{key: made[key] for key in ("apiVersion", "kind")}, "name": sandbox, "uid": made["metadata"]["uid"]}
-        ]
-        about = {"namespace": space, "name": f"{HOME}-{sandbox}"}
-        asked = _made(client, _another(home, about["name"], owners=owners, volumeName=f"pvc-{sandbox}"))
-        # An access point of its own, by name: there is none, and nobody is to tag one for all of them in turn.
-        csi = {**volume["spec"]["csi"], "volumeHandle": f"{system}::fsap-{number:017x}"}
-        ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **about, "uid": asked["metadata"]["uid"]}
-        kept = _another(volume, f"pvc-{sandbox}", claimRef=ref, csi=csi, persistentVolumeReclaimPolicy="Retain")
-        whose = claimed["spec"]["additionalPodMetadata"]["labels"]
-        kept["metadata"]["labels"] = {**kept["metadata"].get("labels", {}), **whose}
-        _made(client, kept)
+        there.another(client, efs, number)
 
     with ThreadPoolExecutor(_AT_ONCE) as hands:
         for _ in hands.map(make, numbers):
             pass
 
 
-def _another(like: Object, name: str, owners: list[Object] | None = None, **spec: Any) -> Object:
-    """A document like one that there is, under another name."""
-    about = {key: like["metadata"][key] for key in ("namespace", "labels", "annotations") if key in like["metadata"]}
-    about |= {"name": name, **({"ownerReferences": owners} if owners else {})}
-    return {**{key: like[key] for key in ("apiVersion", "kind")}, "metadata": about, "spec": {**like["spec"], **spec}}
+@dataclass(frozen=True)
+class _There:
+    """All that stands for one workspace."""
+
+    claim: Object
+    sandbox: Object
+    home: Object
+    volume: Object
+    point: Object
+    systems: Sequence[str]
+
+    @classmethod
+    def of(cls, client: Client, efs: Any, claim: Object) -> _There:
+        space, name = claim["metadata"]["namespace"], claim["status"]["sandbox"]["name"]
+        home = client.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{HOME}-{name}")
+        volume = client.get(f"/api/v1/persistentvolumes/{home['spec']['volumeName']}")
+        point = volume["spec"]["csi"]["volumeHandle"].partition("::")[2]
+        (described,) = efs.describe_access_points(AccessPointId=point)["AccessPoints"]
+        sandbox = client.get(f"/apis/{SANDBOXES}/namespaces/{space}/sandboxes/{name}")
+        # One file system has ten thousand access points at the most, and a pool's are among them.
+        systems = [one["FileSystemId"] for one in efs.describe_file_systems()["FileSystems"]]
+        return cls(claim, sandbox, home, volume, described, sorted(systems))
+
+    def another(self, client: Client, efs: Any, number: int) -> None:
+        """Another user's, under names as long as the first one's, with what each of its objects says of the others."""
+        about = self.claim["metadata"]
+        owner, own = f"u-{number:026d}", f"w-{number:026d}"
+        names = {
+            about["labels"][USER_LABEL]: owner,
+            about["name"]: own,
+            self.sandbox["metadata"]["name"]: f"{self.claim['spec']['warmPoolRef']['name']}-{number:05d}",
+            self.volume["metadata"]["name"]: f"pvc-{uuid.uuid4()}",
+            self.point["FileSystemId"]: self.systems[number % len(self.systems)],
+        }
+        names[self.point["AccessPointId"]] = self._point(efs, names, owner)
+        for one in (self.claim, self.sandbox, self.home, self.volume):
+            made = _made(client, _renamed(one, names))
+            names[one["metadata"]["uid"]] = made["metadata"]["uid"]
+            if one in (self.claim, self.sandbox):
+                said = _renamed({"metadata": {}, "status": one["status"]}, names)
+                client.merge(f"{client.path(made)}/status", {"status": said["status"]})
+
+    def _point(self, efs: Any, names: Mapping[str, str], owner: str) -> str:
+        root = self.point["RootDirectory"]
+        path = str(Path(root["Path"]).with_name(names[self.volume["metadata"]["name"]]))
+        made = efs.create_access_point(
+            ClientToken=owner,
+            FileSystemId=names[self.point["FileSystemId"]],
+            PosixUser={key: self.point["PosixUser"][key] for key in ("Uid", "Gid")},
+            RootDirectory={**root, "Path": path},
+            Tags=[{**row, "Value": names.get(row["Value"], row["Value"])} for row in self.point["Tags"]],
+        )
+        return str(made["AccessPointId"])
+
+
+def _renamed(document: Object, names: Mapping[str, str]) -> Object:
+    """A document like one that there is, with other names wherever it has them, as nobody has stored it yet."""
+    text = json.dumps(document)
+    for before, now in names.items():
+        text = text.replace(before, now)
+    found: Object = json.loads(text)
+    for key in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
+        found["metadata"].pop(key, None)
+    return found
 
 
 def _made(client: Client, thing: Object) -> Object:

@@ -21,9 +21,21 @@ if TYPE_CHECKING:
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAME}/leases/workspace-service-loops"
 PODS = f"/api/v1/namespaces/{NAME}/pods"
-# Those that look at everybody's.
-PASSES = ("keeping", "retention", "slots", "audit", "idle", "ending")
-_PATIENCE_SECONDS = 300.0
+PASSES = (
+    "waking",
+    "idle",
+    "ending",
+    "keeping",
+    "releases",
+    "retention",
+    "slots",
+    "audit",
+    "sizes",
+    "ledger",
+    "budgets",
+)
+# The first pass over a crowd has a row to write for each of them.
+_PATIENCE_SECONDS = 900.0
 
 
 def take_over(client: Client, folder: Path) -> None:
