@@ -152,6 +152,7 @@ class Watched:
         self._path = path
         self._told: dict[str, float] = {}
         self._news = threading.Condition()
+        self._ended = threading.Event()
         threading.Thread(target=self._follow, args=(client,), daemon=True).start()
 
     def ready(self, name: str) -> float:
@@ -161,8 +162,12 @@ class Watched:
                 raise Refusal(f"{self._path}/{name} did not become Ready within {_PATIENCE_SECONDS:.0f} s")
             return self._told[name]
 
+    def end(self) -> None:
+        """Be told no longer, from the next change on."""
+        self._ended.set()
+
     def _follow(self, client: Client) -> None:
-        for _, thing in client.watch(self._path):
+        for _, thing in client.watch(self._path, self._ended):
             if probe.is_ready(thing):
                 with self._news:
                     self._told.setdefault(thing["metadata"]["name"], time.monotonic())

@@ -52,6 +52,11 @@ def take_over(client: Client, folder: Path) -> None:
         raise Refusal(f"the replica that leads has made these passes in {_PATIENCE_SECONDS:.0f} s: {found}")
 
 
+def passes(client: Client, folder: Path) -> dict[str, int]:
+    """How many passes of each loop the replica that leads has made."""
+    return _passes(client, folder, _leader(client))
+
+
 def peak(process: psutil.Process) -> float:
     """The most memory that a process ever had, in MB."""
     said = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")

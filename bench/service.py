@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,8 +52,8 @@ CALLERS = 4  # one may make some five requests a second
 REPLENISH = "2s"
 # In per cent; twice as much as Go's programs do unless told, for they have two cores here and not a control plane's.
 HEAP = 200
-# In which every loop makes a pass at least, but for the audit, which is made every fifteen minutes.
-_IDLE_SECONDS = 600.0
+# The audit is made every fifteen minutes, and waits for its turn.
+_REST_SECONDS, _LOOK_SECONDS = 1800.0, 5.0
 _PATIENCE_SECONDS = 120.0
 
 
@@ -76,7 +76,7 @@ def measure(repeat: int) -> dict[str, Any]:
         crowd.workspaces(client, _efs(opened), asleep, range(CROWD))
         listed = _pages(boss)
         leading.take_over(client, folder)
-        memory, idle = _at_rest(opened)
+        memory, idle = _at_rest(opened, lambda: leading.passes(client, folder))
     slow = by_rate[RATES[0]]
     return {
         "raw": slow["raw"],
@@ -173,12 +173,18 @@ def _at(
         raw += _claims(client, pool, watched, rate, A_TURN[rate])
         _still(client, pool, alone)
         served += _requests(pool, callers, rate, A_TURN[rate])
+    watched.end()
     return {"raw": _figures(raw), "service": _figures(served), "count": len(served)}
 
 
-def _paced(rate: float, count: int, work: Callable[[int], float]) -> list[float]:
-    """So many pieces of work, each begun at its moment; what each of them took, in milliseconds."""
-    with ThreadPoolExecutor(min(count, 64)) as hands:
+def _paced(
+    rate: float, count: int, work: Callable[[int], float], ready: Callable[[], object] = lambda: None
+) -> list[float]:
+    """So many pieces of work, each begun at its moment; what each of them took, in milliseconds.
+
+    `ready` is done before that by each thread that works.
+    """
+    with ThreadPoolExecutor(min(count, 64), initializer=ready) as hands:
         began = time.monotonic()
         asked = []
         for number in range(count):
@@ -198,7 +204,8 @@ def _claims(client: Client, pool: Object, watched: Watched, rate: float, count: 
         client.create(document)
         return watched.ready(name) - began
 
-    took = _paced(rate, count, one)
+    # Each thread has a connection of its own: that one is made is no part of a claim.
+    took = _paced(rate, count, one, lambda: client.get("/version"))
     _away(client.delete, made)
     return took
 
@@ -269,17 +276,24 @@ def _page(boss: Service, after: str | None) -> tuple[list[Object], str | None]:
     return said["items"], said.get("after")
 
 
-def _at_rest(opened: Stage) -> tuple[float, float]:
+def _at_rest(opened: Stage, passes: Callable[[], Mapping[str, int]]) -> tuple[float, float]:
     """The most memory that one replica ever had, in MB, and the most of a core that one takes when nobody asks.
 
-    Over a while in which each loop makes its passes, so that those are in it as often as they are made.
+    Over as long as it takes until each loop has made another pass, so that no kind of pass is left out.
     """
     replicas = [one for one in processes.marked(opened.run.id) if _serves(one)]
     if not replicas:
         raise Refusal("there is no process of the service")
-    before = [_used(one) for one in replicas]
-    time.sleep(_IDLE_SECONDS)
-    shares = [(_used(one) - spent) / _IDLE_SECONDS for one, spent in zip(replicas, before, strict=True)]
+    began, before, made = time.monotonic(), [_used(one) for one in replicas], passes()
+
+    def again() -> bool:
+        now = passes()
+        return all(now.get(name, 0) > made.get(name, 0) for name in leading.PASSES)
+
+    if not until(again, _REST_SECONDS, every=_LOOK_SECONDS):
+        raise Refusal(f"of the passes {made} not each was made again within {_REST_SECONDS:.0f} s: {passes()}")
+    seconds = time.monotonic() - began
+    shares = [(_used(one) - spent) / seconds for one, spent in zip(replicas, before, strict=True)]
     return max(leading.peak(one) for one in replicas), max(shares)
 
 

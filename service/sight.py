@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -58,6 +59,6 @@ class Sight:
             return None
         try:
             return asked.result(PATIENCE)
-        except TimeoutError:
+        except (TimeoutError, CancelledError):  # it has too much to do, or ends just now
             asked.cancel()
             return None

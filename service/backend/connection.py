@@ -23,6 +23,7 @@ from lightkube.config.models import User
 # for less long than API servers keep it (90 s).
 MOST, KEPT_SECONDS = 128, 60.0
 PATIENCE = httpx2.Timeout(10.0)
+LONGEST_HEADER = 65_536
 _AUTHORIZATION = "Authorization"
 
 
@@ -117,6 +118,9 @@ class Connection:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=MOST, keepalive_timeout=KEPT_SECONDS, ssl=tls),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                # Warnings of admission policies are headers, and may be long.
+                max_line_size=LONGEST_HEADER,
+                max_field_size=LONGEST_HEADER,
                 # Not by `trust_env`, which asks a thread for it, and another for a .netrc, at each request: that
                 # doubles what one costs, and who we are in a .netrc stands in the way of who we are here.
                 proxy=_proxy(self._server),

@@ -35,8 +35,8 @@ from service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
 _MARKS = 5
-# That a volume is kept is written on the claim once a rush is over: of the writes of a claim it is the only one that
-# nobody waits for, and it has the controller look at the claim again.
+# That a volume is kept is written on the claim so many seconds later, when a rush may be over: of the writes of a claim
+# it is the only one that nobody waits for, and it has the controller look at the claim again.
 MARK_AFTER = 5.0
 
 
@@ -218,12 +218,13 @@ class Making:
         notes = {**({KEPT: "true"} if kept else {}), **({COLD: cold} if cold else {})}
         if not notes:
             return
-        if not cold:
+        # Whether somebody may have been in a member of a swarm goes by its mark, too.
+        if not cold and not workspace.task:
             if workspace.claim_uid in self._marking:
                 return
             self._marking.add(workspace.claim_uid)
             try:
-                await self._while_busy()
+                await self._a_while()
             finally:
                 self._marking.discard(workspace.claim_uid)
             if self._is_gone(workspace):
@@ -234,7 +235,7 @@ class Making:
             if await self._wire.merge(CLAIMS, read, {"metadata": {"annotations": notes}}) is not None:
                 return
 
-    async def _while_busy(self) -> None:
+    async def _a_while(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(MARK_AFTER):
                 await self._ending.wait()
@@ -242,7 +243,9 @@ class Making:
     def _is_gone(self, workspace: Workspace) -> bool:
         """Whether a claim that was told of is no more, or is another one's or going."""
         told = self._view.find(workspace.id)
-        return told is None or told.claim_uid != workspace.claim_uid or told.state == "deleting"
+        if told is None:
+            return self._view.knew(workspace.id)
+        return told.claim_uid != workspace.claim_uid or told.state == "deleting"
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
