@@ -19,6 +19,7 @@ from typing import Any
 from agentenv.cli import Refusal
 from model.claims import claim
 from model.classes.names import EXTENSIONS, HOME, SANDBOXES, USER_LABEL, namespace
+from model.seats import CLASS_TAG, USER_TAG
 from rehearsal.controlplane.client import ApiError, Client, until
 
 CONTROLLER = "/apis/apps/v1/namespaces/agent-sandbox-system/deployments/agent-sandbox-controller"
@@ -117,9 +118,15 @@ class _There:
             FileSystemId=names[self.point["FileSystemId"]],
             PosixUser={key: self.point["PosixUser"][key] for key in ("Uid", "Gid")},
             RootDirectory={**root, "Path": path},
-            Tags=[{**row, "Value": names.get(row["Value"], row["Value"])} for row in self.point["Tags"]],
+            Tags=[{"Key": key, "Value": value} for key, value in self._tags(owner).items()],
         )
         return str(made["AccessPointId"])
+
+    def _tags(self, owner: str) -> dict[str, str]:
+        """Those of the first one's, and whose it is, which the pass over slots may not have come to say there."""
+        said = {row["Key"]: row["Value"] for row in self.point["Tags"]}
+        class_name = self.claim["metadata"]["namespace"].removeprefix(namespace(""))
+        return {**said, USER_TAG: owner, CLASS_TAG: class_name}
 
 
 def _renamed(document: Object, names: Mapping[str, str]) -> Object:
