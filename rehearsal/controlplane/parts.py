@@ -122,7 +122,8 @@ def api_server(program: Path, layout: Layout) -> list[str]:
         # Short, so that an access entry that was taken away is felt soon; the server itself remembers for ten seconds
         "--authentication-token-webhook-cache-ttl=2s",
         "--shutdown-delay-duration=0s",
-        "--profiling=false",
+        # So that a benchmark can have it collect its garbage before a turn, and not within one
+        "--profiling=true",
     ]
 
 
