@@ -17,6 +17,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.memory import peak_kib
+
 if TYPE_CHECKING:
     from service.backend.wire import Wire
 
@@ -142,14 +144,8 @@ async def measured(name: str, kubeconfig: str, count: int) -> dict[str, float]:
         "cpu_ms": round(worked / count * 1000, 2),
         "at_once_per_second": round(count // AT_ONCE * AT_ONCE / together),
         "import_s": round(ready, 2),
-        "memory_mb": _memory(),
+        "memory_mb": round(peak_kib() / 1024),
     }
-
-
-def _memory() -> int:
-    """The most that it had at once, in MB; what getrusage says has the process in it that started this one."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return round(next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024)
 
 
 if __name__ == "__main__":

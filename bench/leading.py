@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentenv.cli import Refusal
 from model.service_rights import NAME
 from rehearsal.controlplane import listening
 from rehearsal.controlplane.client import Client, until
 from rehearsal.controlplane.ports import DIRECTLY
-
-if TYPE_CHECKING:
-    import psutil
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAME}/leases/workspace-service-loops"
 PODS = f"/api/v1/namespaces/{NAME}/pods"
@@ -55,13 +52,6 @@ def take_over(client: Client, folder: Path) -> None:
 def passes(client: Client, folder: Path) -> dict[str, int]:
     """How many passes of each loop the replica that leads has made."""
     return _passes(client, folder, _leader(client))
-
-
-def peak(process: psutil.Process) -> float:
-    """The most memory that a process ever had, in MB."""
-    said = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
-    found = re.search(r"^VmHWM:\s+(\d+) kB", said, re.MULTILINE)
-    return int(found[1]) * 1024 / 1e6 if found else 0.0
 
 
 def _leader(client: Client) -> str:

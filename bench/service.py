@@ -28,6 +28,7 @@ import yaml
 from agentenv.cli import Refusal
 from bench import crowd, leading
 from bench.claims import Watched, stacks_pool
+from bench.memory import peak_kib
 from bench.timing import percentile
 from model.capabilities.surroundings import CLASS_LABEL
 from model.claims import claim
@@ -296,7 +297,7 @@ def _at_rest(opened: Stage, passes: Callable[[], Mapping[str, int]]) -> tuple[fl
         raise Refusal(f"of the passes {made} not each was made again within {_REST_SECONDS:.0f} s: {passes()}")
     seconds = time.monotonic() - began
     shares = [(_used(one) - spent) / seconds for one, spent in zip(replicas, before, strict=True)]
-    return max(leading.peak(one) for one in replicas), max(shares)
+    return max(peak_kib(one.pid) for one in replicas) * 1024 / 1e6, max(shares)
 
 
 def _serves(process: psutil.Process) -> bool:

@@ -11,10 +11,9 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from opentelemetry.trace import Span
+
+    from service.backend.connection import Connection
 
 Document = dict[str, Any]
 
@@ -83,46 +84,12 @@ class Gone(Exception):
     """A watch or a list cannot go on from where it was."""
 
 
-class Speaking(Protocol):
-    """What requests are sent by: `Connection`, or a client of httpx."""
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        /,
-        *,
-        params: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> httpx2.Response:
-        """One request, and its whole answer."""
-        ...
-
-    def stream(
-        self,
-        method: str,
-        path: str,
-        /,
-        *,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout: httpx2.Timeout = ...,
-    ) -> AbstractAsyncContextManager[httpx2.Response]:
-        """One request whose answer is read as it comes."""
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of what is open."""
-        ...
-
-
 class Wire:
     """One API server."""
 
     def __init__(
         self,
-        client: Speaking,
+        client: Connection | httpx2.AsyncClient,
         *,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,

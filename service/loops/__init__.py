@@ -22,7 +22,7 @@ def run(
     configuration: Configuration,
     metrics: Metrics,
     stop: threading.Event,
-    told_of: Callable[[], Sequence[Workspace] | None] = lambda: None,
+    told_of: Callable[[], Sequence[Workspace] | None],
 ) -> None:
     """Stand for election and run the loops whenever this replica is elected, until told to stop.
 

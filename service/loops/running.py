@@ -33,7 +33,7 @@ def run_loops(
     configuration: Configuration,
     metrics: Metrics,
     stop: threading.Event,
-    told_of: Callable[[], Sequence[Workspace] | None] = lambda: None,
+    told_of: Callable[[], Sequence[Workspace] | None],
 ) -> None:
     """Stand for election and run the loops whenever elected, until told to stop; `told_of` is the API's own view."""
     path = configuration.kubeconfig
@@ -42,8 +42,7 @@ def run_loops(
     try:
         leader = Leader(asking, configuration.namespace, configuration.replica)
         keeper, budgets = keeper_of(configuration, working, metrics), budgets_of(configuration, working, metrics)
-        context = context_of(configuration, metrics, working, leader, keeper=keeper, budgets=budgets)
-        context.told_of = told_of
+        context = context_of(configuration, metrics, working, leader, keeper=keeper, budgets=budgets, told_of=told_of)
         loops = [*in_turn([*loops_of(context), *loops_with_ledger(context, metrics, keeper, budgets)])]
         lead(leader, Scheduler(loops, lambda: leader.leads() and not stop.is_set(), metrics), metrics, stop)
     finally:
@@ -59,6 +58,7 @@ def context_of(
     *,
     keeper: Keeper | None,
     budgets: Budgets | None,
+    told_of: Callable[[], Sequence[Workspace] | None],
 ) -> Context:
     """What the passes work with."""
     points = Efs(configuration.region) if configuration.file_systems else None
@@ -74,6 +74,7 @@ def context_of(
         sources=sources,
         settle=keeper.settle if keeper else None,
         stays_asleep=budgets.stays_asleep if budgets else None,
+        told_of=told_of,
     )
 
 
