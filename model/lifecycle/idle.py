@@ -33,17 +33,15 @@ class Rest:
     again: datetime | None = None
 
 
-def rest(
-    workspace: Workspace, limits: Limits, seen: Sequence[Seen], now: datetime, *, up_since: datetime | None = None
-) -> Rest:
-    """What is to become of a running workspace; `up_since` is when its sandbox last became ready."""
+def rest(workspace: Workspace, limits: Limits, seen: Sequence[Seen], now: datetime) -> Rest:
+    """What is to become of a running workspace."""
     after = workspace.idle_after if workspace.idle_after is not None else limits.suspend_after
     if after is None:
         return Rest(False, "nobody said after what time it sleeps")
     if stays := _stays(workspace, seen, now):
         return stays
     last = latest(
-        [workspace.created, up_since, workspace.last_active, _let_go(workspace), *(one.at for one in seen)], now
+        [workspace.created, workspace.turned, workspace.last_active, _let_go(workspace), *(one.at for one in seen)], now
     )
     if last is None:
         return Rest(False, "nobody knows since when it is there")

@@ -30,7 +30,7 @@ class Alarm:
     forget: bool = False
 
 
-def alarm(workspace: Workspace, now: datetime, *, asleep_since: datetime | None = None) -> Alarm:
+def alarm(workspace: Workspace, now: datetime) -> Alarm:
     """What is to become of a sleeping workspace."""
     due = workspace.wake_at is not None and workspace.wake_at <= now
     if workspace.state not in {"suspended", "running"}:
@@ -43,12 +43,12 @@ def alarm(workspace: Workspace, now: datetime, *, asleep_since: datetime | None 
     if workspace.wake_at is not None and due:
         late = now - workspace.wake_at > TOO_LATE
         return Alarm(not late, "its hour is long over" if late else "it is the hour that was set for it", forget=True)
-    if workspace.suspended_because is None and (sign := _sign(workspace, now, asleep_since)):
+    if workspace.suspended_because is None and (sign := _sign(workspace, now)):
         return Alarm(True, sign)
     return Alarm(False, "nobody asked for it")
 
 
-def _sign(workspace: Workspace, now: datetime, asleep_since: datetime | None) -> str:
+def _sign(workspace: Workspace, now: datetime) -> str:
     """Of somebody who wants it, though nothing says why it sleeps."""
     if any(ahead(lease.until, now) for lease in workspace.leases):
         return "somebody is attached to it"
@@ -58,6 +58,6 @@ def _sign(workspace: Workspace, now: datetime, asleep_since: datetime | None) ->
     if last is None or now - last > UNFINISHED:
         return ""
     # By the same clocks it was asked for before it fell asleep: that was somebody's own doing since.
-    if asleep_since is not None and asleep_since - last > SKEW:
+    if workspace.turned is not None and workspace.turned - last > SKEW:
         return ""
     return "somebody asked for it"

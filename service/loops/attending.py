@@ -74,7 +74,7 @@ def waking(context: Context, still: Still) -> Done:
     found = [one for one in context.attended(AGE) if _acts(one, now)]
 
     def rouse(one: Workspace, claim: Document) -> bool:
-        decided = alarm(one, context.clock.now(), asleep_since=one.turned)
+        decided = alarm(one, context.clock.now())
         if decided.wake:
             # Who sleeps for no reason was asked for already, and that was looked at then.
             if decided.forget and context.stays_asleep is not None and context.stays_asleep(one, claim):
@@ -110,13 +110,13 @@ def ending(context: Context, still: Still) -> Done:
 
 
 def _acts(one: Workspace, now: datetime) -> bool:
-    decided = alarm(one, now, asleep_since=one.turned)
+    decided = alarm(one, now)
     return decided.wake or decided.forget
 
 
 def _rest(one: Workspace, limits: dict[str, Limits], seen: Sequence[Seen], now: datetime) -> Rest:
     known = limits.get(one.class_name, _NONE)
-    return rest(one, known, seen, now, up_since=one.turned)
+    return rest(one, known, seen, now)
 
 
 def _each(

@@ -60,7 +60,7 @@ def test_what_another_source_saw_counts_and_one_that_cannot_tell_keeps_it_awake(
 
 
 def test_coming_up_counts_as_use() -> None:
-    assert not rest(workspace(), LIMITS, (), NOW, up_since=NOW - MINUTE).sleep
+    assert not rest(workspace(turned=NOW - MINUTE), LIMITS, (), NOW).sleep
 
 
 def test_a_clock_that_is_ahead_delays_it_and_one_that_is_far_off_is_not_believed() -> None:

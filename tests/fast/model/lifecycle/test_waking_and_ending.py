@@ -16,7 +16,7 @@ from tests.fast.model.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW, l
 
 def rung(**said: Any) -> Alarm:
     usual = {"state": "suspended", "suspended_because": "idle"}
-    return alarm(workspace(**{**usual, **said}), NOW, asleep_since=said.pop("since", None))
+    return alarm(workspace(**{**usual, **said}), NOW)
 
 
 def test_it_wakes_at_its_hour_and_not_before() -> None:
@@ -52,8 +52,8 @@ def test_one_that_sleeps_without_a_reason_is_woken_for_whoever_wants_it(sign: di
 def test_one_that_was_put_to_sleep_by_hand_sleeps_on() -> None:
     assert not rung(suspended_because=None, last_active=NOW - UNFINISHED - MINUTE).wake
     asleep = workspace(state="suspended", last_active=NOW - 5 * MINUTE)
-    assert not alarm(asleep, NOW, asleep_since=NOW - MINUTE).wake
-    assert alarm(asleep, NOW, asleep_since=NOW - HOUR).wake
+    assert not alarm(replace(asleep, turned=NOW - MINUTE), NOW).wake
+    assert alarm(replace(asleep, turned=NOW - HOUR), NOW).wake
 
 
 def test_at_its_deadline_it_sleeps_and_stays_asleep() -> None:
