@@ -91,6 +91,14 @@ def _budget_tells(clients: Clients, budget: Resource) -> bool:
     return len(_notices(clients, budget)) == len(budget["inputs"]["notifications"])
 
 
+def _disable_rule(clients: Clients, rule: Resource) -> object:
+    return clients("events").disable_rule(Name=rule["outputs"]["name"])
+
+
+def _rule_enabled(clients: Clients, rule: Resource) -> bool:
+    return clients("events").describe_rule(Name=rule["outputs"]["name"])["State"] == "ENABLED"
+
+
 def _of_nodes(entry: Resource) -> bool:
     # Without a person's entry it might be the rehearsal itself that is locked out
     return entry["inputs"].get("type") == "EC2_LINUX"
@@ -156,6 +164,7 @@ ROWS = (
     Tampering(
         "aws:eks/accessEntry:AccessEntry", "the nodes' access entry removed", _remove_entry, _entry_stands, _of_nodes
     ),
+    Tampering("aws:cloudwatch/eventRule:EventRule", "a rule of interruptions disabled", _disable_rule, _rule_enabled),
     Tampering("aws:budgets/budget:Budget", "a budget that tells nobody any more", _silence_budget, _budget_tells),
     Tampering("kubernetes:karpenter.sh/v1:NodePool", "a node pool's limit raised", _raise_limit, _limit_right),
     Tampering(

@@ -143,6 +143,7 @@ class Row:
     ordered: frozenset[str] = frozenset()  # lists whose order matters
     unread: frozenset[str] = frozenset()  # inputs the service never tells: they stay as they were written
     twins: frozenset[str] = frozenset()  # inputs that say what another one says: left out of what an import finds
+    undeclared: frozenset[str] = frozenset()  # inputs that are compared only where the program declares them
     refused: Mapping[str, str] = field(default_factory=dict)  # inputs this stand-in cannot carry out, and why
     rules: tuple[Callable[[Mapping[str, Any]], list[Problem]], ...] = ()
     replaces: frozenset[str] = frozenset()  # beyond the schema: plan modifiers the schema does not tell

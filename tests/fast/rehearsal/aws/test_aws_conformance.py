@@ -75,7 +75,7 @@ def test_a_row_names_only_what_exists(row: Row) -> None:
     shape = shapes.shape(row.type)
     tops = {name.split(".")[0] for name in (*row.kinds, *row.ordered, *row.fills, *row.defaults)}
     assert tops <= set(shape.inputs) | set(shape.outputs)
-    assert {*row.unread, *row.refused, *row.twins} <= set(shape.inputs)
+    assert {*row.unread, *row.refused, *row.twins, *row.undeclared} <= set(shape.inputs)
     assert {*row.shows, *row.moves} <= set(shape.outputs)
     for text in row.shows.values():
         if isinstance(text, Form):

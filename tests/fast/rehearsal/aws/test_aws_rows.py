@@ -167,6 +167,25 @@ def live(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     life.is_deleted()
 
 
+def test_a_rule_that_declares_no_state_may_be_switched_off_by_hand(provider: Provider, ground: Ground) -> None:
+    """The official plugin compares the state of an event rule only where the program declares it."""
+    token = "aws:cloudwatch/eventRule:EventRule"
+    undeclared = {"name": ground.fresh("rule"), "eventPattern": '{"source": ["aws.ec2"]}'}
+    inputs = checked(provider, token, undeclared)
+    assert "state" not in inputs
+    id_, outputs = provider.create(token, inputs)
+    assert outputs["state"] == "ENABLED"
+    ground.client("events").disable_rule(Name=id_)
+    found = provider.read(token, id_, outputs, inputs)
+    assert found is not None
+    assert found[1]["state"] == "DISABLED"
+    assert provider.diff(token, found[2], inputs).changes == []
+    # Nor is it a change when a program declares it no longer.
+    declared = checked(provider, token, {**undeclared, "state": "ENABLED"})
+    assert changed_names(provider, token, declared, inputs) == set()
+    provider.delete(token, id_, outputs, inputs)
+
+
 def test_a_life_ends_where_it_began(provider: Provider) -> None:
     """Shapes are there for each row, and for no type without one."""
     from rehearsal.aws import functions
