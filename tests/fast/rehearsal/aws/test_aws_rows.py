@@ -8,6 +8,7 @@ from rehearsal.aws import diff, rows, shapes
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.provider import Provider, known
 from rehearsal.plugin.wire import UNKNOWN
+from tests.fast.rehearsal.aws.official import strange
 from tests.fast.rehearsal.aws.samples import OTHERS, SAMPLES
 from tests.fast.rehearsal.aws.samples.sample import Ground, Sample
 
@@ -50,7 +51,7 @@ class Life:
             preview = self.provider.preview_create(self.token, self.inputs)
         self.id, self.outputs = self.provider.create(self.token, self.inputs)
         assert self.id
-        assert set(self.outputs) <= set(self.shape.outputs)
+        assert strange(self.outputs, {n: {"t": f.type} for n, f in self.shape.outputs.items()}, self.token) == []
         for name, promised in preview.items():
             if promised is not UNKNOWN:
                 kind = self.shape.outputs[name].type
