@@ -30,6 +30,9 @@ def same(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bo
         return True
     if has_unknown(left) or has_unknown(right):
         return False
+    form = row.forms.get(dotted)
+    if form is not None:
+        left, right = (form(one) if isinstance(one, dict) else one for one in (left, right))
     special = row.kinds.get(dotted)
     if special is not None and special.whole:
         return special.same(left or [], right or [])

@@ -139,6 +139,8 @@ class Row:
     busy: tuple[str, ...] = ("DependencyViolation",)  # refusals of a delete that pass
     early: tuple[str, ...] = ()  # refusals of a create that pass
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    # By path, as `kinds`: the one form in which objects are compared that have several for the same meaning.
+    forms: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)  # by path: `input`, or `input.part` of a given object
     ordered: frozenset[str] = frozenset()  # lists whose order matters
     unread: frozenset[str] = frozenset()  # inputs the service never tells: they stay as they were written

@@ -187,6 +187,66 @@ def test_a_rule_that_declares_no_state_may_be_switched_off_by_hand(provider: Pro
     provider.delete(token, id_, outputs, inputs)
 
 
+TABLE = "aws:dynamodb/table:Table"
+BY_OWNER = {"name": "by-owner", "projectionType": "ALL"}
+IN_SCHEMAS = {**BY_OWNER, "keySchemas": [{"attributeName": "owner", "keyType": "HASH"}]}
+IN_NAMES = {**BY_OWNER, "hashKey": "owner"}
+
+
+def indexed(index: dict[str, Any], key: str = "owner") -> dict[str, Any]:
+    return {
+        "attributes": [{"name": name, "type": "S"} for name in ("row", key)],
+        "hashKey": "row",
+        "billingMode": "PAY_PER_REQUEST",
+        "globalSecondaryIndexes": [index],
+    }
+
+
+@pytest.mark.parametrize("written", [IN_SCHEMAS, IN_NAMES], ids=["keySchemas", "hashKey"])
+def test_the_keys_of_an_index_are_the_same_in_both_spellings(
+    provider: Provider, ground: Ground, written: dict[str, Any]
+) -> None:
+    """As the official plugin, which answers both and deprecates one of them."""
+    inputs = checked(provider, TABLE, indexed(written))
+    id_, outputs = provider.create(TABLE, inputs)
+    (index,) = outputs["globalSecondaryIndexes"]
+    assert (index["hashKey"], index["keySchemas"]) == ("owner", IN_SCHEMAS["keySchemas"])
+    found = provider.read(TABLE, id_, outputs, inputs)
+    assert found is not None
+    assert found[2] == inputs
+    for other in (IN_SCHEMAS, IN_NAMES):
+        assert changed_names(provider, TABLE, inputs, checked(provider, TABLE, indexed(other), inputs)) == set()
+    moved = {**BY_OWNER, "keySchemas": [{"attributeName": "row", "keyType": "HASH"}]}
+    wanted = checked(provider, TABLE, {**indexed(moved), "attributes": [{"name": "row", "type": "S"}]}, inputs)
+    assert changed_names(provider, TABLE, inputs, wanted) == {"attributes", "globalSecondaryIndexes"}
+
+    # Somebody indexes by another attribute under the same name.
+    dynamodb = ground.client("dynamodb")
+    dynamodb.update_table(TableName=id_, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "by-owner"}}])
+    keys = [{"AttributeName": "row", "KeyType": "HASH"}]
+    create = {"IndexName": "by-owner", "KeySchema": keys, "Projection": {"ProjectionType": "ALL"}}
+    dynamodb.update_table(
+        TableName=id_,
+        AttributeDefinitions=[{"AttributeName": "row", "AttributeType": "S"}],
+        GlobalSecondaryIndexUpdates=[{"Create": create}],
+    )
+    found = provider.read(TABLE, id_, outputs, inputs)
+    assert found is not None
+    assert "globalSecondaryIndexes" in changed_names(provider, TABLE, found[2], inputs)
+    outputs = provider.update(TABLE, id_, found[1], found[2], inputs)
+    assert outputs["globalSecondaryIndexes"] == [index]
+    imported = provider.read(TABLE, id_, {}, {})
+    assert imported is not None
+    assert changed_names(provider, TABLE, imported[2], inputs) == set()
+    provider.delete(TABLE, id_, outputs, inputs)
+
+
+def test_an_index_has_its_keys_in_one_spelling(provider: Provider) -> None:
+    both = {**IN_SCHEMAS, "hashKey": "owner"}
+    _, problems = provider.check(TABLE, "a-sample", indexed(both), {})
+    assert [path for path, _ in problems] == ["globalSecondaryIndexes[0].hashKey"]
+
+
 def test_a_life_ends_where_it_began(provider: Provider) -> None:
     """Shapes are there for each row, and for no type without one."""
     from rehearsal.aws import functions
