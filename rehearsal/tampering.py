@@ -82,9 +82,14 @@ def _notices(clients: Clients, budget: Resource) -> list[dict[str, Any]]:
 
 
 def _silence_budget(clients: Clients, budget: Resource) -> None:
-    for note in _notices(clients, budget):
-        said = {key: value for key, value in note.items() if key != "NotificationState"}
-        clients("budgets").delete_notification(**_named_budget(budget), Notification=said)
+    note = _notices(clients, budget)[0]
+    said = {key: value for key, value in note.items() if key != "NotificationState"}
+    clients("budgets").delete_notification(**_named_budget(budget), Notification=said)
+
+
+def _of_several(budget: Resource) -> bool:
+    # The official plugin takes a budget that has lost its last notification for one that has them all.
+    return len(budget["inputs"].get("notifications") or []) > 1
 
 
 def _budget_tells(clients: Clients, budget: Resource) -> bool:
@@ -165,7 +170,13 @@ ROWS = (
         "aws:eks/accessEntry:AccessEntry", "the nodes' access entry removed", _remove_entry, _entry_stands, _of_nodes
     ),
     Tampering("aws:cloudwatch/eventRule:EventRule", "a rule of interruptions disabled", _disable_rule, _rule_enabled),
-    Tampering("aws:budgets/budget:Budget", "a budget that tells nobody any more", _silence_budget, _budget_tells),
+    Tampering(
+        "aws:budgets/budget:Budget",
+        "a notification of a budget deleted",
+        _silence_budget,
+        _budget_tells,
+        _of_several,
+    ),
     Tampering("kubernetes:karpenter.sh/v1:NodePool", "a node pool's limit raised", _raise_limit, _limit_right),
     Tampering(
         "kubernetes:networking.k8s.io/v1:NetworkPolicy", "a network policy deleted", _delete_object, _object_stands
