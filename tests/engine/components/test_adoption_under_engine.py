@@ -112,3 +112,19 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
     ]
     engine.destroy()
     assert set(served.left()) == before
+
+
+def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: Ground) -> None:
+    before = set(served.left())
+    missing = {
+        **sections(ground, "fs-0123456789abcdef0"),
+        "network": {"existing": {**ground.existing(), "vpcId": "vpc-0123456789abcdef0"}},
+    }
+    engine = served.program(ROOT / "stacks", "dev", config(missing), {"name": "agent-environment"})
+    refused = engine.up(check=False)
+    assert refused.code != 0
+    said = "\n".join(refused.diagnostics)
+    assert "vpc-0123456789abcdef0 cannot be read as an available VPC: " in said
+    assert "no matching EC2 VPC found; wait until it is available, or name one of this account and region" in said
+    engine.destroy()
+    assert set(served.left()) == before

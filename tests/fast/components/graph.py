@@ -10,12 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
 import pulumi
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime import mocks, resource, rpc
-from pulumi.runtime.proto import provider_pb2, resource_pb2, source_pb2
+from pulumi.runtime.proto import resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
+
+from rehearsal.aws.functions import FILTERS_ONLY
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
 CALLER = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"
@@ -94,6 +97,20 @@ class Graph:
         return {made.key: made.inputs for made in self.cloud()}
 
 
+class InvokeError(grpc.RpcError):
+    """An error of the official provider's function, as the engine passes it on."""
+
+    def __init__(self, token: str, why: str) -> None:
+        error = f"invoking {token}: 1 error occurred:\n\t* {why}\n\n"
+        super().__init__(f"invocation of {token} returned an error: {error}")
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNKNOWN
+
+    def details(self) -> str:
+        return str(self)
+
+
 class Cloud(mocks.MockMonitor):
     """Answers as the engine and AWS would, as far as the components ask, and keeps the requests.
 
@@ -139,9 +156,15 @@ class Cloud(mocks.MockMonitor):
         """What was made before: by its id or name, or where a function has but one answer, that."""
         answers = self.standing[token]
         named = next((asked[word] for word in ("id", "name", "fileSystemId") if word in asked), None)
-        if named is not None and named not in answers:
-            return resource_pb2.ResourceInvokeResponse(failures=[provider_pb2.CheckFailure(reason="it is not there")])
-        return self._answered(answers if named is None else answers[named])
+        answer = dict(answers if named is None else answers.get(named, {}))
+        for name in FILTERS_ONLY.get(token, ()):
+            if name not in asked:
+                answer.pop(name, None)
+            elif answer.get(name) != asked[name]:
+                answer = {}
+        if not answer:
+            raise InvokeError(token, "nothing matches")
+        return self._answered(answer)
 
     @staticmethod
     def _answered(values: dict[str, Any]) -> Any:

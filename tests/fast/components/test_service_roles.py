@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.plain import ArgumentError
+from model.ledger_table import create_table
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
 
@@ -53,6 +54,12 @@ def test_the_table_is_encrypted_restorable_and_forgets() -> None:
     assert table["serverSideEncryption"] == {"enabled": True}
     assert table["ttl"] == {"enabled": True, "attributeName": "expires"}
     assert (table["hashKey"], table["rangeKey"], table["deletionProtectionEnabled"]) == ("owner", "row", False)
+    (index,) = table["globalSecondaryIndexes"]
+    (asked,) = create_table("ledger")["GlobalSecondaryIndexes"]
+    assert [(key["attributeName"], key["keyType"]) for key in index["keySchemas"]] == [
+        (key["AttributeName"], key["KeyType"]) for key in asked["KeySchema"]
+    ]
+    assert not {"hashKey", "rangeKey"} & set(index)  # deprecated
     kept = service([PLAIN], keep_data=True).one("Table", "ledger")
     assert (kept.inputs["deletionProtectionEnabled"], kept.protect, kept.retain) == (True, True, True)
 
