@@ -75,8 +75,11 @@ def holdings(listed: Listed) -> list[Holding]:
         holding = _holding(whose, labels, box, its_pods, home or _Home("", NOTHING))
         if holding.volume:
             held.add(holding.volume)
-            measured, _ = volumes.get(holding.volume, (None, None))
+            measured, deleted = volumes.get(holding.volume, (None, None))
             holding = replace(holding, measured_gib=measured)
+            # A claim may take long to go; its volume has recorded when it was deleted, if not of an earlier deletion.
+            if deleted is not None and whose["metadata"].get("deletionTimestamp") and deleted.since >= holding.since:
+                holding = replace(holding, ended=deleted.since)
         found.append(holding)
 
     for sandbox in listed.sandboxes:

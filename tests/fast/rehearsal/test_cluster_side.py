@@ -78,6 +78,20 @@ def test_what_is_left_in_a_cluster_is_everything_but_traces_and_what_was_there(m
     assert leftovers.left(client, before) == ["kubernetes pods default/web", "kubernetes things two"]
 
 
+def test_what_the_control_plane_makes_in_every_namespace_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a namespace that was there before, its controllers may make it only after the census was taken."""
+    monkeypatch.setattr(leftovers, "_PATIENCE_SECONDS", 0.1)
+    api = Api()
+    client = cast("Client", api)
+    before = leftovers.census(client)
+    api.objects["/api/v1/serviceaccounts"].append({"name": "default", "namespace": "kube-public"})
+    api.objects["/api/v1/configmaps"].append({"name": "kube-root-ca.crt", "namespace": "kube-public"})
+    assert leftovers.left(client, before) == []
+    # What a program makes there is one all the same.
+    api.objects["/api/v1/serviceaccounts"].append({"name": "robot", "namespace": "kube-public"})
+    assert leftovers.left(client, before) == ["kubernetes serviceaccounts kube-public/robot"]
+
+
 def test_manifests_of_a_pinned_release_are_read_from_the_tools(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pinned = releases().manifests["agent-sandbox"]
     tool = toolbox.Tool("agent-sandbox-manifests", pinned.version, "cache", tmp_path)
