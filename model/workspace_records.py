@@ -16,6 +16,7 @@ from typing import Any, cast, get_args
 from model import workspaces as words
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.documents import parsed
 from model.moments import moment, written
 from model.workspaces import UNSET, Access, Asked, Because, Changes, Lease, Mode, State, Unset, Workspace
 
@@ -210,13 +211,13 @@ def _shared(shared: Mapping[str, Access]) -> str:
 
 
 def _read_shared(text: str | None) -> dict[str, Access]:
-    read = _json(text)
+    read = parsed(text)
     rows = cast("Plain", read) if isinstance(read, dict) else {}
     return {who: cast("Access", access) for who, access in rows.items() if access in get_args(Access)}
 
 
 def _read_leases(text: str | None) -> tuple[Lease, ...]:
-    read = _json(text)
+    read = parsed(text)
     found: list[Lease] = []
     for row in cast("list[Any]", read) if isinstance(read, list) else []:
         entry = cast("Plain", row) if isinstance(row, dict) else {}
@@ -224,13 +225,6 @@ def _read_leases(text: str | None) -> tuple[Lease, ...]:
         if until and entry.get("holder") and entry.get("mode") in get_args(Access):
             found.append(Lease(str(entry["holder"]), cast("Access", entry["mode"]), until))
     return tuple(found)
-
-
-def _json(text: str | None) -> object:
-    try:
-        return json.loads(text) if text else None
-    except ValueError:
-        return None
 
 
 def _seconds(time: timedelta | None) -> str | None:
