@@ -7,12 +7,15 @@ its absence is the one failure: `UnreadableError`.
 from __future__ import annotations
 
 import json
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeGuard, cast
 
 Document = dict[str, Any]
 
 # A count or a size has no more digits than this in any field: 2**63 has nineteen.
 _DIGITS = 18
+# An amount that is longer, or further from 1 than this power of ten, was not meant as one.
+_LONGEST_AMOUNT, _LARGEST_POWER = 40, 12
 
 
 class UnreadableError(ValueError):
@@ -47,6 +50,11 @@ def number(document: object, key: str) -> int:
 def strings(document: object, key: str) -> dict[str, str]:
     """Return labels or annotations: the entries that are strings."""
     return {name: value for name, value in section(document, key).items() if is_text(name) and is_text(value)}
+
+
+def owner_uids(document: object) -> list[str]:
+    """Return the uids of an object's owners."""
+    return [uid for row in rows(section(document, "metadata"), "ownerReferences") if (uid := text(row, "uid"))]
 
 
 def required(document: object, *path: str) -> str:
@@ -93,3 +101,14 @@ def counted(text_: object) -> int | None:
     """Return the count or size that a string of digits says; None where it says none."""
     digits = isinstance(text_, str) and text_.isascii() and text_.isdigit() and len(text_) <= _DIGITS
     return int(cast("str", text_)) if digits else None
+
+
+def read_amount(text_: object) -> Decimal | None:
+    """Return the amount that a string says, of money or of cores; None where it says none that can be reckoned with."""
+    try:
+        found = Decimal(text_) if is_text(text_) and len(text_) <= _LONGEST_AMOUNT else None
+    except InvalidOperation:
+        return None
+    if found is None or not found.is_finite() or found < 0 or abs(found.adjusted()) > _LARGEST_POWER:
+        return None
+    return found

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from model.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
+from model.documents import owner_uids
 from model.leases import LeaseRefused, attached, detached
 from model.moments import written
 from model.workspace_records import change, leases_note, of_claim, of_volume
@@ -304,8 +305,7 @@ class KubernetesBackend:
         """Have a workspace's sandbox run or sleep; whether it did not already."""
         for _ in range(ATTEMPTS):
             sandbox = await self._wire.find(SANDBOXES, read.sandbox, read.namespace) if read.sandbox else None
-            owners: list[Document] = section(sandbox, "metadata").get("ownerReferences") or []
-            if sandbox is None or not any(owner["uid"] == read.claim_uid for owner in owners):
+            if sandbox is None or read.claim_uid not in owner_uids(sandbox):
                 raise Problem("wrong-state", f"{read.id} has no sandbox yet", "ask again when it has", retry_after=2)
             if (section(sandbox, "spec").get("operatingMode") or "Running") == mode:
                 return False

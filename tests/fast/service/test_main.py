@@ -6,9 +6,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pytest
 from fastapi import FastAPI
 
 import service.app
@@ -16,6 +15,9 @@ from service.__main__ import serve
 from service.configuration import Configuration
 from service.telemetry.metrics import Metrics
 from tests.fast.service.backend.stage import settings_of
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def test_a_process_whose_watches_end_ends_with_an_error(
