@@ -58,6 +58,7 @@ class Graph:
 
     made: list[Made] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)  # of components, by URN
     result: Any = None
 
     def of(self, type_: str) -> list[Made]:
@@ -186,6 +187,10 @@ class Cloud(mocks.MockMonitor):
             **dict.fromkeys(("keyId", "allocationId"), made),
         }
         return resource_pb2.RegisterResourceResponse(urn=urn, id=made, object=_struct({**computed, **inputs}))
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
+        self.graph.outputs[request.urn] = json_format.MessageToDict(request.outputs)
+        return super().RegisterResourceOutputs(request)
 
     def _cluster(self, urn: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """What the official component hands out; in a preview of nothing that exists, little of it is known."""

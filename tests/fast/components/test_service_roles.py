@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from components.plain import ArgumentError
+from policies.packs.promises import broken
+from policies.view.resource import Resource
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
 
@@ -82,6 +84,22 @@ def test_a_class_that_exchanges_has_a_role_that_only_the_service_takes_on() -> N
     work = {one["Sid"]: one for one in made.one("RolePolicy", "work").policy()["Statement"]}
     assert work["GiveSandboxesTheirRoles"]["Resource"] == [_arn("service-class-builder")]
     assert not [one for one in work.values() if "secretsmanager:GetSecretValue" in one["Action"]]
+
+
+@pytest.mark.parametrize("addresses", [[], ["203.0.113.7"], ["203.0.113.7", "203.0.113.8"]])
+def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[str]) -> None:
+    made = service([PLAIN, TRADES], vpc_id="vpc-1", nat_addresses=addresses)
+    planned = [one for outputs in made.outputs.values() for one in outputs.get("documents", ())]
+    assert {(one["name"], one["property"]) for one in planned} >= {
+        ("service-class-builder", "assumeRolePolicy"),
+        ("service-class-builder", "policy"),
+        ("service-work", "policy"),
+    }
+    resources = [
+        Resource(one.urn, one.type, one.name, one.inputs, parent=one.parent, outputs=made.outputs.get(one.urn, {}))
+        for one in made.made
+    ]
+    assert list(broken(resources)) == []
 
 
 def test_a_role_that_works_from_nowhere_is_not_made() -> None:
