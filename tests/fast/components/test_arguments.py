@@ -17,7 +17,7 @@ from tests.fast.model.stack_samples import settings
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
 SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
-EXAMPLES = ("local", "dev", "staging", "prod")
+EXAMPLES = ("local", "dev", "staging", "prod", "full")
 
 
 def arguments(environment: str = "dev", **sections: dict[str, Any]) -> Any:
