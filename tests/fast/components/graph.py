@@ -17,6 +17,9 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
+from model.capabilities.plain import UNKNOWN as NOT_KNOWN
+from policies.view.resource import Resource
+
 ACCOUNT, REGION = "123456789012", "eu-west-1"
 CALLER = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"
 ZONES = ["eu-west-1c", "eu-west-1a", "eu-west-1b", "eu-west-1d", "eu-west-1e"]
@@ -89,6 +92,20 @@ class Graph:
     def cloud(self) -> list[Made]:
         """What a provider would make."""
         return [made for made in self.made if made.type.startswith("aws:")]
+
+    def resources(self) -> list[Resource]:
+        """All of it as policies see it; what is not known is so to them, too."""
+        return [
+            Resource(
+                one.urn,
+                one.type,
+                one.name,
+                {key: NOT_KNOWN if value == UNKNOWN else value for key, value in one.inputs.items()},
+                parent=one.parent,
+                outputs=self.outputs.get(one.urn, {}),
+            )
+            for one in self.made
+        ]
 
     def shape(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Inputs by type and name."""

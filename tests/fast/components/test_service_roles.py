@@ -8,7 +8,6 @@ import pytest
 
 from components.plain import ArgumentError
 from policies.packs.promises import broken
-from policies.view.resource import Resource
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
 
@@ -95,11 +94,7 @@ def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[st
         ("service-class-builder", "policy"),
         ("service-work", "policy"),
     }
-    resources = [
-        Resource(one.urn, one.type, one.name, one.inputs, parent=one.parent, outputs=made.outputs.get(one.urn, {}))
-        for one in made.made
-    ]
-    assert list(broken(resources)) == []
+    assert list(broken(made.resources())) == []
 
 
 def test_a_role_that_works_from_nowhere_is_not_made() -> None:
