@@ -18,6 +18,8 @@ from pulumi.runtime.proto import resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
+from model.capabilities.plain import UNKNOWN as NOT_KNOWN
+from policies.view.resource import Resource
 from rehearsal.aws.functions import FILTERS_ONLY
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
@@ -61,6 +63,7 @@ class Graph:
 
     made: list[Made] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)  # of components, by URN
     result: Any = None
 
     def of(self, type_: str) -> list[Made]:
@@ -91,6 +94,20 @@ class Graph:
     def cloud(self) -> list[Made]:
         """What a provider would make."""
         return [made for made in self.made if made.type.startswith("aws:")]
+
+    def resources(self) -> list[Resource]:
+        """All of it as policies see it; what is not known is so to them, too."""
+        return [
+            Resource(
+                one.urn,
+                one.type,
+                one.name,
+                {key: NOT_KNOWN if value == UNKNOWN else value for key, value in one.inputs.items()},
+                parent=one.parent,
+                outputs=self.outputs.get(one.urn, {}),
+            )
+            for one in self.made
+        ]
 
     def shape(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Inputs by type and name."""
@@ -209,6 +226,10 @@ class Cloud(mocks.MockMonitor):
             **dict.fromkeys(("keyId", "allocationId"), made),
         }
         return resource_pb2.RegisterResourceResponse(urn=urn, id=made, object=_struct({**computed, **inputs}))
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
+        self.graph.outputs[request.urn] = json_format.MessageToDict(request.outputs)
+        return super().RegisterResourceOutputs(request)
 
     def _cluster(self, urn: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """What the official component hands out; in a preview of nothing that exists, little of it is known."""

@@ -12,7 +12,7 @@ from rehearsal.cluster_side import Serving
 from rehearsal.controlplane.client import ApiError, Client
 from rehearsal.kubernetes import published
 from rehearsal.tools import toolbox
-from tests.fast.model.stack_samples import settings
+from tests.fast.model.stack_samples import sandbox, settings
 
 ACCOUNT = "arn:aws:iam::111122223333:role"
 
@@ -29,6 +29,23 @@ def test_a_stack_is_rehearsed_by_whoever_it_lets_deploy(cluster: dict[str, Any],
     serving = Serving.stack(settings({"cluster": cluster}))
     assert serving.deployer == deployer
     assert set(serving.others) == {principal for named in cluster.values() for principal in named}
+
+
+def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
+    policy, boundary = "arn:aws:iam::111122223333:policy/read", "arn:aws:iam::111122223333:policy/boundary"
+    key = "arn:aws:kms:us-east-1:111122223333:key/3f6c1d2a-7b4e-4c58-9a10-5d2e8f7b6c41"
+    monitor = "arn:aws:ce::111122223333:anomalymonitor/9a2b7c64"
+    policies = [policy, "arn:aws:iam::aws:policy/ReadOnlyAccess"]
+    named = settings(
+        {
+            "cluster": {"permissionsBoundary": boundary},
+            "storage": {"kmsKey": key},
+            "sandboxClasses": [sandbox(name, identity={"kind": "irsa", "policies": policies}) for name in ("a", "b")],
+            "cost": {"anomalyAlerts": True, "anomalyMonitor": monitor, "alertTo": "platform@example.com"},
+        }
+    )
+    assert Serving.stack(named).existing == (boundary, policy, key, monitor)
+    assert Serving.stack(settings()).existing == ()
 
 
 class Api:

@@ -49,8 +49,9 @@ def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
     return True
 
 
-def test_the_whole_course(cache: Path) -> None:
-    ended = agentenv(cache, "rehearse", "--json")
+@pytest.mark.parametrize("options", [(), ("--stack", "full")], ids=["local", "full"])
+def test_the_whole_course(cache: Path, options: tuple[str, ...]) -> None:
+    ended = agentenv(cache, "rehearse", "--json", *options)
     assert ended.returncode == 0, ended.stderr
     report: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     assert report["second_up_changes"] == 0
