@@ -27,7 +27,7 @@ from service.problems import Problem
 from service.sleeping import put_to_sleep
 from service.telemetry.logs import audit
 from service.telemetry.metrics import Metrics
-from service.unreadable import readable
+from service.unreadable import ODD, readable
 
 _LOG = logging.getLogger(__name__)
 _SPACE_PREFIX = "sandbox-"
@@ -95,6 +95,8 @@ class Budgets:
                     if refusal.passes:
                         raise
                     failures.append(f"{claim['metadata']['name']}: {refusal}")
+                except ODD as failure:
+                    failures.append(f"{claim['metadata']['name']} cannot be read: {type(failure).__name__}")
         return Held(len(awake), noticed, suspended, tuple(failures))
 
     async def refusal(self, workspace: Workspace) -> Problem | None:

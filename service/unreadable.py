@@ -16,6 +16,9 @@ AGAIN_AFTER = 600.0
 MOST_A_MINUTE = 20
 _REMEMBERED = 10_000
 
+# What using an object raises that is not as it should be: it concerns the one, and a pass goes on to the others.
+ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 Row = TypeVar("Row")
 Key = tuple[str, str]
 

@@ -12,7 +12,6 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
-from model.documents import UnreadableError
 from model.lifecycle.ending import End, end
 from model.lifecycle.idle import Rest, Seen, rest
 from model.lifecycle.limits import Limits
@@ -25,7 +24,7 @@ from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.loops.sources import Together
 from service.sleeping import forget_hour, put_to_sleep, sandbox_of, wake
-from service.unreadable import readable
+from service.unreadable import ODD, readable
 
 # What one pass does at most, and is refused at most; what is left over is the next one's. Sources are asked of as many.
 MOST = 50
@@ -137,8 +136,8 @@ def _each(
             if refusal.passes:
                 raise
             failures.append(f"{one.id}: {refusal}")
-        except UnreadableError as failure:
-            failures.append(f"{one.id}: {failure}")
+        except ODD as failure:
+            failures.append(f"{one.id} cannot be read: {type(failure).__name__}")
         if steps >= MOST or len(failures) >= MOST:
             break
     return Done(steps, steps >= MOST, tuple(failures))

@@ -28,7 +28,7 @@ from service.loops.scheduler import Done, Still
 from service.records import Records
 from service.returning import bring_back
 from service.telemetry.logs import audit
-from service.unreadable import readable
+from service.unreadable import ODD, readable
 
 MOST = 50
 # What the driver makes says so; a declared seat's volume does not, and is the stack's.
@@ -84,6 +84,8 @@ class _Pass:
                 if refusal.passes:
                     raise
                 self._failures.append(f"{home.volume}: {refusal}")
+            except ODD as failure:
+                self._failures.append(f"{home.volume} cannot be read: {type(failure).__name__}")
         self._steps += self._finish(there)
         return Done(self._steps, left, tuple(self._failures))
 

@@ -26,7 +26,7 @@ from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.restoring import restore
 from service.returning import give_up
-from service.unreadable import readable
+from service.unreadable import ODD, readable
 
 # Tagging is most of it, and quick; all of what there is has been listed for it.
 MOST = 500
@@ -165,6 +165,8 @@ class _Pass:
             if refusal.passes:
                 raise
             self._failures.append(f"{row.name}: {refusal}")
+        except ODD as failure:
+            self._failures.append(f"{row.name} cannot be read: {type(failure).__name__}")
 
 
 def _is_home(path: str) -> bool:

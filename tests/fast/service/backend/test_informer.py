@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from service.backend import informer
-from service.backend.informer import STALE_AFTER, Informer, Key
-from service.backend.wire import CLAIMS, Gone, Refused
+from service.backend.informer import LONGEST_PAUSE, STALE_AFTER, Informer, Key
+from service.backend.wire import CLAIMS, WATCH_SILENCE, Gone, Refused
 from service.problems import Problem
 from service.unreadable import Reports
 
@@ -244,3 +245,11 @@ def test_bookmarks_and_new_watches_keep_a_quiet_cluster_fresh() -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(play())
+
+
+def test_the_documentation_says_when_a_replica_is_stale() -> None:
+    page = " ".join((Path(__file__).parents[4] / "docs" / "service.md").read_text().split())
+    assert f"no staler than {STALE_AFTER:.0f} seconds (`STALE_AFTER`" in page
+    assert f"silent for {WATCH_SILENCE:.0f} seconds" in page
+    # A watch that was cut is taken up again, after the longest pause that there is, before that.
+    assert WATCH_SILENCE + 1.5 * LONGEST_PAUSE < STALE_AFTER

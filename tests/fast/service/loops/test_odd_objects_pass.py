@@ -85,6 +85,24 @@ def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House)
     assert policies == {"pv-w-1": "Retain", "pv-w-odd": "Retain", "pv-w-gone": "Delete", "pv-w-far": "Retain"}
 
 
+@pytest.mark.parametrize("capacity", [{"storage": "5e9"}, {}, None, {"storage": ["5Gi"]}])
+def test_one_whose_move_cannot_be_finished_keeps_nobodys_data_past_its_time(house: House, capacity: Any) -> None:
+    dates = {
+        "sandbox.users.io/deleted-at": written(START - timedelta(days=40)),
+        "sandbox.users.io/destroy-after": written(START - timedelta(days=10)),
+    }
+    house.limit(releases="stable/box-a")
+    template: Document = {"metadata": {"name": "box-a", "namespace": SPACE}}
+    homes = [{"metadata": {"name": "home"}, "spec": {"resources": {"requests": {"storage": "5Gi"}}}}]
+    house.shelf.put(TEMPLATES, {**template, "spec": {"volumeClaimTemplates": homes, "podTemplate": {}}})
+    house.volume("w-a-moving", "Released", **dates, **{"sandbox.users.io/moving-to": "box"})
+    house.shelf.things[VOLUMES, "", "pv-w-a-moving"]["spec"]["capacity"] = capacity
+    house.volume("w-gone", "Released", **dates)
+    done = retention(house.context(), always)
+    assert any(one.startswith("pv-w-a-moving cannot be read: ") for one in done.failures), done.failures
+    assert house.shelf.things[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+
+
 def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(house: House) -> None:
     records = Records(house.shelf, "default")
     assert records.write("pv-gone", {"owner": "u-1"}, START)
