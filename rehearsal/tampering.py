@@ -83,8 +83,8 @@ def _notices(clients: Clients, budget: Resource) -> list[dict[str, Any]]:
 
 def _silence_budget(clients: Clients, budget: Resource) -> None:
     note = _notices(clients, budget)[0]
-    said = {key: value for key, value in note.items() if key != "NotificationState"}
-    clients("budgets").delete_notification(**_named_budget(budget), Notification=said)
+    notification = {key: value for key, value in note.items() if key != "NotificationState"}
+    clients("budgets").delete_notification(**_named_budget(budget), Notification=notification)
 
 
 def _of_several(budget: Resource) -> bool:

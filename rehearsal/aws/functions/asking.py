@@ -41,10 +41,10 @@ def filters_of(a: Arguments, **direct: str) -> list[dict[str, Any]]:
     return out
 
 
-def described(cloud: Cloud, operation: str, at: str, member: str, **given: Any) -> list[dict[str, Any]]:
+def described(cloud: Cloud, operation: str, at: str, member: str, **parameters: Any) -> list[dict[str, Any]]:
     """Return what EC2 describes; nothing where an id does not exist, which the official functions do not tell apart."""
     try:
-        return cloud.call("ec2", operation, at, **given)[member]
+        return cloud.call("ec2", operation, at, **parameters)[member]
     except CloudError as error:
         if error.code.endswith("ID.NotFound"):
             return []

@@ -178,8 +178,10 @@ def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: Gro
     engine = served.program(ROOT / "stacks", "dev", config(missing), {"name": "agent-environment"})
     refused = engine.up(check=False)
     assert refused.code != 0
-    said = "\n".join(refused.diagnostics)
-    assert "vpc-0123456789abcdef0 cannot be read as an available VPC: " in said
-    assert "no matching EC2 VPC found; wait until it is available, or name one of this account and region" in said
+    diagnostics = "\n".join(refused.diagnostics)
+    assert "vpc-0123456789abcdef0 cannot be read as an available VPC: " in diagnostics
+    assert (
+        "no matching EC2 VPC found; wait until it is available, or name one of this account and region" in diagnostics
+    )
     engine.destroy()
     assert set(served.left()) == before

@@ -91,7 +91,7 @@ def recording() -> Iterator[set[Read]]:
 
 @cache
 def everything() -> tuple[frozenset[Read], tuple[Graph, ...]]:
-    """All that the components read, and what they registered and asked meanwhile."""
+    """Return all that the components read, and what they registered and invoked meanwhile."""
 
     def parts() -> None:
         network(nat="per-zone", endpoints=["sts", "ecr.api"], cluster_name="dev-agents", flow_log_days=90)
@@ -120,17 +120,17 @@ def named_in_the_components() -> tuple[set[str], set[str]]:
     for path in COMPONENTS.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         modules: dict[str, Any] = {}
-        for one in ast.walk(tree):
-            if isinstance(one, ast.ImportFrom) and one.module == "pulumi_aws":
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module == "pulumi_aws":
                 sdk = importlib.import_module("pulumi_aws")
-                modules.update({alias.asname or alias.name: getattr(sdk, alias.name) for alias in one.names})
-        called = [one.func for one in ast.walk(tree) if isinstance(one, ast.Call)]
-        for one in called:
+                modules.update({alias.asname or alias.name: getattr(sdk, alias.name) for alias in node.names})
+        called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        for node in called:
             target: Any = None
-            if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id in modules:
-                target = getattr(modules[one.value.id], one.attr)
-            elif isinstance(one, ast.Name):
-                target = modules.get(one.id)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+                target = getattr(modules[node.value.id], node.attr)
+            elif isinstance(node, ast.Name):
+                target = modules.get(node.id)
             if isinstance(getattr(target, "pulumi_type", None), str):
                 types.add(target.pulumi_type)
             elif getattr(target, "__name__", "").startswith("get_"):

@@ -103,16 +103,8 @@ EFS = "aws:efs/getFileSystem:getFileSystem"
     ("build", "found", "said"),
     [
         (network, spoiled("aws:ec2/getVpc:getVpc", VPC, enableDnsHostnames=False), "--enable-dns-hostnames"),
-        (
-            network,
-            spoiled("aws:ec2/getVpc:getVpc", VPC, state="pending"),
-            UNAVAILABLE,
-        ),
-        (
-            network,
-            {**standing(), "aws:ec2/getVpc:getVpc": {}},
-            UNAVAILABLE,
-        ),
+        (network, spoiled("aws:ec2/getVpc:getVpc", VPC, state="pending"), UNAVAILABLE),
+        (network, {**standing(), "aws:ec2/getVpc:getVpc": {}}, UNAVAILABLE),
         (network, spoiled(SUBNET, PRIVATE[0], tags={}), f"{PRIVATE[0]} has no tag karpenter.sh/discovery"),
         (network, spoiled(SUBNET, PRIVATE[1], vpcId="vpc-2"), f"{PRIVATE[1]} is in vpc-2 and not in {VPC}"),
         (network, spoiled(SUBNET, PRIVATE[1], availabilityZone="eu-west-1a"), "name one private subnet a zone"),

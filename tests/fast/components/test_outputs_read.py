@@ -36,15 +36,15 @@ def facts() -> Path:
 
 def declared(read: Read, graphs: tuple[Graph, ...]) -> bool:
     """Whether the program gives that output as an input of every such resource."""
-    made = [one.inputs for graph in graphs for one in graph.made if one.type == read.token]
-    return bool(made) and all(read.output in inputs for inputs in made)
+    resources = [one.inputs for graph in graphs for one in graph.made if one.type == read.token]
+    return bool(resources) and all(read.output in inputs for inputs in resources)
 
 
 def test_every_type_and_function_of_the_source_is_looked_at(graphs: tuple[Graph, ...]) -> None:
     types, functions = named_in_the_components()
     assert types <= {one.type for graph in graphs for one in graph.made}
-    asked = {token.removeprefix("aws:").partition("/") for graph in graphs for token, _ in graph.asked}
-    ran = {(package, snake(rest.rpartition(":")[2])) for package, _, rest in asked}
+    tokens = {token.removeprefix("aws:").partition("/") for graph in graphs for token, _ in graph.asked}
+    ran = {(package, snake(rest.rpartition(":")[2])) for package, _, rest in tokens}
     assert {(one.split(".")[1] if one.count(".") > 2 else "index", one.rpartition(".")[2]) for one in functions} == ran
 
 

@@ -56,9 +56,9 @@ def test_the_table_is_encrypted_restorable_and_forgets() -> None:
     assert table["ttl"] == {"enabled": True, "attributeName": "expires"}
     assert (table["hashKey"], table["rangeKey"], table["deletionProtectionEnabled"]) == ("owner", "row", False)
     (index,) = table["globalSecondaryIndexes"]
-    (asked,) = create_table("ledger")["GlobalSecondaryIndexes"]
+    (expected,) = create_table("ledger")["GlobalSecondaryIndexes"]
     assert [(key["attributeName"], key["keyType"]) for key in index["keySchemas"]] == [
-        (key["AttributeName"], key["KeyType"]) for key in asked["KeySchema"]
+        (key["AttributeName"], key["KeyType"]) for key in expected["KeySchema"]
     ]
     assert not {"hashKey", "rangeKey"} & set(index)  # deprecated
     kept = service([PLAIN], keep_data=True).one("Table", "ledger")

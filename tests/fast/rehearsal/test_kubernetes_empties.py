@@ -31,10 +31,10 @@ KEPT = {
 
 def checked(inputs: dict[str, Any]) -> dict[str, Any]:
     group = inputs["apiVersion"] if "/" in inputs["apiVersion"] else f"core/{inputs['apiVersion']}"
-    one = resource(f"urn:pulumi:s::p::kubernetes:{group}:{inputs['kind']}::thing")
-    kept, problems = checking.check(one, Bag(inputs), Bag({}), Naming(seed=b"s"), scope=lambda _: False, default="d")
+    of = resource(f"urn:pulumi:s::p::kubernetes:{group}:{inputs['kind']}::thing")
+    bag, problems = checking.check(of, Bag(inputs), Bag({}), Naming(seed=b"s"), scope=lambda _: False, default="d")
     assert problems == []
-    return {key: value for key, value in kept.values.items() if key != "metadata"}
+    return {key: value for key, value in bag.values.items() if key != "metadata"}
 
 
 NOBODY: dict[str, Any] = {
@@ -46,7 +46,7 @@ NOBODY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "fields", "kept"),
+    ("version", "kind", "fields", "expected"),
     [
         ("networking.k8s.io/v1", "NetworkPolicy", NOBODY["spec"], {"podSelector": {}, "policyTypes": ["Ingress"]}),
         ("v1", "PersistentVolume", {"storageClassName": "", "csi": {}}, {"csi": {}}),
@@ -55,17 +55,17 @@ NOBODY: dict[str, Any] = {
     ],
 )
 def test_what_the_types_omit_when_it_is_empty_is_dropped(
-    version: str, kind: str, fields: dict[str, Any], kept: dict[str, Any]
+    version: str, kind: str, fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    said = {"apiVersion": version, "kind": kind, "metadata": {"name": "one"}, "spec": fields}
-    assert checked(said)["spec"] == kept
+    declared = {"apiVersion": version, "kind": kind, "metadata": {"name": "one"}, "spec": fields}
+    assert checked(declared)["spec"] == expected
 
 
 def test_a_default_that_is_false_is_dropped_and_one_that_is_not_known_is_not() -> None:
-    said = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -1}
-    assert "globalDefault" not in checked({**said, "globalDefault": False})
-    assert checked({**said, "globalDefault": True})["globalDefault"] is True
-    assert checked({**said, "globalDefault": UNKNOWN})["globalDefault"] is UNKNOWN
+    declared = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -1}
+    assert "globalDefault" not in checked({**declared, "globalDefault": False})
+    assert checked({**declared, "globalDefault": True})["globalDefault"] is True
+    assert checked({**declared, "globalDefault": UNKNOWN})["globalDefault"] is UNKNOWN
     assert checked({**NOBODY, "spec": UNKNOWN})["spec"] is UNKNOWN
 
 

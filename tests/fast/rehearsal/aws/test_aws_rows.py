@@ -202,12 +202,12 @@ def indexed(index: dict[str, Any], key: str = "owner") -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("written", [IN_SCHEMAS, IN_NAMES], ids=["keySchemas", "hashKey"])
+@pytest.mark.parametrize("index_input", [IN_SCHEMAS, IN_NAMES], ids=["keySchemas", "hashKey"])
 def test_the_keys_of_an_index_are_the_same_in_both_spellings(
-    provider: Provider, ground: Ground, written: dict[str, Any]
+    provider: Provider, ground: Ground, index_input: dict[str, Any]
 ) -> None:
     """As the official plugin, which answers both and deprecates one of them."""
-    inputs = checked(provider, TABLE, indexed(written))
+    inputs = checked(provider, TABLE, indexed(index_input))
     id_, outputs = provider.create(TABLE, inputs)
     (index,) = outputs["globalSecondaryIndexes"]
     assert (index["hashKey"], index["keySchemas"]) == ("owner", IN_SCHEMAS["keySchemas"])

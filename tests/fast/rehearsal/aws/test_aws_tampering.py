@@ -15,9 +15,9 @@ BUDGET = "aws:budgets/budget:Budget"
 RULE = "aws:cloudwatch/eventRule:EventRule"
 
 
-def changed_by_hand(provider: Provider, ground: Ground, token: str, asked: dict[str, Any]) -> list[str]:
+def changed_by_hand(provider: Provider, ground: Ground, token: str, declared: dict[str, Any]) -> list[str]:
     """Create the resource, change it as the rehearsal does, and return what a refresh then finds to change."""
-    inputs, problems = provider.check(token, "a-sample", asked, {})
+    inputs, problems = provider.check(token, "a-sample", declared, {})
     assert problems == []
     id_, outputs = provider.create(token, inputs)
     resource = {"type": token, "id": id_, "inputs": inputs, "outputs": outputs}
@@ -41,8 +41,8 @@ def test_a_change_by_hand_is_noticed_and_mended(
 
 
 def test_a_rule_that_declares_no_state_is_not_noticed(provider: Provider, ground: Ground) -> None:
-    asked = {name: value for name, value in SAMPLES[RULE].inputs(ground).items() if name != "state"}
-    assert changed_by_hand(provider, ground, RULE, asked) == []
+    declared = {name: value for name, value in SAMPLES[RULE].inputs(ground).items() if name != "state"}
+    assert changed_by_hand(provider, ground, RULE, declared) == []
 
 
 def test_one_notification_of_a_budget_is_deleted_and_others_are_left(provider: Provider, ground: Ground) -> None:
