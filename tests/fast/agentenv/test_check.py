@@ -132,7 +132,7 @@ def test_a_stack_without_a_file_names_those_that_have_one(capsys: pytest.Capture
     assert cli.main(["check", "--stack", "production"]) == 1
     said = capsys.readouterr().err
     assert "there is no" in said
-    assert "dev, local, prod, staging" in said
+    assert "adopted, dev, full, local, prod, staging" in said
 
 
 def test_a_path_is_not_a_stack(capsys: pytest.CaptureFixture[str]) -> None:

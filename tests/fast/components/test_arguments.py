@@ -124,6 +124,11 @@ def test_every_example_builds(name: str) -> None:
     assert len(made.of("NodePool")) > 1
     assert len(made.of("Addon")) == 7
     assert list(broken(made.resources())) == []
+    pods = [one.inputs["spec"]["template"]["spec"] for kind in ("Deployment", "DaemonSet") for one in made.of(kind)]
+    images = {container["image"] for pod in pods for container in pod["containers"]}
+    # A tag of a copy may be moved, so an image keeps its digest wherever it is copied to.
+    assert images
+    assert [image for image in images if "@sha256:" not in image] == []
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
