@@ -37,7 +37,9 @@ def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, mov
     if volume is None:
         return "overtaken"
     recorded = moment(section(volume["metadata"], "annotations").get(DELETED_AT))
-    deleted = deletion_time(recorded, moment(claim["metadata"].get("creationTimestamp")), now)
+    about = claim["metadata"]
+    going = bool(about.get("deletionTimestamp"))
+    deleted = deletion_time(recorded, moment(about.get("creationTimestamp")), now, going=going)
     told |= {DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for), MOVING_TO: moving_to}
     if not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": own}}):
         return "overtaken"

@@ -55,13 +55,16 @@ class Fate:
     destroy_after: datetime | None = None
 
 
-def deletion_time(recorded: datetime | None, created: datetime | None, now: datetime) -> datetime:
+def deletion_time(
+    recorded: datetime | None, created: datetime | None, now: datetime, *, going: bool = False
+) -> datetime:
     """Return the timestamp of a deletion: the one that the volume of a workspace has recorded already, else now.
 
     A deletion is recorded once, so that a replica that finishes or repeats it comes to the same timestamp. A record
-    that the retention loop would take back, or that may be older than the claim, is of another deletion.
+    that may be older than the claim is of another deletion. So is one that the retention loop would take back, unless
+    the claim is `going`.
     """
-    if recorded is None or created is None or abs(now - recorded) > UNFINISHED:
+    if recorded is None or created is None or (not going and abs(now - recorded) > UNFINISHED):
         return now
     # Kubernetes writes creation times in whole seconds.
     return recorded if recorded - created >= timedelta(seconds=1) else now

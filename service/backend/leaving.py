@@ -37,7 +37,7 @@ class Leaving:
             if volume is None:
                 return
             recorded = moment(section(volume["metadata"], "annotations").get(DELETED_AT))
-            deleted = deletion_time(recorded, read.created, now)
+            deleted = deletion_time(recorded, read.created, now, going=read.state == "deleting")
             # Wherever it was on its way to, it is deleted now.
             notes |= {MOVING_TO: None, DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for)}
             changes: dict[str, Any] = {

@@ -79,6 +79,13 @@ def test_a_deletion_is_recorded_once() -> None:
         assert deletion_time(recorded, created, NOW) == recorded
 
 
+def test_the_record_of_a_claim_that_goes_stays_however_long_that_takes() -> None:
+    recorded = NOW - UNFINISHED - HOUR
+    assert deletion_time(recorded, NOW - DAY, NOW, going=True) == recorded
+    # But not that of an earlier claim.
+    assert deletion_time(recorded, NOW - MINUTE, NOW, going=True) == NOW
+
+
 def test_what_was_recorded_of_another_deletion_is_not_this_ones() -> None:
     created = NOW - MINUTE
     # It was taken back by then, or is about to be.
