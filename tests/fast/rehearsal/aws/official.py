@@ -7,8 +7,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pulumi
 
-from tests.fast.components.reads import snake
-
 
 def strange(value: Any, kind: Any, path: str) -> list[str]:
     """The paths of a value that its kind, in the words of `shapes.json`, does not have."""
@@ -24,13 +22,14 @@ def strange(value: Any, kind: Any, path: str) -> list[str]:
 
 
 def sdk_kind(token: str) -> type:
-    """The SDK's class of a resource, or of a function's result."""
+    """The SDK's class of a resource, or of a function's result.
+
+    By its package: importing a module of the SDK by itself puts it in the place of the function of its name.
+    """
     package, _, name = token.removeprefix("aws:").partition(":")
-    module, _, file = package.partition("/")
-    if not name[0].islower():
-        return getattr(importlib.import_module(f"pulumi_aws.{module}"), name)
-    where = "pulumi_aws" if module == "index" else f"pulumi_aws.{module}"
-    return getattr(importlib.import_module(f"{where}.{snake(file)}"), f"{name[0].upper()}{name[1:]}Result")
+    module = package.partition("/")[0]
+    where = importlib.import_module("pulumi_aws" if module == "index" else f"pulumi_aws.{module}")
+    return getattr(where, f"{name[0].upper()}{name[1:]}Result" if name[0].islower() else name)
 
 
 def unlike(kind: Any, sdk: Any, path: str) -> list[str]:

@@ -38,7 +38,7 @@ def test_no_row_has_a_name_the_schema_lacks(facts: Path) -> None:
 def test_what_the_extract_leaves_out_is_as_the_sdk_has_it() -> None:
     (token,) = shapes.beside()
     assert token == "aws:resourcegroupstaggingapi/getResources:getResources"
-    sdk = importlib.import_module("pulumi_aws.resourcegroupstaggingapi.get_resources")
+    sdk = importlib.import_module("pulumi_aws.resourcegroupstaggingapi")
     shape = shapes.shape(token)
     arguments = set(inspect.signature(sdk.get_resources).parameters) - {"opts"}
     assert {_snake(name) for name in shape.inputs} == arguments
