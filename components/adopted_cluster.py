@@ -9,9 +9,9 @@ import json
 from typing import Any, NotRequired, TypedDict
 
 import pulumi
-import pulumi_kubernetes
 
 from components.addons import EFS_NODE
+from components.api_provider import api_provider
 from components.children import Child, children_of, outputs_of
 from components.cluster_doors import Doors
 from components.cluster_layout import sandboxes_on_fargate
@@ -115,16 +115,7 @@ class AdoptedCluster(pulumi.ComponentResource):
         self.security_group_id = known(found.security_group_id)
         self.issuer_url = known(found.issuer)
         self.issuer_arn = place.apply(lambda at: _issuer_arn(found, at))
-        self.provider = pulumi_kubernetes.Provider(
-            f"{name}-api",
-            kubeconfig=self.kubeconfig,
-            # Other credentials or another address are still the same cluster, and what is in it stays.
-            cluster_identifier=self.arn,
-            enable_server_side_apply=True,
-            # A class's parameters are changed where they are: while they were away, nothing could be made in it.
-            enable_config_map_mutable=True,
-            opts=child(),
-        )
+        self.provider = api_provider(name, self.kubeconfig, self.arn, child(), adopted=True)
         Doors(args["nodes_security_group_id"], self.security_group_id, None, labels, child).open()
         groups = PodGroups(found.vpc_id, self.security_group_id, labels, child).make(classes)
         self.class_security_group_ids = group_ids(groups)

@@ -10,12 +10,12 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 import pulumi_eks
-import pulumi_kubernetes
 from pulumi_aws import cloudwatch, iam, kms
 
 from components import documents
 from components.access import Access, ClusterAccess, Entries
 from components.addons import CNI, EFS_NODE, Builds, Installer
+from components.api_provider import api_provider
 from components.children import Child, children_of
 from components.cluster_doors import Doors
 from components.cluster_layout import ClusterLayout, public_ranges, sandboxes_on_fargate
@@ -171,20 +171,8 @@ class Cluster(pulumi.ComponentResource):
         self.issuer_url = made.oidc_provider_url
         asked = pulumi.InvokeOptions(parent=self)
         entries = Entries(self.name, self._place, labels, self._child, asked).grant(access)
-        self.provider = pulumi_kubernetes.Provider(
-            f"{name}-api",
-            kubeconfig=self.kubeconfig,
-            # Other credentials or another address are still the same cluster, and what is in it stays.
-            cluster_identifier=self.arn,
-            enable_server_side_apply=True,
-            # What a stack declares is put back, whoever changed it by hand.
-            enable_patch_force=True,
-            # A class's parameters are changed where they are: while they were away, nothing could be made in it.
-            enable_config_map_mutable=True,
-            # A class that goes back to an earlier release finds its template and pool there still, for claims of it.
-            upsert_existing_objects=True,
-            opts=self._child(pulumi.ResourceOptions(depends_on=entries)),
-        )
+        after = pulumi.ResourceOptions(depends_on=entries)
+        self.provider = api_provider(name, self.kubeconfig, self.arn, self._child(after))
         issuer = iam.OpenIdConnectProvider(
             f"{name}-issuer",
             url=self.issuer_url,

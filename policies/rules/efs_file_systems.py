@@ -130,7 +130,7 @@ def answers_nodes_only(graph: Graph) -> Iterator[Outcome]:
 )
 def backed_up(graph: Graph) -> Iterator[Outcome]:
     """Where something could be missed: an environment that is thrown away has nothing to keep."""
-    if graph.situation.environment in {"dev", "local", "test"}:
+    if graph.situation.short_lived:
         return
     named = {one: reference(graph, one, ("fileSystemId",), FILE_SYSTEM) for one in graph.of_type(BACKUP)}
     selected = {target for one in graph.of_type(SELECTION) for target in graph.targets(one, "resources", FILE_SYSTEM)}

@@ -42,3 +42,8 @@ class Situation:
     )
     pool_cap: int = told(50, "The most sandboxes that a warm pool may keep.")
     monthly_cap: float | None = told(None, "The most that an environment may cost a month, in dollars.")
+
+    @property
+    def short_lived(self) -> bool:
+        """Whether the environment is deleted before its data is old."""
+        return self.environment in {"dev", "local", "test"}

@@ -63,6 +63,13 @@ def built(build: Callable[[], Any], found: dict[str, Any] | None = None) -> Grap
     return registered(build, standing=found or standing())
 
 
+def test_what_a_stack_declares_in_an_adopted_cluster_is_put_back() -> None:
+    api = registered(cluster, standing=standing()).one("pulumi:providers:kubernetes").inputs
+    assert (api["enablePatchForce"], api["enableServerSideApply"], api["enableConfigMapMutable"]) == ("true",) * 3
+    # What somebody else has in it is never taken over.
+    assert "upsertExistingObjects" not in api
+
+
 def test_a_network_is_used_and_only_the_nodes_group_and_the_key_of_logs_are_made() -> None:
     def build() -> pulumi.Output[Any]:
         made = network()
