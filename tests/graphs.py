@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -24,6 +25,7 @@ from agentenv.review.offline import desired
 ROOT = Path(__file__).resolve().parent.parent
 Stacks = dict[str, dict[str, Any]]  # by stack, then by URN
 _LONGEST = 160
+_RANDOM = re.compile(r"-[0-9a-f]{7,8}$")  # what a provider appends to the name of a resource that is given none
 
 
 def stack_names(root: Path) -> list[str]:
@@ -38,7 +40,8 @@ def as_json(graph: Graph) -> dict[str, Any]:
         # Python's sets of Outputs have no order, and neither has what the engine makes of them.
         row["dependencies"] = sorted(row["dependencies"])
         row["property_dependencies"] = {key: sorted(urns) for key, urns in row["property_dependencies"].items()}
-        row["inputs"], row["outputs"] = decoded(row["inputs"]), decoded(row["outputs"])
+        name = row["urn"].rpartition("::")[2]
+        row["inputs"], row["outputs"] = (named_alike(name, decoded(row[group])) for group in ("inputs", "outputs"))
     return json.loads(json.dumps(rows))
 
 
@@ -56,6 +59,14 @@ def decoded(value: Any) -> Any:
             return value
         return {"json": parsed, "length": len(value)}
     return value
+
+
+def named_alike(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with the random end of a generated name replaced: it is another in every preview."""
+    return {
+        key: f"{name}-(random)" if isinstance(value, str) and _RANDOM.sub("", value) == name != value else value
+        for key, value in values.items()
+    }
 
 
 def differences(before: Stacks, after: Stacks) -> Iterator[str]:

@@ -41,6 +41,12 @@ def test_each_field_is_compared_at_its_own_path(change: dict[str, object], path:
     assert list(differences(dumped(), dumped(**change))) == [f"dev {URN} {path}"]
 
 
+def test_the_random_end_of_a_generated_name_is_no_difference_and_a_name_is() -> None:
+    one, other, third = (dumped(inputs={"name": name}) for name in ("k-0a1b2c3", "k-d4e5f60", "q-0a1b2c3"))
+    assert list(differences(one, other)) == []
+    assert list(differences(one, third)) == [f'dev {URN} inputs.name: "k-(random)" -> "q-0a1b2c3"']
+
+
 def test_the_order_of_keys_in_a_json_text_counts() -> None:
     one, other = ({"inputs": {"policy": text}} for text in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}'))
     assert list(differences(dumped(**one), dumped(**other)))
