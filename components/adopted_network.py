@@ -82,6 +82,7 @@ class AdoptedNetwork(pulumi.ComponentResource):
         self.private_subnet_ids = known(list(named["private_subnet_ids"]))
         self.nodes_security_group_id = group.id
         self.nat_addresses = known([])
+        self.nat_addresses_by_gateway: list[pulumi.Output[str]] = []
         self.flow_log_group = known("")
         self.logs_key_arn = key.arn
         self.register_outputs(outputs_of(self))

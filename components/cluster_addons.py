@@ -17,7 +17,7 @@ from components.let_through import API, DNS, Ports, let_through, work
 from components.namespaces import restricted
 from components.ownership import Labels, Ownership
 from components.plain import Plain
-from components.promises import OUTPUT, file_system_arn
+from components.promises import OUTPUT, Name, Planned, file_system_arn
 from components.whereabouts import Whereabouts, whereabouts
 from model.classes.storage import DRIVER_MARK
 
@@ -83,8 +83,7 @@ class ClusterAddons(pulumi.ComponentResource):
         may_make = roles.may(
             driver,
             "make-access-points",
-            pulumi.Output.all(place, args["file_system_arns"]).apply(lambda known: documents.text(_driver(*known))),
-            place.apply(lambda at: _driver(at, [file_system_arn(at)])),
+            Planned(place, _driver, (Name(args["file_system_arns"], lambda at: [file_system_arn(at)]),)),
         )
         addons.install(
             "aws-efs-csi-driver",

@@ -15,7 +15,7 @@ from components.plain import ArgumentError, Plain
 from model.adoption import Shortcoming
 from model.adoption.cluster import FoundCluster, cluster_shortcomings
 from model.adoption.files import FoundFileSystem, file_system_shortcomings
-from model.adoption.network import FoundSubnet, FoundVpc, network_shortcomings
+from model.adoption.network import AVAILABLE, FoundSubnet, FoundVpc, network_shortcomings
 from model.node_pools import DISCOVERY_TAG
 
 T = TypeVar("T")
@@ -138,12 +138,18 @@ def existing_of(given: Plain) -> Existing:
 
 def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> StandingNetwork:
     """The VPC, if it is right for a cluster of that name; all that is wrong with it otherwise."""
-    vpc = _answer(named["vpc_id"], lambda: ec2.get_vpc(id=named["vpc_id"], opts=asked))
+    # The state of a VPC can be asked for and is never answered.
+    vpc = _answer(
+        named["vpc_id"],
+        lambda: ec2.get_vpc(id=named["vpc_id"], state=AVAILABLE, opts=asked),
+        lack="cannot be read as an available VPC",
+        way_out="wait until it is available, or name one of this account and region",
+    )
     tagged: Any = [{"name": f"tag:{DISCOVERY_TAG}", "values": [cluster]}]
     discovered = _answer("its subnets", lambda: ec2.get_subnets(filters=tagged, opts=asked))
     private = [_subnet(id_, asked) for id_ in named["private_subnet_ids"]]
     public = [_subnet(id_, asked) for id_ in named.get("public_subnet_ids") or []]
-    known = FoundVpc(vpc.id, vpc.state, vpc.enable_dns_support, vpc.enable_dns_hostnames)
+    known = FoundVpc(vpc.id, AVAILABLE, vpc.enable_dns_support, vpc.enable_dns_hostnames)
     _refuse(network_shortcomings(known, private, public, discovered.ids, cluster))
     ranges = [one.cidr_block for one in vpc.cidr_block_associations or [] if one.state in STANDING]
     return StandingNetwork(vpc.cidr_block, ranges or [vpc.cidr_block], [one.zone for one in private])
@@ -205,13 +211,16 @@ def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.Invok
     return Standing(around.cidrs if around else (), there.service_cidr if there else "")
 
 
-def _answer(thing: str, ask: Callable[[], T]) -> T:
+def _answer(
+    thing: str, ask: Callable[[], T], *, lack: str = "cannot be read", way_out: str = "name one that is there"
+) -> T:
     """What the provider says of a thing, or that it could not tell, in the provider's words."""
     try:
         return ask()
     except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
-        told = str(silence).rpartition("returned an error: ")[2].rstrip(".")
-        raise ExistingError([Shortcoming(thing, f"cannot be read: {told}", "name one that is there")]) from None
+        # The official provider lists its errors, a line each.
+        told = " ".join(str(silence).rpartition("returned an error: ")[2].split()).rstrip(".")
+        raise ExistingError([Shortcoming(thing, f"{lack}: {told}", way_out)]) from None
 
 
 def _subnet(id_: str, asked: pulumi.InvokeOptions) -> FoundSubnet:

@@ -12,7 +12,7 @@ from components.children import Child
 from components.documents import Document
 from components.identities import Roles
 from components.ownership import Labels
-from components.promises import log_group_arn
+from components.promises import Name, Planned, log_group_arn
 from components.whereabouts import Whereabouts
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import namespace
@@ -126,12 +126,15 @@ def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: C
         roles.may(
             role,
             "fargate-logs",
-            documents.written(group.arn.apply(documents.log_writing)),
-            ground.place.apply(lambda at: documents.log_writing(log_group_arn(at))),
+            Planned(ground.place, _log_writing, (Name(group.arn, log_group_arn),)),
         ),
         # A pod reads where its logs go when it starts, so this is there before anything that makes one.
         _log_router(ground, group, labels, child),
     ]
+
+
+def _log_writing(_: Whereabouts, group: str) -> Document:
+    return documents.log_writing(group)
 
 
 def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, child: Child) -> core.ConfigMap:

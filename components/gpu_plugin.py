@@ -15,9 +15,8 @@ from components.children import Child
 from components.let_through import let_through, work
 from components.ownership import Labels
 from model.node_pools import NodePool
-from model.tiers import GPU_LABEL, GPU_TAINT, TIER_LABEL
+from model.tiers import GPU_LABEL, GPU_PLUGIN, GPU_TAINT, TIER_LABEL
 
-NAMESPACE = "gpu-device-plugin"
 NAME = "nvidia-device-plugin"
 # Where the kubelet listens for plugins: a directory of the node, which no lesser standard lets a pod have.
 _SOCKETS = "/var/lib/kubelet/device-plugins"
@@ -28,6 +27,7 @@ def plugin(image: str) -> dict[str, Any]:
     """The DaemonSet's specification."""
     marks = {"app.kubernetes.io/name": NAME}
     amounts = {"cpu": "20m", "memory": "64Mi"}
+    security = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     return {
         "selector": {"matchLabels": marks},
         "updateStrategy": {"type": "RollingUpdate"},
@@ -39,12 +39,13 @@ def plugin(image: str) -> dict[str, Any]:
                 "priorityClassName": "system-node-critical",
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
+                "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
                 "containers": [
                     {
                         "name": NAME,
                         "image": image,
-                        "resources": {"requests": amounts, "limits": {"memory": amounts["memory"]}},
-                        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                        "resources": {"requests": amounts, "limits": {**amounts, "cpu": "200m"}},
+                        "securityContext": security,
                         "volumeMounts": [{"name": "sockets", "mountPath": _SOCKETS}],
                     }
                 ],
@@ -63,15 +64,15 @@ def plug_in(
     name = f"{labels.base}-gpu"
     space = core.Namespace(
         name,
-        metadata={"name": NAMESPACE, "labels": _SECURITY},
+        metadata={"name": GPU_PLUGIN, "labels": _SECURITY},
         opts=child(pulumi.ResourceOptions(depends_on=list(after), custom_timeouts=pulumi.CustomTimeouts(delete="15m"))),
     )
     # It speaks with the kubelet over a socket of the node, and with nobody over the network.
     closed = let_through(name, space.metadata.name, work((), ()), child)
     daemons = apps.DaemonSet(
         name,
-        metadata={"name": NAME, "namespace": space.metadata.name},
+        metadata={"name": NAME, "namespace": GPU_PLUGIN},
         spec=plugin(image),  # pyright: ignore[reportArgumentType] - plain data of its shape
-        opts=child(pulumi.ResourceOptions(depends_on=[closed])),
+        opts=child(pulumi.ResourceOptions(depends_on=[space, closed])),
     )
     return [daemons]

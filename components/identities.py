@@ -11,7 +11,7 @@ from components import documents
 from components.children import Child
 from components.documents import Document
 from components.ownership import Labels
-from components.promises import ISSUER, PROVIDER, Promises
+from components.promises import ISSUER, PROVIDER, Planned, Promises
 from components.whereabouts import Whereabouts
 
 AUDIENCE = "sts.amazonaws.com"
@@ -81,8 +81,11 @@ class Roles:
     boundary: str | None
     promises: Promises = field(default_factory=Promises)
 
-    def role(self, suffix: str, description: str, trust: pulumi.Input[str]) -> iam.Role:
+    def role(self, suffix: str, description: str, trust: pulumi.Input[str] | Planned) -> iam.Role:
         """A role that may do nothing yet."""
+        if isinstance(trust, Planned):
+            self.promises.of("aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", trust.says)
+            trust = trust.text
         return iam.Role(
             f"{self.labels.base}-{suffix}",
             name=self.labels.name("iam-role", suffix),
@@ -93,12 +96,11 @@ class Roles:
             opts=self.child(),
         )
 
-    def may(
-        self, role: iam.Role, suffix: str, policy: pulumi.Input[str], says: pulumi.Input[Document] | None = None
-    ) -> iam.RolePolicy:
-        """What it may do, by a policy of ours; `says` where that names what is not there yet."""
-        if says is not None:
-            self.promises.of("aws:iam/rolePolicy:RolePolicy", f"{self.labels.base}-{suffix}", "policy", says)
+    def may(self, role: iam.Role, suffix: str, policy: pulumi.Input[str] | Planned) -> iam.RolePolicy:
+        """What it may do, by a policy of ours."""
+        if isinstance(policy, Planned):
+            self.promises.of("aws:iam/rolePolicy:RolePolicy", f"{self.labels.base}-{suffix}", "policy", policy.says)
+            policy = policy.text
         return iam.RolePolicy(
             f"{self.labels.base}-{suffix}", name=suffix, role=role.name, policy=policy, opts=self.child()
         )

@@ -42,6 +42,8 @@ def interruption_queue(
             name=labels.name("events-rule", word),
             description=f"{kind}, for Karpenter",
             event_pattern=json.dumps({"source": [source], "detail-type": [kind]}, sort_keys=True),
+            # Only a declared state is compared: a rule that was disabled by hand is enabled again.
+            state="ENABLED",
             tags=labels.tags(word),
             opts=child(),
         )

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import pulumi
 from pulumi_aws import eks, iam, sqs
 from pulumi_kubernetes.helm import v3 as helm
 
 from components import documents
+from components.documents import Document
 from components.identities import Bearer, Issuer, Roles
 from components.karpenter_documents import controller
 from components.namespaces import restricted
-from components.promises import queue_arn, role_arn
+from components.promises import Name, Planned, queue_arn, role_arn
 from components.whereabouts import Whereabouts
 from model.controllers import Amounts
 from model.mirrors import Mirrors
@@ -85,15 +87,16 @@ def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
     """Install the definitions and the controller; returns the controller, which goes before what it needs."""
     name, child = roles.labels.base, roles.child
     role = roles.for_tokens("controller", "Launches and ends nodes", around.issuer, CONTROLLER)
-    known = pulumi.Output.all(around.place, nodes.role.arn, queue.arn)
+    names = (Name(nodes.role.arn, role_arn), Name(queue.arn, queue_arn))
+
+    def document(word: str, at: Whereabouts, node: str, messages: str) -> Document:
+        return controller(at, around.cluster, node, messages)[word]
+
     may = [
         roles.may(
             role,
             word,
-            known.apply(lambda told, word=word: documents.text(controller(told[0], around.cluster, *told[1:])[word])),
-            around.place.apply(
-                lambda at, word=word: controller(at, around.cluster, role_arn(at), queue_arn(at))[word],
-            ),
+            Planned(around.place, partial(document, word), names),
         )
         for word in (
             "node-lifecycle",

@@ -152,7 +152,8 @@ class Network(pulumi.ComponentResource):
         self.private_route_table_ids = pulumi.Output.all(*[table.id for table in tables])
         self.nodes_security_group_id = nodes.id
         self.endpoints_security_group_id = door_group.id if door_group else pulumi.Output.from_input("")
-        self.nat_addresses = pulumi.Output.all(*[gateway.public_ip for gateway in gateways])
+        self.nat_addresses_by_gateway = [gateway.public_ip for gateway in gateways]
+        self.nat_addresses = pulumi.Output.all(*self.nat_addresses_by_gateway)
         self.flow_log_group = flows.group.name
         self.logs_key_arn = flows.key.arn
         self.register_outputs({**outputs_of(self), OUTPUT: promises.made})

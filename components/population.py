@@ -153,7 +153,7 @@ def make_service(
         "place": known_after(NAME, needed),
         "class_namespaces": {name: one.ready for name, one in classes.items()},
         "vpc_id": network.vpc_id,
-        "nat_addresses": network.nat_addresses,
+        "nat_addresses": list(network.nat_addresses_by_gateway),
     }
     if "keep_data" in args:
         told["keep_data"] = args["keep_data"]

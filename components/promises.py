@@ -5,12 +5,13 @@ preview nobody could tell whom a role trusts. So a component hands out what its 
 place of those that are still missing, and policies judge that; the document itself they judge again before it is made.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
 
-from components.documents import Document
+from components.documents import Document, text
 from components.whereabouts import Whereabouts
 
 OUTPUT = "documents"
@@ -19,9 +20,24 @@ PROVIDER = "arn:aws:iam::000000000000:oidc-provider/issuer.invalid/id/NOTKNOWNYE
 ISSUER = "https://issuer.invalid/id/NOTKNOWNYET"
 
 
+def vpc_id(_: Whereabouts) -> str:
+    """A VPC's."""
+    return "vpc-00000000000000000"
+
+
+def public_address(_: Whereabouts) -> str:
+    """A public address, of a range that is reserved for documentation."""
+    return "192.0.2.1"
+
+
+def file_system_id(_: Whereabouts) -> str:
+    """A file system's."""
+    return "fs-00000000000000000"
+
+
 def file_system_arn(place: Whereabouts) -> str:
     """A file system's."""
-    return place.arn("elasticfilesystem", "file-system/fs-00000000000000000")
+    return place.arn("elasticfilesystem", f"file-system/{file_system_id(place)}")
 
 
 def role_arn(place: Whereabouts) -> str:
@@ -42,6 +58,43 @@ def log_group_arn(place: Whereabouts) -> str:
 def rule_arn(place: Whereabouts) -> str:
     """An event rule's."""
     return place.arn("events", "rule/not-known-yet")
+
+
+def table_arn(place: Whereabouts) -> str:
+    """A table's."""
+    return place.arn("dynamodb", "table/not-known-yet")
+
+
+@dataclass(frozen=True)
+class Name:
+    """Something that a document names: its value, and a placeholder of the same shape until that is known."""
+
+    value: pulumi.Input[Any]
+    placeholder: Callable[[Whereabouts], Any]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A document that names what is not known yet.
+
+    One function makes the document and the planned one, each from as many names. So the two cannot differ in more than
+    the names themselves.
+    """
+
+    place: pulumi.Output[Whereabouts]
+    make: Callable[..., Document]  # of the place, and of each name in its order
+    names: tuple[Name, ...]
+
+    @property
+    def text(self) -> pulumi.Output[str]:
+        """The document as AWS takes it."""
+        known = pulumi.Output.all(self.place, *(name.value for name in self.names))
+        return known.apply(lambda found: text(self.make(*found)))
+
+    @property
+    def says(self) -> pulumi.Output[Document]:
+        """The document with placeholders."""
+        return self.place.apply(lambda at: self.make(at, *(name.placeholder(at) for name in self.names)))
 
 
 @dataclass(frozen=True)

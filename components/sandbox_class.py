@@ -19,6 +19,7 @@ from components.documents import text
 from components.identities import Bearer, Issuer, Roles, agent_trust
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
+from components.promises import OUTPUT
 from components.settings_argument import settings_of
 from components.whereabouts import whereabouts
 from components.written import Document, written
@@ -99,7 +100,8 @@ class SandboxClass(pulumi.ComponentResource):
         for remark in remarks(plan):
             pulumi.log.info(remark, self)
         inner = inner_of(self)
-        aws = _ToAws(plan, cluster, Roles(labels, inner, boundary), labels, inner)
+        roles = Roles(labels, inner, boundary)
+        aws = _ToAws(plan, cluster, roles, labels, inner)
         role = aws.role(self, args)
         objects = class_objects(plan, _known(plan, args, role))
         made, held = _Objects(name, objects, inner).make(children_of(self, opts))
@@ -115,7 +117,7 @@ class SandboxClass(pulumi.ComponentResource):
         expected = objects.choice.expected_miss_rate
         self.expected_miss_rate = pulumi.Output.from_input(None if expected is None else f"{expected:.6f}")
         self.role_arn = role.arn.apply(str) if role else pulumi.Output.from_input(None)
-        self.register_outputs(outputs_of(self))
+        self.register_outputs({**outputs_of(self), OUTPUT: roles.promises.made})
 
     @property
     def summary(self) -> pulumi.Output[dict[str, Any]]:

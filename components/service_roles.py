@@ -10,15 +10,13 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import iam
 
-from components.documents import Document, text
+from components.documents import Document
 from components.identities import Roles
-from components.promises import role_arn
+from components.promises import Name, Planned, file_system_id, public_address, role_arn, table_arn, vpc_id
 from components.whereabouts import Whereabouts
 from model.exchange import SecretsPlace, role_rights, role_trust
 from model.service_aws import rights, secrets_prefix
 from model.settings.classes import SandboxClass
-
-NO_VPC, NO_TABLE = "vpc-00000000000000000", "table/not-known-yet"
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Network:
     """Where sandboxes are, and which addresses they leave it under."""
 
     vpc_id: pulumi.Input[str]
-    addresses: pulumi.Input[Sequence[str]]
+    addresses: Sequence[pulumi.Input[str]]
 
 
 @dataclass(frozen=True)
@@ -56,17 +54,21 @@ def exchange_roles(
 ) -> dict[str, iam.Role]:
     """The roles by class."""
     environment, made = roles.labels.environment, dict[str, iam.Role]()
+    bearer = Name(service.arn, role_arn)
+    names = (Name(network.vpc_id, vpc_id), *(Name(one, public_address) for one in network.addresses))
+
+    def may(at: Whereabouts, vpc: str, *addresses: str) -> Document:
+        return role_rights(secrets_place(at, environment), vpc, addresses)
+
     for one in classes:
+
+        def trust(_: Whereabouts, arn: str, name: str = one.name) -> Document:
+            return role_trust(arn, name)
+
         suffix = f"class-{one.name}"
-        trust = service.arn.apply(lambda arn, name=one.name: text(role_trust(arn, name)))
-        says: pulumi.Output[Document] = place.apply(lambda at, name=one.name: role_trust(role_arn(at), name))
-        roles.promises.of("aws:iam/role:Role", f"{roles.labels.base}-{suffix}", "assumeRolePolicy", says)
-        role = roles.role(suffix, f"Sandboxes of class {one.name}, each for its owner", trust)
-        may = pulumi.Output.all(place, network.vpc_id, network.addresses).apply(
-            lambda known: text(role_rights(secrets_place(known[0], environment), known[1], known[2]))
-        )
-        said: pulumi.Output[Document] = place.apply(lambda at: role_rights(secrets_place(at, environment), NO_VPC, ()))
-        roles.may(role, suffix, may, said)
+        about = f"Sandboxes of class {one.name}, each for its owner"
+        role = roles.role(suffix, about, Planned(place, trust, (bearer,)))
+        roles.may(role, suffix, Planned(place, may, names))
         roles.has(role, suffix, one.identity.policies)
         made[one.name] = role
     return made
@@ -82,15 +84,14 @@ def let_service_work(
     """What the service's own role may do: with what it keeps, and with the roles that it gives."""
     environment = roles.labels.environment
 
-    def said(at: Whereabouts, table: str, systems: Sequence[str], arns: Sequence[str]) -> Document:
+    def may(at: Whereabouts, table: str, systems: Sequence[str], *arns: str) -> Document:
         secrets = secrets_place(at, environment) if given else None
         files = [at.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
         return rights(table, files, at.arn("elasticfilesystem", "access-point/*"), arns, secrets)
 
-    known = pulumi.Output.all(place, kept.table_arn, kept.file_system_ids, *(role.arn for role in given.values()))
-    policy = known.apply(lambda found: text(said(found[0], found[1], found[2], found[3:])))
-    missing = "fs-00000000000000000"
-    promised: pulumi.Output[Document] = place.apply(
-        lambda at: said(at, at.arn("dynamodb", NO_TABLE), [missing], [role_arn(at) for _ in given])
+    names = (
+        Name(kept.table_arn, table_arn),
+        Name(kept.file_system_ids, lambda at: [file_system_id(at)]),
+        *(Name(role.arn, role_arn) for role in given.values()),
     )
-    return roles.may(service, "work", policy, promised)
+    return roles.may(service, "work", Planned(place, may, names))

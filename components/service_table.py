@@ -23,7 +23,14 @@ def ledger_table(labels: Labels, child: Child, *, kept: bool) -> dynamodb.Table:
         attributes=[{"name": name, "type": kind} for name, kind in sorted(ATTRIBUTES.items())],
         local_secondary_indexes=[{"name": BY_TIME, "range_key": "from", "projection_type": "ALL"}],
         global_secondary_indexes=[
-            {"name": OPEN_ROWS, "hash_key": "open", "range_key": ROW, "projection_type": "KEYS_ONLY"}
+            {
+                "name": OPEN_ROWS,
+                "key_schemas": [
+                    {"attribute_name": "open", "key_type": "HASH"},
+                    {"attribute_name": ROW, "key_type": "RANGE"},
+                ],
+                "projection_type": "KEYS_ONLY",
+            }
         ],
         ttl={"enabled": True, "attribute_name": EXPIRES},
         point_in_time_recovery={"enabled": True, "recovery_period_in_days": RECOVERY_DAYS},

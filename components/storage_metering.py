@@ -13,13 +13,13 @@ from pulumi_aws import efs
 from pulumi_kubernetes.core import v1 as core
 
 from components.children import children_of, inner_of, outputs_of
-from components.documents import Document, text
+from components.documents import Document
 from components.identities import Bearer, Issuer, Roles
 from components.let_through import API, DNS, let_through, work
 from components.namespaces import restricted
 from components.ownership import Labels, Ownership
 from components.plain import ArgumentError, Plain
-from components.promises import OUTPUT, file_system_arn
+from components.promises import OUTPUT, Name, Planned, file_system_id
 from components.settings_argument import settings_of
 from components.whereabouts import Whereabouts, whereabouts
 from components.written import written
@@ -86,7 +86,7 @@ class StorageMetering(pulumi.ComponentResource):
         roles = Roles(self._labels, outer, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         role = roles.for_tokens("role", "Looks how large homes are", issuer, BEARER)
-        may = roles.may(role, "look", *_rights(place, self._systems))
+        may = roles.may(role, "look", Planned(place, _rights, (Name(self._systems, lambda at: [file_system_id(at)]),)))
 
         space = restricted(f"{name}-namespace", NAME, outer)
         inside = pulumi.ResourceOptions(depends_on=[space])
@@ -169,17 +169,7 @@ class StorageMetering(pulumi.ComponentResource):
         written(f"{self._name}-{one.name}", document, self._child, pulumi.ResourceOptions(depends_on=list(after)))
 
 
-def _rights(
-    place: pulumi.Output[Whereabouts], systems: pulumi.Output[list[str]]
-) -> tuple[pulumi.Output[str], pulumi.Output[Document]]:
-    """The policy of its role, and what that says while the file systems are not known."""
-
-    def said(at: Whereabouts, arns: Sequence[str]) -> Document:
-        return plan.aws_rights(arns, at.arn("elasticfilesystem", "access-point/*"))
-
-    known = pulumi.Output.all(place, systems).apply(
-        lambda found: text(
-            said(found[0], [found[0].arn("elasticfilesystem", f"file-system/{one}") for one in found[1]])
-        )
-    )
-    return known, place.apply(lambda at: said(at, [file_system_arn(at)]))
+def _rights(place: Whereabouts, systems: Sequence[str]) -> Document:
+    """The policy of its role."""
+    arns = [place.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
+    return plan.aws_rights(arns, place.arn("elasticfilesystem", "access-point/*"))

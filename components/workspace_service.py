@@ -71,7 +71,7 @@ class WorkspaceServiceArgs(TypedDict):
     vpc_id: NotRequired[pulumi.Input[str]]
     """The VPC that sandboxes are in; wanted where a class exchanges tokens, whose role works from there only."""
 
-    nat_addresses: NotRequired[pulumi.Input[list[str]]]
+    nat_addresses: NotRequired[list[pulumi.Input[str]]]
     """The public addresses that sandboxes leave it under; none unless told, and so its endpoints alone."""
 
     keep_data: NotRequired[bool]
@@ -124,7 +124,7 @@ class WorkspaceService(pulumi.ComponentResource):
         role = roles.for_tokens("role", "The workspace service", issuer, BEARER)
         table = ledger_table(labels, self._child, kept=kept)
         place = whereabouts(self)
-        where = Network(args.get("vpc_id") or "", args.get("nat_addresses") or [])
+        where = Network(args.get("vpc_id") or "", given.inputs("nat_addresses"))
         given_out = exchange_roles(roles, exchange, role, place, where)
         may = let_service_work(roles, role, place, Kept(table.arn, args["file_system_ids"]), given_out)
 

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from model.ledger import NO_POD, NOTHING, VOLUME_PREFIX, Row, cut
+from model.lifecycle.moments import SKEW
 
 # A row whose facts are missing was perhaps only not listed yet. After this long it has surely ended.
 PATIENCE = timedelta(minutes=1)
@@ -92,8 +93,10 @@ def spans(
             end = last
         else:
             continue
-        # Who says when it ended may have a clock that is ahead. What was written already stays.
-        found += _abandoned(row, min(end, max(now, row.ended)))
+        if end - now > SKEW:
+            # By a clock that nobody can go by. What was written already stays.
+            end = min(end, max(now, row.ended))
+        found += _abandoned(row, end)
     return found
 
 
@@ -164,6 +167,8 @@ def _end_of(row: Row, holding: Holding, last: datetime) -> datetime:
     asleep = holding.asleep_since
     if asleep is not None and asleep >= row.began and (later is None or asleep <= later):
         return asleep
+    if later is None and holding.ended is not None:
+        return max(row.began, holding.ended)
     return last if later is None else min(last, later)
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+# Timestamps beyond these read as these: whatever is added to one in a decision still is a timestamp.
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
-def moment(text: str | None) -> datetime | None:
+
+def moment(text: object) -> datetime | None:
     """A moment that somebody wrote; None for what is none, or could be any of two dozen."""
-    if not text:
+    if not isinstance(text, str) or not text:
         return None
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else None
+    return min(max(found, EARLIEST), LATEST) if found.tzinfo else None
 
 
-def whole_second(text: str) -> datetime:
+def whole_second(text: object) -> datetime:
     """The second of a moment that has to be one; ValueError if it is none."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError(f"{text!r} is in no time zone")
+    found = moment(text)
+    if found is None:
+        raise ValueError("it is no timestamp, or in no time zone")
     return found.astimezone(UTC).replace(microsecond=0)
 
 

@@ -14,6 +14,7 @@ from model import claims
 from model.classes.amounts import GPU, Amounts, whole_pod
 from model.classes.names import TASK_LABEL, USER_LABEL
 from model.classes.swarm import shared_volume, swarm_pool, swarm_template
+from model.documents import section, strings
 from model.names import KINDS, fit
 from model.quantities import Quantity, cores, size
 from model.workspaces import DOMAIN
@@ -98,13 +99,15 @@ def _needs(plan: ClassPlan, count: int) -> Amounts:
 
 def short_of(quota: Mapping[str, Any], needs: Amounts) -> list[str]:
     """What a ResourceQuota has too little left of, in words for a person; empty where all of it fits."""
-    status: Plain = quota.get("status") or {}
-    hard: dict[str, str] = status.get("hard") or {}
-    used: dict[str, str] = status.get("used") or {}
+    status = section(quota, "status")
+    hard, used = strings(status, "hard"), strings(status, "used")
     wrong: list[str] = []
     for name, amount in needs.items():
         if name in hard:
-            left = Quantity.parse(hard[name]).value - Quantity.parse(used.get(name, "0")).value
+            try:
+                left = Quantity.parse(hard[name]).value - Quantity.parse(used.get(name, "0")).value
+            except ValueError:
+                continue  # the API server counts by it, and refuses what does not fit
             if amount > left:
                 told = [_written(name, value) for value in (amount, max(left, Decimal(0)))]
                 wrong.append(f"{name}: {told[0]} of {told[1]} that are left of {hard[name]}")

@@ -9,6 +9,8 @@ from typing import Any
 TIER_LABEL = "sandbox.users.io/tier"
 WALL_LABEL = "sandbox.users.io/wall"
 GPU_TAINT = "nvidia.com/gpu"
+# The namespace of the device plugin, which announces a node's graphics processors to its kubelet.
+GPU_PLUGIN = "gpu-device-plugin"
 GPU_LABEL = "sandbox.users.io/gpu"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
 ARCHITECTURE_LABEL = "kubernetes.io/arch"

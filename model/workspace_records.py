@@ -10,12 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from decimal import Decimal, InvalidOperation
 from typing import Any, cast, get_args
 
 from model import workspaces as words
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.documents import counted, is_text, parsed, read_amount, required, rows, section, strings, text
 from model.moments import moment, written
 from model.workspaces import UNSET, Access, Asked, Because, Changes, Lease, Mode, State, Unset, Workspace
 
@@ -35,27 +35,27 @@ FAILED = (
 
 
 def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
-    """The workspace of a claim; None where nobody's name is on it."""
-    about: Plain = claim["metadata"]
-    labels, notes = _section(about, "labels"), _section(about, "annotations")
+    """The workspace of a claim; None where nobody's name is on it, `UnreadableError` where it has none itself."""
+    about = section(claim, "metadata")
+    labels, notes = strings(about, "labels"), strings(about, "annotations")
     owner = labels.get(USER_LABEL, "")
     if not owner:
         return None
-    status = _section(claim, "status")
-    sandbox = _section(status, "sandbox")
+    sandbox = section(section(claim, "status"), "sandbox")
+    addresses: object = sandbox.get("podIPs")
     state, why = _state(claim)
     read = Workspace(
-        id=about["name"],
+        id=required(claim, "metadata", "name"),
         owner=owner,
-        class_name=labels.get(CLASS_LABEL) or str(about["namespace"]).removeprefix("sandbox-"),
+        class_name=labels.get(CLASS_LABEL) or required(claim, "metadata", "namespace").removeprefix("sandbox-"),
         mode=_mode(labels),
         state=state,
         created=moment(about.get("creationTimestamp")),
-        claim_uid=about.get("uid", ""),
-        version=about.get("resourceVersion", ""),
-        pool=claim["spec"]["warmPoolRef"]["name"],
-        sandbox=sandbox.get("name"),
-        addresses=tuple(sandbox.get("podIPs") or ()),
+        claim_uid=text(about, "uid"),
+        version=text(about, "resourceVersion"),
+        pool=text(section(section(claim, "spec"), "warmPoolRef"), "name"),
+        sandbox=text(sandbox, "name") or None,
+        addresses=tuple(filter(is_text, cast("list[object]", addresses))) if isinstance(addresses, list) else (),
         task=labels.get(TASK_LABEL),
         kept=notes.get(KEPT) == "true",
         cold=notes.get(words.COLD),
@@ -66,21 +66,24 @@ def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
 
 
 def of_volume(volume: Mapping[str, Any]) -> Workspace | None:
-    """The deleted workspace whose data a volume keeps; None where it is nobody's, or its workspace stands."""
-    about: Plain = volume["metadata"]
-    labels, notes = _section(about, "labels"), _section(about, "annotations")
+    """The deleted workspace whose data a volume keeps; None where it is nobody's, or its workspace stands.
+
+    `UnreadableError` where the volume has no name.
+    """
+    about = section(volume, "metadata")
+    labels, notes = strings(about, "labels"), strings(about, "annotations")
     owner, name = labels.get(USER_LABEL, ""), labels.get(WORKSPACE_LABEL, "")
     if not owner or not name or words.DELETED_AT not in notes:
         return None
     read = Workspace(
         id=name,
         owner=owner,
-        class_name=str(_section(volume["spec"], "claimRef").get("namespace", "")).removeprefix("sandbox-"),
+        class_name=text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix("sandbox-"),
         mode=_mode(labels),
         state="deleted",
         created=moment(about.get("creationTimestamp")),
-        version=about.get("resourceVersion", ""),
-        volume=about["name"],
+        version=text(about, "resourceVersion"),
+        volume=required(volume, "metadata", "name"),
         task=labels.get(TASK_LABEL),
         kept=True,
     )
@@ -89,12 +92,12 @@ def of_volume(volume: Mapping[str, Any]) -> Workspace | None:
 
 def of_another(volume: Mapping[str, Any], owner: str) -> bool:
     """Whether a volume says that it is somebody else's: it says whose it is for as long as it stands."""
-    return _section(volume["metadata"], "labels").get(USER_LABEL, owner) != owner
+    return section(section(volume, "metadata"), "labels").get(USER_LABEL, owner) != owner
 
 
 def ready(claim: Mapping[str, Any]) -> bool:
     """Whether a claim's sandbox can be used."""
-    return _condition(claim, "Ready").get("status") == "True" and bool(_section(claim, "status").get("sandbox"))
+    return _condition(claim, "Ready").get("status") == "True" and bool(section(section(claim, "status"), "sandbox"))
 
 
 def notes_of(asked: Asked, now: datetime) -> dict[str, str]:
@@ -147,7 +150,7 @@ def leases_note(leases: tuple[Lease, ...]) -> str | None:
     return json.dumps(rows, separators=(",", ":")) if rows else None
 
 
-def _with_notes(read: Workspace, labels: Plain, notes: Plain) -> Workspace:
+def _with_notes(read: Workspace, labels: Mapping[str, str], notes: Mapping[str, str]) -> Workspace:
     because = notes.get(words.SUSPENDED_BECAUSE)
     return replace(
         read,
@@ -163,7 +166,7 @@ def _with_notes(read: Workspace, labels: Plain, notes: Plain) -> Workspace:
         wake_at=moment(notes.get(words.WAKE_AT)),
         idle_after=_read_seconds(notes.get(words.IDLE_AFTER)),
         deadline=moment(notes.get(words.DEADLINE)),
-        budget=_read_money(notes.get(words.BUDGET)),
+        budget=read_amount(notes.get(words.BUDGET)),
         suspended_because=cast("Because", because) if because in get_args(Because) else None,
         deleted_at=moment(notes.get(words.DELETED_AT)),
         destroy_after=moment(notes.get(words.DESTROY_AFTER)),
@@ -174,12 +177,12 @@ def _with_notes(read: Workspace, labels: Plain, notes: Plain) -> Workspace:
 
 
 def _state(claim: Mapping[str, Any]) -> tuple[State, str]:
-    if claim["metadata"].get("deletionTimestamp"):
+    if section(claim, "metadata").get("deletionTimestamp"):
         return "deleting", ""
     row = _condition(claim, "Ready")
     if ready(claim):
         return "running", ""
-    reason, message = row.get("reason") or "", row.get("message") or ""
+    reason, message = text(row, "reason"), text(row, "message")
     if reason == SUSPENDED:
         return "suspended", message
     if reason in FAILED or _condition(claim, "Finished").get("status") == "True":
@@ -188,13 +191,7 @@ def _state(claim: Mapping[str, Any]) -> tuple[State, str]:
 
 
 def _condition(claim: Mapping[str, Any], kind: str) -> Plain:
-    rows: list[Plain] = _section(claim, "status").get("conditions") or []
-    found: Plain = next((row for row in rows if row.get("type") == kind), Plain())
-    return found
-
-
-def _section(document: Mapping[str, Any], key: str) -> Plain:
-    return document.get(key) or {}
+    return next((row for row in rows(section(claim, "status"), "conditions") if row.get("type") == kind), Plain())
 
 
 def _mode(labels: Mapping[str, str]) -> Mode:
@@ -209,41 +206,30 @@ def _shared(shared: Mapping[str, Access]) -> str:
     return json.dumps(dict(sorted(shared.items())), separators=(",", ":"))
 
 
-def _read_shared(text: str | None) -> dict[str, Access]:
-    read = _json(text)
-    rows = cast("Plain", read) if isinstance(read, dict) else {}
-    return {who: cast("Access", access) for who, access in rows.items() if access in get_args(Access)}
+def _read_shared(note: str | None) -> dict[str, Access]:
+    read = parsed(note)
+    shares = cast("Plain", read) if isinstance(read, dict) else {}
+    return {who: cast("Access", access) for who, access in shares.items() if is_text(who) and _is_access(access)}
 
 
-def _read_leases(text: str | None) -> tuple[Lease, ...]:
-    read = _json(text)
+def _read_leases(note: str | None) -> tuple[Lease, ...]:
+    read = parsed(note)
     found: list[Lease] = []
-    for row in cast("list[Any]", read) if isinstance(read, list) else []:
-        entry = cast("Plain", row) if isinstance(row, dict) else {}
-        until = moment(str(entry.get("until")))
-        if until and entry.get("holder") and entry.get("mode") in get_args(Access):
-            found.append(Lease(str(entry["holder"]), cast("Access", entry["mode"]), until))
+    for row in rows({"leases": read}, "leases"):
+        holder, until = text(row, "holder"), moment(row.get("until"))
+        if until and holder and _is_access(row.get("mode")):
+            found.append(Lease(holder, cast("Access", row["mode"]), until))
     return tuple(found)
 
 
-def _json(text: str | None) -> object:
-    try:
-        return json.loads(text) if text else None
-    except ValueError:
-        return None
+def _is_access(value: object) -> bool:
+    return isinstance(value, str) and value in get_args(Access)
 
 
 def _seconds(time: timedelta | None) -> str | None:
     return None if time is None else str(int(time.total_seconds()))
 
 
-def _read_seconds(text: str | None) -> timedelta | None:
-    return timedelta(seconds=int(text)) if text and text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def _read_money(text: str | None) -> Decimal | None:
-    try:
-        found = Decimal(text) if text else None
-    except InvalidOperation:
-        return None
-    return found if found is not None and found.is_finite() else None
+def _read_seconds(note: str | None) -> timedelta | None:
+    seconds = counted(note)
+    return timedelta(seconds=seconds) if seconds is not None and seconds < 10**9 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-import yaml
-
 from model.capabilities.plain import as_mapping
-from policies.documents import GrownError, documents
+from model.kubernetes_yaml import MOST_BYTES, ManifestError, decode, documents, values
 from policies.judging import judge_all
+from policies.packs.enforcement import PRODUCTION
 from policies.rules.registry import Rule, all_rules
 from policies.verdicts import Finding, Verdict
 from policies.view.graph import Graph
@@ -48,7 +48,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Read:
-    """What was read of files: the objects, the files that cannot be read, and what in the others is no object."""
+    """What was read of files: the objects, what cannot be read, and what is no object."""
 
     resources: list[Resource] = field(default_factory=list[Resource])
     unreadable: list[tuple[Path, str]] = field(default_factory=list[tuple[Path, str]])
@@ -58,12 +58,26 @@ class Read:
         """What the rules say; of nothing they say nothing, and pass nothing."""
         return findings_of(self.resources, rules=rules) if self.resources else []
 
+    def fails(self, findings: Iterable[Finding]) -> bool:
+        """Whether a check with those findings fails: also where something was not read, and where nothing was."""
+        return bool(self.unreadable) or not self.resources or any(map(blocks, findings))
+
+
+def blocks(finding: Finding) -> bool:
+    """Whether a finding fails a check of manifests: a rule fails, or a Critical or High one cannot tell."""
+    undecided = finding.verdict is Verdict.INDETERMINATE and finding.severity in PRODUCTION.indeterminate
+    return undecided or finding.verdict is Verdict.FAIL
+
 
 def resources_of_manifests(
     text: str, situation: Situation | None = None, *, source: str = "manifest"
 ) -> list[Resource]:
-    """The objects of a text as resources; the URN has where they were read: the file, and which document of it."""
-    return [one for one in _in_text(text, situation, source) if isinstance(one, Resource)]
+    """The objects of a text as resources; the URN has where they were read: the file, and which document of it.
+
+    A text that cannot be read raises `ManifestError`.
+    """
+    found = (one for at, value in enumerate(values(text)) for one in _objects(value, situation, f"{source}#{at}"))
+    return [one for one in found if isinstance(one, Resource)]
 
 
 def resources_of_objects(
@@ -76,14 +90,32 @@ def resources_of_objects(
             yield one
 
 
-def _in_text(text: str, situation: Situation | None, source: str) -> Iterator[Resource | Skipped]:
-    for index, document in enumerate(documents(text)):
-        place = f"{source}#{index}"
-        if isinstance(document, list):
-            listed = enumerate(cast("list[object]", document))
-            yield from (_one(one, situation, f"{place}[{at}]") for at, one in listed if one is not None)
-        elif document is not None:
-            yield _one(document, situation, place)
+def _objects(value: object, situation: Situation | None, place: str) -> Iterator[Resource | Skipped]:
+    """Take lists apart: to kubectl an object is one wherever it has items."""
+    if isinstance(value, list):
+        for index, one in enumerate(cast("list[object]", value)):
+            yield from _objects(one, situation, f"{place}[{index}]")
+        return
+    if value is None:
+        return
+    plain = as_mapping(value)
+    if plain is None or "items" not in plain:
+        yield _one(value, situation, place)
+        return
+    kind, version, items = plain.get("kind"), plain.get("apiVersion"), plain["items"]
+    kind = kind if isinstance(kind, str) else ""
+    if not kind.endswith("List"):
+        yield _one(plain, situation, place)
+    if not isinstance(items, list | None):
+        yield Skipped(place, "its items are no list")
+    for index, item in enumerate(cast("list[object]", items) if isinstance(items, list) else []):
+        named = as_mapping(item)
+        # The items of a typed list need not say what they are
+        if named is not None and not named.get("kind") and not named.get("apiVersion"):
+            typed = {**named, "kind": kind.removesuffix("List"), "apiVersion": version}
+            yield from _objects(typed, situation, f"{place}[{index}]")
+        else:
+            yield from _objects(item, situation, f"{place}[{index}]")
 
 
 def _one(document: object, situation: Situation | None, place: str) -> Resource | Skipped:
@@ -94,13 +126,17 @@ def _one(document: object, situation: Situation | None, place: str) -> Resource 
     if not isinstance(version, str) or not isinstance(kind, str):
         lacks = [key for key in ("apiVersion", "kind") if not isinstance(plain.get(key), str)]
         return Skipped(place, f"it has no {' and no '.join(lacks)} that is a text")
-    if not kind[:1].isupper():
-        return Skipped(place, f"no kind is written '{kind}'")
+    if not re.fullmatch("[A-Z][A-Za-z0-9]*", kind):
+        return Skipped(place, f"no kind is written {kind[:40]!r}")
+    # The API server takes /v1 for v1
+    if not re.fullmatch("(?:[A-Za-z0-9.-]*/)?[A-Za-z0-9]+", version):
+        return Skipped(place, f"no apiVersion is written {version[:40]!r}")
+    group, _, version = version.rpartition("/")
     named = as_mapping(plain.get("metadata")) or {}
     name = str(named.get("name") or named.get("generateName") or kind.lower())
     namespace = named.get("namespace")
     title = f"{namespace}/{name}" if isinstance(namespace, str) else name
-    token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{kind}"
+    token = f"kubernetes:{group or 'core'}/{version}:{kind}"
     urn = f"urn:pulumi:{place}::manifests::{token}::{title}"
     return Resource(urn, token, name, plain, situation=situation or Situation())
 
@@ -119,15 +155,19 @@ def read_files(paths: Iterable[Path], situation: Situation | None = None) -> Rea
     read = Read()
     for file in files_in(paths):
         try:
-            found = list(_in_text(file.read_text(encoding="utf-8"), situation, str(file)))
-        except (OSError, UnicodeError, GrownError) as error:
+            with file.open("rb") as stream:
+                text = decode(stream.read(MOST_BYTES + 1))
+        except (OSError, ManifestError) as error:
             read.unreadable.append((file, str(error)))
-        except (yaml.YAMLError, ValueError) as error:
-            mark = getattr(error, "problem_mark", None)
-            read.unreadable.append((file, f"it is no YAML{f': line {mark.line + 1}' if mark else ''}"))
-        else:
-            read.resources.extend(one for one in found if isinstance(one, Resource))
-            read.skipped.extend(one for one in found if isinstance(one, Skipped))
+            continue
+        for document in documents(text):
+            if document.error:
+                read.unreadable.append((file, str(document.error)))
+            for one in _objects(document.value, situation, f"{file}#{document.number}"):
+                if isinstance(one, Resource):
+                    read.resources.append(one)
+                else:
+                    read.skipped.append(one)
     return read
 
 
@@ -137,14 +177,12 @@ def source_of(urn: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m policies.offline FILE…`: one JSON object with all findings; exits 1 where a rule failed, where a file
-    cannot be read and where there was nothing to judge.
-    """
+    """`python -m policies.offline FILE…`: one JSON object with all findings; exits as `agentenv policies check`."""
     paths = [Path(one) for one in (sys.argv[1:] if arguments is None else arguments)]
     read = read_files(paths)
-    answer = report(read.findings(), read)
-    sys.stdout.write(json.dumps(answer) + "\n")
-    return 1 if answer["failed"] or read.unreadable or not read.resources else 0
+    findings = read.findings()
+    sys.stdout.write(json.dumps(report(findings, read)) + "\n")
+    return 1 if read.fails(findings) else 0
 
 
 def report(findings: Iterable[Finding], read: Read) -> dict[str, object]:
@@ -156,7 +194,7 @@ def report(findings: Iterable[Finding], read: Read) -> dict[str, object]:
         "failed": counts[Verdict.FAIL],
         "indeterminate": counts[Verdict.INDETERMINATE],
         "findings": [
-            {**one.plain(), "file": source_of(one.urn)}
+            {**one.plain(), "file": source_of(one.urn), "blocks": blocks(one)}
             for one in told
             if one.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}
         ],

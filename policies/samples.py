@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal, cast
 
-from model.capabilities.plain import as_list, as_mapping
+import yaml
+
+from model.capabilities.plain import UNKNOWN, as_list, as_mapping
 from model.settings import read as read_settings
-from policies.documents import documents
 from policies.offline import resources_of_objects
 from policies.verdicts import Verdict
 from policies.view.resource import Resource
@@ -41,6 +42,17 @@ class Sample:
     expected: Counter[Expected]
 
 
+class _Loader(yaml.CSafeLoader):
+    """YAML in which `!unknown` stands for a value that is not known yet."""
+
+
+def _unknown(*_: object) -> object:
+    return UNKNOWN
+
+
+_Loader.add_constructor("!unknown", _unknown)
+
+
 class SampleError(ValueError):
     """A sample that cannot be read, and what is wrong with it."""
 
@@ -51,7 +63,7 @@ def samples_of(rule: str, folder: Path = FIXTURES) -> list[Sample]:
         _sample(rule, sort, f"{file.name}#{index}", document)
         for sort in SORTS
         for file in sorted((folder / rule).glob(f"{sort}*.yaml"))
-        for index, document in enumerate(documents(file.read_text(encoding="utf-8")))
+        for index, document in enumerate(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
         if document is not None
     ]
 

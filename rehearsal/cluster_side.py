@@ -40,6 +40,7 @@ class Serving:
     region: str = REGION
     deployer: str = "arn:aws:iam::123456789012:role/deployer"
     others: tuple[str, ...] = ()
+    existing: tuple[str, ...] = ()  # ARNs of what the stack uses and does not create
     # How much a heap of its programs grows, in per cent, before it is collected; as little as they can live with, else.
     heap: int | None = None
 
@@ -48,10 +49,13 @@ class Serving:
         """The cluster of a stack; who may deploy to it is said there, or whoever comes may."""
         said = settings.cluster
         may_deploy = (*said.deployers, *said.admins)
-        return cls(settings.region, (*may_deploy, cls.deployer)[0], (*may_deploy, *said.operators, *said.readers))
+        people = (*may_deploy, *said.operators, *said.readers)
+        return cls(settings.region, (*may_deploy, cls.deployer)[0], people, existing_arns(settings))
 
     def around(self, cloud: str) -> dict[str, str]:
         """What is said around it: the deployer's keys, as variables, and everybody is made who has to be there."""
+        if self.existing:
+            _post(f"{cloud}/_cloud/existing", self.existing)
         heap = {} if self.heap is None else {"GOGC": str(self.heap), "GOMEMLIMIT": MOST_HEAP}
         return {**located(self.region), **caller.keys_of(self.deployer, self.others, cloud, self.region), **heap}
 
@@ -83,6 +87,20 @@ def _announce(plane: ControlPlane, cloud: str) -> None:
         "certificate_authority": base64.b64encode(plane.ca_pem.encode()).decode(),
         "issuer": plane.issuer,
     }
-    request = urllib.request.Request(f"{cloud}/_cloud/eks", data=json.dumps(told).encode(), method="POST")  # noqa: S310 - our own loopback server
+    _post(f"{cloud}/_cloud/eks", told)
+
+
+def existing_arns(settings: Settings) -> tuple[str, ...]:
+    """Return the ARNs of the policies, the key and the anomaly monitor that a stack uses and does not create."""
+    policies = [settings.cluster.permissions_boundary]
+    policies += [arn for one in settings.sandbox_classes for arn in one.identity.policies]
+    # Policies of AWS itself exist in every account.
+    own = [arn for arn in policies if arn is not None and ":iam::aws:" not in arn]
+    named = [*own, settings.storage.kms_key, settings.cost.anomaly_monitor]
+    return tuple(dict.fromkeys(arn for arn in named if arn is not None))
+
+
+def _post(address: str, body: object) -> None:
+    request = urllib.request.Request(address, data=json.dumps(body).encode(), method="POST")  # noqa: S310 - our own loopback server
     with DIRECTLY.open(request, timeout=_ANSWER_SECONDS):
         pass

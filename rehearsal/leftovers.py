@@ -24,7 +24,8 @@ _TRACES = frozenset(
 )
 # Controllers get an account of their own the first time that they have something to do
 _CONTROLLERS_ACCOUNTS = ("serviceaccounts", "kube-system")
-_PUBLISHED = ("configmaps", "kube-root-ca.crt")  # into every namespace, sooner or later
+# Into every namespace, sooner or later; it goes with the namespace, which is counted
+_EVERYWHERE = frozenset({("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")})
 _PATIENCE_SECONDS = 20.0  # without anything going
 _MOST_SECONDS = 90.0
 
@@ -41,7 +42,8 @@ def census(client: Client) -> Census:
             raise
         for item in listed.get("items") or ():
             about: Mapping[str, Any] = item["metadata"]
-            if (resource, about.get("namespace")) != _CONTROLLERS_ACCOUNTS and (resource, about["name"]) != _PUBLISHED:
+            of_controllers = (resource, about.get("namespace")) == _CONTROLLERS_ACCOUNTS
+            if not of_controllers and (resource, about["name"]) not in _EVERYWHERE:
                 name = "/".join(part for part in (about.get("namespace"), about["name"]) if part)
                 found.setdefault(resource, set()).add(name)
     return {kind: frozenset(names) for kind, names in found.items()}

@@ -82,13 +82,26 @@ def _notices(clients: Clients, budget: Resource) -> list[dict[str, Any]]:
 
 
 def _silence_budget(clients: Clients, budget: Resource) -> None:
-    for note in _notices(clients, budget):
-        said = {key: value for key, value in note.items() if key != "NotificationState"}
-        clients("budgets").delete_notification(**_named_budget(budget), Notification=said)
+    note = _notices(clients, budget)[0]
+    said = {key: value for key, value in note.items() if key != "NotificationState"}
+    clients("budgets").delete_notification(**_named_budget(budget), Notification=said)
+
+
+def _of_several(budget: Resource) -> bool:
+    # The official plugin takes a budget that has lost its last notification for one that has them all.
+    return len(budget["inputs"].get("notifications") or []) > 1
 
 
 def _budget_tells(clients: Clients, budget: Resource) -> bool:
     return len(_notices(clients, budget)) == len(budget["inputs"]["notifications"])
+
+
+def _disable_rule(clients: Clients, rule: Resource) -> object:
+    return clients("events").disable_rule(Name=rule["outputs"]["name"])
+
+
+def _rule_enabled(clients: Clients, rule: Resource) -> bool:
+    return clients("events").describe_rule(Name=rule["outputs"]["name"])["State"] == "ENABLED"
 
 
 def _of_nodes(entry: Resource) -> bool:
@@ -156,7 +169,14 @@ ROWS = (
     Tampering(
         "aws:eks/accessEntry:AccessEntry", "the nodes' access entry removed", _remove_entry, _entry_stands, _of_nodes
     ),
-    Tampering("aws:budgets/budget:Budget", "a budget that tells nobody any more", _silence_budget, _budget_tells),
+    Tampering("aws:cloudwatch/eventRule:EventRule", "a rule of interruptions disabled", _disable_rule, _rule_enabled),
+    Tampering(
+        "aws:budgets/budget:Budget",
+        "a notification of a budget deleted",
+        _silence_budget,
+        _budget_tells,
+        _of_several,
+    ),
     Tampering("kubernetes:karpenter.sh/v1:NodePool", "a node pool's limit raised", _raise_limit, _limit_right),
     Tampering(
         "kubernetes:networking.k8s.io/v1:NetworkPolicy", "a network policy deleted", _delete_object, _object_stands

@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
 
 
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
-    """Answer until told to end, and lead when it is our turn; says whether it ended because the loops broke."""
+    """Answer until told to end, and lead when it is our turn; says whether it ended because loops or watches did."""
     from service.app import make_app
     from service.sight import Sight
 
@@ -63,14 +63,20 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
     server: uvicorn.Server | None = None
 
     def ended() -> None:
-        # A replica that cannot lead any more is worth less than a fresh one.
+        # A replica that cannot lead any more, or does not see the cluster, is worth less than a fresh one.
         if server is not None:
             server.should_exit = True
 
     with loops(configuration, metrics, ended, sight.workspaces) as broken:
+
+        def blind() -> None:
+            _LOG.error("the watches of the cluster ended, and the process ends with them")
+            broken.set()
+            ended()
+
         server = uvicorn.Server(
             uvicorn.Config(
-                make_app(configuration, metrics, sight),
+                make_app(configuration, metrics, sight, blind),
                 host=configuration.host,
                 port=configuration.port,
                 log_config=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -44,15 +44,20 @@ DESCRIPTION = (
 )
 
 
-def make_app(configuration: Configuration, metrics: Metrics, sight: Sight | None = None) -> FastAPI:
+def make_app(
+    configuration: Configuration,
+    metrics: Metrics,
+    sight: Sight | None = None,
+    ended: Callable[[], None] = lambda: None,
+) -> FastAPI:
     """The API of one replica; it speaks to its cluster for as long as it is served.
 
-    `sight` is what the replica's loops see by.
+    `sight` is what the replica's loops see by; `ended` is called if its watches of the cluster end before it does.
     """
 
     @contextlib.asynccontextmanager
     async def living(app: FastAPI) -> AsyncGenerator[None]:
-        async with _parts(configuration, metrics) as parts:
+        async with _parts(configuration, metrics, ended) as parts:
             app.state.parts = parts
             counting = asyncio.create_task(_count(parts))
             with (sight or Sight()).by(parts.backend):
@@ -89,7 +94,7 @@ def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
 
 
 @contextlib.asynccontextmanager
-async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerator[Parts]:
+async def _parts(configuration: Configuration, metrics: Metrics, ended: Callable[[], None]) -> AsyncGenerator[Parts]:
     settings = configuration.settings
     catalog = Catalog.of(settings, configuration.vpc_cidrs, configuration.service_cidr)
     wire = Wire.of_file(configuration.kubeconfig)
@@ -108,7 +113,7 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerat
             await asyncio.to_thread(keeper.settle, workspace.namespace, workspace.id)
 
     try:
-        async with running(backend):
+        async with running(backend, ended):
             yield Parts(
                 backend=backend,
                 catalog=catalog,
@@ -137,8 +142,9 @@ async def _parts(configuration: Configuration, metrics: Metrics) -> AsyncGenerat
 
 
 async def _count(parts: Parts) -> None:
-    """Have the metrics say how many workspaces there are."""
+    """Have the metrics say how many workspaces there are, and how many objects cannot be read."""
     while True:
+        parts.metrics.unreadable(parts.backend.unreadable())
         if parts.backend.in_step():
             parts.metrics.workspaces(parts.backend.counted())
         await asyncio.sleep(COUNT_EVERY)

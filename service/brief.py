@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from service.cluster import Document
+from service.cluster import Document, section
 
 Path = tuple[str, ...]
 
@@ -20,7 +20,7 @@ def brief(document: Document, paths: Sequence[Path]) -> Document:
     for path in paths:
         value, within = document, found
         for key in path[:-1]:
-            value = value.get(key)
+            value = section(value, key)
             if not value:
                 break
             within = within.setdefault(key, {})

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from model.budgets import Limited, Policy, Spent, action, cents
 from model.classes.names import USER_LABEL, WORKSPACE_LABEL
+from model.documents import read_amount, required, strings
 from model.ledger import month_of
 from model.workspaces import BUDGET, DOMAIN, SUSPENDED_BECAUSE, Workspace
 from service.aws import AwsUnavailableError
@@ -26,6 +27,7 @@ from service.problems import Problem
 from service.sleeping import put_to_sleep
 from service.telemetry.logs import audit
 from service.telemetry.metrics import Metrics
+from service.unreadable import readable
 
 _LOG = logging.getLogger(__name__)
 _SPACE_PREFIX = "sandbox-"
@@ -69,14 +71,14 @@ class Budgets:
     def hold_all(self) -> Held:
         """Look at everybody who is awake."""
         awake: dict[str, list[Document]] = {}
-        for claim in self._cluster.list(CLAIMS):
-            about = claim["metadata"]
+        failures: list[str] = []
+        for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _whose, failures):
+            about = section(claim, "metadata")
             owner = _labels(claim).get(USER_LABEL)
             asleep = SUSPENDED_BECAUSE in section(about, "annotations")
             if owner and not asleep and not about.get("deletionTimestamp"):
                 awake.setdefault(owner, []).append(claim)
         noticed = suspended = 0
-        failures: list[str] = []
         for owner, claims in awake.items():
             spent = self._spent(owner)
             for claim in claims:
@@ -218,12 +220,7 @@ class Budgets:
 
 def budget_of(claim: Document) -> Decimal | None:
     """The budget that a claim has of its own; what is no number is none, and its class's holds it."""
-    text = section(claim["metadata"], "annotations").get(BUDGET)
-    try:
-        found = Decimal(text) if text else None
-    except InvalidOperation:
-        return None
-    return found if found is not None and found.is_finite() and found >= 0 else None
+    return read_amount(strings(section(claim, "metadata"), "annotations").get(BUDGET))
 
 
 def _unknown(workspace: Workspace, failure: AwsUnavailableError) -> None:
@@ -233,13 +230,12 @@ def _unknown(workspace: Workspace, failure: AwsUnavailableError) -> None:
 
 def _whose(claim: Document) -> tuple[str, str, Decimal | None]:
     """Its workspace, its class and its own budget."""
-    about = claim["metadata"]
-    workspace = _labels(claim).get(WORKSPACE_LABEL) or about["name"]
-    return workspace, about["namespace"].removeprefix(_SPACE_PREFIX), budget_of(claim)
+    workspace = _labels(claim).get(WORKSPACE_LABEL) or required(claim, "metadata", "name")
+    return workspace, required(claim, "metadata", "namespace").removeprefix(_SPACE_PREFIX), budget_of(claim)
 
 
 def _labels(claim: Document) -> dict[str, str]:
-    return section(section(claim["spec"], "additionalPodMetadata"), "labels")
+    return strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
 
 
 def _facts(claim: Document) -> dict[str, str]:

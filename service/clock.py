@@ -18,7 +18,8 @@ class ServerClock:
     """The API server's clock: what it said, and how long ago that was by a clock that nobody sets.
 
     This machine's own time is gone by until the server has said something, and never after: it may be put right, or
-    wrong, at any moment. It goes back only with the server's own clock.
+    wrong, at any moment. It goes back only with the server's own clock, and is never ahead of that: each answer says
+    what time it was at least, and the latest of them counts. So nothing is dated in the future.
     """
 
     def __init__(
@@ -41,12 +42,13 @@ class ServerClock:
         return self._at(self.monotonic())
 
     def learn(self, server: datetime, at: float) -> None:
-        """It was this time by the server's clock, at that moment of the monotonic one or a little before."""
-        # The server tells whole seconds.
-        said = server + timedelta(seconds=0.5)
+        """It was this time by the server's clock, at that moment of the monotonic one or a little before.
+
+        The server tells whole seconds, cut off: it may have been up to a second later.
+        """
         self._heard = at
-        if self._said is None or not timedelta(0) <= self._at(at) - said < LONGEST:
-            self._said = (said, at)
+        if self._said is None or not timedelta(0) <= self._at(at) - server < LONGEST:
+            self._said = (server, at)
 
     def hear(self, date: str | None) -> None:
         """The server has just answered, at this date by its own clock; what is no date says nothing."""

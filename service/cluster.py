@@ -17,10 +17,12 @@ from lightkube import ALL_NS, ApiError, Client, KubeConfig, generic_resource
 from lightkube.core.resource import NamespacedResource
 from lightkube.types import PatchType
 
+from model.documents import Document, section
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-Document = dict[str, Any]
+__all__ = ["Document", "section"]
 
 # Who is seen to own the fields that the service sets.
 MANAGER = "agentenv"
@@ -171,15 +173,10 @@ class Cluster(Api):
         return _still(lambda: self._client.delete_as_read(kind, about))
 
 
-def section(document: Mapping[str, Any], key: str) -> Document:
-    """A part of a document; an empty one where it has none."""
-    return document.get(key) or {}
-
-
 def _told(one: Any) -> Document:
     """A document of many: without who last wrote which of its fields, which is half of it and of no use to a pass."""
     document: Document = dict(one)
-    document["metadata"].pop("managedFields", None)
+    section(document, "metadata").pop("managedFields", None)
     return document
 
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.documents import owner_uids, required, strings, text
 from model.workspace_records import of_another
 from service.brief import brief
 from service.cluster import (
@@ -30,6 +31,7 @@ from service.cluster import (
     section,
 )
 from service.telemetry.logs import audit
+from service.unreadable import readable
 
 # Kinds of storage by which a sandbox has a volume of its own.
 WITH_SLOTS = ("slot", "shared")
@@ -71,8 +73,12 @@ def keep_all(cluster: Api) -> list[Kept]:
             listed = _Listed(cluster, namespace)
             # No list is left half read for as long as changes take, nor are ten thousand claims held for it.
             left = [
-                row if isinstance(row := _looked_at(claim, listed), Kept) else brief(claim, LOOKED_AT)
-                for claim in cluster.list(CLAIMS, namespace)
+                row if isinstance(row, Kept) else brief(claim, LOOKED_AT)
+                for claim, row in readable(
+                    "SandboxClaim",
+                    cluster.list(CLAIMS, namespace),
+                    lambda claim, listed=listed: _looked_at(claim, listed),
+                )
             ]
             found += [row if isinstance(row, Kept) else keep(cluster, row, listed.find) for row in left]
     return found
@@ -80,12 +86,12 @@ def keep_all(cluster: Api) -> list[Kept]:
 
 def _looked_at(claim: Document, listed: _Listed) -> Kept | None:
     """How it stands with a claim of which nothing is to be done; None where something is."""
-    about: Document = claim["metadata"]
+    namespace, name = required(claim, "metadata", "namespace"), required(claim, "metadata", "name")
     volume = _volume_of(listed.find, claim)
     if isinstance(volume, str):
-        return Kept(about["namespace"], about["name"], "waiting", why=volume)
+        return Kept(namespace, name, "waiting", why=volume)
     if _is_marked(claim) and not _changes(claim, volume):
-        return Kept(about["namespace"], about["name"], "already", volume["metadata"]["name"])
+        return Kept(namespace, name, "already", volume["metadata"]["name"])
     return None
 
 
@@ -134,18 +140,16 @@ class _Listed:
     """
 
     def __init__(self, cluster: Api, namespace: str) -> None:
-        self._owners: dict[str, tuple[str, ...]] = {
-            one["metadata"]["name"]: tuple(owner["uid"] for owner in _owners(one))
-            for one in cluster.list(SANDBOXES, namespace)
-        }
-        self._bound: dict[str, tuple[str, str | None]] = {
-            one["metadata"]["name"]: (one["metadata"]["uid"], section(one, "spec").get("volumeName"))
-            for one in cluster.list(VOLUME_CLAIMS, namespace)
-        }
+        self._owners: dict[str, tuple[str, ...]] = dict(
+            row for _, row in readable("Sandbox", cluster.list(SANDBOXES, namespace), _owned_by)
+        )
+        self._bound: dict[str, tuple[str, str]] = dict(
+            row for _, row in readable("PersistentVolumeClaim", cluster.list(VOLUME_CLAIMS, namespace), _bound_to)
+        )
         self._volumes = {
-            one["metadata"]["name"]: _Volume.of(one)
-            for one in cluster.list(VOLUMES)
-            if section(one["spec"], "claimRef").get("namespace", namespace) == namespace
+            row.name: row
+            for _, row in readable("PersistentVolume", cluster.list(VOLUMES), _Volume.of)
+            if row.namespace in {"", namespace}
         }
 
     def find(self, kind: object, name: str, namespace: str | None = None) -> Document | None:  # noqa: ARG002 - the same
@@ -160,7 +164,18 @@ class _Listed:
         return row.document(name) if row else None
 
 
+def _owned_by(sandbox: Document) -> tuple[str, tuple[str, ...]]:
+    return required(sandbox, "metadata", "name"), tuple(owner_uids(sandbox))
+
+
+def _bound_to(volume_claim: Document) -> tuple[str, tuple[str, str]]:
+    bound = text(section(volume_claim, "spec"), "volumeName")
+    return required(volume_claim, "metadata", "name"), (required(volume_claim, "metadata", "uid"), bound)
+
+
 class _Volume(NamedTuple):
+    name: str
+    namespace: str  # of the claim that it is for, where it is for one
     uid: str
     version: str
     whose: tuple[str | None, ...]
@@ -169,11 +184,17 @@ class _Volume(NamedTuple):
 
     @classmethod
     def of(cls, volume: Document) -> _Volume:
-        about, spec = volume["metadata"], volume["spec"]
-        labels = section(about, "labels")
-        whose = tuple(labels.get(key) for key in WHOSE)
-        policy = sys.intern(spec["persistentVolumeReclaimPolicy"])
-        return cls(about["uid"], about["resourceVersion"], whose, policy, section(spec, "claimRef").get("uid", ""))
+        spec, labels = section(volume, "spec"), strings(section(volume, "metadata"), "labels")
+        ref = section(spec, "claimRef")
+        return cls(
+            required(volume, "metadata", "name"),
+            sys.intern(text(ref, "namespace")),
+            required(volume, "metadata", "uid"),
+            required(volume, "metadata", "resourceVersion"),
+            tuple(labels.get(key) for key in WHOSE),
+            sys.intern(text(spec, "persistentVolumeReclaimPolicy")),
+            text(ref, "uid"),
+        )
 
     def document(self, name: str) -> Document:
         labels = {key: value for key, value in zip(WHOSE, self.whose, strict=True) if value is not None}
@@ -185,19 +206,18 @@ class _Volume(NamedTuple):
 
 def _volume_of(find: Find, claim: Document) -> Document | str:
     """The volume that a claim's sandbox has as its home, or why there is none yet."""
-    about: Document = claim["metadata"]
-    namespace = about["namespace"]
-    chosen = section(section(claim, "status"), "sandbox").get("name")
+    namespace = required(claim, "metadata", "namespace")
+    chosen = text(section(section(claim, "status"), "sandbox"), "name")
     sandbox = find(SANDBOXES, chosen, namespace) if chosen else None
-    if sandbox is None or not _owned(sandbox, about["uid"]):
+    if sandbox is None or required(claim, "metadata", "uid") not in owner_uids(sandbox):
         return "it has no sandbox yet"
     volume_claim = find(VOLUME_CLAIMS, f"{HOME}-{chosen}", namespace)
-    bound = section(volume_claim or {}, "spec").get("volumeName")
+    bound = text(section(volume_claim, "spec"), "volumeName")
     volume = find(VOLUMES, bound) if bound else None
     if volume_claim is None or volume is None:
         return "its sandbox has no volume yet"
     # By uid: a claim of the same name may have been there before, and its volume may be somebody else's.
-    if section(volume["spec"], "claimRef").get("uid") != volume_claim["metadata"]["uid"]:
+    if section(section(volume, "spec"), "claimRef").get("uid") != volume_claim["metadata"]["uid"]:
         return "its volume is not bound yet"
     return volume
 
@@ -206,9 +226,9 @@ def _changes(claim: Document, volume: Document) -> Document:
     """What of a volume is not yet as it has to be."""
     said = _labels(claim)
     whose = {key: said[key] for key in WHOSE if key in said}
-    missing = whose.items() - section(volume["metadata"], "labels").items()
+    missing = whose.items() - strings(section(volume, "metadata"), "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
-    if volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+    if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
         changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
     return changes
 
@@ -226,17 +246,9 @@ def report_another(volume: Document, owner: str, namespace: str, workspace: str)
     )
 
 
-def _labels(claim: Document) -> Document:
-    return section(section(claim["spec"], "additionalPodMetadata"), "labels")
+def _labels(claim: Document) -> dict[str, str]:
+    return strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
 
 
 def _is_marked(claim: Document) -> bool:
-    return section(claim["metadata"], "annotations").get(KEPT) == "true"
-
-
-def _owned(thing: Document, uid: str) -> bool:
-    return any(owner["uid"] == uid for owner in _owners(thing))
-
-
-def _owners(thing: Document) -> list[Document]:
-    return thing["metadata"].get("ownerReferences") or []
+    return section(section(claim, "metadata"), "annotations").get(KEPT) == "true"

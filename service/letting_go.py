@@ -9,8 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
+from model.lifecycle.retention import deletion_time
 from model.lifecycle.returning import MOVING_TO
-from model.moments import written
+from model.moments import moment, written
 from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
 from service.cluster import CLAIMS, VOLUMES, Api, Document, section
 from service.keeping import keep
@@ -31,10 +32,14 @@ def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, mov
         return "waiting" if section(section(claim, "status"), "sandbox").get("name") else _removed(api, claim)
     notes = section(claim["metadata"], "annotations")
     told: dict[str, str | None] = {key: notes.get(key) for key in RECORD}
-    told |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for), MOVING_TO: moving_to}
     own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
     volume = api.find(VOLUMES, kept.volume)
-    if volume is None or not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": own}}):
+    if volume is None:
+        return "overtaken"
+    recorded = moment(section(volume["metadata"], "annotations").get(DELETED_AT))
+    deleted = deletion_time(recorded, moment(claim["metadata"].get("creationTimestamp")), now)
+    told |= {DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for), MOVING_TO: moving_to}
+    if not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": own}}):
         return "overtaken"
     return _removed(api, claim)
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from model.classes.names import WORKSPACE_LABEL
+from model.documents import counted, required, text
 from model.homes import ENTRIES_A_HOME, Home, Size, due, scaled
-from model.moments import in_seconds, whole_second
+from model.moments import in_seconds, moment
 from model.settings.cost import ENTRIES_A_DAY
 from model.storage_metering import NAME
 from model.workspace_records import of_claim
@@ -28,6 +29,7 @@ from service.cluster import CLAIMS, VOLUMES, Api, Cluster, Document, section
 from service.ledger.facts import MEASURED
 from service.looking import look_at
 from service.telemetry import logs
+from service.unreadable import readable
 
 MEASURED_AT = "sandbox.users.io/measured-at"
 # What was found, before it was brought to what the file system is billed for, and how many entries that took.
@@ -74,7 +76,9 @@ class Measured:
 
 def measure(api: Api, points: Points, system: System, now: datetime, most: int = ENTRIES_A_DAY) -> Measured:
     """Look at the homes of a file system whose turn it is, and write down what they hold."""
-    volumes = {one["metadata"]["name"]: one for one in api.list(VOLUMES) if _is_home(one, system.id)}
+    volumes = {
+        name: one for one, name in readable("PersistentVolume", api.list(VOLUMES), _name_of) if _is_home(one, system.id)
+    }
     paths = {point.id: point.path for point in points.of(system.id)}
     used = _used(api, now)
     known = [_home(one, used) for one in volumes.values()]
@@ -121,22 +125,26 @@ def measured_bytes(api: Api) -> dict[str, int]:
     """What is known of all homes, by volume: for whoever shows it."""
     found: dict[str, int] = {}
     for volume in api.list(VOLUMES):
-        said = str(section(volume["metadata"], "annotations").get(MEASURED, ""))
-        if said.isdecimal():
-            found[volume["metadata"]["name"]] = int(said)
+        size = counted(section(section(volume, "metadata"), "annotations").get(MEASURED))
+        if size is not None:
+            found[text(section(volume, "metadata"), "name")] = size
     return found
 
 
 def _handle(volume: Document) -> tuple[str, str]:
     """The file system and the access point of a volume; nothing of volumes that are others'."""
-    source = section(volume["spec"], "csi")
-    system, _, point = str(source.get("volumeHandle", "")).partition("::")
+    source = section(section(volume, "spec"), "csi")
+    system, _, point = text(source, "volumeHandle").partition("::")
     return (system, point) if source.get("driver") == DRIVER and point else ("", "")
 
 
 def _is_home(volume: Document, file_system: str) -> bool:
     """Whether a volume is on a file system and is somebody's; those by which this job looks are not."""
-    return _handle(volume)[0] == file_system and section(volume["spec"], "claimRef").get("namespace") != NAME
+    return _handle(volume)[0] == file_system and section(section(volume, "spec"), "claimRef").get("namespace") != NAME
+
+
+def _name_of(volume: Document) -> str:
+    return required(volume, "metadata", "name")
 
 
 def _within(path: str | None, folders: Sequence[str]) -> bool:
@@ -144,20 +152,19 @@ def _within(path: str | None, folders: Sequence[str]) -> bool:
 
 
 def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
-    about = volume["metadata"]
-    notes, name, point = section(about, "annotations"), about["name"], _handle(volume)[1]
-    used_at = used.get(section(about, "labels").get(WORKSPACE_LABEL, ""))
-    said, entries, when = str(notes.get(FOUND, "")), str(notes.get(ENTRIES, "")), str(notes.get(MEASURED_AT, ""))
-    if not (said.isdecimal() and entries.isdecimal() and when):
+    about = section(volume, "metadata")
+    notes, name, point = section(about, "annotations"), _name_of(volume), _handle(volume)[1]
+    used_at = used.get(text(section(about, "labels"), WORKSPACE_LABEL))
+    size, entries, when = counted(notes.get(FOUND)), counted(notes.get(ENTRIES)), moment(notes.get(MEASURED_AT))
+    if size is None or entries is None or when is None:
         return Home(name, point, used_at=used_at)
-    return Home(name, point, int(said), whole_second(when), int(entries), used_at)
+    return Home(name, point, size, when, entries, used_at)
 
 
 def _used(api: Api, now: datetime) -> dict[str, datetime]:
     """When workspaces were last used, by id: one that runs is used now."""
     found: dict[str, datetime] = {}
-    for claim in api.list(CLAIMS):
-        read = of_claim(claim)
+    for _, read in readable("SandboxClaim", api.list(CLAIMS), of_claim):
         if read is None:
             continue
         asleep = read.state in {"suspended", "deleting"}

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from model.documents import parsed_object
 from model.moments import written
 from service.cluster import CONFIGURATIONS, Api, Document, section
 
@@ -48,8 +49,8 @@ class Records:
         """Those of which it is not said yet that they are gone."""
         for page in self._open():
             for name, text in section(page, "data").items():
-                facts = json.loads(text)
-                if "gone" not in facts:
+                facts = parsed_object(text)
+                if facts is not None and "gone" not in facts:
                     yield name, facts
 
     def finish(self, name: str, now: datetime) -> bool:
@@ -57,7 +58,7 @@ class Records:
         for page in self._open():
             text = section(page, "data").get(name)
             if text is not None:
-                told = _text({**json.loads(text), "gone": written(now)})
+                told = _text({**(parsed_object(text) or {}), "gone": written(now)})
                 return self._api.change(CONFIGURATIONS, page, {"data": {name: told}})
         return False
 
@@ -66,8 +67,9 @@ class Records:
         closed = 0
         for page in [*self._open()]:
             today = page["metadata"]["name"].startswith(_day(now))
-            rows = [json.loads(text) for text in section(page, "data").values()]
-            if not today and all("gone" in row for row in rows):
+            rows = [parsed_object(text) for text in section(page, "data").values()]
+            # A row that cannot be read keeps its page open: nobody can say that what it is of is gone.
+            if not today and all(row is not None and "gone" in row for row in rows):
                 closed += self._api.change(CONFIGURATIONS, page, {"metadata": {"labels": {OPEN: None}}})
         return closed
 

@@ -25,6 +25,7 @@ from model.classes.retirement import (
     current_pools,
     plan,
 )
+from model.documents import UnreadableError, number, required, rows, text
 from model.moments import moment
 from service.cluster import (
     CLAIMS,
@@ -38,6 +39,7 @@ from service.cluster import (
     RefusedError,
     section,
 )
+from service.unreadable import readable
 
 # What upstream puts on a sandbox in a pool, and takes off when somebody claims it.
 IN_POOL = "agents.x-k8s.io/warm-pool-sandbox"
@@ -76,11 +78,16 @@ def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> l
     """Look at every class, and take the steps that may be taken if `act`."""
     found: list[Retired] = []
     for space in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
-        read = _read(cluster, _name(space), clock())
+        class_name = text(section(section(space, "metadata"), "labels"), CLASS_LABEL)
+        try:
+            read = _read(cluster, _name(space), clock())
+        except UnreadableError as failure:
+            # What cannot be read may name any pool: nothing of this class goes, and the other classes go on.
+            found.append(Retired(_name(space), class_name, {}, Plan(), refused=(str(failure),)))
+            continue
         if read is None:
             continue
         decided = plan(read.state, clock())
-        class_name = space["metadata"]["labels"][CLASS_LABEL]
         current = {channel: [*names] for channel, names in read.state.current.items()}
         looked = Retired(_name(space), class_name, current, decided)
         found.append(_take(cluster, looked, read, clock()) if act else looked)
@@ -88,25 +95,33 @@ def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> l
 
 
 def _read(cluster: Api, namespace: str, at: datetime) -> _Read | None:
-    """All of a class; None where nothing says which of its releases the stack names."""
+    """All of a class; None where nothing says which of its releases the stack names.
+
+    `UnreadableError` where anything of it cannot be read.
+    """
     templates = {_name(one): one for one in cluster.list(TEMPLATES, namespace)}
     pools = {_name(one): one for one in cluster.list(POOLS, namespace)}
     members = _members(cluster, namespace)
-    claims = [_claim(one) for one in cluster.list(CLAIMS, namespace)]
+    failures: list[str] = []
+    claims = [row for _, row in readable("SandboxClaim", cluster.list(CLAIMS, namespace), _claim, failures)]
     # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
     # named in it.
     told = _told(cluster, namespace)
     current = _current(told)
     if current is None:
         return None
-    hours = hours_of(told.get(HOURS_KEY, ""))
+    hours = hours_of(text(told, HOURS_KEY))
+    of_pools = readable("SandboxWarmPool", pools.values(), lambda one: _pool(one, members), failures)
+    of_templates = readable("SandboxTemplate", templates.values(), lambda one: Template(*_marks(one)), failures)
     state = ClassState(
         current,
-        [_pool(one, members.get(one["metadata"]["uid"], 0)) for one in pools.values()],
-        [Template(*_marks(one)) for one in templates.values()],
+        [row for _, row in of_pools],
+        [row for _, row in of_templates],
         claims,
         hours.size_at(at) if hours else None,
     )
+    if failures:
+        raise UnreadableError("; ".join(failures))
     return _Read(state, pools, templates)
 
 
@@ -115,7 +130,7 @@ def _told(cluster: Api, namespace: str) -> Document:
 
 
 def _current(told: Document) -> dict[str, list[str]] | None:
-    releases = told.get(RELEASES_KEY)
+    releases = text(told, RELEASES_KEY)
     return current_pools(releases) if releases else None
 
 
@@ -180,39 +195,39 @@ def _members(cluster: Api, namespace: str) -> dict[str, int]:
     """How many sandboxes are in each pool, by its uid."""
     found: dict[str, int] = {}
     for one in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
-        owners: list[Document] = one["metadata"].get("ownerReferences") or []
-        for owner in owners:
-            if owner["kind"] == "SandboxWarmPool":
-                found[owner["uid"]] = found.get(owner["uid"], 0) + 1
+        for owner in rows(section(one, "metadata"), "ownerReferences"):
+            if owner.get("kind") == "SandboxWarmPool":
+                uid = text(owner, "uid")
+                found[uid] = found.get(uid, 0) + 1
     return found
 
 
-def _pool(document: Document, members: int) -> Pool:
-    status = section(document, "status")
+def _pool(document: Document, members: Mapping[str, int]) -> Pool:
+    status, spec = section(document, "status"), section(document, "spec")
     return Pool(
         *_marks(document),
         # Upstream's own default.
-        wanted=document["spec"].get("replicas", 1),
-        ready=status.get("readyReplicas", 0),
-        observed=status.get("observedGeneration") == document["metadata"]["generation"],
-        members=members,
-        template=document["spec"]["sandboxTemplateRef"]["name"],
+        wanted=number(spec, "replicas") if "replicas" in spec else 1,
+        ready=number(status, "readyReplicas"),
+        observed=status.get("observedGeneration") == section(document, "metadata").get("generation"),
+        members=members.get(required(document, "metadata", "uid"), 0),
+        template=required(document, "spec", "sandboxTemplateRef", "name"),
     )
 
 
 def _marks(document: Document) -> tuple[str, str, datetime | None]:
-    about: Document = document["metadata"]
+    about = section(document, "metadata")
     marked = section(about, "annotations").get(RETIRING)
     since = (moment(marked) or _UNKNOWN) if marked else None
-    return about["name"], section(about, "labels").get(CHANNEL_LABEL, ""), since
+    return required(document, "metadata", "name"), text(section(about, "labels"), CHANNEL_LABEL), since
 
 
 def _claim(document: Document) -> Claim:
-    about = document["metadata"]
-    made = moment(about["creationTimestamp"]) or _UNKNOWN
-    sandbox = section(section(document, "status"), "sandbox").get("name")
-    return Claim(about["name"], document["spec"]["warmPoolRef"]["name"], made, sandbox)
+    made = moment(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
+    sandbox = text(section(section(document, "status"), "sandbox"), "name") or None
+    name, pool = required(document, "metadata", "name"), required(document, "spec", "warmPoolRef", "name")
+    return Claim(name, pool, made, sandbox)
 
 
 def _name(document: Document) -> str:
-    return document["metadata"]["name"]
+    return text(section(document, "metadata"), "name")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
+from model.documents import owner_uids, text
 from model.moments import written
 from model.workspaces import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
 from service.cluster import CLAIMS, SANDBOXES, Api, Document, section
@@ -21,10 +22,9 @@ Outcome = Literal["done", "already", "overtaken", "no-sandbox"]
 
 def sandbox_of(api: Api, claim: Document) -> Document | None:
     """The sandbox that a claim has now; one of that name that is another claim's is none."""
-    name = section(section(claim, "status"), "sandbox").get("name")
+    name = text(section(section(claim, "status"), "sandbox"), "name")
     found = api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
-    owners: list[Document] = (found or {"metadata": {}})["metadata"].get("ownerReferences") or []
-    return found if any(one["uid"] == claim["metadata"]["uid"] for one in owners) else None
+    return found if claim["metadata"]["uid"] in owner_uids(found) else None
 
 
 def put_to_sleep(api: Api, claim: Document, because: Because) -> Outcome:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from model.classes.names import TASK_LABEL
+from model.documents import text
 from service.cluster import EVENTS, Api, RefusedError
 
 FAILED, ENDED = "SwarmFailed", "SwarmEnded"
@@ -48,5 +49,5 @@ def failure(cluster: Api, namespaces: Iterable[str], task: str) -> str | None:
     """Why the last swarm of a task did not come up; None where it did, or nobody knows any more."""
     found = [one for space in namespaces for one in cluster.list(EVENTS, space, {TASK_LABEL: task})]
     # Of what happened in the same second, that it was taken away is what counts.
-    last = max(found, key=lambda one: (one["lastTimestamp"], one["reason"] == ENDED), default=None)
-    return None if last is None or last["reason"] == ENDED else str(last["message"])
+    last = max(found, key=lambda one: (text(one, "lastTimestamp"), one.get("reason") == ENDED), default=None)
+    return None if last is None or last.get("reason") == ENDED else text(last, "message")

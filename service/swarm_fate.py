@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from model.classes.names import TASK_LABEL
+from model.documents import counted, text
 from model.swarms import ASKED, GIVEN_UP, HANDED_OVER
 from service.cluster import POOLS, Api, Document, section
 
@@ -25,7 +26,7 @@ def pools_of(cluster: Api, task: str) -> list[Document]:
 
 def is_given_up(pool: Document) -> bool:
     """Whether it is on its way out."""
-    return GIVEN_UP in section(pool["metadata"], "annotations")
+    return GIVEN_UP in section(section(pool, "metadata"), "annotations")
 
 
 def handed_over(pool: Document) -> int:
@@ -73,10 +74,9 @@ def _noted(cluster: Api, pool: Document, key: str, value: str) -> bool:
 
 
 def _count(pool: Document, key: str) -> int:
-    text = section(pool["metadata"], "annotations").get(key, "")
-    return int(text) if text.isdecimal() else 0
+    return counted(section(section(pool, "metadata"), "annotations").get(key)) or 0
 
 
 def _age(pool: Document) -> tuple[str, str]:
-    about = pool["metadata"]
-    return about.get("creationTimestamp", ""), about["name"]
+    about = section(pool, "metadata")
+    return text(about, "creationTimestamp"), text(about, "name")

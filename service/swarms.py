@@ -15,6 +15,7 @@ from typing import Literal
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL
+from model.documents import rows, text
 from model.swarms import Swarm, short_of
 from model.workspaces import SUSPENDED_BECAUSE
 from service import swarm_fate
@@ -184,7 +185,7 @@ def _taken_away() -> SwarmError:
 
 def _used(claim: Document) -> bool:
     """Whether somebody may have been in its sandbox: it came up, was kept, or was put to sleep."""
-    return _sandbox(claim) is not None or KEPT in section(claim["metadata"], "annotations")
+    return _sandbox(claim) is not None or KEPT in section(section(claim, "metadata"), "annotations")
 
 
 def _removed(cluster: Api, kind: Kind, one: Document) -> None:
@@ -239,15 +240,14 @@ def _claims(cluster: Api, swarm: Swarm) -> list[Document]:
 
 def _sandbox(claim: Document) -> str | None:
     """The sandbox of a claim that is ready, or was and sleeps: it wakes when it is asked for."""
-    asleep = SUSPENDED_BECAUSE in section(claim["metadata"], "annotations")
+    asleep = SUSPENDED_BECAUSE in section(section(claim, "metadata"), "annotations")
     there = asleep or _condition(claim).get("status") == "True"
-    return section(section(claim, "status"), "sandbox").get("name") if there else None
+    return (text(section(section(claim, "status"), "sandbox"), "name") or None) if there else None
 
 
 def _condition(claim: Document) -> Document:
-    rows: list[Document] = section(claim, "status").get("conditions") or []
-    found: Document = next((row for row in rows if row["type"] == "Ready"), Document())
-    return found
+    conditions = rows(section(claim, "status"), "conditions")
+    return next((row for row in conditions if row.get("type") == "Ready"), Document())
 
 
 def _unkept(cluster: Api, claim: Document, pause: Callable[[float], None]) -> str | None:

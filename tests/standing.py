@@ -69,18 +69,25 @@ class Ground:
         named = {"GroupName": f"g{next(_numbers)}", "Description": "mount targets", "VpcId": self.vpc}
         return str(self.ec2.create_security_group(**named)["GroupId"])
 
+    def mounted(self, group: str) -> str:
+        """A file system with a mount target in the zone of each private subnet, all in that security group."""
+        made = self.files()
+        for subnet in self.private:
+            self.efs.create_mount_target(FileSystemId=made, SubnetId=subnet, SecurityGroups=[group])
+        return made
+
     def existing(self, **more: Any) -> dict[str, Any]:
         """What a stack file says of the network."""
         return {"vpcId": self.vpc, "privateSubnetIds": self.private, "publicSubnetIds": self.public, **more}
 
-    def raise_cluster(self) -> str:
+    def raise_cluster(self, version: str = "1.35") -> str:
         """The cluster that the subnets are tagged for, with its issuer known to IAM and the add-ons of its own."""
         trust = {"Effect": "Allow", "Principal": {"Service": "eks.amazonaws.com"}, "Action": "sts:AssumeRole"}
         document = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
         role = self.iam.create_role(RoleName=self.cluster, AssumeRolePolicyDocument=document)["Role"]["Arn"]
         made = self.eks.create_cluster(
             name=self.cluster,
-            version="1.35",
+            version=version,
             roleArn=role,
             accessConfig={"authenticationMode": "API"},
             resourcesVpcConfig={"subnetIds": self.private, "endpointPrivateAccess": True},

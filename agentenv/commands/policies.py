@@ -1,9 +1,10 @@
 """Judge Kubernetes manifests by the rules of the isolation and cost packs, or list the rules.
 
-`agentenv policies check FILE…` reads YAML and JSON files, and the files of folders, and says what fails and where. No
-engine, cluster or cloud account is needed. What the rules know of a platform (address ranges, registries) is left at
-its careful defaults. Exits 1 where a rule fails, where a file cannot be read, and where there was nothing to judge;
-what in a file is no object is named. Both verbs take --json.
+`agentenv policies check FILE…` reads YAML and JSON files, and the files of folders, as kubectl reads them. It prints
+what fails and where. No engine, cluster or cloud account is needed. What the rules know of a platform (address ranges,
+registries) is left at its careful defaults. It exits 1 where a rule fails, where a Critical or High rule cannot tell,
+where a document cannot be read, and where there is nothing to judge. What in a file is no object is named. Both verbs
+take --json.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agentenv.cli import FAILED, OK, Refusal
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
     from policies.rules.registry import Rule
     from policies.verdicts import Finding
+
+
+# A Critical or High rule that cannot tell, and what to do about it
+UNDECIDED: Final = " cannot tell, and so fails"
+WAY_OUT: Final = "; write the value that Kubernetes documents there, without a template"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,20 +78,24 @@ def check(paths: Sequence[Path], rules: Sequence[Rule], *, as_json: bool) -> int
         sys.stdout.write(f"{len(read.resources)} objects, {len(rules)} rules: {', '.join(words)}\n")
         if not read.resources:
             sys.stdout.write(f"nothing was judged: there is no Kubernetes object in {', '.join(map(str, paths))}\n")
-    return FAILED if answer["failed"] or read.unreadable or not read.resources else OK
+    return FAILED if read.fails(findings) else OK
 
 
 def as_text(findings: Sequence[Finding]) -> list[str]:
     """A line a finding that somebody has to look at, the worst first within a file."""
-    from policies.offline import source_of
+    from policies.offline import blocks, source_of
     from policies.verdicts import SEVERITIES, Verdict
+
+    def undecided(one: Finding) -> str:
+        if one.verdict is Verdict.FAIL:
+            return ""
+        return UNDECIDED if blocks(one) else " cannot tell"
 
     bad = [one for one in findings if one.verdict in {Verdict.FAIL, Verdict.INDETERMINATE}]
     bad.sort(key=lambda one: (source_of(one.urn), SEVERITIES.index(one.severity), one.urn, one.path))
     return [
-        f"{source_of(one.urn)}: {one.urn.rsplit('::', 1)[-1]}: {one.severity} {one.rule}"
-        f"{' cannot tell' if one.verdict is Verdict.INDETERMINATE else ''}: {one.message}"
-        f"{f' ({one.path})' if one.path else ''}"
+        f"{source_of(one.urn)}: {one.urn.rsplit('::', 1)[-1]}: {one.severity} {one.rule}{undecided(one)}: {one.message}"
+        f"{f' ({one.path})' if one.path else ''}{WAY_OUT if undecided(one) == UNDECIDED else ''}"
         for one in bad
     ]
 

@@ -10,6 +10,7 @@ from model.node_pools import DISCOVERY_TAG
 
 # EKS asks for six in each subnet that its own interfaces are in, and for as many again when it updates them.
 LEAST_FREE = 6
+AVAILABLE = "available"
 BALANCERS = {"private": "kubernetes.io/role/internal-elb", "public": "kubernetes.io/role/elb"}
 
 
@@ -53,7 +54,7 @@ def network_shortcomings(
 
 
 def _of_vpc(vpc: FoundVpc) -> Iterator[Shortcoming]:
-    if vpc.state != "available":
+    if vpc.state != AVAILABLE:
         yield Shortcoming(vpc.id, f"is {vpc.state}", "wait until it is available, or name another")
     for word, attribute, on in (
         ("DNS support", "enable-dns-support", vpc.dns_support),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from model.cost.week import DAY, size_of, spans
+from model.documents import parsed
 from model.pools import base_size
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ def hours_text(pool: Pool) -> str:
 
 def hours_of(text: str) -> Hours | None:
     """The hours that a text tells; None where it tells none that can be read."""
+    read: Any = parsed(text)
     try:
-        timezone, base, told = json.loads(text)
+        timezone, base, told = read
         ZoneInfo(timezone)
         return Hours(timezone, int(base), tuple((int(start), int(end), int(size)) for start, end, size in told))
-    except (ValueError, TypeError, OSError, ZoneInfoNotFoundError):
+    except (ValueError, TypeError, OverflowError, OSError, ZoneInfoNotFoundError):
         return None

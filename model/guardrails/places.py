@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.capabilities.surroundings import CLASS_LABEL
+from model.classes.identity import FILE
+from model.exchange import TOKEN_SECONDS
 from model.guardrails.constraints import listed, said
 from model.guardrails.hands import Hands
 from model.guardrails.row import Operation, Watch, every, text, texts, unless
@@ -51,9 +53,24 @@ def places(hands: Hands) -> tuple[Place, ...]:
         " volume.?persistentVolumeClaim.?claimName.orValue('') =="
         " 'shared-' + variables.labels[?'sandbox.users.io/task'].orValue('')"
     )
-    token = (
-        "volume.?projected.?sources.orValue([]).size() > 0 && volume.projected.sources.all(source,"
-        f" source.?serviceAccountToken.?audience.orValue('') in ({texts(AUDIENCES)} + {listed('tokenAudiences')}))"
+    projected = "source.?serviceAccountToken"
+    sources = "volume.?projected.?sources.orValue([])"
+    # The token of the class's identity as its template mounts it, and nothing beside it.
+    identity = every(
+        "volume.all(key, key in ['name', 'projected'])",
+        f"{sources}.size() == 1",
+        f"{sources}.all(source, "
+        + every(
+            "source.all(key, key == 'serviceAccountToken')",
+            f"{projected}.?audience.orValue('') in {listed('tokenAudiences')}",
+            f"{projected}.?expirationSeconds.orValue(0) == {TOKEN_SECONDS}",
+            f"{projected}.?path.orValue('') == {text(FILE)}",
+        )
+        + ")",
+    )
+    webhook = every(
+        f"{sources}.size() > 0",
+        f"{sources}.all(source, {projected}.?audience.orValue('') in {texts(AUDIENCES)})",
     )
     controllers = f"request.userInfo.username == {text(hands.sandbox_controller)}"
     listing = "every image is one of the class's, by its digest"
@@ -69,7 +86,7 @@ def places(hands: Hands) -> tuple[Place, ...]:
             known,
             listing,
             labelled,
-            shared,
+            f"({shared}) || ({identity})",
         ),
         Place(
             "sandboxes",
@@ -84,7 +101,7 @@ def places(hands: Hands) -> tuple[Place, ...]:
             unless(controllers, known),
             listing,
             every(*named, unless(controllers, labelled)),
-            f"({home}) || ({shared})",
+            f"({home}) || ({shared}) || ({identity})",
         ),
         Place(
             "pods",
@@ -99,7 +116,7 @@ def places(hands: Hands) -> tuple[Place, ...]:
             "every image is named by its digest",
             # The same holds for what its owner was called then, and who paid.
             every(*named),
-            f"({home}) || ({shared}) || ({token})",
+            f"({home}) || ({shared}) || ({identity}) || ({webhook})",
             f" || ({said('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
             " 'system-node-critical')",
         ),

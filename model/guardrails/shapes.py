@@ -149,7 +149,7 @@ def _of_all(place: Place) -> tuple[Rule, ...]:
             " else's home.",
             "variables.spec.?volumes.orValue([]).all(volume,"
             f" (has(volume.emptyDir) && has(volume.emptyDir.sizeLimit)) || ({place.own_volumes}))",
-            "volumes are scratch space with a size limit, and the sandbox's own home",
+            "volumes are scratch space with a size limit, the sandbox's own home and the token of its class's identity",
         ),
         Rule(
             "pod-labels",

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from model.classes.constraints import MAX_LIFETIME, RETAIN_DELETED_FOR, SESSION_RETENTION, SUSPEND_AFTER
+from model.documents import counted
+
+# Three hundred years: what is longer was not meant, and added to a timestamp would be none.
+_LONGEST = 10**10
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ def limits(data: Mapping[str, str]) -> Limits:
     return Limits(*(_length(data.get(key)) for key in keys))
 
 
-def _length(text: str | None) -> timedelta | None:
+def _length(text: object) -> timedelta | None:
     # Whatever is no length of time is none: nothing ends by it.
-    return timedelta(seconds=int(text)) if text and text.isascii() and text.isdigit() and len(text) < 12 else None
+    seconds = counted(text)
+    return timedelta(seconds=seconds) if seconds is not None and seconds < _LONGEST else None

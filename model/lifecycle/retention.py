@@ -55,6 +55,18 @@ class Fate:
     destroy_after: datetime | None = None
 
 
+def deletion_time(recorded: datetime | None, created: datetime | None, now: datetime) -> datetime:
+    """Return the timestamp of a deletion: the one that the volume of a workspace has recorded already, else now.
+
+    A deletion is recorded once, so that a replica that finishes or repeats it comes to the same timestamp. A record
+    that the retention loop would take back, or that may be older than the claim, is of another deletion.
+    """
+    if recorded is None or created is None or abs(now - recorded) > UNFINISHED:
+        return now
+    # Kubernetes writes creation times in whole seconds.
+    return recorded if recorded - created >= timedelta(seconds=1) else now
+
+
 def fate(home: Home, limits: Limits, now: datetime) -> Fate:
     """What is to become of a volume."""
     if not home.owner or not home.workspace:

@@ -29,6 +29,7 @@ from model.classes.names import (
     cold_pool,
     namespace,
 )
+from model.documents import section, text
 from model.names import KINDS, fit
 from model.quantities import Quantity
 from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
@@ -54,10 +55,9 @@ def home_name(claim_name: str) -> str:
 
 def home_class(volume: Mapping[str, Any]) -> str:
     """The class with whose ids a volume's files were written."""
-    labels: Plain = volume["metadata"].get("labels") or {}
-    ref: Plain = volume["spec"].get("claimRef") or {}
-    within = ref.get("namespace", "")
-    return labels.get(HOME_CLASS_LABEL) or str(within).removeprefix(namespace(""))
+    labels = section(section(volume, "metadata"), "labels")
+    within = text(section(section(volume, "spec"), "claimRef"), "namespace")
+    return text(labels, HOME_CLASS_LABEL) or within.removeprefix(namespace(""))
 
 
 def towards(volume: Mapping[str, Any], space: str, claim_name: str) -> Plain:

@@ -128,6 +128,7 @@ SERVICE = Exporter(
         "agentenv_loop_failures_total": ("loop",),
         "agentenv_leader": (),
         "agentenv_findings": ("loop", "kind"),
+        "agentenv_unreadable_objects": ("kind",),
         "agentenv_volume_bytes": ("persistentvolume",),
     },
     frozenset({"agentenv_claim_seconds", "agentenv_request_seconds", "agentenv_loop_seconds"}),

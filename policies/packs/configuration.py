@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from model.capabilities.plain import as_list, as_mapping
+from model.tiers import GPU_PLUGIN
 from policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness, usual
 from policies.rules.registry import all_rules
 from policies.verdicts import ALWAYS, OWN, SEVERITIES
@@ -122,6 +123,7 @@ def from_settings(settings: Settings | None) -> Situation:
         settings=settings,
         vpc_ranges=(str(settings.network.cidr), *map(str, settings.network.peers)),
         service_ranges=(str(settings.cluster.service_cidr),),
+        node_programs=(GPU_PLUGIN,) if settings.capacity.gpu.limit else (),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from model.classes.names import MODE_LABEL
+from model.classes.names import MODE_LABEL, WORKSPACE_LABEL
 from policies.rules.registry import GRAPH, About, Outcome, fail, not_applicable, objects, rule, unknown
 from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
@@ -158,8 +158,14 @@ def pools_fit(graph: Graph) -> Iterator[Outcome]:
     defaults="It runs for ever where nothing is said (agent-sandbox v1.0.3).",
 )
 def shutdown(thing: KubernetesObject) -> Iterator[Outcome]:
-    """A user's workspace ends when its user does, and is suspended meanwhile: it says so by its mode."""
+    """A user's workspace ends when its user does, and is suspended meanwhile: it says so by its mode. One that the
+    stack file declares ends when it is removed from there."""
     if thing.patch or thing.at("spec", "operatingMode").raw == "Suspended":
+        return
+    settings = thing.situation.settings
+    declared = {seat.name for seat in settings.workspaces} if settings is not None else set[str]()
+    if thing.kind == "Sandbox" and thing.at("metadata", "labels", WORKSPACE_LABEL).raw in declared:
+        yield not_applicable(thing.at("spec", "shutdownTime"), "the stack file declares it")
         return
     claim = thing.kind == "SandboxClaim"
     pod = ("additionalPodMetadata",) if claim else ("podTemplate", "metadata")

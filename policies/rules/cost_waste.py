@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from model.classes.names import USER_LABEL
 from policies.rules.cluster_control import CLUSTER
-from policies.rules.registry import GRAPH, Outcome, fail, objects, resources, rule, unknown
+from policies.rules.registry import GRAPH, Outcome, fail, not_applicable, objects, resources, rule, unknown
 from policies.view.clusters import Cluster
 from policies.view.fields import Field
 from policies.view.graph import Graph
@@ -108,9 +108,13 @@ def _allowed(field: Field) -> Iterator[Outcome]:
     defaults="EXTENDED where nothing is said (EKS API reference, UpgradePolicyRequest).",
 )
 def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
-    """Whoever wants it says so, and is told what it costs."""
+    """A stack file that asks for it slips into nothing; what it costs is in its estimate."""
     support = cluster.at("support")
     if cluster.made_by_another(graph):
+        return
+    settings = graph.situation.settings
+    if settings is not None and settings.cluster.support_policy == "extended":
+        yield not_applicable(support, "the stack file asks for extended support")
         return
     if support.unknown:
         yield unknown(support)

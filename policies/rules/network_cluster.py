@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import yaml
-
-from policies.documents import documents
+from model.kubernetes_yaml import ManifestError, values
 from policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from policies.view.fields import UNKNOWN, Field
 from policies.view.graph import Graph
@@ -144,8 +142,8 @@ def _configuration(addon: Resource) -> Field:
     if not isinstance(field.raw, str):
         return field
     try:
-        read = next(documents(field.raw), None)
-    except yaml.YAMLError:
+        read = next(values(field.raw), None)
+    except ManifestError:
         read = UNKNOWN
     return Field(field.urn, field.path, {} if read is None else read)
 

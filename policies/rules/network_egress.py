@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from model.capabilities.boxes import TCP_AND_UDP, VERSIONS, product, union
+from model.capabilities.boxes import TCP_AND_UDP, VERSIONS, BoxSet, product, union
 from model.capabilities.intervals import Intervals
 from model.capabilities.pods import ALL_DOORS, NAMESPACE_NAME, Door
 from model.capabilities.ranges import METADATA, spans, whole
@@ -13,6 +14,7 @@ from policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, 
 from policies.view.fargate import on_fargate
 from policies.view.fields import Field
 from policies.view.forbidden import DNS, all_forbidden, example, forbidden, resolvers, unknown_vpc
+from policies.view.granted import granted
 from policies.view.graph import Graph
 from policies.view.reaching import Policy, about_tenants, covered, foreign, policies, policies_in
 from policies.view.tenants import tenants, tier_of
@@ -114,7 +116,10 @@ def half_said(graph: Graph) -> Iterator[Outcome]:
         mine = about_tenants(graph, policy)
         if mine is False or policy.default or policy.governs("Egress") is False:
             continue
+        meant = _meant(graph, policy)
         for one in policy.spec.at("egress").elements():
+            if one.path in meant:
+                continue
             gaps = [key for key in ("to", "ports") if not one.at(key).unknown and not one.at(key).elements()]
             open_ = [key for key in ("to", "ports") if one.at(key).unknown]
             if mine or len([*gaps, *open_]) == 2:
@@ -206,8 +211,28 @@ def _tenants_policies(graph: Graph) -> Iterator[Policy]:
 
 
 def _egress(graph: Graph) -> Iterator[tuple[Field, Bounds]]:
+    """What each rule allows, less what the class is granted by name."""
     for policy in _tenants_policies(graph):
-        yield from policy.ways_out
+        meant = granted(graph, policy)
+        for field, bounds in policy.ways_out:
+            yield field, _less(bounds, meant) if meant else bounds
+
+
+def _less(bounds: Bounds, meant: BoxSet) -> Bounds:
+    least, most = (replace(reach, boxes=reach.boxes - meant) for reach in (bounds.least, bounds.most))
+    return replace(bounds, least=least, most=most)
+
+
+def _meant(graph: Graph, policy: Policy) -> set[str]:
+    """The paths of the rules that allow nothing but what the class is granted by name."""
+    meant = granted(graph, policy)
+    if not meant:
+        return set()
+    return {
+        field.path
+        for field, bounds in policy.ways_out
+        if not bounds.unknown and not bounds.least.doors and not bounds.least.boxes - meant
+    }
 
 
 def _asks_anybody(door: Door) -> bool:

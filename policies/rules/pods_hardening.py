@@ -154,6 +154,9 @@ def privilege_escalation(pod: PodSpec) -> Iterator[Outcome]:
 )
 def root(pod: PodSpec) -> Iterator[Outcome]:
     """Who each container runs as, by its own word or the pod's."""
+    if pod.of_node:
+        yield not_applicable(pod.spec, "the program is part of its node")
+        return
     inside = pod.at("hostUsers")
     if inside.raw is False and not pod.sandbox:
         yield not_applicable(inside, "the pod has users of its own: its root is nobody on the node")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, once, rule, unknown
+from policies.rules.registry import POD, Outcome, fail, forbid, forbid_switch, not_applicable, once, rule, unknown
 from policies.view.fields import Field
 from policies.view.pods import Container, PodSpec
 
@@ -74,7 +74,9 @@ def volumes(pod: PodSpec) -> Iterator[Outcome]:
             yield unknown(volume)
             continue
         for kind, source in volume.entries():
-            if kind not in VOLUMES and kind not in {"name", "$patch"} and not source.missing:
+            if kind == "hostPath" and pod.of_node and not source.missing:
+                yield not_applicable(source, "the program is part of its node")
+            elif kind not in VOLUMES and kind not in {"name", "$patch"} and not source.missing:
                 yield fail(source, f"a volume is of the kind {kind}")
     for container in pod.containers if pod.sandbox else ():
         for device in container.at("volumeDevices").elements():

@@ -106,6 +106,12 @@ class PodSpec:
         return self.owner.namespace
 
     @property
+    def of_node(self) -> bool:
+        """Whether it is a program of its node: the platform names the namespaces of those, and no sandbox is one."""
+        here = self.namespace.raw in self.situation.node_programs
+        return here and self.owner.kind == "DaemonSet" and not self.strangers
+
+    @property
     def labels(self) -> Field:
         """The labels of its pods."""
         return self.root.at("metadata", "labels")

@@ -37,5 +37,8 @@ class Situation:
     required_labels: tuple[str, ...] = told(
         ("sandbox.users.io/class",), "Labels that a sandbox's pod template and its namespace carry."
     )
+    node_programs: tuple[str, ...] = told(
+        (), "Namespaces of programs that are part of their nodes: as root, with a folder of the node's."
+    )
     pool_cap: int = told(50, "The most sandboxes that a warm pool may keep.")
     monthly_cap: float | None = told(None, "The most that an environment may cost a month, in dollars.")

@@ -30,6 +30,9 @@ def same(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bo
         return True
     if has_unknown(left) or has_unknown(right):
         return False
+    form = row.forms.get(dotted)
+    if form is not None:
+        left, right = (form(one) if isinstance(one, dict) else one for one in (left, right))
     special = row.kinds.get(dotted)
     if special is not None and special.whole:
         return special.same(left or [], right or [])
@@ -76,7 +79,7 @@ def changes(row: Row, shape: shapes.Shape, old: Mapping[str, Any], new: Mapping[
     moved = row.replaces_when(old, new) if row.replaces_when else set[str]()
     for name, fact in shape.inputs.items():
         before, after = old.get(name), new.get(name)
-        if after is None and (before is None or shape.computed(name)):
+        if after is None and (before is None or shape.computed(name) or name in row.undeclared):
             continue
         replaces = fact.replaces or name in row.replaces or name in moved or (name == "region" and row.regional)
         out.extend(_walk(row, fact.type, before, after, (name,), replaces=replaces))

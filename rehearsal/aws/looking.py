@@ -98,7 +98,8 @@ def inputs_of(s: Situation, told: Mapping[str, Any], *, importing: bool) -> dict
             elif now is not None:
                 out[name] = _trimmed(s.row, fact.type, now, name)
         elif not kinds.empty(_trimmed(s.row, fact.type, now, name)) and now != s.row.defaults.get(name):
-            if (importing and name != "region") or (not s.shape.computed(name) and not fact.required):
+            compared = not (s.shape.computed(name) or fact.required or name in s.row.undeclared)
+            if compared or (importing and name != "region"):
                 out[name] = _trimmed(s.row, fact.type, now, name)
         elif importing and now is not None and name in s.row.defaults:
             out[name] = now

@@ -139,10 +139,13 @@ class Row:
     busy: tuple[str, ...] = ("DependencyViolation",)  # refusals of a delete that pass
     early: tuple[str, ...] = ()  # refusals of a create that pass
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    # By path, as `kinds`: the one form in which objects are compared that have several for the same meaning.
+    forms: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)  # by path: `input`, or `input.part` of a given object
     ordered: frozenset[str] = frozenset()  # lists whose order matters
     unread: frozenset[str] = frozenset()  # inputs the service never tells: they stay as they were written
     twins: frozenset[str] = frozenset()  # inputs that say what another one says: left out of what an import finds
+    undeclared: frozenset[str] = frozenset()  # inputs that are compared only where the program declares them
     refused: Mapping[str, str] = field(default_factory=dict)  # inputs this stand-in cannot carry out, and why
     rules: tuple[Callable[[Mapping[str, Any]], list[Problem]], ...] = ()
     replaces: frozenset[str] = frozenset()  # beyond the schema: plan modifiers the schema does not tell

@@ -17,7 +17,7 @@ from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
-from rehearsal.cloud import announced, answers, calls, checks, issuers, rights, tagging
+from rehearsal.cloud import announced, answers, calls, checks, existing, issuers, rights, tagging
 from rehearsal.cloud.answers import Answer, Refused
 from rehearsal.cloud.calls import Call, Stranger
 from rehearsal.cloud.census import census
@@ -76,6 +76,12 @@ class Gate:
                         found = announced.answer(self.shelves, request.method, body)
                 except announced.NotAnnounced as error:
                     return plain(400, {"message": str(error)})
+            case "existing":
+                try:
+                    with self.moto.lock:
+                        found = existing.answer(self.moto, self.shelves, body)
+                except existing.NotCreated as error:
+                    return plain(400, {"message": str(error)})
             case "issuers":
                 try:
                     with self.moto.lock:
@@ -83,7 +89,7 @@ class Gate:
                 except issuers.NotPublished as error:
                     return plain(400, {"message": str(error)})
             case page:
-                pages = "health, census, kept, unknown, calls?since=N, eks, issuers"
+                pages = "health, census, kept, unknown, calls?since=N, eks, existing, issuers"
                 return plain(404, {"message": f"No page {page}: {pages}."})
         return plain(200, found)
 

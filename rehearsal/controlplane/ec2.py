@@ -50,6 +50,8 @@ def instance_types(account: Account) -> list[InstanceType]:
             "arm64" if "arm64" in _texts(item, "processorInfo/supportedArchitectures/item") else "amd64",
             _text(item, "hypervisor"),
             _local_disk(item),
+            sum(int(found) for found in _texts(item, "gpuInfo/gpus/item/count")),
+            _text(item, "gpuInfo/gpus/item/manufacturer").lower(),
         )
         for item in _items(account, "DescribeInstanceTypes", "instanceTypeSet", {})
     ]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.quantities import Quantity
+from model.tiers import GPU_TAINT as GPU
 from model.tiers import WALL_LABEL, wall_of
 from rehearsal.controlplane.nodes import NodeShape
 
@@ -41,6 +42,8 @@ class InstanceType:
     architecture: str  # amd64 or arm64
     hypervisor: str = "nitro"
     local_disk_gb: int = 0  # of NVMe
+    gpus: int = 0
+    gpu_maker: str = ""
 
     def labels(self) -> dict[str, str]:
         """What Karpenter writes on its nodes."""
@@ -53,6 +56,8 @@ class InstanceType:
         }
         if self.local_disk_gb:
             told[f"{_INSTANCE}local-nvme"] = str(self.local_disk_gb)
+        if self.gpus:
+            told |= {f"{_INSTANCE}gpu-count": str(self.gpus), f"{_INSTANCE}gpu-manufacturer": self.gpu_maker}
         if found := _NAME.fullmatch(self.name):
             told |= {f"{_INSTANCE}{part}": value for part, value in found.groupdict().items()}
         return told
@@ -89,17 +94,18 @@ def launch(
     own = {**(template.get("metadata") or {}).get("labels", {}), **_single_values(requirements), POOL: name}
     if (reference := template["spec"].get("nodeClassRef")) and reference.get("kind") == "EC2NodeClass":
         own[CLASS] = reference["name"]
-    limit = (pool["spec"].get("limits") or {}).get("cpu")
-    left = float(Quantity.parse(str(limit)).value) if limit is not None else math.inf
+    limits = pool["spec"].get("limits") or {}
+    left = {key: float(Quantity.parse(str(limits[key])).value) if key in limits else math.inf for key in ("cpu", GPU)}
     candidates = sorted(types, key=_cheapness)
     shapes: list[NodeShape] = []
     for zone in zones:
         fitting = _fitting(requirements, own, candidates, zone)
         large = [found for found in fitting if found[0].cpu >= cpu] or fitting[-1:]
-        if not large or large[0][0].cpu > left:
+        if not large or large[0][0].cpu > left["cpu"] or large[0][0].gpus > left[GPU]:
             continue
         chosen, labels = large[0]
-        left -= chosen.cpu
+        left["cpu"] -= chosen.cpu
+        left[GPU] -= chosen.gpus
         usable = chosen.allocatable(pods)
         shapes.append(
             NodeShape(
@@ -112,11 +118,19 @@ def launch(
                 architecture=chosen.architecture,
                 labels={**labels, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"},
                 taints=tuple(_written(row) for row in template["spec"].get("taints") or ()),
-                # A node for Nitro sandboxes says how many it can hold; here as many as it can hold pods
-                extended={slots: str(pods) for slots in NITRO_SLOTS if labels.get(WALL_LABEL) == "nitro"},
+                extended=_extended(chosen, labels, pods),
             )
         )
     return shapes
+
+
+def _extended(chosen: InstanceType, labels: Mapping[str, str], pods: int) -> dict[str, str]:
+    """Resources that device plugins announce. The processors are there from the start, whether the plugin runs or not.
+
+    A node for Nitro sandboxes says how many it can hold; here as many as it can hold pods.
+    """
+    slots = {name: str(pods) for name in NITRO_SLOTS if labels.get(WALL_LABEL) == "nitro"}
+    return {**slots, GPU: str(chosen.gpus)} if chosen.gpus else slots
 
 
 def _fitting(

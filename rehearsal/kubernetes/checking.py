@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rehearsal.kubernetes import checkpoint, conditions, naming, objects
+from rehearsal.kubernetes import checkpoint, conditions, empties, naming, objects
 from rehearsal.kubernetes.objects import Object
 from rehearsal.kubernetes.settings import Problem
 from rehearsal.kubernetes.urns import Resource
@@ -34,7 +34,7 @@ def check(
     if obj.get("metadata") is None:
         obj["metadata"] = {}
     obj, problems = _named(resource, obj, old, naming_rules)
-    obj = _placed(obj, scope, default)
+    obj = empties.without_empties(_placed(obj, scope, default))
     kept = to_sdk(obj)
     return Bag(kept, checkpoint.hidden(news.secrets, kept)), problems
 

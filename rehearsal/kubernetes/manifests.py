@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
+from model.kubernetes_yaml import ManifestError, values
 from rehearsal.kubernetes import objects, published
 from rehearsal.kubernetes.discovery import canonical, group_of
 from rehearsal.kubernetes.objects import Object, pluck
@@ -24,55 +23,19 @@ class BadManifest(Exception):
     """What is wrong with a manifest, and in which."""
 
 
-# The C parser, where PyYAML has it, reads a megabyte of definitions in a tenth of the time.
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_SafeLoader):
-    """YAML as Kubernetes reads it: dates are text, and 12:30 is not a number to the base of 60."""
-
-
-def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    left_out = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
-    kept: dict[str, list[tuple[str, re.Pattern[str]]]] = {
-        first: [(tag, pattern) for tag, pattern in rules if tag not in left_out]
-        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    number = re.compile(r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
-    real = re.compile(
-        r"^(?:[-+]?(?:[0-9][0-9_]*)?\.[0-9_]+(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+\.?[eE][-+]?[0-9]+|[-+]?[0-9]+\.)$"
-    )
-    for first in "-+.0123456789":
-        kept.setdefault(first, [])
-        kept[first] += [("tag:yaml.org,2002:int", number), ("tag:yaml.org,2002:float", real)]
-    return kept
-
-
-_Loader.yaml_implicit_resolvers = _resolvers()
-
-
 def parse(text: str, where: str) -> list[Object]:
     """The objects of a text with any number of documents; empty ones are skipped."""
-    try:
-        documents = list(yaml.load_all(text, _Loader))
-    except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}" if mark else ""
-        raise BadManifest(f"{where} is not YAML{place}: {getattr(error, 'problem', None) or error}") from None
     found: list[Object] = []
-    for document in documents:
-        if document is None or document == {}:
-            continue
-        if not isinstance(document, dict):
-            raise BadManifest(f"{where}: expected an object, found {type(document).__name__}")
-        found.append(_text_keys(document))
+    try:
+        for document in values(text):
+            if document is None or document == {}:
+                continue
+            if not isinstance(document, dict):
+                raise BadManifest(f"{where}: expected an object, found {type(document).__name__}")
+            found.append(document)
+    except ManifestError as error:
+        raise BadManifest(f"{where} is not YAML at {error}") from None
     return found
-
-
-def _text_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k).lower() if isinstance(k, bool) else str(k): _text_keys(v) for k, v in value.items()}
-    return [_text_keys(v) for v in value] if isinstance(value, list) else value
 
 
 def read(files: Iterable[str], *, patterns: bool) -> list[Object]:

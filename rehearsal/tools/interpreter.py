@@ -74,6 +74,22 @@ def choose(options: Mapping[str, object], root: Path, program: Path) -> Interpre
     return Interpreter(Path(sys.executable), ours, typechecker, toolchain)
 
 
+def choose_for_pack(options: Mapping[str, object], root: Path, program: Path) -> Interpreter:
+    """Return the interpreter of a policy pack: as of a program, but where no toolchain is named, uv's lock names uv.
+
+    So does the official language host, which then needs `uv` on PATH.
+    """
+    lock = next((folder / "uv.lock" for folder in (program, *program.parents) if (folder / "uv.lock").is_file()), None)
+    if lock is None or options.get("toolchain") is not None:
+        return choose(options, root, program)
+    if shutil.which("uv") is None:
+        raise BadOption(
+            f"the policy pack in {program} names no toolchain, so {lock} means uv, and `uv` is not on PATH. "
+            "Name one in its PulumiPolicy.yaml (`toolchain: pip`), or install uv"
+        )
+    return choose({**options, "toolchain": "uv"}, root, program)
+
+
 def _is_virtualenv(folder: Path) -> bool:
     return (folder / "bin" / "python").is_file()
 

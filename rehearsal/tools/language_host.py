@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
     import grpc.aio
 
@@ -163,7 +163,8 @@ class LanguageHost:
 
         from rehearsal.tools import interpreter, plugin_run
 
-        python = await self._python(request.info, context)
+        choose = interpreter.choose_for_pack if request.kind == plugin_run.ANALYZER else interpreter.choose
+        python = await self._python(request.info, context, choose)
         try:
             async with contextlib.aclosing(plugin_run.run(request, python, self._hosted)) as news:
                 async for item in news:
@@ -176,7 +177,12 @@ class LanguageHost:
         await self._hosted.end_all()
         return request
 
-    async def _python(self, info: language_pb2.ProgramInfo, context: grpc.aio.ServicerContext[Any, Any]) -> Interpreter:
+    async def _python(
+        self,
+        info: language_pb2.ProgramInfo,
+        context: grpc.aio.ServicerContext[Any, Any],
+        choose: Callable[[Mapping[str, object], Path, Path], Interpreter] | None = None,
+    ) -> Interpreter:
         import grpc
         from google.protobuf import json_format
 
@@ -184,7 +190,7 @@ class LanguageHost:
 
         try:
             options = json_format.MessageToDict(info.options)
-            return interpreter.choose(options, Path(info.root_directory), Path(info.program_directory))
+            return (choose or interpreter.choose)(options, Path(info.root_directory), Path(info.program_directory))
         except interpreter.BadOption as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
         raise AssertionError("abort raises")

@@ -48,6 +48,7 @@ async def alive() -> Response:
 
 @health.get("/readyz")
 async def ready(parts: Sharing) -> Response:
-    """Whether it has read what it lists from."""
+    """Whether it watches the cluster, and what it lists from is fresh."""
     in_step = parts.backend.in_step()
-    return Response("ready\n" if in_step else "still reading\n", 200 if in_step else 503, media_type="text/plain")
+    said = "ready\n" if in_step else "the cluster has not been read yet, or not lately\n"
+    return Response(said, 200 if in_step else 503, media_type="text/plain")

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from model.documents import text
 from service.auth.refusing import Unsigned
 from service.backend.wire import TOKEN_REVIEWS, Document, Wire, section
 
@@ -76,9 +77,14 @@ class Reviews:
             "spec": {"token": token, "audiences": [self._audience]},
         }
         status = section(await self._wire.ask("POST", TOKEN_REVIEWS.path(), review), "status")
-        if not status.get("authenticated") or self._audience not in (status.get("audiences") or []):
+        audiences: object = status.get("audiences")
+        if (
+            status.get("authenticated") is not True
+            or not isinstance(audiences, list)
+            or self._audience not in audiences
+        ):
             return None
-        user: str = section(status, "user").get("username") or ""
+        user = text(section(status, "user"), "username")
         namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
         return Account(namespace, name) if user.startswith(_ACCOUNT) and namespace and name else None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from model.classes.names import CLAIM_UID_LABEL
-from service.backend.wire import Document, section
+from model.documents import Document, required, section, text
 
 
 class Adoptions:
@@ -20,10 +20,10 @@ class Adoptions:
 
     def put(self, sandbox: Document) -> None:
         """A sandbox is there, or has changed."""
-        about = sandbox["metadata"]
-        waiting = self._waiting.get(section(about, "labels").get(CLAIM_UID_LABEL, ""))
+        name = required(sandbox, "metadata", "name")
+        waiting = self._waiting.get(text(section(section(sandbox, "metadata"), "labels"), CLAIM_UID_LABEL))
         if waiting is not None and not waiting.done():
-            waiting.set_result(about["name"])
+            waiting.set_result(name)
 
     def drop(self, key: tuple[str, str]) -> None:
         """A sandbox is gone, which concerns nobody here."""

@@ -13,6 +13,7 @@ import asyncio
 from dataclasses import replace
 
 from model.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.documents import owner_uids, required, strings, text
 from model.workspace_records import of_another
 from model.workspaces import Workspace
 from service.backend.adopting import Adoptions
@@ -98,12 +99,12 @@ async def _bound(wire: Wire, workspace: Workspace) -> Document | None:
         wire.find(SANDBOXES, workspace.sandbox, workspace.namespace),
         wire.find(VOLUME_CLAIMS, f"{HOME}-{workspace.sandbox}", workspace.namespace),
     )
-    owners: list[Document] = section(sandbox, "metadata").get("ownerReferences") or []
-    if volume_claim is None or not any(owner["uid"] == workspace.claim_uid for owner in owners):
+    if volume_claim is None or workspace.claim_uid not in owner_uids(sandbox):
         return None
-    bound = section(volume_claim, "spec").get("volumeName")
+    bound = text(section(volume_claim, "spec"), "volumeName")
     volume = await wire.find(VOLUMES, bound) if bound else None
-    if volume is None or section(volume["spec"], "claimRef").get("uid") != volume_claim["metadata"]["uid"]:
+    uid = text(section(section(volume, "spec"), "claimRef"), "uid")
+    if volume is None or uid != required(volume_claim, "metadata", "uid"):
         return None
     return volume
 
@@ -112,8 +113,8 @@ def _changes(workspace: Workspace, volume: Document) -> Document:
     whose = {USER_LABEL: workspace.owner, WORKSPACE_LABEL: workspace.id, MODE_LABEL: workspace.mode}
     if workspace.task:
         whose[TASK_LABEL] = workspace.task
-    missing = whose.items() - section(volume["metadata"], "labels").items()
+    missing = whose.items() - strings(section(volume, "metadata"), "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
-    if volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+    if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
         changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
     return changes

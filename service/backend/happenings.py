@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from model.documents import number, section, text
 from model.moments import moment
 from model.workspaces import Event, Workspace
-from service.backend.wire import EVENTS, Document, Wire, section
+from service.backend.wire import EVENTS, Document, Wire
 
 KINDS = frozenset({"SandboxClaim", "Sandbox", "Pod", "PersistentVolumeClaim"})
 MOST = 100
@@ -45,13 +46,14 @@ def _event(document: Document) -> Event | None:
         ),
         None,
     )
-    if about.get("kind") not in KINDS or at is None:
+    kind = text(about, "kind")
+    if kind not in KINDS or at is None:
         return None
     return Event(
         at=at,
-        about=f"{about['kind']}/{about['name']}",
-        reason=document.get("reason") or "",
-        message=document.get("message") or "",
-        count=int(document.get("count") or section(document, "series").get("count") or 1),
+        about=f"{kind}/{text(about, 'name')}",
+        reason=text(document, "reason"),
+        message=text(document, "message"),
+        count=number(document, "count") or number(section(document, "series"), "count") or 1,
         warning=document.get("type") == "Warning",
     )

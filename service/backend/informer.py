@@ -3,6 +3,9 @@
 It lists once and watches from there. Where a watch breaks it is taken up where it was; where that is too long ago
 everything is listed again, and what is no longer there is told as gone. Nobody may take what it tells for the truth: it
 is a moment old, and older while the API server is away.
+
+An object whose update cannot be read is told as gone, reported and counted: what was known of it is no longer true, and
+the others are not to wait for it.
 """
 
 from __future__ import annotations
@@ -10,18 +13,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
 import httpx2
 
-from service.backend.wire import Document, Gone, Kind, Refused, Wire
+from model.documents import section, text
+from service.backend.wire import WATCH_SILENCE, Document, Gone, Kind, Refused, Wire
 from service.problems import Problem
+from service.unreadable import REPORTS, Key, Reports, key_of
 
 _LOG = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
-
-Key = tuple[str, str]
+# What is known counts as stale when the server was not heard for so many seconds. A quiet cluster is heard by its
+# bookmarks; a watch that was cut without a word is noticed by its silence and taken up again within this.
+STALE_AFTER = WATCH_SILENCE + 3 * LONGEST_PAUSE
 
 
 class Informer:
@@ -37,14 +44,29 @@ class Informer:
         labels: str = "",
         fields: str = "",
         bare: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        reports: Reports = REPORTS,
     ) -> None:
         self._wire, self._kind = wire, kind
+        self._clock, self._reports = clock, reports
         self._put, self._drop = put, drop
         self._chosen: dict[str, Any] = {"labels": labels, "fields": fields, "bare": bare}
         self._known: set[Key] = set()
         self._version = ""
+        self._heard = -STALE_AFTER  # as of when what is known was complete
         self.listed = asyncio.Event()
         self.watching = False  # whether the server tells it of changes just now
+        self.unreadable: set[Key] = set()
+
+    @property
+    def kind(self) -> str:
+        """The kind of its objects."""
+        return self._kind.kind
+
+    @property
+    def fresh(self) -> bool:
+        """Whether everything was listed once, and what is known is no staler than `STALE_AFTER`."""
+        return self.listed.is_set() and self._clock() - self._heard <= STALE_AFTER
 
     async def run(self) -> None:
         """Keep up until cancelled."""
@@ -77,35 +99,50 @@ class Informer:
 
     def _begun(self) -> None:
         self.watching = True
+        self._heard = self._clock()
 
     async def _list(self) -> None:
+        began = self._clock()
         seen: set[Key] = set()
         version = ""
         async for page, of in self._wire.list(self._kind, **self._chosen):
             version = of
             for document in page:
-                seen.add(_key(document))
-                self._put(document)
+                seen.add(key_of(document))
+                self._update(document)
             # A page of hundreds takes milliseconds to read; whoever waits for an answer is let through between.
             await asyncio.sleep(0)
         for key in self._known - seen:
-            self._drop(key)
-        self._known, self._version = seen, version
+            self._remove(key)
+        self._known, self._version, self._heard = seen, version, began
 
     def _happened(self, what: str, document: Document) -> None:
-        about: dict[str, Any] = document["metadata"]
-        self._version = about["resourceVersion"]
+        self._heard = self._clock()
+        self._version = text(section(document, "metadata"), "resourceVersion") or self._version
         if what == "BOOKMARK":
             return
-        key = _key(document)
+        key = key_of(document)
         if what == "DELETED":
             self._known.discard(key)
-            self._drop(key)
+            self._remove(key)
         else:
             self._known.add(key)
+            self._update(document)
+
+    def _update(self, document: Document) -> None:
+        key = key_of(document)
+        try:
             self._put(document)
+        except Exception as failure:  # noqa: BLE001 - whatever is wrong with one, the others are told of
+            self._remove(key)
+            self.unreadable.add(key)
+            self._reports.report(self.kind, key, failure)
+        else:
+            self.unreadable.discard(key)
 
-
-def _key(document: Document) -> Key:
-    about = document["metadata"]
-    return about.get("namespace", ""), about["name"]
+    def _remove(self, key: Key) -> None:
+        self.unreadable.discard(key)
+        try:
+            self._drop(key)
+        except Exception as failure:  # noqa: BLE001 - nor does one that cannot be dropped end the watch
+            self._reports.report(self.kind, key, failure)

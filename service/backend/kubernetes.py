@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from model.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
+from model.documents import owner_uids
 from model.leases import LeaseRefused, attached, detached
 from model.moments import written
 from model.workspace_records import change, leases_note, of_claim, of_volume
@@ -47,6 +49,8 @@ from service.catalog import Catalog
 from service.problems import Problem, not_found
 from service.telemetry.metrics import Metrics
 
+_LOG = logging.getLogger(__name__)
+
 
 class KubernetesBackend:
     """Workspaces in one cluster."""
@@ -62,17 +66,15 @@ class KubernetesBackend:
     ) -> None:
         self._wire, self._catalog, self._metrics, self._now = wire, catalog, metrics, now
         self.view = View()
-        self.reading = Reading(wire, self.view, catalog, told=self._told)
+        self.reading = Reading(wire, self.view, catalog, told=self._told_of_all)
         adoptions = Adoptions()
         self.making = Making(wire, self.view, catalog, self.reading, metrics, adoptions=adoptions, now=now)
         self._returning = returning
         self._leaving = Leaving(wire, self.reading, now=now)
         view = self.view
         # By these it is known who is there, and whose data is kept.
-        self._telling = [
-            Informer(wire, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL),
-            Informer(wire, VOLUMES, view.put_volume, view.drop_volume),
-        ]
+        self._volumes = Informer(wire, VOLUMES, view.put_volume, view.drop_volume)
+        self._telling = [Informer(wire, CLAIMS, view.put_claim, view.drop_claim, labels=USER_LABEL), self._volumes]
         self._informers = [
             *self._telling,
             Informer(wire, SANDBOXES, adoptions.put, adoptions.drop, labels=CLAIM_UID_LABEL, bare=True),
@@ -87,17 +89,26 @@ class KubernetesBackend:
         ]
 
     async def run(self) -> None:
-        """Keep up with the cluster until cancelled."""
+        """Watch the cluster until cancelled, or until any of the watches ends, which none should."""
+        watches = {asyncio.create_task(informer.run()): informer.kind for informer in self._informers}
         try:
-            async with asyncio.TaskGroup() as group:
-                for informer in self._informers:
-                    group.create_task(informer.run())
+            ended, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
+            for watch in ended:
+                why = asyncio.CancelledError() if watch.cancelled() else watch.exception()
+                _LOG.error("a watch ended", extra={"facts": {"kind": watches[watch]}}, exc_info=why)
         finally:
+            for watch in watches:
+                watch.cancel()
+            await asyncio.gather(*watches, return_exceptions=True)
             await self.making.finish()
 
     def in_step(self) -> bool:
-        """Whether it has seen everything there is once."""
-        return all(informer.listed.is_set() for informer in self._informers)
+        """Whether everything was listed once, and is known no staler than `informer.STALE_AFTER`."""
+        return all(informer.fresh for informer in self._informers)
+
+    def unreadable(self) -> Mapping[str, int]:
+        """How many objects cannot be read, by kind."""
+        return {informer.kind: len(informer.unreadable) for informer in self._informers}
 
     def standing(self) -> list[Workspace] | None:
         """All workspaces that stand, as they were told of last; None while it is not told of them."""
@@ -245,11 +256,16 @@ class KubernetesBackend:
 
     def _refuse_out_of_step(self) -> None:
         if not self.in_step():
-            raise Problem("unavailable", "not everything has been read yet", "ask again in a moment", retry_after=2)
+            why = "this replica has not read the cluster yet, or not lately"
+            raise Problem("unavailable", why, "ask again in a moment", retry_after=2)
 
     def _told(self) -> bool:
         """Whether it is told of workspaces and of what was kept just now."""
         return all(one.watching for one in self._telling)
+
+    def _told_of_all(self) -> bool:
+        """Whether a volume that the view does not have is not there: one that cannot be read may be anybody's."""
+        return self._told() and not self._volumes.unreadable
 
     async def _claim(self, id_: str) -> Document:
         claim = await self.reading.claim(id_)
@@ -289,8 +305,7 @@ class KubernetesBackend:
         """Have a workspace's sandbox run or sleep; whether it did not already."""
         for _ in range(ATTEMPTS):
             sandbox = await self._wire.find(SANDBOXES, read.sandbox, read.namespace) if read.sandbox else None
-            owners: list[Document] = section(sandbox, "metadata").get("ownerReferences") or []
-            if sandbox is None or not any(owner["uid"] == read.claim_uid for owner in owners):
+            if sandbox is None or read.claim_uid not in owner_uids(sandbox):
                 raise Problem("wrong-state", f"{read.id} has no sandbox yet", "ask again when it has", retry_after=2)
             if (section(sandbox, "spec").get("operatingMode") or "Running") == mode:
                 return False
@@ -336,9 +351,12 @@ def _standing(read: Workspace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def running(backend: KubernetesBackend) -> AsyncGenerator[KubernetesBackend]:
-    """A backend that keeps up with its cluster for as long as this goes on."""
+async def running(
+    backend: KubernetesBackend, ended: Callable[[], None] = lambda: None
+) -> AsyncGenerator[KubernetesBackend]:
+    """A backend that keeps up with its cluster for as long as this goes on; `ended` is called if it stops before."""
     task = asyncio.create_task(backend.run())
+    task.add_done_callback(lambda task: None if task.cancelled() else ended())
     try:
         yield backend
     finally:

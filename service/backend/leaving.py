@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+from model.lifecycle.retention import deletion_time
 from model.lifecycle.returning import MOVING_TO
-from model.moments import written
+from model.moments import moment, written
 from model.workspace_records import of_volume
 from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD, Workspace
 from service.backend.handing import volume_of
@@ -30,13 +31,15 @@ class Leaving:
         own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
         said = section(claim["metadata"], "annotations")
         notes: dict[str, str | None] = {key: value for key, value in said.items() if key in RECORD}
-        # Wherever it was on its way to, it is deleted now.
-        notes |= {MOVING_TO: None, DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
         whose = claim["spec"]["additionalPodMetadata"]["labels"]
         for _ in range(ATTEMPTS):
             volume = await volume_of(self._wire, read)
             if volume is None:
                 return
+            recorded = moment(section(volume["metadata"], "annotations").get(DELETED_AT))
+            deleted = deletion_time(recorded, read.created, now)
+            # Wherever it was on its way to, it is deleted now.
+            notes |= {MOVING_TO: None, DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for)}
             changes: dict[str, Any] = {
                 "metadata": {"labels": {**own, **whose}, "annotations": notes},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain"},

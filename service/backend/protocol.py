@@ -71,5 +71,9 @@ class Backend(Protocol):
         ...
 
     def in_step(self) -> bool:
-        """Whether it has seen everything there is once, and is being told of changes."""
+        """Whether it has seen everything there is once, and has been told of changes lately."""
+        ...
+
+    def unreadable(self) -> Mapping[str, int]:
+        """How many objects of the cluster cannot be read, by kind."""
         ...

@@ -18,9 +18,10 @@ from typing import Any
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CHANNEL_LABEL, TASK_LABEL
 from model.classes.retirement import RELEASES_KEY, RETIRING
+from model.documents import number, required, section, strings, text
 from model.workspace_records import of_claim, of_volume
 from model.workspaces import Filter, Page, Workspace
-from service.backend.wire import Document, section
+from service.backend.wire import Document
 
 Key = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
@@ -76,9 +77,8 @@ class View:
 
     def put_claim(self, claim: Document) -> None:
         """A claim is there, or has changed."""
-        about = claim["metadata"]
+        key = (required(claim, "metadata", "namespace"), required(claim, "metadata", "name"))
         found = of_claim(claim)
-        key = (about["namespace"], about["name"])
         if found is None:
             self._forget(key)
         else:
@@ -96,23 +96,24 @@ class View:
 
     def put_volume(self, volume: Document) -> None:
         """A volume is there, or has changed."""
-        about, spec = volume["metadata"], volume["spec"]
-        name = about["name"]
+        about, spec = section(volume, "metadata"), section(volume, "spec")
+        name = required(volume, "metadata", "name")
         whose = section(spec, "claimRef")
+        claim, namespace = text(whose, "name"), sys.intern(text(whose, "namespace"))
         self._volumes[name] = VolumeRow(
             name=name,
-            uid=about["uid"],
-            version=about["resourceVersion"],
-            claim=whose.get("name", ""),
-            namespace=sys.intern(whose.get("namespace", "")),
-            claim_uid=whose.get("uid", ""),
+            uid=required(volume, "metadata", "uid"),
+            version=required(volume, "metadata", "resourceVersion"),
+            claim=claim,
+            namespace=namespace,
+            claim_uid=text(whose, "uid"),
             bound=section(volume, "status").get("phase") == "Bound",
             retained=spec.get("persistentVolumeReclaimPolicy") == "Retain",
-            labels=about.get("labels") or _NOTHING,
-            notes=about.get("annotations") or _NOTHING,
+            labels=strings(about, "labels") or _NOTHING,
+            notes=strings(about, "annotations") or _NOTHING,
         )
-        if whose.get("name"):
-            self._volume_of[whose.get("namespace", ""), whose["name"]] = name
+        if claim:
+            self._volume_of[namespace, claim] = name
         deleted = of_volume(volume)
         if deleted is None:
             self._forget(("", name))
@@ -128,14 +129,15 @@ class View:
 
     def put_pool(self, pool: Document) -> None:
         """A pool is there, or has changed."""
-        about = pool["metadata"]
+        about = section(pool, "metadata")
         labels = section(about, "labels")
-        self._pools[about["namespace"], about["name"]] = PoolRow(
-            name=about["name"],
-            class_name=labels.get(CLASS_LABEL, ""),
-            channel=labels.get(CHANNEL_LABEL, ""),
-            wanted=int(section(pool, "spec").get("replicas") or 0),
-            ready=int(section(pool, "status").get("readyReplicas") or 0),
+        namespace, name = required(pool, "metadata", "namespace"), required(pool, "metadata", "name")
+        self._pools[namespace, name] = PoolRow(
+            name=name,
+            class_name=text(labels, CLASS_LABEL),
+            channel=text(labels, CHANNEL_LABEL),
+            wanted=number(section(pool, "spec"), "replicas"),
+            ready=number(section(pool, "status"), "readyReplicas"),
             retiring=RETIRING in section(about, "annotations"),
             task=TASK_LABEL in labels,
         )
@@ -147,12 +149,12 @@ class View:
     def put_constraints(self, configuration: Document) -> None:
         """What is said of a class: among it, the pools that its stack names."""
         found: dict[str, list[str]] = {}
-        for entry in section(configuration, "data").get(RELEASES_KEY, "").split(","):
+        for entry in text(section(configuration, "data"), RELEASES_KEY).split(","):
             channel, _, name = entry.partition("/")
             if name:
                 found.setdefault(channel, []).append(name)
         named = {channel: tuple(names) for channel, names in found.items()}
-        self._current[configuration["metadata"]["namespace"]] = named
+        self._current[required(configuration, "metadata", "namespace")] = named
 
     def drop_constraints(self, key: Key) -> None:
         """A class is gone."""

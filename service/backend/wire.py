@@ -13,10 +13,11 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 
+from model.documents import Document, parsed_object, rows, section, text
 from service.clock import ServerClock
 from service.problems import Problem
 from service.telemetry import traces
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from service.backend.connection import Connection
 
-Document = dict[str, Any]
+__all__ = ["Document", "section"]
 
 MANAGER = "workspace-service"
 PAGE = 500
@@ -36,6 +37,8 @@ ATTEMPTS = 6
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 # What passes by itself. A conflict does only where nothing was read: whoever read an old version reads again.
 PASSING = frozenset({429, 500, 502, 503, 504})
+# The API server sends a bookmark each minute: a watch that is silent for longer is broken, and is cut.
+WATCH_SILENCE = 90.0
 # Objects of which only the metadata is sent.
 BARE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 BARE_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -180,9 +183,9 @@ class Wire:
                 if refusal.code == 410:
                     raise Gone(str(refusal)) from refusal
                 raise
-            about: Document = page.get("metadata") or {}
-            yield page.get("items") or [], about.get("resourceVersion", "")
-            going_on = about.get("continue") or ""
+            about = section(page, "metadata")
+            yield rows(page, "items"), text(about, "resourceVersion")
+            going_on = text(about, "continue")
             if not going_on:
                 return
 
@@ -205,8 +208,7 @@ class Wire:
         params |= {"timeoutSeconds": str(seconds)}
         params |= {"labelSelector": labels} if labels else {}
         params |= {"fieldSelector": fields} if fields else {}
-        # Bookmarks come each minute: a server that says nothing for longer is gone without a word.
-        quiet = httpx2.Timeout(10.0, read=90.0)
+        quiet = httpx2.Timeout(10.0, read=WATCH_SILENCE)
         headers = {"Accept": BARE} if bare else {}
         async with self._client.stream("GET", kind.path(), params=params, headers=headers, timeout=quiet) as answer:
             if answer.status_code != 200:
@@ -216,10 +218,12 @@ class Wire:
             self.clock.hear(answer.headers.get("Date"))
             begun()
             async for line in _lines(answer.aiter_raw()):
-                event: Document = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise Gone(str(event["object"].get("message")))
-                yield event["type"], event["object"]
+                event = parsed_object(line)
+                if event is None:
+                    raise Gone("an event cannot be read")
+                if text(event, "type") == "ERROR":
+                    raise Gone(text(section(event, "object"), "message"))
+                yield text(event, "type"), section(event, "object")
 
     async def ask(
         self,
@@ -269,7 +273,11 @@ class Wire:
                 span.set_attribute("http.response.status_code", answer.status_code)
                 if answer.status_code < 400:
                     self.clock.hear(answer.headers.get("Date"))
-                    return cast("Document", json.loads(answer.content)) if answer.content else {}
+                    read = parsed_object(answer.content) if answer.content else {}
+                    if read is None:
+                        why = "what the API server answers cannot be read"
+                        raise Problem("unavailable", why, "tell whoever runs the platform", retry_after=60)
+                    return read
                 refusal = _refusal(answer, again=attempt > 0)
                 if not _passes(method, refusal):
                     raise refusal
@@ -302,11 +310,6 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         rest.append(last)
 
 
-def section(document: Mapping[str, Any] | None, key: str) -> Document:
-    """A part of a document; an empty one where it has none."""
-    return (document or {}).get(key) or {}
-
-
 def _plural(path: str) -> str:
     """Of which kind of objects a path is; none of its names."""
     parts = path.strip("/").split("/")
@@ -316,13 +319,9 @@ def _plural(path: str) -> str:
 
 
 def _refusal(answer: httpx2.Response, *, again: bool = False) -> Refused:
-    try:
-        said: Any = answer.json()
-    except ValueError:
-        said = {}
-    row: Document = cast("Document", said) if isinstance(said, dict) else {}
-    message = str(row.get("message") or answer.text[:300] or answer.reason_phrase)
-    return Refused(answer.status_code, str(row.get("reason") or ""), message, again=again)
+    row = parsed_object(answer.content) or {}
+    message = text(row, "message") or answer.text[:300] or answer.reason_phrase
+    return Refused(answer.status_code, text(row, "reason"), message, again=again)
 
 
 def _passes(method: str, refusal: Refused) -> bool:

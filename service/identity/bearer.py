@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Protocol
+from typing import Protocol, cast
 
 from model.classes.names import SANDBOX, USER_LABEL, WORKSPACE_LABEL
+from model.documents import is_text, required, rows, strings, text
 from model.exchange import AUDIENCE, Holder
 from model.moments import moment
 from model.workspaces import DEADLINE
@@ -75,14 +76,13 @@ def bearer_of(reviewer: Reviewer, token: str) -> Bearer:
         # Forged, expired, of another audience, of a pod or an account that went: the API server does not say which.
         raise RefusedExchangeError("token", str(status.get("error") or "the API server does not know the token"))
     # A server that does not know audiences leaves them out, and would have taken a token for anybody.
-    if AUDIENCE not in (status.get("audiences") or []):
+    if AUDIENCE not in _texts(status.get("audiences")):
         raise RefusedExchangeError("audience", "the token was not made for the exchange")
     user = section(status, "user")
-    namespace, _, account = str(user.get("username", "")).removeprefix(_ACCOUNT_PREFIX).partition(":")
+    namespace, _, account = text(user, "username").removeprefix(_ACCOUNT_PREFIX).partition(":")
     extra = section(user, "extra")
-    pods: list[str] = extra.get(_POD_NAME) or []
-    uids: list[str] = extra.get(_POD_UID) or []
-    if not str(user.get("username", "")).startswith(_ACCOUNT_PREFIX) or account != SANDBOX:
+    pods, uids = _texts(extra.get(_POD_NAME)), _texts(extra.get(_POD_UID))
+    if not text(user, "username").startswith(_ACCOUNT_PREFIX) or account != SANDBOX:
         raise RefusedExchangeError("account", "the token is not of a sandbox's account")
     if not namespace.startswith(_SPACE_PREFIX):
         raise RefusedExchangeError("account", "the token is of an account outside the namespaces of classes")
@@ -110,15 +110,15 @@ def found_of(cluster: Api, bearer: Bearer, source: str, now: datetime) -> Found:
     about = claim["metadata"]
     if about.get("deletionTimestamp") or section(sandbox, "spec").get("operatingMode") == "Suspended":
         raise RefusedExchangeError("ended", "the claim has ended, or its workspace is to sleep", **facts)
-    if section(section(claim, "status"), "sandbox").get("name") != sandbox["metadata"]["name"]:
+    if section(section(claim, "status"), "sandbox").get("name") != required(sandbox, "metadata", "name"):
         raise RefusedExchangeError("sandbox", "the claim has another sandbox", **facts)
     ends = _ends(claim)
     if ends is not None and ends <= now:
         raise RefusedExchangeError("ended", "the workspace's time is over", **facts)
-    labels = section(section(claim["spec"], "additionalPodMetadata"), "labels")
+    labels = strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
     owner = labels.get(USER_LABEL)
     # What the pod says of itself has to be what its claim says: a label that was changed since is no owner.
-    if not owner or section(pod["metadata"], "labels").get(USER_LABEL) != owner:
+    if not owner or section(section(pod, "metadata"), "labels").get(USER_LABEL) != owner:
         raise RefusedExchangeError("owner", "pod and claim do not say the same of their owner", **facts)
     workspace = labels.get(WORKSPACE_LABEL) or about["name"]
     holder = Holder(owner, bearer.namespace.removeprefix(_SPACE_PREFIX), workspace)
@@ -128,7 +128,7 @@ def found_of(cluster: Api, bearer: Bearer, source: str, now: datetime) -> Found:
 def _ends(claim: Document) -> datetime | None:
     """When a claim ends, by whichever of its ends is first."""
     ends = (
-        moment(section(claim["metadata"], "annotations").get(DEADLINE)),
+        moment(section(section(claim, "metadata"), "annotations").get(DEADLINE)),
         moment(section(section(claim, "spec"), "lifecycle").get("shutdownTime")),
     )
     return min((end for end in ends if end is not None), default=None)
@@ -136,20 +136,26 @@ def _ends(claim: Document) -> datetime | None:
 
 def _owner(cluster: Api, thing: Document, kind: Kind, word: str, namespace: str) -> Document | None:
     """What controls a thing, where it is of a kind: the very one, and not another of its name."""
-    owners: list[Document] = thing["metadata"].get("ownerReferences") or []
-    for owner in owners:
-        if owner.get("controller") is True and owner.get("kind") == word:
-            found = cluster.find(kind, str(owner["name"]), namespace)
-            if found is not None and found["metadata"]["uid"] == owner["uid"]:
+    for owner in rows(section(thing, "metadata"), "ownerReferences"):
+        name, uid = text(owner, "name"), text(owner, "uid")
+        if owner.get("controller") is True and owner.get("kind") == word and name and uid:
+            found = cluster.find(kind, name, namespace)
+            if text(section(found, "metadata"), "uid") == uid:
                 return found
     return None
 
 
+def _texts(value: object) -> list[str]:
+    """The strings of a list, where all that it holds are strings."""
+    listed = cast("list[object]", value) if isinstance(value, list) else []
+    texts = [one for one in listed if is_text(one)]
+    return texts if len(texts) == len(listed) else []
+
+
 def _addresses(pod: Document) -> set[IPv4Address | IPv6Address]:
-    listed: list[Document] = section(pod, "status").get("podIPs") or []
     if section(pod, "spec").get("hostNetwork"):
         return set()  # its address is its node's, and everybody's there
-    return {found for one in listed if (found := _address(str(one.get("ip", "")))) is not None}
+    return {found for one in rows(section(pod, "status"), "podIPs") if (found := _address(text(one, "ip"))) is not None}
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

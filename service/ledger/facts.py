@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from decimal import Decimal
 
 from model.classes.names import HOME, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from model.documents import counted, owner_uids, read_amount, required, rows, strings, text
 from model.holdings import Holding, Pod
 from model.ledger import BYTES_A_GIB, NOTHING, VOLUME_PREFIX
 from model.moments import moment, whole_second
 from model.quantities import Quantity
 from model.workspaces import DELETED_AT
 from service.cluster import Document, section
+from service.unreadable import readable
 
 _SPACE_PREFIX = "sandbox-"
 # What the daily measuring found on a volume, in bytes.
@@ -59,12 +60,12 @@ class _Home:
 def holdings(listed: Listed) -> list[Holding]:
     """Who holds what. Documents are let go as they are read: there may be tens of thousands."""
     pods: dict[str, list[Pod]] = {}
-    for document in listed.pods:
-        if (pod := _pod(document)) is not None:
-            for owner in _owners(document):
+    for document, pod in readable("Pod", listed.pods, _pod):
+        if pod is not None:
+            for owner in owner_uids(document):
                 pods.setdefault(owner, []).append(pod)
-    volumes = {one["metadata"]["name"]: _volume(one) for one in listed.volumes}
-    homes = {(one["metadata"]["namespace"], one["metadata"]["name"]): _home(one) for one in listed.volume_claims}
+    volumes = dict(row for _, row in readable("PersistentVolume", listed.volumes, _named_volume))
+    homes = dict(row for _, row in readable("PersistentVolumeClaim", listed.volume_claims, _named_home))
     boxes: dict[str, _Box] = {}
     found: list[Holding] = []
     held: set[str] = set()
@@ -75,21 +76,25 @@ def holdings(listed: Listed) -> list[Holding]:
         holding = _holding(whose, labels, box, its_pods, home or _Home("", NOTHING))
         if holding.volume:
             held.add(holding.volume)
-            measured, _ = volumes.get(holding.volume, (None, None))
+            measured, deleted = volumes.get(holding.volume, (None, None))
             holding = replace(holding, measured_gib=measured)
+            # A claim may take long to go; its volume has recorded when it was deleted, if not of an earlier deletion.
+            if deleted is not None and whose["metadata"].get("deletionTimestamp") and deleted.since >= holding.since:
+                holding = replace(holding, ended=deleted.since)
         found.append(holding)
 
-    for sandbox in listed.sandboxes:
-        box, owners = _box(sandbox), _owners(sandbox)
+    for sandbox, box in readable("Sandbox", listed.sandboxes, _box):
+        owners = owner_uids(sandbox)
         boxes |= dict.fromkeys(owners, box)
-        labels = section(section(section(sandbox["spec"], "podTemplate"), "metadata"), "labels")
+        labels = strings(section(section(section(sandbox, "spec"), "podTemplate"), "metadata"), "labels")
         # A declared seat is nobody's claim, and still somebody's.
         if not owners and labels.get(USER_LABEL):
-            hold(sandbox, labels, box)
-    for claim in listed.claims:
-        labels = section(section(claim["spec"], "additionalPodMetadata"), "labels")
+            for seat, _ in readable("Sandbox", [sandbox], _holder):
+                hold(seat, labels, box)
+    for claim, uid in readable("SandboxClaim", listed.claims, _holder):
+        labels = strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
         if labels.get(USER_LABEL):
-            hold(claim, labels, boxes.get(claim["metadata"]["uid"]))
+            hold(claim, labels, boxes.get(uid))
     return [*found, *(kept for name, (_, kept) in volumes.items() if kept is not None and name not in held)]
 
 
@@ -110,20 +115,36 @@ def _holding(whose: Document, labels: Mapping[str, str], box: _Box | None, pods:
     )
 
 
+def _holder(whose: Document) -> str:
+    """The uid of an object that has all that a holding is known by."""
+    for key in ("name", "namespace", "creationTimestamp"):
+        required(whose, "metadata", key)
+    whole_second(whose["metadata"]["creationTimestamp"])
+    return required(whose, "metadata", "uid")
+
+
+def _named_volume(volume: Document) -> tuple[str, tuple[Decimal | None, Holding | None]]:
+    return required(volume, "metadata", "name"), _volume(volume)
+
+
+def _named_home(claim: Document) -> tuple[tuple[str, str], _Home]:
+    return (required(claim, "metadata", "namespace"), required(claim, "metadata", "name")), _home(claim)
+
+
 def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
     """What was measured on a volume, and whose data it is where its workspace was deleted and the data is kept."""
-    about, spec = volume["metadata"], volume["spec"]
-    labels, notes = section(about, "labels"), section(about, "annotations")
-    said, since = notes.get(MEASURED), moment(notes.get(DELETED_AT))
-    measured = Decimal(said) / BYTES_A_GIB if said and said.isdecimal() else None
+    about, spec = section(volume, "metadata"), section(volume, "spec")
+    labels, notes = strings(about, "labels"), strings(about, "annotations")
+    said, since = counted(notes.get(MEASURED)), moment(notes.get(DELETED_AT))
+    measured = None if said is None else Decimal(said) / BYTES_A_GIB
     # Whoever keeps volumes dates one anew that says nothing of when: it is found again by that.
     if since is None or not labels.get(USER_LABEL):
         return measured, None
     since = since.astimezone(UTC).replace(microsecond=0)
     return measured, Holding(
         owner=labels[USER_LABEL],
-        claim=f"{VOLUME_PREFIX}{about['uid']}",
-        sandbox_class=section(spec, "claimRef").get("namespace", "").removeprefix(_SPACE_PREFIX),
+        claim=f"{VOLUME_PREFIX}{required(volume, 'metadata', 'uid')}",
+        sandbox_class=text(section(spec, "claimRef"), "namespace").removeprefix(_SPACE_PREFIX),
         workspace=labels.get(WORKSPACE_LABEL, ""),
         since=since,
         mode=labels.get(MODE_LABEL, "user"),
@@ -131,26 +152,26 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
         asleep_since=since,
         storage_gib=_amount(section(spec, "capacity").get("storage")) / BYTES_A_GIB,
         measured_gib=measured,
-        volume=about["name"],
+        volume=required(volume, "metadata", "name"),
     )
 
 
 def home_of(sandbox: Document) -> str:
     """The claim of a sandbox's home: its own by its template, or one that it was given by name."""
-    volumes: list[Document] = section(section(sandbox["spec"], "podTemplate"), "spec").get("volumes") or []
-    named = (section(one, "persistentVolumeClaim").get("claimName") for one in volumes if one.get("name") == HOME)
-    return next((name for name in named if name), f"{HOME}-{sandbox['metadata']['name']}")
+    volumes = rows(section(section(section(sandbox, "spec"), "podTemplate"), "spec"), "volumes")
+    named = (text(section(one, "persistentVolumeClaim"), "claimName") for one in volumes if one.get("name") == HOME)
+    return next((name for name in named if name), f"{HOME}-{required(sandbox, 'metadata', 'name')}")
 
 
 def _box(sandbox: Document) -> _Box:
-    about = sandbox["metadata"]
-    return _Box(about["uid"], about["namespace"], home_of(sandbox), _asleep(sandbox))
+    uid, space = required(sandbox, "metadata", "uid"), required(sandbox, "metadata", "namespace")
+    return _Box(uid, space, home_of(sandbox), _asleep(sandbox))
 
 
 def _home(claim: Document) -> _Home:
-    spec = claim["spec"]
+    spec = section(claim, "spec")
     asked = section(section(spec, "resources"), "requests").get("storage")
-    return _Home(spec.get("volumeName") or "", _amount(asked) / BYTES_A_GIB)
+    return _Home(text(spec, "volumeName"), _amount(asked) / BYTES_A_GIB)
 
 
 def _pod(pod: Document) -> Pod | None:
@@ -159,10 +180,14 @@ def _pod(pod: Document) -> Pod | None:
     placed = _since(status, "PodScheduled")
     if placed is None:
         return None
-    provisioned = _provisioned(section(pod["metadata"], "annotations").get(_PROVISIONED) or "")
-    cores, memory = provisioned or _requests(pod["spec"])
+    provisioned = _provisioned(text(section(section(pod, "metadata"), "annotations"), _PROVISIONED))
+    cores, memory = provisioned or _requests(section(pod, "spec"))
     return Pod(
-        uid=pod["metadata"]["uid"], began=placed, ended=_ended(status), cores=cores, memory_gib=memory / BYTES_A_GIB
+        uid=required(pod, "metadata", "uid"),
+        began=placed,
+        ended=_ended(status),
+        cores=cores,
+        memory_gib=memory / BYTES_A_GIB,
     )
 
 
@@ -170,14 +195,14 @@ def _ended(status: Document) -> datetime | None:
     """When the last of it ended, for a pod that will not run again: its node has its place back from then on."""
     if status.get("phase") not in {"Succeeded", "Failed"}:
         return None
-    containers: list[Document] = status.get("containerStatuses") or []
-    ends = [section(section(one, "state"), "terminated").get("finishedAt") for one in containers]
-    return max((whole_second(end) for end in ends if end), default=None)
+    containers = rows(status, "containerStatuses")
+    ends = [moment(section(section(one, "state"), "terminated").get("finishedAt")) for one in containers]
+    return max((whole_second(end.isoformat()) for end in ends if end), default=None)
 
 
 def _requests(spec: Document) -> tuple[Decimal, Decimal]:
     """Cores and bytes that are set aside for it, with what its wall takes."""
-    asked = [section(section(one, "resources"), "requests") for one in spec.get("containers", [])]
+    asked = [section(section(one, "resources"), "requests") for one in rows(spec, "containers")]
     asked.append(section(spec, "overhead"))
     cores = sum((_amount(one.get("cpu")) for one in asked), NOTHING)
     return cores, sum((_amount(one.get("memory")) for one in asked), NOTHING)
@@ -185,11 +210,8 @@ def _requests(spec: Document) -> tuple[Decimal, Decimal]:
 
 def _provisioned(text: str) -> tuple[Decimal, Decimal] | None:
     cores, _, memory = text.partition(" ")
-    try:
-        size = Decimal(cores.removesuffix("vCPU")), Decimal(memory.removesuffix("GB"))
-    except InvalidOperation:
-        return None
-    return (size[0], size[1] * BYTES_A_GIB) if all(part.is_finite() and part >= 0 for part in size) else None
+    size = read_amount(cores.removesuffix("vCPU")), read_amount(memory.removesuffix("GB"))
+    return None if size[0] is None or size[1] is None else (size[0], size[1] * BYTES_A_GIB)
 
 
 def _asleep(sandbox: Document) -> datetime | None:
@@ -201,21 +223,16 @@ def _asleep(sandbox: Document) -> datetime | None:
 
 def _since(status: Document, kind: str) -> datetime | None:
     """Since when a condition holds."""
-    conditions: list[Document] = status.get("conditions") or []
-    for one in conditions:
-        if one.get("type") == kind and one.get("status") == "True" and one.get("lastTransitionTime"):
-            return whole_second(one["lastTransitionTime"])
+    for one in rows(status, "conditions"):
+        since = moment(one.get("lastTransitionTime"))
+        if one.get("type") == kind and one.get("status") == "True" and since:
+            return whole_second(since.isoformat())
     return None
 
 
-def _owners(thing: Document) -> list[str]:
-    owners: list[dict[str, Any]] = thing["metadata"].get("ownerReferences") or []
-    return [owner["uid"] for owner in owners]
-
-
-def _amount(text: object) -> Decimal:
+def _amount(amount: object) -> Decimal:
     """A quantity; nothing where there is none, or one that only Kubernetes can read."""
     try:
-        return Quantity.parse(str(text)).value if text else NOTHING
+        return Quantity.parse(str(amount)).value if isinstance(amount, str | int) and amount else NOTHING
     except ValueError:
         return NOTHING

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
+from model.documents import UnreadableError
 from model.lifecycle.ending import End, end
 from model.lifecycle.idle import Rest, Seen, rest
 from model.lifecycle.limits import Limits
@@ -24,6 +25,7 @@ from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.loops.sources import Together
 from service.sleeping import forget_hour, put_to_sleep, sandbox_of, wake
+from service.unreadable import readable
 
 # What one pass does at most, and is refused at most; what is left over is the next one's. Sources are asked of as many.
 MOST = 50
@@ -128,13 +130,15 @@ def _each(
     """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
     steps = 0
     failures: list[str] = []
-    for one, claim in _fresh(context, still, chosen):
+    for one, claim in _fresh(context, still, chosen, failures):
         try:
             steps += do(one, claim)
         except RefusedError as refusal:
             if refusal.passes:
                 raise
             failures.append(f"{one.id}: {refusal}")
+        except UnreadableError as failure:
+            failures.append(f"{one.id}: {failure}")
         if steps >= MOST or len(failures) >= MOST:
             break
     return Done(steps, steps >= MOST, tuple(failures))
@@ -146,13 +150,16 @@ def _from_anywhere(found: Sequence[Workspace], now: datetime) -> Sequence[Worksp
     return [*found[start:], *found[:start]]
 
 
-def _fresh(context: Context, still: Still, chosen: Iterable[Workspace]) -> Iterator[tuple[Workspace, Document]]:
+def _fresh(
+    context: Context, still: Still, chosen: Iterable[Workspace], failures: list[str]
+) -> Iterator[tuple[Workspace, Document]]:
     for one in chosen:
         if not still():
             return
-        claim = context.api.find(CLAIMS, one.id, one.namespace)
-        now = of_claim(claim) if claim is not None else None
-        if claim is not None and now is not None and now.claim_uid == one.claim_uid:
+        found = context.api.find(CLAIMS, one.id, one.namespace)
+        for claim, now in readable("SandboxClaim", [found] if found else [], of_claim, failures):
+            if now is None or now.claim_uid != one.claim_uid:
+                continue
             # A sandbox that is not there yet, or another claim's, is for the next pass.
             if sandbox_of(context.api, claim) is None and now.state in {"running", "suspended"}:
                 continue

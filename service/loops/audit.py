@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 
 from model.classes.names import HOME_CLASS_LABEL, base_path, namespace
+from model.documents import required, text
 from model.ids import class_id, seat_id
 from model.lifecycle.audit import Expected, Volume, audit
 from model.lifecycle.returning import home_class
@@ -16,6 +17,7 @@ from service.cluster import VOLUMES, Document, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.loops.slots import is_ours
+from service.unreadable import readable
 
 SEATS = "seat-"
 _LOG = logging.getLogger(__name__)
@@ -26,7 +28,9 @@ def auditing(context: Context, still: Still) -> Done:
     if context.points is None or not still():
         return Done()
     # Volumes first: of one that is made meanwhile the access point is there already.
-    volumes = [volume_of(one, tuple(context.file_systems)) for one in context.api.list(VOLUMES) if is_ours(one)]
+    systems, failures = tuple(context.file_systems), list[str]()
+    listed = readable("PersistentVolume", context.api.list(VOLUMES), lambda one: _ours(one, systems), failures)
+    volumes = [volume for _, volume in listed if volume is not None]
     points = {one.id: one for system in context.file_systems for one in context.points.of(system)}
     found = audit(volumes, points)
     counted: dict[str, int] = {}
@@ -35,15 +39,19 @@ def auditing(context: Context, still: Still) -> Done:
         facts = {"volume": one.volume, "wrong": one.wrong, "why": one.why}
         _LOG.error("a volume does not lead where it should", extra={"facts": facts})
     context.told.findings("audit", counted)
-    return Done(len(found))
+    return Done(len(found), failures=tuple(failures))
+
+
+def _ours(document: Document, file_systems: tuple[str, ...]) -> Volume | None:
+    return volume_of(document, file_systems) if is_ours(document) else None
 
 
 def volume_of(document: Document, file_systems: tuple[str, ...]) -> Volume:
     """A volume, and where it should lead."""
-    about, spec = document["metadata"], document["spec"]
-    space = str(section(spec, "claimRef").get("namespace", ""))
+    about, spec = section(document, "metadata"), section(document, "spec")
+    space = text(section(spec, "claimRef"), "namespace")
     made_in = home_class(document)
-    name = about["name"]
+    name = required(document, "metadata", "name")
     if name.startswith(SEATS):
         seat = name.removeprefix(SEATS)
         expected = Expected(file_systems, f"{FOLDER}/{seat}-*", seat_id(seat), seat_id(seat))
@@ -51,7 +59,7 @@ def volume_of(document: Document, file_systems: tuple[str, ...]) -> Volume:
         expected = Expected(file_systems, f"{base_path(made_in)}/{name}", class_id(made_in), class_id(made_in))
     return Volume(
         name,
-        section(spec, "csi").get("volumeHandle", ""),
+        text(section(spec, "csi"), "volumeHandle"),
         space,
         made_in,
         space.removeprefix(namespace("")),

@@ -11,12 +11,14 @@ from typing import Protocol
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CONSTRAINTS
+from model.documents import text
 from model.lifecycle.idle import Seen
 from model.lifecycle.limits import Limits, limits
 from model.workspace_records import of_claim
 from model.workspaces import Workspace
 from service.access_points import Points
 from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, Api, Document, section
+from service.unreadable import readable
 
 
 class Clock(Protocol):
@@ -81,9 +83,9 @@ class Context:
         """How long things last, by class."""
         found: dict[str, Limits] = {}
         for space in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
-            about = space["metadata"]
-            constraints = self.api.find(CONFIGURATIONS, CONSTRAINTS, about["name"])
-            found[about["labels"][CLASS_LABEL]] = limits(section(constraints or {}, "data"))
+            about = section(space, "metadata")
+            constraints = self.api.find(CONFIGURATIONS, CONSTRAINTS, text(about, "name"))
+            found[text(section(about, "labels"), CLASS_LABEL)] = limits(section(constraints, "data"))
         return found
 
     def attended(self, age: float) -> Sequence[Workspace]:
@@ -98,6 +100,7 @@ class Context:
                 return told
             if self._read is None or self.monotonic() - self._read > age:
                 began = self.monotonic()
-                self._attended = [one for claim in self.api.list(CLAIMS) if (one := of_claim(claim)) is not None]
+                listed = readable("SandboxClaim", self.api.list(CLAIMS), of_claim)
+                self._attended = [one for _, one in listed if one is not None]
                 self._read = began
             return self._attended

@@ -16,6 +16,7 @@ from datetime import timedelta
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
+from model.documents import required, strings, text
 from model.lifecycle.limits import Limits
 from model.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
@@ -27,6 +28,7 @@ from service.loops.scheduler import Done, Still
 from service.records import Records
 from service.returning import bring_back
 from service.telemetry.logs import audit
+from service.unreadable import readable
 
 MOST = 50
 # What the driver makes says so; a declared seat's volume does not, and is the stack's.
@@ -61,9 +63,10 @@ class _Pass:
         # After the volumes: a workspace that came back meanwhile is among them.
         going: dict[tuple[str | None, str | None], bool] = {}
         for claim in self._api.list(CLAIMS):
-            if labels := section(claim["metadata"], "labels"):
+            about = section(claim, "metadata")
+            if labels := strings(about, "labels"):
                 whose = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL))
-                going[whose] = going.get(whose, True) and bool(claim["metadata"].get("deletionTimestamp"))
+                going[whose] = going.get(whose, True) and bool(about.get("deletionTimestamp"))
         left = False
         for read, home in found:
             if not self._still():
@@ -85,9 +88,10 @@ class _Pass:
         return Done(self._steps, left, tuple(self._failures))
 
     def _homes(self) -> Iterator[tuple[Document, Home]]:
-        for volume in self._api.list(VOLUMES, labels={USER_LABEL: None, WORKSPACE_LABEL: None}):
-            if section(volume["metadata"], "annotations").get(MADE_BY) == DRIVER:
-                yield volume, home_of(volume)
+        volumes = self._api.list(VOLUMES, labels={USER_LABEL: None, WORKSPACE_LABEL: None})
+        for volume, home in readable("PersistentVolume", volumes, home_of, self._failures):
+            if section(section(volume, "metadata"), "annotations").get(MADE_BY) == DRIVER:
+                yield volume, home
 
     def _do(self, volume: Document, home: Home, decided: Fate) -> bool:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
@@ -152,17 +156,17 @@ class _Pass:
 
 def home_of(volume: Document) -> Home:
     """A volume as decisions look at it."""
-    about, spec = volume["metadata"], volume["spec"]
+    about, spec = section(volume, "metadata"), section(volume, "spec")
     labels, notes = section(about, "labels"), section(about, "annotations")
     status = section(volume, "status")
-    phase = status.get("phase", "")
+    phase = text(status, "phase")
     return Home(
-        volume=about["name"],
+        volume=required(volume, "metadata", "name"),
         phase="going" if about.get("deletionTimestamp") else phase,
-        policy=spec["persistentVolumeReclaimPolicy"],
-        owner=labels.get(USER_LABEL, ""),
-        workspace=labels.get(WORKSPACE_LABEL, ""),
-        mode=labels.get(MODE_LABEL, "user"),
+        policy=text(spec, "persistentVolumeReclaimPolicy"),
+        owner=text(labels, USER_LABEL),
+        workspace=text(labels, WORKSPACE_LABEL),
+        mode=text(labels, MODE_LABEL) or "user",
         deleted_at=moment(notes.get(DELETED_AT)),
         destroy_after=moment(notes.get(DESTROY_AFTER)),
         archive_ended=moment(notes.get(ARCHIVE_ENDED)),
@@ -174,10 +178,10 @@ def home_of(volume: Document) -> Home:
 
 
 def _class_of(volume: Document) -> str:
-    labels = section(volume["metadata"], "labels")
-    used = str(section(volume["spec"], "claimRef").get("namespace", "")).removeprefix(namespace(""))
-    return used or labels.get(CLASS_LABEL, "")
+    labels = section(section(volume, "metadata"), "labels")
+    used = text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix(namespace(""))
+    return used or text(labels, CLASS_LABEL)
 
 
 def _is_of(claim: Document, home: Home) -> bool:
-    return section(claim["metadata"], "labels").get(USER_LABEL) == home.owner
+    return section(section(claim, "metadata"), "labels").get(USER_LABEL) == home.owner

@@ -9,15 +9,16 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import HOME, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
+from model.documents import required, text
 from model.lifecycle import audit as audits
 from model.lifecycle.returning import RETURNING_LABEL, home_class
 from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
-from model.moments import moment, written
+from model.moments import LATEST, moment, written
 from model.seats import CLASS_TAG, USER_TAG
 from model.workspaces import LAST_ACTIVE
 from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
@@ -25,6 +26,7 @@ from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.restoring import restore
 from service.returning import give_up
+from service.unreadable import readable
 
 # Tagging is most of it, and quick; all of what there is has been listed for it.
 MOST = 500
@@ -51,19 +53,26 @@ class _Pass:
     def take(self) -> Done:
         # In this order: whatever is used by something that was read is read after it. Of each no more is held than
         # what decisions look at: there may be ten thousand of everything.
-        claims = [row for one in self._api.list(CLAIMS) if (row := _claim(one)) is not None]
+        claims = [
+            row
+            for _, row in readable("SandboxClaim", self._api.list(CLAIMS), _claim, self._failures)
+            if row is not None
+        ]
+        homes = self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})
         volume_claims = [
-            _volume_claim(one)
-            for one in self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})
-            if one["metadata"]["name"].startswith(f"{HOME}-")
+            row
+            for _, row in readable("PersistentVolumeClaim", homes, _volume_claim, self._failures)
+            if row.name.startswith(f"{HOME}-")
         ]
         used_in: dict[str, str] = {}  # the class that each volume is used in, or was
         volumes: list[Volume] = []
-        for one in self._api.list(VOLUMES):
-            if is_ours(one):
-                volumes.append(volume_of(one))
-                used_in[volumes[-1].name] = sys.intern(_used_in(one) or home_class(one))
-        points = self._points()
+        unread = len(self._failures)
+        for one, volume in readable("PersistentVolume", self._api.list(VOLUMES), _our_volume, self._failures):
+            if volume is not None:
+                volumes.append(volume)
+                used_in[volume.name] = sys.intern(_used_in(one) or home_class(one))
+        # What leads to an access point is known only where every volume could be read.
+        points = self._points() if len(self._failures) == unread else None
         now = self._context.clock.now()
         if points is not None:
             self._tag(volumes, used_in, points)
@@ -166,44 +175,46 @@ def _is_home(path: str) -> bool:
 
 def is_ours(volume: Document) -> bool:
     """Whether a volume was made by the driver for a class."""
-    spec = volume["spec"]
-    space = str(section(spec, "claimRef").get("namespace", ""))
-    return section(spec, "csi").get("driver") == DRIVER and space.startswith(namespace(""))
+    return section(section(volume, "spec"), "csi").get("driver") == DRIVER and _space(volume).startswith(namespace(""))
 
 
 def volume_of(volume: Document) -> Volume:
     """A volume as decisions look at it."""
-    about, spec, status = volume["metadata"], volume["spec"], section(volume, "status")
+    about, spec, status = section(volume, "metadata"), section(volume, "spec"), section(volume, "status")
     labels = section(about, "labels")
     return Volume(
-        about["name"],
-        section(spec, "csi").get("volumeHandle", "").partition("::")[2],
-        GOING if about.get("deletionTimestamp") else sys.intern(status.get("phase", "")),
-        sys.intern(spec["persistentVolumeReclaimPolicy"]),
+        required(volume, "metadata", "name"),
+        text(section(spec, "csi"), "volumeHandle").partition("::")[2],
+        GOING if about.get("deletionTimestamp") else sys.intern(text(status, "phase")),
+        sys.intern(text(spec, "persistentVolumeReclaimPolicy")),
         moment(status.get("lastPhaseTransitionTime")),
-        sys.intern(labels.get(USER_LABEL, "")),
-        sys.intern(labels.get(WORKSPACE_LABEL, "")),
-        section(spec, "claimRef").get("uid", ""),
+        sys.intern(text(labels, USER_LABEL)),
+        sys.intern(text(labels, WORKSPACE_LABEL)),
+        text(section(spec, "claimRef"), "uid"),
     )
+
+
+def _our_volume(volume: Document) -> Volume | None:
+    return volume_of(volume) if is_ours(volume) else None
 
 
 def _claim(one: Document) -> tuple[Claim, str] | None:
     """A claim, still without its volume, and the sandbox by which it has one."""
-    about = one["metadata"]
+    about = section(one, "metadata")
     labels, notes = section(about, "labels"), section(about, "annotations")
     made = moment(about.get("creationTimestamp"))
     if made is None:
         return None
     claim = Claim(
-        sys.intern(about["namespace"]),
-        sys.intern(about["name"]),
+        sys.intern(required(one, "metadata", "namespace")),
+        sys.intern(required(one, "metadata", "name")),
         made,
-        sys.intern(labels.get(USER_LABEL, "")),
-        sys.intern(labels.get(WORKSPACE_LABEL, "")),
+        sys.intern(text(labels, USER_LABEL)),
+        sys.intern(text(labels, WORKSPACE_LABEL)),
         last_active=moment(notes.get(LAST_ACTIVE)),
         going=bool(about.get("deletionTimestamp")),
     )
-    return claim, section(section(one, "status"), "sandbox").get("name", "")
+    return claim, text(section(section(one, "status"), "sandbox"), "name")
 
 
 def _with_volumes(
@@ -220,15 +231,15 @@ def _with_volumes(
 
 
 def _volume_claim(one: Document) -> VolumeClaim:
-    about = one["metadata"]
+    about = section(one, "metadata")
     return VolumeClaim(
-        sys.intern(about["namespace"]),
-        about["name"],
-        moment(about["creationTimestamp"]) or datetime.max.replace(tzinfo=UTC),
+        sys.intern(required(one, "metadata", "namespace")),
+        required(one, "metadata", "name"),
+        moment(about.get("creationTimestamp")) or LATEST,
         bool(about.get("ownerReferences")) or bool(about.get("deletionTimestamp")),
-        section(one, "spec").get("volumeName", ""),
+        text(section(one, "spec"), "volumeName"),
         section(about, "labels").get(RETURNING_LABEL) == "true",
-        about["uid"],
+        required(one, "metadata", "uid"),
     )
 
 
@@ -238,7 +249,11 @@ def _point(point: audits.Point) -> Point:
 
 
 def _used_in(volume: Document) -> str:
-    return str(section(volume["spec"], "claimRef").get("namespace", "")).removeprefix(namespace(""))
+    return _space(volume).removeprefix(namespace(""))
+
+
+def _space(volume: Document) -> str:
+    return text(section(section(volume, "spec"), "claimRef"), "namespace")
 
 
 def _counted(kinds: Iterator[str]) -> dict[str, int]:

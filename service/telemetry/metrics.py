@@ -66,6 +66,9 @@ class Metrics:
         self._volumes = Gauge(
             "agentenv_volume_bytes", "What a home was last measured to hold", ["persistentvolume"], registry=own
         )
+        self._unreadable = Gauge(
+            "agentenv_unreadable_objects", "Objects that cannot be read and are left out", ["kind"], registry=own
+        )
         self._leader = Gauge("agentenv_leader", "Whether this replica runs the loops", registry=own)
 
     def claimed(self, sandbox_class: str, outcome: ClaimOutcome, seconds: float) -> None:
@@ -131,6 +134,11 @@ class Metrics:
         self._volumes.clear()
         for volume, size in measured.items():
             self._volumes.labels(volume).set(size)
+
+    def unreadable(self, counted: Mapping[str, int]) -> None:
+        """How many objects of each watched kind cannot be read."""
+        for kind, count in counted.items():
+            self._unreadable.labels(kind).set(count)
 
     def leader(self, *, leads: bool) -> None:
         """Whether this replica runs the loops."""

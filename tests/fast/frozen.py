@@ -37,11 +37,11 @@ from policies.rules.registry import all_rules
 from service.loops import leading
 from service.telemetry.metrics import Metrics
 from tests.fast.components.graph import CALLER, Graph, registered
+from tests.graphs import stack_names
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_suffix(".json")
 ROOMS = ("components", "model", "policies", "service")
-STACKS = ("local", "dev", "staging", "prod")
 BUILT = ("local", "prod")  # whose resources are registered here, which takes seconds; together they have every kind
 _LABEL = re.compile(r"([a-z0-9-]+\.)*(users\.io|agents\.x-k8s\.io)/[a-z0-9./-]*")
 _VARIABLE = re.compile(r"\bAGENTENV_[A-Z_]+")
@@ -158,7 +158,7 @@ def schema() -> dict[str, Any]:
 
 def frozen() -> dict[str, Any]:
     """Return every frozen name, by what it is the name of."""
-    stacks = {stack: stack_settings(stack) for stack in STACKS}
+    stacks = {stack: stack_settings(stack) for stack in stack_names(ROOT)}
     program = (ROOT / "stacks" / "__main__.py").read_text(encoding="utf-8")
     texts = set(constants())
     found: dict[str, Any] = {

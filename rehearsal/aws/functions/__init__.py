@@ -5,7 +5,7 @@ Each asks an operation and says where in the answer its outputs stand; the renam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rehearsal.aws import shapes
@@ -25,8 +25,16 @@ def invoke(cloud: Cloud, token: str, arguments: Arguments) -> tuple[dict[str, An
     kept = checker.check(arguments)
     if checker.problems:
         return {}, checker.problems
-    out = TABLE[token](cloud, kept)
+    out = {name: value for name, value in TABLE[token](cloud, kept).items() if name not in FILTERS_ONLY.get(token, ())}
     return {**{name: kept[name] for name in kept if name in shapes.shape(token).outputs}, **out}, []
+
+
+# The outputs of a function that the official one never reads from the service: it repeats them from its arguments, and
+# leaves them out where there was none. The schema does not tell them from other outputs.
+FILTERS_ONLY: Final[Mapping[str, frozenset[str]]] = {
+    "aws:ec2/getRouteTable:getRouteTable": frozenset({"gatewayId", "subnetId"}),
+    "aws:ec2/getVpc:getVpc": frozenset({"state"}),
+}
 
 
 TABLE: Final[dict[str, Function]] = {

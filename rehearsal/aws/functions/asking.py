@@ -41,8 +41,18 @@ def filters_of(a: Arguments, **direct: str) -> list[dict[str, Any]]:
     return out
 
 
+def described(cloud: Cloud, operation: str, at: str, member: str, **given: Any) -> list[dict[str, Any]]:
+    """Return what EC2 describes; nothing where an id does not exist, which the official functions do not tell apart."""
+    try:
+        return cloud.call("ec2", operation, at, **given)[member]
+    except CloudError as error:
+        if error.code.endswith("ID.NotFound"):
+            return []
+        raise
+
+
 def only(found: list[Any], what: str, operation: str, service: str = "ec2") -> Any:
     if len(found) != 1:
-        told = "none" if not found else f"{len(found)} of them"
-        raise CloudError(service, operation, "NotOne", f"one {what} was asked for, {told} matched: be more specific")
+        several = f"multiple {what}s matched; use additional constraints to reduce matches to a single {what}"
+        raise CloudError(service, operation, "NotOne", several if found else f"no matching {what} found")
     return found[0]

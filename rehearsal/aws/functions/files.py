@@ -14,7 +14,12 @@ def file_system(cloud: Cloud, a: Arguments) -> dict[str, Any]:
     asked = {member: a[name] for name, member in named.items() if a.get(name)}
     systems = cloud.call("efs", "DescribeFileSystems", at, **asked)["FileSystems"]
     wanted: dict[str, str] = a.get("tags") or {}
-    one = only([one for one in systems if wanted.items() <= tags_of(one).items()], "file system", "DescribeFileSystems")
+    one = only(
+        [one for one in systems if wanted.items() <= tags_of(one).items()],
+        "EFS file system",
+        "DescribeFileSystems",
+        "efs",
+    )
     id_ = one["FileSystemId"]
     moves = cloud.call("efs", "DescribeLifecycleConfiguration", at, FileSystemId=id_)["LifecyclePolicies"]
     overwrite = (one.get("FileSystemProtection") or {}).get("ReplicationOverwriteProtection")

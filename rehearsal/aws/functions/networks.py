@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rehearsal.aws.calls import Cloud, partition
-from rehearsal.aws.functions.asking import Arguments, filters_of, only, region_of, tags_of, told
+from rehearsal.aws.functions.asking import Arguments, described, filters_of, only, region_of, tags_of, told
 
 
 def vpc(cloud: Cloud, a: Arguments) -> dict[str, Any]:
     token, at = "aws:ec2/getVpc:getVpc", region_of(cloud, a)
     by_id = {"VpcIds": [a["id"]]} if a.get("id") else {}
     names = {"cidrBlock": "cidr", "default": "isDefault", "dhcpOptionsId": "dhcp-options-id", "state": "state"}
-    found = cloud.call("ec2", "DescribeVpcs", at, Filters=filters_of(a, **names), **by_id)["Vpcs"]
-    one = only(found, "VPC", "DescribeVpcs")
+    found = described(cloud, "DescribeVpcs", at, "Vpcs", Filters=filters_of(a, **names), **by_id)
+    one = only(found, "EC2 VPC", "DescribeVpcs")
     id_ = one["VpcId"]
     attributes = {
         f"enable{name}": cloud.call("ec2", "DescribeVpcAttribute", at, VpcId=id_, Attribute=f"enable{name}")[
@@ -54,8 +54,8 @@ SUBNET_FILTERS: Final = {
 def subnet(cloud: Cloud, a: Arguments) -> dict[str, Any]:
     token, at = "aws:ec2/getSubnet:getSubnet", region_of(cloud, a)
     by_id = {"SubnetIds": [a["id"]]} if a.get("id") else {}
-    found = cloud.call("ec2", "DescribeSubnets", at, Filters=filters_of(a, **SUBNET_FILTERS), **by_id)["Subnets"]
-    one = only(found, "subnet", "DescribeSubnets")
+    found = described(cloud, "DescribeSubnets", at, "Subnets", Filters=filters_of(a, **SUBNET_FILTERS), **by_id)
+    one = only(found, "EC2 Subnet", "DescribeSubnets")
     return told(token, one, id=one["SubnetId"], arn=one.get("SubnetArn"), region=at, tags=tags_of(one))
 
 
@@ -76,7 +76,7 @@ ROUTE_FILTERS: Final = {
 def route_table(cloud: Cloud, a: Arguments) -> dict[str, Any]:
     token, at = "aws:ec2/getRouteTable:getRouteTable", region_of(cloud, a)
     found = cloud.call("ec2", "DescribeRouteTables", at, Filters=filters_of(a, **ROUTE_FILTERS))["RouteTables"]
-    one = only(found, "route table", "DescribeRouteTables")
+    one = only(found, "EC2 Route Table", "DescribeRouteTables")
     id_ = one["RouteTableId"]
     routes = [
         {
@@ -97,8 +97,6 @@ def route_table(cloud: Cloud, a: Arguments) -> dict[str, Any]:
         associations=[{**x, "RouteTableAssociationId": x["RouteTableAssociationId"]} for x in one["Associations"]],
         routes=routes,
         routeTableId=id_,
-        subnetId=a.get("subnetId"),
-        gatewayId=a.get("gatewayId"),
         region=at,
         tags=tags_of(one),
     )
@@ -118,6 +116,6 @@ def ami(cloud: Cloud, a: Arguments) -> dict[str, Any]:
         found = [image for image in found if re.search(a["nameRegex"], image.get("Name", ""))]
     if a.get("mostRecent") and found:
         found = [max(found, key=lambda image: image["CreationDate"])]
-    one = only(found, "image", "DescribeImages")
+    one = only(found, "EC2 AMI", "DescribeImages")
     arn = f"arn:{partition(at)}:ec2:{at}::image/{one['ImageId']}"
     return told(token, one, id=one["ImageId"], arn=arn, region=at, tags=tags_of(one))

@@ -132,6 +132,12 @@ def _shown_notices(_: Situation, document: Mapping[str, Any]) -> list[dict[str, 
     ]
 
 
+def _as_before(s: Situation, document: Mapping[str, Any], out: dict[str, Any]) -> None:
+    """Take a budget that has lost all its notifications for one that has those of before, as the official plugin."""
+    if not document["Notifications"] and s.inputs.get("notifications") and s.state.get("notifications"):
+        out["notifications"] = s.state["notifications"]
+
+
 def _shown_moment(which: str) -> Any:
     def show(_: Situation, document: Mapping[str, Any]) -> str:
         return document["TimePeriod"][which].astimezone(UTC).strftime(MOMENT)
@@ -189,6 +195,7 @@ BUDGET = Row(
         at="ResourceTags",
     ),
     unread=frozenset({"namePrefix"}),
+    repairs=_as_before,
     kinds={
         "budgetType": among("COST", "USAGE", "RI_UTILIZATION", "RI_COVERAGE", "SAVINGS_PLANS_UTILIZATION"),
         "timeUnit": among("DAILY", "MONTHLY", "QUARTERLY", "ANNUALLY"),

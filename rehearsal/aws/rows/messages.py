@@ -181,7 +181,8 @@ EVENT_RULE = Row(
         "eventPattern": JSON,
         "state": among("ENABLED", "DISABLED", "ENABLED_WITH_ALL_CLOUDTRAIL_MANAGEMENT_EVENTS"),
     },
-    defaults={"eventBusName": DEFAULT_BUS, "forceDestroy": False, "state": "ENABLED"},
+    defaults={"eventBusName": DEFAULT_BUS, "forceDestroy": False},
+    undeclared=frozenset({"state"}),
     refused={"isEnabled": "it is deprecated; use state"},
     busy=("ValidationException",),  # its targets are still there
     parse=_parse_rule,

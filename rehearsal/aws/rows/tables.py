@@ -36,6 +36,7 @@ def _index_shown(index: Mapping[str, Any]) -> dict[str, Any]:
         "Name": index["IndexName"],
         "HashKey": parts.get("HASH"),
         "RangeKey": parts.get("RANGE"),
+        "KeySchemas": index["KeySchema"],
         "ProjectionType": index["Projection"]["ProjectionType"],
         "NonKeyAttributes": index["Projection"].get("NonKeyAttributes"),
         "ReadCapacity": capacity.get("ReadCapacityUnits"),
@@ -75,6 +76,22 @@ def _keys_are_attributes(inputs: Mapping[str, Any]) -> list[Problem]:
     lacking, idle = sorted(set(used) - named), sorted(named - set(used))
     return [("attributes", f"has no {name!r}, which is a key") for name in lacking] + [
         ("attributes", f"has {name!r}, which is no key: DynamoDB defines keys only") for name in idle
+    ]
+
+
+def _by_schemas(index: Mapping[str, Any]) -> dict[str, Any]:
+    """The index with its keys in the one spelling that is not deprecated."""
+    named = [{"attributeName": key["AttributeName"], "keyType": key["KeyType"]} for key in keys(index)]
+    return {**{k: v for k, v in index.items() if k not in {"hashKey", "rangeKey"}}, "keySchemas": named}
+
+
+def _one_spelling(inputs: Mapping[str, Any]) -> list[Problem]:
+    blocks = inputs.get("globalSecondaryIndexes")
+    return [
+        (f"globalSecondaryIndexes[{number}].{name}", "says what keySchemas says: give one of the two")
+        for number, block in enumerate(blocks if isinstance(blocks, list) else [])
+        for name in ("hashKey", "rangeKey")
+        if isinstance(block, dict) and block.get("keySchemas") and block.get(name)
     ]
 
 
@@ -147,6 +164,7 @@ TABLE = Row(
     busy=("ResourceInUseException",),
     kinds={
         "attributes.type": among("B", "N", "S"),
+        "globalSecondaryIndexes.keySchemas.keyType": among("HASH", "RANGE"),
         "billingMode": among(ON_DEMAND, "PROVISIONED"),
         "pointInTimeRecovery.recoveryPeriodInDays": between(1, 35),
         "serverSideEncryption.kmsKeyArn": IS_ARN,
@@ -165,7 +183,9 @@ TABLE = Row(
         "restoreToLatestTime": NO_RESTORE,
         "warmThroughput": "warm throughput is not simulated",
     },
-    rules=(_keys_are_attributes, _plain_indexes),
+    rules=(_keys_are_attributes, _one_spelling, _plain_indexes),
+    forms={"globalSecondaryIndexes": _by_schemas},
+    fills=frozenset({"globalSecondaryIndexes.hashKey", "globalSecondaryIndexes.rangeKey"}),
     moves=frozenset({"streamArn", "streamLabel"}),
 )
 

@@ -145,7 +145,13 @@ def create_nat(desk: Desk) -> dict[str, Any]:
         gateway.failure_code = "Gateway.NotAttached"
         gateway.failure_message = f"Network {gateway.vpc_id} has no Internet gateway attached"
         _free(desk, gateway)
-    return {"NatGateway": desk.ask("ec2", "DescribeNatGateways", NatGatewayIds=[made])["NatGateways"][0]}
+    return {"NatGateway": _zonal(desk.ask("ec2", "DescribeNatGateways", NatGatewayIds=[made])["NatGateways"][0])}
+
+
+def _zonal(gateway: dict[str, Any]) -> dict[str, Any]:
+    """Return the gateway with what moto leaves out: it is of one zone, and has one address, which is its own."""
+    addresses = [{**one, "IsPrimary": True} for one in gateway.get("NatGatewayAddresses") or []]
+    return {**gateway, "AvailabilityMode": "zonal", "NatGatewayAddresses": addresses}
 
 
 def _free(desk: Desk, gateway: Any) -> None:
@@ -166,13 +172,14 @@ def delete_nat(desk: Desk) -> Answer:
     return desk.forward()
 
 
-def describe_nats(desk: Desk) -> Answer:
-    """Moto's list, which forgets to miss what is not there."""
+def describe_nats(desk: Desk) -> dict[str, Any]:
+    """Moto's list, which forgets to miss what is not there, and which address of a gateway is its own."""
     known = desk.backend("ec2").nat_gateways
     for wanted in desk.asked.get("NatGatewayIds", []):
         if wanted not in known:
             raise Refused("NatGatewayNotFound", f"NatGateway {wanted} was not found", 400)
-    return desk.forward()
+    answer = desk.result()
+    return {**answer, "NatGateways": [_zonal(one) for one in answer.get("NatGateways") or []]}
 
 
 def run(desk: Desk) -> Answer:

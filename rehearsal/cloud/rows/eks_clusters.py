@@ -28,7 +28,7 @@ LOGS = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 SETTINGS: dict[str, Any] = {
     "upgradePolicy": {"supportType": "EXTENDED"},
     "deletionProtection": False,
-    "zonalShiftConfig": {"enabled": False},
+    "zonalShiftConfig": None,
     "computeConfig": {"enabled": False, "nodePools": []},
     "storageConfig": {"blockStorage": {"enabled": False}},
     "remoteNetworkConfig": None,

@@ -80,7 +80,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return Project(folder, tools.ensure(["pulumi"], telling()).path("pulumi"))
 
 
-@pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod"])
+@pytest.mark.parametrize("stack", ["local", "dev", "staging", "prod", "full", "adopted"])
 def test_the_engine_hands_over_what_the_file_says(project: Project, stack: str) -> None:
     document = read_document(ROOT / "stacks" / f"Pulumi.{stack}.yaml")
     assert read(project.config(stack), stack) == read(document.value["config"], stack)

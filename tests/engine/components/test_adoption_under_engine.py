@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentenv.commands.rehearse import PACKS
 from agentenv.preflight import access, room, standing
 from agentenv.preflight.asking import Account
 from agentenv.preflight.question import Check, checked
+from agentenv.stack_files import stack_file
+from agentenv.stack_yaml import read_document
+from model.settings import Settings, read
 from rehearsal.caller import client
 from rehearsal.cluster_side import Serving
+from rehearsal.course import Course
 from rehearsal.engine import Engine
+from rehearsal.packs import staged
 from rehearsal.stage import Stage, stage
+from rehearsal.tools import ensure
 from rehearsal.tools.progress import telling
 from tests.fast.model.stack_samples import config, settings
 from tests.standing import Ground
 
 ROOT = Path(__file__).resolve().parents[3]
-NAME = "stands"
+NAME, VERSION = "adopted", "1.34"
 # What guardrails need to come back to a cluster that was never away.
 STAYS = {
     "kubernetes validatingadmissionpolicies sandbox-guardrail-parameters",
@@ -39,7 +47,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def ground(served: Stage) -> Ground:
     """A VPC, a cluster that its deployer gets into, and a file system."""
     made = Ground(lambda service, **_: client(service, served.environment), NAME)
-    made.raise_cluster()
+    made.raise_cluster(VERSION)
     deployer = Serving.deployer
     made.eks.create_access_entry(clusterName=NAME, principalArn=deployer, type="STANDARD")
     made.eks.associate_access_policy(
@@ -54,7 +62,7 @@ def ground(served: Stage) -> Ground:
 def sections(ground: Ground, files: str) -> dict[str, Any]:
     return {
         "network": {"existing": ground.existing()},
-        "cluster": {"existing": NAME, "version": "1.35"},
+        "cluster": {"existing": NAME, "version": VERSION},
         "storage": {"existing": [files]},
     }
 
@@ -63,9 +71,8 @@ def environment(served: Stage, ground: Ground, files: str) -> Engine:
     return served.program(ROOT / "stacks", "dev", config(sections(ground, files)), {"name": "agent-environment"})
 
 
-def found_wrong(ground: Ground, files: str) -> list[Check]:
+def found_wrong(ground: Ground, told: Settings) -> list[Check]:
     """What preflight has to say against what stands, and against whoever asks."""
-    told = settings(sections(ground, files))
     account = Account("us-east-1", ground)  # pyright: ignore[reportArgumentType] - all of a session that is used
     asked = [*standing.questions(told), *access.questions(told), *room.questions(told)]
     return [check for check in checked(asked, account) if check.ok is not True]
@@ -74,7 +81,7 @@ def found_wrong(ground: Ground, files: str) -> list[Check]:
 def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: Ground) -> None:
     files = ground.files()
     before = set(served.left())
-    assert found_wrong(ground, files) == []
+    assert found_wrong(ground, settings(sections(ground, files))) == []
     engine = environment(served, ground, files)
     try:
         engine.up()
@@ -85,7 +92,7 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
         assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
         assert len(ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]) == 2
         assert set(served.left()) > before
-        assert found_wrong(ground, files) == []
+        assert found_wrong(ground, settings(sections(ground, files))) == []
     finally:
         engine.destroy()
     assert engine.state() == []
@@ -95,6 +102,54 @@ def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Sta
     assert "role/dev-agents-cluster-efs-node" in kept
     assert ground.eks.describe_cluster(name=NAME)["cluster"]["status"] == "ACTIVE"
     assert ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"] == []
+
+
+def filled_in(ground: Ground, group: str, files: str) -> dict[str, Any]:
+    """The stack `adopted` with what it adopts, and with the manifests that somebody copied."""
+    config = copy.deepcopy(read_document(stack_file(ROOT, NAME)).value["config"])
+    config["agent-environment:network"]["existing"] = ground.existing()
+    config["agent-environment:storage"] |= {"existing": [files], "mountGroup": group}
+    manifests = ensure(["agent-sandbox-manifests"], telling()).path("agent-sandbox-manifests")
+    config["agent-environment:cluster"]["sandboxController"]["manifests"] = str(manifests)
+    return config
+
+
+class Silent:
+    """Hears of the steps of a course, and says nothing."""
+
+    def began(self, what: str) -> None: ...
+
+    def ended(self, what: str, seconds: float, result: str) -> None: ...
+
+
+def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(served: Stage, ground: Ground) -> None:
+    group = ground.group()
+    files = ground.mounted(group)
+    config = filled_in(ground, group, files)
+    assert found_wrong(ground, read(config, NAME)) == []
+    before = set(served.left())
+    engine = served.program(ROOT / "stacks", NAME, config, {"name": "agent-environment"})
+    packs = staged([ROOT / "policies" / name for name in PACKS], served.run.folder / "packs")
+    course = Course(served, engine, Silent(), packs=packs)
+    try:
+        course.up()
+        assert course.report.policy.pop("passed") > 100
+        assert course.report.policy == {"failed": 0, "indeterminate": 0, "waived": 0}
+        course.again()
+        course.workspace()
+        assert [(row["class"], row["ready"]) for row in course.report.pools] == [("standard", 1)]
+        course.drift()
+        assert course.report.drift["made"] == course.report.drift["mended"] >= 5
+        assert engine.outputs()["serviceUrl"] is None
+    finally:
+        engine.destroy()
+    assert engine.state() == []
+    assert set(served.left()) | STAYS == before | STAYS
+    targets = ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]
+    assert len(targets) == 2
+    for target in targets:
+        held = ground.efs.describe_mount_target_security_groups(MountTargetId=target["MountTargetId"])
+        assert held["SecurityGroups"] == [group]
 
 
 def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, ground: Ground) -> None:
@@ -107,8 +162,24 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
     assert "what stands already cannot be used as it is" in said
     assert f"{open_} is not encrypted, and that cannot be changed" in said
     assert "Traceback" not in said
-    assert [check.why for check in found_wrong(ground, open_)] == [
+    assert [check.why for check in found_wrong(ground, settings(sections(ground, open_)))] == [
         f"{open_} is not encrypted, and that cannot be changed; copy its files into an encrypted one and name that"
     ]
+    engine.destroy()
+    assert set(served.left()) == before
+
+
+def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: Ground) -> None:
+    before = set(served.left())
+    missing = {
+        **sections(ground, "fs-0123456789abcdef0"),
+        "network": {"existing": {**ground.existing(), "vpcId": "vpc-0123456789abcdef0"}},
+    }
+    engine = served.program(ROOT / "stacks", "dev", config(missing), {"name": "agent-environment"})
+    refused = engine.up(check=False)
+    assert refused.code != 0
+    said = "\n".join(refused.diagnostics)
+    assert "vpc-0123456789abcdef0 cannot be read as an available VPC: " in said
+    assert "no matching EC2 VPC found; wait until it is available, or name one of this account and region" in said
     engine.destroy()
     assert set(served.left()) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import textwrap
 import time
 from pathlib import Path
@@ -179,8 +180,17 @@ PACK = """
 def test_a_policy_pack_runs_and_knows_the_stack(program: Callable[[str], Engine], tmp_path: Path) -> None:
     engine = program("import pulumi\npulumi.ComponentResource('trial:index:Thing', 'one')\n")
     assert engine.run("config", "set", "word", "hello").returncode == 0
+    # As in a checkout: a lock above means uv, where the pack does not name another toolchain.
+    write(tmp_path / "uv.lock", "")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
     write(tmp_path / "pack" / "PulumiPolicy.yaml", "runtime: python\n")
     write(tmp_path / "pack" / "__main__.py", PACK)
+    preview = engine.run("preview", "--policy-pack", str(tmp_path / "pack"))
+    assert preview.returncode != 0
+    assert "means uv, and `uv` is not on PATH" in preview.stdout
+
+    runtime = "runtime: {name: python, options: {toolchain: pip, virtualenv: ../.venv}}\n"
+    write(tmp_path / "pack" / "PulumiPolicy.yaml", runtime)
     preview = engine.run("preview", "--policy-pack", str(tmp_path / "pack"))
     assert preview.returncode == 0, preview.stdout
     assert "trial/dev hello in pack" in preview.stdout

@@ -13,7 +13,9 @@ from agentenv.review.reviewing import Question, bench_of
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize(("stack", "least"), [("dev", 100), ("staging", 100), ("prod", 200), ("local", 50)])
+@pytest.mark.parametrize(
+    ("stack", "least"), [("dev", 100), ("staging", 100), ("prod", 200), ("local", 50), ("full", 300)]
+)
 def test_nothing_is_found_in_a_stack_of_this_repository(stack: str, least: int) -> None:
     wanted = desired(ROOT, stack)
     found = bench_of(Question(ROOT, stack, offline=True), wanted.settings, datetime.now(UTC).date())

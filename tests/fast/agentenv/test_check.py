@@ -47,7 +47,7 @@ def test_the_stack_files_of_the_project_are_sound(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT / "model")
-    assert check(capsys) == (0, "4 stack files, no mistakes\n")
+    assert check(capsys) == (0, "6 stack files, no mistakes\n")
     assert check(capsys, "--stack", "prod", "--json") == (0, '{"errors": []}\n')
 
 

@@ -10,12 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
 import pulumi
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime import mocks, resource, rpc
-from pulumi.runtime.proto import provider_pb2, resource_pb2, source_pb2
+from pulumi.runtime.proto import resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
+
+from model.capabilities.plain import UNKNOWN as NOT_KNOWN
+from policies.view.resource import Resource
+from rehearsal.aws.functions import FILTERS_ONLY
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
 CALLER = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"
@@ -58,6 +63,7 @@ class Graph:
 
     made: list[Made] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)  # of components, by URN
     result: Any = None
 
     def of(self, type_: str) -> list[Made]:
@@ -89,9 +95,37 @@ class Graph:
         """What a provider would make."""
         return [made for made in self.made if made.type.startswith("aws:")]
 
+    def resources(self) -> list[Resource]:
+        """All of it as policies see it; what is not known is so to them, too."""
+        return [
+            Resource(
+                one.urn,
+                one.type,
+                one.name,
+                {key: NOT_KNOWN if value == UNKNOWN else value for key, value in one.inputs.items()},
+                parent=one.parent,
+                outputs=self.outputs.get(one.urn, {}),
+            )
+            for one in self.made
+        ]
+
     def shape(self) -> dict[tuple[str, str], dict[str, Any]]:
         """Inputs by type and name."""
         return {made.key: made.inputs for made in self.cloud()}
+
+
+class InvokeError(grpc.RpcError):
+    """An error of the official provider's function, as the engine passes it on."""
+
+    def __init__(self, token: str, why: str) -> None:
+        error = f"invoking {token}: 1 error occurred:\n\t* {why}\n\n"
+        super().__init__(f"invocation of {token} returned an error: {error}")
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNKNOWN
+
+    def details(self) -> str:
+        return str(self)
 
 
 class Cloud(mocks.MockMonitor):
@@ -139,9 +173,15 @@ class Cloud(mocks.MockMonitor):
         """What was made before: by its id or name, or where a function has but one answer, that."""
         answers = self.standing[token]
         named = next((asked[word] for word in ("id", "name", "fileSystemId") if word in asked), None)
-        if named is not None and named not in answers:
-            return resource_pb2.ResourceInvokeResponse(failures=[provider_pb2.CheckFailure(reason="it is not there")])
-        return self._answered(answers if named is None else answers[named])
+        answer = dict(answers if named is None else answers.get(named, {}))
+        for name in FILTERS_ONLY.get(token, ()):
+            if name not in asked:
+                answer.pop(name, None)
+            elif answer.get(name) != asked[name]:
+                answer = {}
+        if not answer:
+            raise InvokeError(token, "nothing matches")
+        return self._answered(answer)
 
     @staticmethod
     def _answered(values: dict[str, Any]) -> Any:
@@ -186,6 +226,10 @@ class Cloud(mocks.MockMonitor):
             **dict.fromkeys(("keyId", "allocationId"), made),
         }
         return resource_pb2.RegisterResourceResponse(urn=urn, id=made, object=_struct({**computed, **inputs}))
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802 - the engine's name for it
+        self.graph.outputs[request.urn] = json_format.MessageToDict(request.outputs)
+        return super().RegisterResourceOutputs(request)
 
     def _cluster(self, urn: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """What the official component hands out; in a preview of nothing that exists, little of it is known."""

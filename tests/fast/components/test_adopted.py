@@ -90,6 +90,10 @@ def spoiled(token: str, id_: str, **changes: Any) -> dict[str, Any]:
     return found
 
 
+UNAVAILABLE = (
+    f"{VPC} cannot be read as an available VPC: invoking aws:ec2/getVpc:getVpc: 1 error occurred: * nothing matches; "
+    "wait until it is available, or name one of this account and region"
+)
 SUBNET = "aws:ec2/getSubnet:getSubnet"
 EKS = "aws:eks/getCluster:getCluster"
 EFS = "aws:efs/getFileSystem:getFileSystem"
@@ -99,6 +103,16 @@ EFS = "aws:efs/getFileSystem:getFileSystem"
     ("build", "found", "said"),
     [
         (network, spoiled("aws:ec2/getVpc:getVpc", VPC, enableDnsHostnames=False), "--enable-dns-hostnames"),
+        (
+            network,
+            spoiled("aws:ec2/getVpc:getVpc", VPC, state="pending"),
+            UNAVAILABLE,
+        ),
+        (
+            network,
+            {**standing(), "aws:ec2/getVpc:getVpc": {}},
+            UNAVAILABLE,
+        ),
         (network, spoiled(SUBNET, PRIVATE[0], tags={}), f"{PRIVATE[0]} has no tag karpenter.sh/discovery"),
         (network, spoiled(SUBNET, PRIVATE[1], vpcId="vpc-2"), f"{PRIVATE[1]} is in vpc-2 and not in {VPC}"),
         (network, spoiled(SUBNET, PRIVATE[1], availabilityZone="eu-west-1a"), "name one private subnet a zone"),

@@ -11,13 +11,15 @@ import yaml
 from components.arguments import environment_args
 from components.environment import Environment
 from components.platform_arguments import capacity_layout, cluster_layout, sandbox_controller
-from model.settings import read
-from tests.fast.components.graph import CALLER, registered
+from model.capabilities.plain import UNKNOWN
+from model.settings import Settings, read
+from policies.packs.promises import broken, kept
+from tests.fast.components.graph import CALLER, Graph, registered
 from tests.fast.model.stack_samples import settings
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
 SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
-EXAMPLES = ("local", "dev", "staging", "prod")
+EXAMPLES = ("local", "dev", "staging", "prod", "full")
 
 
 def arguments(environment: str = "dev", **sections: dict[str, Any]) -> Any:
@@ -99,8 +101,8 @@ def test_prod_keeps_its_data() -> None:
     assert arguments("prod")["keep_data"] is True
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_example_builds(name: str) -> None:
+def build(name: str, *, preview: bool = False) -> tuple[Settings, Graph]:
+    """Register what a stack file says."""
     config = yaml.safe_load((STACKS / f"Pulumi.{name}.yaml").read_text(encoding="utf-8"))["config"]
     told = read(config, name)
     may_deploy = [*told.cluster.deployers, *told.cluster.admins]
@@ -108,12 +110,32 @@ def test_every_example_builds(name: str) -> None:
         lambda: Environment("agents", environment_args(told)),
         zones=[f"us-east-1{letter}" for letter in "abc"],
         caller=may_deploy[0] if may_deploy else CALLER,
+        preview=preview,
     )
+    return told, made
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_builds(name: str) -> None:
+    told, made = build(name)
     assert len(made.of("FileSystem")) == told.storage.file_systems
     assert len(made.of("Subnet")) == 2 * told.network.zone_count
     assert made.one("eks:index:Cluster").inputs["version"] == told.cluster.version
     assert len(made.of("NodePool")) > 1
     assert len(made.of("Addon")) == 7
+    assert list(broken(made.resources())) == []
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_at_a_first_preview_every_document_of_iam_is_planned(name: str) -> None:
+    _, made = build(name, preview=True)
+    unknown = {
+        (one.name, key)
+        for one in kept(made.resources())
+        for key in ("assumeRolePolicy", "policy")
+        if one.type.startswith("aws:") and one.inputs.get(key) is UNKNOWN
+    }
+    assert unknown == set()
 
 
 def test_what_stands_already_is_named_and_nothing_else_is() -> None:

@@ -203,6 +203,7 @@ def test_the_queue_is_encrypted_short_lived_and_filled_by_five_rules_only(whole:
         "EC2 Instance State-change Notification",
         "EC2 Spot Instance Interruption Warning",
     ]
+    assert {one.inputs["state"] for one in whole.of("EventRule")} == {"ENABLED"}
     assert len(whole.of("EventTarget")) == 5
     ours, plain = whole.one("QueuePolicy").policy()["Statement"]
     assert len(ours["Condition"]["ArnEquals"]["aws:SourceArn"]) == 5

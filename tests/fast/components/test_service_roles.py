@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from components.plain import ArgumentError
+from model.ledger_table import create_table
+from policies.packs.promises import broken
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
 
@@ -53,6 +55,12 @@ def test_the_table_is_encrypted_restorable_and_forgets() -> None:
     assert table["serverSideEncryption"] == {"enabled": True}
     assert table["ttl"] == {"enabled": True, "attributeName": "expires"}
     assert (table["hashKey"], table["rangeKey"], table["deletionProtectionEnabled"]) == ("owner", "row", False)
+    (index,) = table["globalSecondaryIndexes"]
+    (asked,) = create_table("ledger")["GlobalSecondaryIndexes"]
+    assert [(key["attributeName"], key["keyType"]) for key in index["keySchemas"]] == [
+        (key["AttributeName"], key["KeyType"]) for key in asked["KeySchema"]
+    ]
+    assert not {"hashKey", "rangeKey"} & set(index)  # deprecated
     kept = service([PLAIN], keep_data=True).one("Table", "ledger")
     assert (kept.inputs["deletionProtectionEnabled"], kept.protect, kept.retain) == (True, True, True)
 
@@ -82,6 +90,18 @@ def test_a_class_that_exchanges_has_a_role_that_only_the_service_takes_on() -> N
     work = {one["Sid"]: one for one in made.one("RolePolicy", "work").policy()["Statement"]}
     assert work["GiveSandboxesTheirRoles"]["Resource"] == [_arn("service-class-builder")]
     assert not [one for one in work.values() if "secretsmanager:GetSecretValue" in one["Action"]]
+
+
+@pytest.mark.parametrize("addresses", [[], ["203.0.113.7"], ["203.0.113.7", "203.0.113.8"]])
+def test_the_planned_policies_have_the_shape_of_the_real_ones(addresses: list[str]) -> None:
+    made = service([PLAIN, TRADES], vpc_id="vpc-1", nat_addresses=addresses)
+    planned = [one for outputs in made.outputs.values() for one in outputs.get("documents", ())]
+    assert {(one["name"], one["property"]) for one in planned} >= {
+        ("service-class-builder", "assumeRolePolicy"),
+        ("service-class-builder", "policy"),
+        ("service-work", "policy"),
+    }
+    assert list(broken(made.resources())) == []
 
 
 def test_a_role_that_works_from_nowhere_is_not_made() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 
 from model.holdings import GROWS_EVERY, Holding, Pod, Span, spans, worth_writing
 from model.ledger import NO_POD, Row, cut, item_of, month_of, rounded, row_of
+from model.lifecycle.moments import SKEW
 from model.moments import in_seconds, whole_second
 
 DAY = datetime(2026, 11, 17, tzinfo=UTC)
@@ -167,6 +168,25 @@ def test_nothing_ends_later_than_now_whatever_clock_it_was_deleted_by() -> None:
     going = replace(HELD, pods=(), asleep_since=None, ended=ahead)
     asleep = row(NOON + MINUTE, NOON + HOUR, NO_POD)
     assert rows(spans([going], [asleep], now)) == [(NO_POD, NOON + MINUTE, now, True)]
+
+
+def test_an_end_that_is_ahead_by_no_more_than_clocks_are_apart_is_exact() -> None:
+    """Cut off at this clock's time, what is left until the end would be in no row."""
+    there, now = row(NOON + MINUTE, NOON + HOUR), NOON + 2 * HOUR
+    deleted = now + SKEW
+    kept = replace(HELD, claim="volume:v1", since=deleted, asleep_since=deleted, pods=())
+    assert rows(spans([kept], [there], now)) == [("p1", NOON + MINUTE, deleted, True)]
+    found = rows(spans([kept], [], deleted + HOUR))
+    assert found == [(NO_POD, deleted, deleted + HOUR, False)]
+
+
+@pytest.mark.parametrize("pods", [(), (POD,), (replace(POD, ended=NOON + 3 * HOUR),)], ids=["gone", "runs", "finished"])
+def test_a_claim_that_is_being_deleted_ends_when_its_deletion_was_recorded(pods: tuple[Pod, ...]) -> None:
+    """Whatever has become of its pod by the time anybody looks."""
+    deleted = NOON + 2 * HOUR
+    there = row(NOON + MINUTE, NOON + HOUR)
+    found = spans([replace(HELD, pods=pods, ended=deleted)], [there], NOON + 4 * HOUR)
+    assert rows(found) == [("p1", NOON + MINUTE, deleted, True)]
 
 
 def test_a_row_that_was_just_written_is_not_taken_for_one_that_nothing_belongs_to() -> None:

@@ -28,9 +28,8 @@ def test_documents_lists_and_what_is_no_object() -> None:
     resources = resources_of_manifests(text, source="dir/x.yaml")
     assert [(one.type, source_of(one.urn)) for one in resources] == [
         ("kubernetes:core/v1:Pod", "dir/x.yaml#3"),
-        ("kubernetes:core/v1:List", "dir/x.yaml#4"),
+        ("kubernetes:core/v1:Pod", "dir/x.yaml#4[0]"),
     ]
-    assert [one.kind for one in resources[1].objects] == ["Pod"]
 
 
 def test_what_another_tool_fills_in_is_not_known() -> None:
@@ -78,12 +77,13 @@ def test_aliases_that_grow_without_end_are_not_read(tmp_path: Path) -> None:
     lines = ["apiVersion: example.com/v1", "kind: Thing", "x0: &x0 {k: v}"]
     lines += [f"x{at}: &x{at} [{', '.join([f'*x{at - 1}'] * 30)}]" for at in range(1, 31)]
     (tmp_path / "bomb.yaml").write_text("\n".join(lines), encoding="utf-8")
-    (tmp_path / "shared.yaml").write_text(
-        "apiVersion: v1\nkind: Pod\nspec: {containers: [&a {name: a}, *a], itself: &me [*me]}\n", encoding="utf-8"
-    )
+    pod = "apiVersion: v1\nkind: Pod\nspec: {containers: [&a {name: a}, *a]}\n"
+    (tmp_path / "shared.yaml").write_text(pod, encoding="utf-8")
+    (tmp_path / "itself.yaml").write_text(f"{pod}itself: &me [*me]\n", encoding="utf-8")
     read = read_files([tmp_path])
     assert [(file.name, reason) for file, reason in read.unreadable] == [
-        ("bomb.yaml", "its aliases make it too large to be read")
+        ("bomb.yaml", "line 7: its aliases make it too large to be read; write it without them"),
+        ("itself.yaml", "line 4: the anchor &me holds itself"),
     ]
     assert [one.type for one in read.resources] == ["kubernetes:core/v1:Pod"]
 

@@ -12,7 +12,7 @@ from rehearsal.cluster_side import Serving
 from rehearsal.controlplane.client import ApiError, Client
 from rehearsal.kubernetes import published
 from rehearsal.tools import toolbox
-from tests.fast.model.stack_samples import settings
+from tests.fast.model.stack_samples import sandbox, settings
 
 ACCOUNT = "arn:aws:iam::111122223333:role"
 
@@ -29,6 +29,23 @@ def test_a_stack_is_rehearsed_by_whoever_it_lets_deploy(cluster: dict[str, Any],
     serving = Serving.stack(settings({"cluster": cluster}))
     assert serving.deployer == deployer
     assert set(serving.others) == {principal for named in cluster.values() for principal in named}
+
+
+def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
+    policy, boundary = "arn:aws:iam::111122223333:policy/read", "arn:aws:iam::111122223333:policy/boundary"
+    key = "arn:aws:kms:us-east-1:111122223333:key/3f6c1d2a-7b4e-4c58-9a10-5d2e8f7b6c41"
+    monitor = "arn:aws:ce::111122223333:anomalymonitor/9a2b7c64"
+    policies = [policy, "arn:aws:iam::aws:policy/ReadOnlyAccess"]
+    named = settings(
+        {
+            "cluster": {"permissionsBoundary": boundary},
+            "storage": {"kmsKey": key},
+            "sandboxClasses": [sandbox(name, identity={"kind": "irsa", "policies": policies}) for name in ("a", "b")],
+            "cost": {"anomalyAlerts": True, "anomalyMonitor": monitor, "alertTo": "platform@example.com"},
+        }
+    )
+    assert Serving.stack(named).existing == (boundary, policy, key, monitor)
+    assert Serving.stack(settings()).existing == ()
 
 
 class Api:
@@ -76,6 +93,20 @@ def test_what_is_left_in_a_cluster_is_everything_but_traces_and_what_was_there(m
     api.objects["/api/v1/pods"].append({"name": "web", "namespace": "default"})
     api.objects["/apis/example.com/v1/things"].append({"name": "two"})
     assert leftovers.left(client, before) == ["kubernetes pods default/web", "kubernetes things two"]
+
+
+def test_what_the_control_plane_makes_in_every_namespace_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a namespace that was there before, its controllers may make it only after the census was taken."""
+    monkeypatch.setattr(leftovers, "_PATIENCE_SECONDS", 0.1)
+    api = Api()
+    client = cast("Client", api)
+    before = leftovers.census(client)
+    api.objects["/api/v1/serviceaccounts"].append({"name": "default", "namespace": "kube-public"})
+    api.objects["/api/v1/configmaps"].append({"name": "kube-root-ca.crt", "namespace": "kube-public"})
+    assert leftovers.left(client, before) == []
+    # What a program makes there is one all the same.
+    api.objects["/api/v1/serviceaccounts"].append({"name": "robot", "namespace": "kube-public"})
+    assert leftovers.left(client, before) == ["kubernetes serviceaccounts kube-public/robot"]
 
 
 def test_manifests_of_a_pinned_release_are_read_from_the_tools(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,7 +214,9 @@ DEFINITION = {
 
 def test_yaml_is_read_as_kubernetes_reads_it() -> None:
     (found,) = manifests.parse(
-        "---\n---\na: 2024-01-01\nb: 12:30\nc: 0755\nd: 1e3\ne: yes\nf: '1'\ng: 1.5\n1: x\nh: 08\ni: .5\n", "x"
+        "---\n---\na: 2024-01-01\nb: 12:30\nc: 0755\nd: 1e3\ne: yes\nf: '1'\ng: 1.5\n1: x\nh: 08\ni: .5\n"
+        "j: y\nk: !x y\n",
+        "x",
     )
     assert found == {
         "a": "2024-01-01",
@@ -225,14 +227,20 @@ def test_yaml_is_read_as_kubernetes_reads_it() -> None:
         "f": "1",
         "g": 1.5,
         "1": "x",
-        "h": "08",
+        "h": 8,
         "i": 0.5,
+        "j": True,
+        "k": "y",
     }
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("a: [", "is not YAML at line"), ("- a", "expected an object, found list"), ("a: !!python/x 1", "not YAML")],
+    [
+        ("a: [", "is not YAML at line"),
+        ("- a", "expected an object, found list"),
+        ("a: !!int x", "is not YAML at line 1: !!int with something else"),
+    ],
 )
 def test_broken_manifests_are_named(text: str, says: str) -> None:
     with pytest.raises(manifests.BadManifest, match=says):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehearsal.tools import inventory, plugin_run, plugins, program_run, required
-from rehearsal.tools.interpreter import BadOption, Interpreter, choose
+from rehearsal.tools.interpreter import BadOption, Interpreter, choose, choose_for_pack
 from rehearsal.tools.policy_proxy import PolicyProxy
 from rehearsal.tools.protocol import analyzer_pb2, language_pb2
 
@@ -45,6 +45,28 @@ def test_uv_keeps_it_above_the_program(tmp_path: Path) -> None:
 def test_without_an_option_ours_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PULUMI_PYTHON_CMD", raising=False)
     assert choose({}, tmp_path, tmp_path).ours
+
+
+def test_a_pack_without_a_toolchain_runs_by_uv_where_there_is_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the official language host: it finds the lock in any folder above, and needs `uv` on PATH then."""
+    pack, tools = tmp_path / "policies" / "pack", tmp_path / "tools"
+    pack.mkdir(parents=True)
+    tools.mkdir()
+    python = virtualenv(tmp_path / ".venv")
+    monkeypatch.setenv("PATH", str(tools))
+    named = {"virtualenv": "../../.venv"}
+    assert choose_for_pack(named, pack, pack).toolchain == "pip"
+    (tmp_path / "uv.lock").touch()
+    with pytest.raises(BadOption, match=r"uv\.lock .*`uv` is not on PATH.*toolchain: pip"):
+        choose_for_pack(named, pack, pack)
+    assert choose_for_pack({**named, "toolchain": "pip"}, pack, pack).path.resolve() == python
+    # A program without a toolchain is run by pip's rules.
+    assert choose(named, pack, pack).toolchain == "pip"
+    (tools / "uv").touch(mode=0o755)
+    chosen = choose_for_pack({}, pack, pack)
+    assert (chosen.toolchain, chosen.path) == ("uv", python)
 
 
 @pytest.mark.parametrize(

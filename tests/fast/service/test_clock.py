@@ -69,6 +69,17 @@ def test_it_never_goes_back_for_an_answer_that_took_long(answers: list[tuple[flo
         last = machine.clock.now()
 
 
+@given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5)), min_size=1, max_size=30))
+def test_it_is_never_ahead_of_the_server(answers: list[tuple[float, float]]) -> None:
+    """A timestamp that is written by it is never in the future for anybody else."""
+    machine = Machine()
+    for pause, took in answers:
+        machine.later(pause)
+        machine.answered(took)
+        # To the microsecond that a timestamp has.
+        assert machine.clock.now() - machine.server <= timedelta(microseconds=1)
+
+
 @pytest.mark.parametrize("by", [OFF, -OFF, 2 * LONGEST, -2 * LONGEST], ids=str)
 def test_it_goes_with_a_server_whose_clock_is_put_right(by: timedelta) -> None:
     machine = Machine()

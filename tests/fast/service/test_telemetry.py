@@ -30,6 +30,7 @@ def test_every_metric_of_the_contract_is_there_and_none_knows_a_user() -> None:
     made.request("/v1/workspaces/{id}", "GET", 200, 0.01)
     made.ledger_rows(3)
     made.leader(leads=True)
+    made.unreadable({"SandboxClaim": 1, "PersistentVolume": 0})
     with made.loop("idle"):
         pass
     with pytest.raises(ValueError, match="no"), made.loop("idle"):
@@ -48,6 +49,8 @@ def test_every_metric_of_the_contract_is_there_and_none_knows_a_user() -> None:
         'agentenv_loop_seconds_count{loop="idle"} 2.0',
         'agentenv_loop_failures_total{loop="idle"} 1.0',
         "agentenv_leader 1.0",
+        'agentenv_unreadable_objects{kind="SandboxClaim"} 1.0',
+        'agentenv_unreadable_objects{kind="PersistentVolume"} 0.0',
     ):
         assert line in told, line
     labels = {name for family in made.registry.collect() for one in family.samples for name in one.labels}

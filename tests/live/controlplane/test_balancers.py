@@ -12,7 +12,7 @@ from rehearsal.controlplane.balancers import FINALIZER, SAID
 from rehearsal.controlplane.client import until
 from tests.live.conftest import World
 
-PATIENCE = 30.0
+from .things import PATIENCE
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
 def stage_settings() -> Settings:
     classes = [
         sandbox(CLASS, pool={"size": 2}),
-        sandbox(LOOSE, pool={"size": 0}),
+        sandbox(LOOSE, pool={"size": 0}, capabilities=["dns", "identity"], identity={"kind": "exchange"}),
         sandbox(SHARED, pool={"size": 0}, storage={"kind": "shared"}),
         fargate(FARGATE_CLASS, pool={"size": 0}, storage={"kind": "none"}),
     ]

@@ -174,9 +174,9 @@ def looking_job(made: Guarded, name: str = "attempt") -> Object:
     return job(one, made.settings, made.file_system, "us-east-1")
 
 
-def template(made: Guarded) -> Object:
+def template(made: Guarded, of: str = LOOSE) -> Object:
     """A template as it should be."""
-    found = deepcopy(made.loose.templates[0])
+    found = deepcopy(made.classes[of].templates[0])
     found["metadata"]["name"] += "x"
     return found
 
@@ -188,17 +188,17 @@ def pool(made: Guarded) -> Object:
     return found
 
 
-def sandbox(made: Guarded, name: str = "attempt") -> Object:
+def sandbox(made: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
     """A Sandbox as it should be, of no claim."""
-    blueprint = template(made)["spec"]
+    blueprint = template(made, of)["spec"]
     kept = {key: blueprint[key] for key in ("podTemplate", "volumeClaimTemplates", "service")}
-    about = {"name": name, "namespace": made.open_space}
+    about = {"name": name, "namespace": made.classes[of].namespace["metadata"]["name"]}
     return {"apiVersion": SANDBOXES, "kind": "Sandbox", "metadata": about, "spec": kept}
 
 
-def pod(made: Guarded, name: str = "attempt") -> Object:
+def pod(made: Guarded, name: str = "attempt", of: str = LOOSE) -> Object:
     """A pod as the controller makes it."""
-    inside = template(made)["spec"]["podTemplate"]
+    inside = template(made, of)["spec"]["podTemplate"]
     home = {"name": "home", "persistentVolumeClaim": {"claimName": f"home-{name}"}}
     owner = {"apiVersion": SANDBOXES, "kind": "Sandbox", "name": name, "uid": "1-2-3", "controller": True}
     return {
@@ -206,7 +206,7 @@ def pod(made: Guarded, name: str = "attempt") -> Object:
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "namespace": made.open_space,
+            "namespace": made.classes[of].namespace["metadata"]["name"],
             "labels": inside["metadata"]["labels"],
             "ownerReferences": [owner],
         },

@@ -14,6 +14,7 @@ from rehearsal.kubernetes.objects import split_identity
 from rehearsal.kubernetes.provider import Provider
 from rehearsal.kubernetes.urns import Resource, resource
 from rehearsal.kubernetes.values import Bag
+from tests.live.controlplane.things import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Driver:
         assert problems == []
         return kept
 
-    def up(self, token: str, name: str, inputs: Mapping[str, Any], timeout: float = 20) -> Kept:
+    def up(self, token: str, name: str, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Kept:
         """Preview and create."""
         one = resource(f"urn:pulumi:test::test::kubernetes:{token}::{name}")
         checked = self.check(one, Bag(dict(inputs)))
@@ -86,7 +87,7 @@ class Driver:
         checked = self.check(kept.resource, Bag(dict(inputs)), kept.inputs)
         return self.provider.diff(kept.resource, kept.state, kept.inputs, checked), checked
 
-    def update(self, kept: Kept, inputs: Mapping[str, Any], timeout: float = 20) -> Kept:
+    def update(self, kept: Kept, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Kept:
         """Preview and update in place."""
         compared, checked = self.compare(kept, inputs)
         assert compared.changes
@@ -99,7 +100,7 @@ class Driver:
         found = self.provider.read(kept.resource, kept.id, kept.state, kept.inputs)
         return replace(kept, id=found[0], state=found[1], inputs=found[2]) if found else None
 
-    def down(self, kept: Kept, timeout: float = 20) -> None:
+    def down(self, kept: Kept, timeout: float = PATIENCE) -> None:
         self.provider.delete(kept.resource, kept.id, kept.state, timeout)
 
     def live(self, kept: Kept) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -21,7 +22,9 @@ import httpx2
 import service.app
 from rehearsal.controlplane.client import until
 from rehearsal.controlplane.ports import Ports
-from service.__main__ import serve
+from service.__main__ import BROKEN, serve
+from service.backend.informer import Informer
+from service.telemetry import logs
 from service.telemetry.metrics import Metrics
 from tests.fast.service.auth.issuing import Issuing
 from tests.live.controlplane.things import PATIENCE
@@ -40,6 +43,7 @@ class Told:
     issuer: str
     classes: list[dict[str, Any]]
     table: str | None = None
+    defect: bool = False  # in its informer of claims, which then ends at what it is next told
 
 
 class Replica:
@@ -74,6 +78,11 @@ class Replica:
         return not self._process.is_alive()
 
     @property
+    def exit_code(self) -> int | None:
+        """What the process ended with; None while it goes on."""
+        return self._process.exitcode
+
+    @property
     def said(self) -> str:
         """The last that it told."""
         return self._log.read_text()[-4000:] if self._log.exists() else ""
@@ -99,7 +108,23 @@ def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> No
             os.dup2(sink.fileno(), descriptor)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     said = configuration_of(told.kubeconfig, told.issuer, told.classes)
-    asyncio.run(serve(replace(said, host="127.0.0.1", port=port, ledger_table=told.table), Metrics()))
+    if told.defect:
+        _break(Informer)
+    logs.set_up("info")
+    broken = asyncio.run(serve(replace(said, host="127.0.0.1", port=port, ledger_table=told.table), Metrics()))
+    sys.exit(BROKEN if broken else 0)
+
+
+def _break(informer: type[Informer]) -> None:
+    """Have the informer of claims end at what it is told of them, as a defect of its own would."""
+    happened = informer._happened
+
+    def broken(self: Informer, what: str, document: dict[str, Any]) -> None:
+        if self.kind == "SandboxClaim" and what != "BOOKMARK":
+            raise RuntimeError("a defect")
+        happened(self, what, document)
+
+    informer._happened = broken  # type: ignore[method-assign]
 
 
 def _end_with(parent: int) -> None:

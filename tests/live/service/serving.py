@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +14,12 @@ import httpx2
 import uvicorn
 
 from model.settings import read
+from rehearsal.controlplane.client import until
 from service.app import make_app
 from service.configuration import Configuration
 from service.telemetry.metrics import Metrics
 from tests.fast.service.auth.issuing import Issuing
+from tests.live.controlplane.things import PATIENCE
 
 
 @dataclass
@@ -80,15 +81,15 @@ def _replica(told: Configuration, metrics: Metrics) -> Iterator[str]:
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        for _ in range(300):
-            with contextlib.suppress(httpx2.HTTPError):
-                if httpx2.get(f"{url}/readyz", trust_env=False).status_code == 200:
-                    break
-            time.sleep(0.1)
-        else:
-            raise AssertionError("the service does not become ready")
+        assert until(lambda: _is_ready(url), PATIENCE), "the service does not become ready"
         yield url
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(PATIENCE)
         listening.close()
+
+
+def _is_ready(url: str) -> bool:
+    with contextlib.suppress(httpx2.HTTPError):
+        return httpx2.get(f"{url}/readyz", trust_env=False).status_code == 200
+    return False

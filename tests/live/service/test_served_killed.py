@@ -228,8 +228,8 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
     assert all(earlier.ended == later.began for earlier, later in pairwise(rows))
     gone = moment(kept["metadata"]["annotations"][DELETED_AT])
     assert gone is not None
-    # The volume is dated first, and the row is written a moment later: a second may have begun in between.
-    assert timedelta(0) <= rows[-1].ended - gone.replace(microsecond=0) <= timedelta(seconds=5)
+    # Rows are in whole seconds.
+    assert rows[-1].ended == gone.replace(microsecond=0)
     return killed
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model.lifecycle.limits import Limits
 from model.lifecycle.moments import SKEW
-from model.lifecycle.retention import UNFINISHED, Home, fate
+from model.lifecycle.retention import UNFINISHED, Home, deletion_time, fate
 from tests.fast.model.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW
 
 DELETED = NOW - 31 * DAY
@@ -69,6 +69,27 @@ def test_what_was_let_go_of_without_a_date_gets_one_and_is_kept_for_all_of_its_t
     assert fate(fresh, Limits(), NOW).do == "report"
     # Of one of which only the end is missing, it is reckoned from when it was deleted.
     assert fate(replace(DUE, destroy_after=None), LIMITS, NOW).destroy_after == DELETED + 30 * DAY
+
+
+def test_a_deletion_is_recorded_once() -> None:
+    """Whoever finishes it, or repeats it at the same time, comes to the same timestamp."""
+    created = NOW - DAY
+    assert deletion_time(None, created, NOW) == NOW
+    for recorded in (NOW - MINUTE, NOW - UNFINISHED, NOW + timedelta(seconds=1)):
+        assert deletion_time(recorded, created, NOW) == recorded
+
+
+def test_what_was_recorded_of_another_deletion_is_not_this_ones() -> None:
+    created = NOW - MINUTE
+    # It was taken back by then, or is about to be.
+    assert deletion_time(NOW - UNFINISHED - MINUTE, NOW - DAY, NOW) == NOW
+    # Its data was deleted before, and it was restored since.
+    assert deletion_time(NOW - 2 * MINUTE, created, NOW) == NOW
+    # Kubernetes writes the second of a creation, and not when in it.
+    assert deletion_time(created + timedelta(milliseconds=999), created, NOW) == NOW
+    # Nobody knows by which clock.
+    assert deletion_time(NOW + DAY, created, NOW) == NOW
+    assert deletion_time(NOW - MINUTE, None, NOW) == NOW
 
 
 def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:

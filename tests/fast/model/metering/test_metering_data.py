@@ -64,6 +64,7 @@ def test_the_service_exports_what_is_drawn_of_it() -> None:
     metrics.ledger_rows()
     metrics.findings("audit", {"orphan": 1})
     metrics.volumes({"pvc-1": 4096})
+    metrics.unreadable({"SandboxClaim": 1})
     with pytest.raises(OSError), metrics.loop("idle"):  # noqa: PT011 - any will do
         raise OSError
     told = {sample.name: set(sample.labels) for family in metrics.registry.collect() for sample in family.samples}

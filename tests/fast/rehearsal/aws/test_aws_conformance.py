@@ -73,9 +73,9 @@ def test_what_does_not_replace_can_be_changed_in_place(row: Row) -> None:
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
 def test_a_row_names_only_what_exists(row: Row) -> None:
     shape = shapes.shape(row.type)
-    tops = {name.split(".")[0] for name in (*row.kinds, *row.ordered, *row.fills, *row.defaults)}
+    tops = {name.split(".")[0] for name in (*row.kinds, *row.forms, *row.ordered, *row.fills, *row.defaults)}
     assert tops <= set(shape.inputs) | set(shape.outputs)
-    assert {*row.unread, *row.refused, *row.twins} <= set(shape.inputs)
+    assert {*row.unread, *row.refused, *row.twins, *row.undeclared} <= set(shape.inputs)
     assert {*row.shows, *row.moves} <= set(shape.outputs)
     for text in row.shows.values():
         if isinstance(text, Form):

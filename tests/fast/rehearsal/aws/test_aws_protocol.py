@@ -195,6 +195,32 @@ def test_functions_over_a_network(stub: Any, ground: Ground) -> None:
     assert ask("aws:iam/getRole:getRole", name=role)["arn"].endswith(f"role/{role}")
 
 
+def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argument(stub: Any, ground: Ground) -> None:
+    """The official functions never read these from the service's answer, although it has them."""
+    vpc = ground.vpc()
+    subnet = ground.subnet(vpc)
+    table = ground.table(vpc)
+    ground.client("ec2").associate_route_table(RouteTableId=table, SubnetId=subnet)
+
+    def ask(token: str, **arguments: Any) -> dict[str, Any]:
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
+        return wire.read(getattr(answer, "return"))[0]
+
+    assert "state" not in ask("aws:ec2/getVpc:getVpc", id=vpc)
+    assert ask("aws:ec2/getVpc:getVpc", id=vpc, state="available")["state"] == "available"
+    assert "subnetId" not in ask("aws:ec2/getRouteTable:getRouteTable", routeTableId=table)
+    assert ask("aws:ec2/getRouteTable:getRouteTable", subnetId=subnet)["subnetId"] == subnet
+    # A subnet's state is read from the answer.
+    assert ask("aws:ec2/getSubnet:getSubnet", id=subnet)["state"] == "available"
+
+
+def test_a_vpc_that_does_not_exist_or_is_not_in_the_state_asked_for_is_refused(stub: Any, ground: Ground) -> None:
+    for arguments in ({"id": ground.vpc(), "state": "pending"}, {"id": "vpc-0123456789abcdef0"}):
+        request = provider_pb2.InvokeRequest(tok="aws:ec2/getVpc:getVpc", args=wire.write(arguments))
+        with pytest.raises(grpc.RpcError, match="no matching EC2 VPC found"):
+            stub.Invoke(request)
+
+
 def test_a_file_system_that_stands_is_told(stub: Any, ground: Ground) -> None:
     token, efs = "aws:efs/getFileSystem:getFileSystem", ground.client("efs")
     key = ground.client("kms").create_key()["KeyMetadata"]["Arn"]

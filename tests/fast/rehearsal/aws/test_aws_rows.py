@@ -8,6 +8,7 @@ from rehearsal.aws import diff, rows, shapes
 from rehearsal.aws.calls import Cloud
 from rehearsal.aws.provider import Provider, known
 from rehearsal.plugin.wire import UNKNOWN
+from tests.fast.rehearsal.aws.official import strange
 from tests.fast.rehearsal.aws.samples import OTHERS, SAMPLES
 from tests.fast.rehearsal.aws.samples.sample import Ground, Sample
 
@@ -50,7 +51,7 @@ class Life:
             preview = self.provider.preview_create(self.token, self.inputs)
         self.id, self.outputs = self.provider.create(self.token, self.inputs)
         assert self.id
-        assert set(self.outputs) <= set(self.shape.outputs)
+        assert strange(self.outputs, {n: {"t": f.type} for n, f in self.shape.outputs.items()}, self.token) == []
         for name, promised in preview.items():
             if promised is not UNKNOWN:
                 kind = self.shape.outputs[name].type
@@ -165,6 +166,85 @@ def live(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     life.drifts()
     life.is_imported()
     life.is_deleted()
+
+
+def test_a_rule_that_declares_no_state_may_be_switched_off_by_hand(provider: Provider, ground: Ground) -> None:
+    """The official plugin compares the state of an event rule only where the program declares it."""
+    token = "aws:cloudwatch/eventRule:EventRule"
+    undeclared = {"name": ground.fresh("rule"), "eventPattern": '{"source": ["aws.ec2"]}'}
+    inputs = checked(provider, token, undeclared)
+    assert "state" not in inputs
+    id_, outputs = provider.create(token, inputs)
+    assert outputs["state"] == "ENABLED"
+    ground.client("events").disable_rule(Name=id_)
+    found = provider.read(token, id_, outputs, inputs)
+    assert found is not None
+    assert found[1]["state"] == "DISABLED"
+    assert provider.diff(token, found[2], inputs).changes == []
+    # Nor is it a change when a program declares it no longer.
+    declared = checked(provider, token, {**undeclared, "state": "ENABLED"})
+    assert changed_names(provider, token, declared, inputs) == set()
+    provider.delete(token, id_, outputs, inputs)
+
+
+TABLE = "aws:dynamodb/table:Table"
+BY_OWNER = {"name": "by-owner", "projectionType": "ALL"}
+IN_SCHEMAS = {**BY_OWNER, "keySchemas": [{"attributeName": "owner", "keyType": "HASH"}]}
+IN_NAMES = {**BY_OWNER, "hashKey": "owner"}
+
+
+def indexed(index: dict[str, Any], key: str = "owner") -> dict[str, Any]:
+    return {
+        "attributes": [{"name": name, "type": "S"} for name in ("row", key)],
+        "hashKey": "row",
+        "billingMode": "PAY_PER_REQUEST",
+        "globalSecondaryIndexes": [index],
+    }
+
+
+@pytest.mark.parametrize("written", [IN_SCHEMAS, IN_NAMES], ids=["keySchemas", "hashKey"])
+def test_the_keys_of_an_index_are_the_same_in_both_spellings(
+    provider: Provider, ground: Ground, written: dict[str, Any]
+) -> None:
+    """As the official plugin, which answers both and deprecates one of them."""
+    inputs = checked(provider, TABLE, indexed(written))
+    id_, outputs = provider.create(TABLE, inputs)
+    (index,) = outputs["globalSecondaryIndexes"]
+    assert (index["hashKey"], index["keySchemas"]) == ("owner", IN_SCHEMAS["keySchemas"])
+    found = provider.read(TABLE, id_, outputs, inputs)
+    assert found is not None
+    assert found[2] == inputs
+    for other in (IN_SCHEMAS, IN_NAMES):
+        assert changed_names(provider, TABLE, inputs, checked(provider, TABLE, indexed(other), inputs)) == set()
+    moved = {**BY_OWNER, "keySchemas": [{"attributeName": "row", "keyType": "HASH"}]}
+    wanted = checked(provider, TABLE, {**indexed(moved), "attributes": [{"name": "row", "type": "S"}]}, inputs)
+    assert changed_names(provider, TABLE, inputs, wanted) == {"attributes", "globalSecondaryIndexes"}
+
+    # Somebody indexes by another attribute under the same name.
+    dynamodb = ground.client("dynamodb")
+    dynamodb.update_table(TableName=id_, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "by-owner"}}])
+    keys = [{"AttributeName": "row", "KeyType": "HASH"}]
+    create = {"IndexName": "by-owner", "KeySchema": keys, "Projection": {"ProjectionType": "ALL"}}
+    dynamodb.update_table(
+        TableName=id_,
+        AttributeDefinitions=[{"AttributeName": "row", "AttributeType": "S"}],
+        GlobalSecondaryIndexUpdates=[{"Create": create}],
+    )
+    found = provider.read(TABLE, id_, outputs, inputs)
+    assert found is not None
+    assert "globalSecondaryIndexes" in changed_names(provider, TABLE, found[2], inputs)
+    outputs = provider.update(TABLE, id_, found[1], found[2], inputs)
+    assert outputs["globalSecondaryIndexes"] == [index]
+    imported = provider.read(TABLE, id_, {}, {})
+    assert imported is not None
+    assert changed_names(provider, TABLE, imported[2], inputs) == set()
+    provider.delete(TABLE, id_, outputs, inputs)
+
+
+def test_an_index_has_its_keys_in_one_spelling(provider: Provider) -> None:
+    both = {**IN_SCHEMAS, "hashKey": "owner"}
+    _, problems = provider.check(TABLE, "a-sample", indexed(both), {})
+    assert [path for path, _ in problems] == ["globalSecondaryIndexes[0].hashKey"]
 
 
 def test_a_life_ends_where_it_began(provider: Provider) -> None:

@@ -53,6 +53,7 @@ def test_a_cluster_keeps_every_setting(eks: Any, cluster: dict[str, Any]) -> Non
     assert shown["accessConfig"] == {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
     assert shown["upgradePolicy"] == {"supportType": "STANDARD"}
     assert shown["deletionProtection"] is False
+    assert "zonalShiftConfig" not in shown  # until somebody sets it
     assert shown["logging"]["clusterLogging"][0] == {"types": ["audit"], "enabled": True}
     network = shown["resourcesVpcConfig"]
     assert network["endpointPrivateAccess"]

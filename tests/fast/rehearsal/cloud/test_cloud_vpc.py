@@ -66,6 +66,13 @@ def test_gateways_addresses_and_nat_hold_each_other(ec2: Any, ground: tuple[str,
     ec2.delete_internet_gateway(InternetGatewayId=other)
     nat = ec2.create_nat_gateway(SubnetId=public, AllocationId=address)["NatGateway"]
     assert nat["State"] == "available"
+    (shown,) = ec2.describe_nat_gateways(NatGatewayIds=[nat["NatGatewayId"]])["NatGateways"]
+    # By these the official plugin tells which of the addresses is the gateway's own.
+    for told in (nat, shown):
+        assert told["AvailabilityMode"] == "zonal"
+        (its,) = told["NatGatewayAddresses"]
+        assert its["IsPrimary"] is True
+        assert its["PublicIp"] == ec2.describe_addresses(AllocationIds=[address])["Addresses"][0]["PublicIp"]
     with refused("Resource.AlreadyAssociated"):
         ec2.create_nat_gateway(SubnetId=public, AllocationId=address)
     with refused("InvalidIPAddress.InUse"):

@@ -123,6 +123,19 @@ def test_disks_that_come_with_an_instance_are_a_label_of_its_node() -> None:
     assert disk not in InstanceType("m8g.large", 2, 8192, "arm64").labels()
 
 
+def test_graphics_processors_are_labels_and_capacity_within_the_limit_of_the_pool() -> None:
+    maker = {"key": "karpenter.k8s.aws/instance-gpu-manufacturer", "operator": "In", "values": ["nvidia"]}
+    types = [*TYPES, InstanceType("g6.xlarge", 4, 16384, "amd64", gpus=1, gpu_maker="nvidia")]
+    plain, gpu = pool(), pool()
+    gpu["spec"]["template"]["spec"]["requirements"] = [maker]
+    gpu["spec"]["limits"] = {"nvidia.com/gpu": "1"}
+    [node] = launches.launch(gpu, types, ZONES, cpu=4)
+    assert node.instance_type == "g6.xlarge"
+    assert node.labels["karpenter.k8s.aws/instance-gpu-count"] == "1"
+    assert node.node()["status"]["allocatable"]["nvidia.com/gpu"] == "1"
+    assert all("nvidia.com/gpu" not in one.extended for one in launches.launch(plain, TYPES, ZONES, cpu=4))
+
+
 def test_an_operator_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="In, NotIn, Exists"):
         launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})

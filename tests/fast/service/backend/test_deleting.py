@@ -80,3 +80,26 @@ def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
         assert MOVING_TO not in kept
 
     on_stage(act)
+
+
+@pytest.mark.parametrize("step", ["recorded", "going"])
+def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str) -> None:
+    """The first replica was killed after it recorded the deletion, or after it deleted the claim."""
+
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+        name, volume = made.workspace.id, made.workspace.volume or ""
+        recorded = datetime.now(UTC) - timedelta(seconds=20)
+        about = stage.server.things["persistentvolumes", "", volume]["metadata"]
+        about["annotations"] = {DELETED_AT: written(recorded), DESTROY_AFTER: written(recorded + timedelta(days=1))}
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", name]["metadata"]
+        claim["creationTimestamp"] = written(recorded - timedelta(hours=1))
+        if step == "going":
+            claim["deletionTimestamp"] = written(recorded)
+        await stage.backend.delete(name, keep_for=timedelta(days=1))
+        kept = stage.server.things["persistentvolumes", "", volume]["metadata"]["annotations"]
+        assert kept[DELETED_AT] == written(recorded)
+        assert kept[DESTROY_AFTER] == written(recorded + timedelta(days=1))
+        assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.things
+
+    on_stage(act)

@@ -140,6 +140,14 @@ def test_a_claim_that_is_spoilt_is_still_listed() -> None:
     assert found == replace(found, **told)
 
 
+def test_a_claim_whose_annotation_is_nested_too_deeply_is_still_listed() -> None:
+    view = View()
+    view.put_claim(claim("w-a", leases="[" * 20_000, shared='{"a":' * 20_000))
+    found = view.find("w-a")
+    assert found is not None
+    assert (found.leases, found.shared) == ((), {})
+
+
 def _state(view: View) -> str:
     found: Workspace | None = view.find("w-a")
     return found.state if found else "gone"

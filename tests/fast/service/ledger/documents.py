@@ -84,6 +84,14 @@ def suspend(shelf: Shelf, name: str = "w-1", since: str = "2026-11-17T14:00:00Z"
     box["status"] = {"conditions": [{"type": "Suspended", "status": "True", "lastTransitionTime": since}]}
 
 
+def going(shelf: Shelf, name: str = "w-1", at: str = "2026-11-17T15:00:00Z") -> None:
+    """Its volume says when it was deleted, and its claim waits for what hangs on it."""
+    volume = shelf.things[VOLUMES, "", f"pv-{name}"]
+    volume["metadata"]["annotations"] = {"sandbox.users.io/deleted-at": at}
+    claim = shelf.things[CLAIMS, SPACE, name]
+    claim["metadata"]["deletionTimestamp"] = at
+
+
 def delete(shelf: Shelf, name: str = "w-1", at: str | None = "2026-11-17T15:00:00Z") -> None:
     """All of it goes but its volume, which says when."""
     for kind, named in ((CLAIMS, name), (SANDBOXES, f"box-{name}"), (PODS, f"box-{name}")):

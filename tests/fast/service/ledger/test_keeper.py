@@ -128,6 +128,53 @@ def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf
     assert nothing.due == 0
 
 
+@pytest.mark.parametrize("pod", ["runs", "gone", "finished"])
+def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorded(
+    shelf: Shelf, timed: Timed, pod: str
+) -> None:
+    """A pass may find it at any step of going away; the data is charged from the same timestamp on."""
+    documents.claim(shelf)
+    keeper = Keeper(shelf, timed, Meter())
+    timed.at = NOON + HOUR
+    keeper.settle(documents.SPACE, "w-1")
+    deleted = NOON + HOUR + timedelta(seconds=1)
+    documents.going(shelf, at="2026-11-17T13:00:01.216Z")
+    if pod == "gone":
+        shelf.things.pop((documents.PODS, documents.SPACE, "box-w-1"))
+    if pod == "finished":
+        status = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]["status"]
+        ended = {"terminated": {"finishedAt": "2026-11-17T13:00:09Z"}}
+        status |= {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
+    timed.at += timedelta(seconds=20)
+    keeper.settle(documents.SPACE, "w-1")
+    keeper.keep_all()
+    assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
+    documents.delete(shelf, at="2026-11-17T13:00:01.216Z")
+    timed.at += HOUR
+    keeper.keep_all()
+    workspace, data = kept(timed)
+    assert (workspace.ended, workspace.closed) == (deleted, True)
+    assert (data.began, data.claim) == (deleted, "volume:pv-w-1")
+
+
+def test_the_record_of_an_earlier_deletion_ends_no_claim(shelf: Shelf, timed: Timed) -> None:
+    """A workspace that was restored still has it for a moment."""
+    documents.claim(shelf)
+    documents.going(shelf, at="2026-11-17T12:00:30Z")
+    timed.at = NOON + HOUR
+    Keeper(shelf, timed, Meter()).keep_all()
+    assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
+
+
+def test_a_deletion_that_was_not_finished_ends_no_claim(shelf: Shelf, timed: Timed) -> None:
+    documents.claim(shelf)
+    documents.going(shelf, at="2026-11-17T12:30:00Z")
+    del shelf.things[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
+    timed.at = NOON + HOUR
+    Keeper(shelf, timed, Meter()).keep_all()
+    assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
+
+
 def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(shelf: Shelf, timed: Timed) -> None:
     for number in range(2):
         documents.claim(shelf, f"u-{number}", f"w-{number}")

@@ -11,8 +11,17 @@ import pytest
 from model.lifecycle.idle import Seen
 from model.lifecycle.limits import Limits
 from model.moments import written
-from model.workspaces import BUSY_UNTIL, DEADLINE, LEASES, SUSPENDED_BECAUSE, WAKE_AT, Workspace
-from service.cluster import CLAIMS, Document, Kind, RefusedError
+from model.workspaces import (
+    BUSY_UNTIL,
+    DEADLINE,
+    DELETED_AT,
+    DESTROY_AFTER,
+    LEASES,
+    SUSPENDED_BECAUSE,
+    WAKE_AT,
+    Workspace,
+)
+from service.cluster import CLAIMS, VOLUMES, Document, Kind, RefusedError
 from service.loops.attending import MOST, ending, idle, waking
 from service.loops.scheduler import Done
 from service.loops.sources import CPU, NETWORK, Prometheus
@@ -278,3 +287,26 @@ def test_before_one_goes_for_its_age_what_it_used_is_written_down() -> None:
     assert ending(house.context(settle=settle), always).steps == 1
     assert there == [(SPACE, "w-1", True)]
     assert house.shelf.names(CLAIMS) == []
+
+
+def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp() -> None:
+    house = House()
+    house.limit(maxLifetime="3600")
+    house.workspace()
+    house.pass_(2 * HOUR)
+    recorded = house.now
+
+    def killed(number: int) -> None:
+        if number == 2:
+            raise Killed
+
+    house.shelf.before = killed
+    with pytest.raises(Killed):
+        ending(house.context(), always)
+    assert house.shelf.names(CLAIMS) == ["w-1"]
+    house.shelf.before = lambda _: None
+    house.pass_(20)
+    assert ending(house.context(), always).steps == 1
+    notes = house.notes(VOLUMES, "pv-w-1")
+    assert notes[DELETED_AT] == written(recorded)
+    assert notes[DESTROY_AFTER] == written(recorded + timedelta(days=30))

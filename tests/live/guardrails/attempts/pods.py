@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from model.classes.identity import FILE
+from model.exchange import AUDIENCE, TOKEN_SECONDS
 from model.ids import class_id
 from tests.live.guardrails.attempts.attempt import put
 from tests.live.guardrails.stage import CLASS, LOOSE, SHARED, Object
@@ -40,7 +42,14 @@ def _lent(ids: str, said: str) -> Change:
     return change
 
 
-_TOKEN = {"serviceAccountToken": {"path": "token", "audience": "kubernetes.default.svc", "expirationSeconds": 3600}}
+def identity_token(*more: Object, name: str = "x", **changes: Any) -> Object:
+    """Return the volume with the token of a class's identity, with other fields or further sources."""
+    token: Object = {"audience": AUDIENCE, "expirationSeconds": TOKEN_SECONDS, "path": FILE}
+    kept = {key: value for key, value in {**token, **changes}.items() if value is not None}
+    return {"name": name, "projected": {"sources": [{"serviceAccountToken": kept}, *more]}}
+
+
+_KUBERNETES = "kubernetes.default.svc"
 LABEL = "metadata|labels|sandbox.users.io/"
 BAD: tuple[tuple[str, str, Change], ...] = (
     ("pod-runtime", "no runtime class", put("spec.runtimeClassName", None)),
@@ -101,7 +110,37 @@ BAD: tuple[tuple[str, str, Change], ...] = (
         "a driver's volume without a claim",
         put("spec.volumes.-", {"name": "x", "csi": {"driver": "efs.csi.aws.com"}}),
     ),
-    ("pod-volumes", "a token of Kubernetes", put("spec.volumes.-", {"name": "x", "projected": {"sources": [_TOKEN]}})),
+    ("pod-volumes", "a token of Kubernetes", put("spec.volumes.-", identity_token(audience=_KUBERNETES))),
+    ("pod-volumes", "a token without an audience", put("spec.volumes.-", identity_token(audience=None))),
+    (
+        "pod-volumes",
+        "an identity token that lasts longer",
+        put("spec.volumes.-", identity_token(expirationSeconds=7200)),
+    ),
+    ("pod-volumes", "an identity token at another path", put("spec.volumes.-", identity_token(path="other"))),
+    (
+        "pod-volumes",
+        "an identity token beside a token of Kubernetes",
+        put("spec.volumes.-", identity_token({"serviceAccountToken": {"audience": _KUBERNETES, "path": "more"}})),
+    ),
+    (
+        "pod-volumes",
+        "an identity token beside a secret",
+        put("spec.volumes.-", identity_token({"secret": {"name": "x"}})),
+    ),
+    (
+        "pod-volumes",
+        "a secret in the source of an identity token",
+        lambda thing: [
+            put("spec.volumes.-", identity_token())(thing),
+            put("secret", {"name": "x"})(thing["spec"]["volumes"][-1]["projected"]["sources"][0]),
+        ],
+    ),
+    (
+        "pod-volumes",
+        "the node's files in the volume of an identity token",
+        put("spec.volumes.-", {**identity_token(), "hostPath": {"path": "/"}}),
+    ),
     ("pod-volumes", "an empty projection", put("spec.volumes.-", {"name": "x", "projected": {"sources": []}})),
     ("pod-labels", "the label of another class", put(LABEL + "class", "other")),
     ("pod-labels", "no label of a class", put(LABEL + "class", None)),
@@ -151,6 +190,8 @@ NOT_IN = {
         "an empty projection",
         "a device",
         "a driver's volume without a claim",
+        "a secret in the source of an identity token",
+        "the node's files in the volume of an identity token",
     },
     "templates": {"somebody else's home"},
     "sandboxes": set[str](),
@@ -190,6 +231,7 @@ GOOD: tuple[tuple[str, str, Change], ...] = (
         "its own name as a variable",
         put(CONTAINER + "env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
     ),
+    ("pod-volumes", "the token of the class's identity", put("spec.volumes.-", identity_token())),
     ("pod-volumes", "more scratch space", put("spec.volumes.-", {"name": "x", "emptyDir": {"sizeLimit": "1Mi"}})),
     (
         "pod-annotations",

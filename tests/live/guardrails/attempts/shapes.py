@@ -19,13 +19,23 @@ from tests.live.guardrails.attempts.attempt import (
     patch,
     put,
 )
-from tests.live.guardrails.attempts.pods import BAD, CONTAINER, GOOD, LABEL, NOT_IN, OTHER, Change
+from tests.live.guardrails.attempts.pods import (
+    BAD,
+    CONTAINER,
+    GOOD,
+    LABEL,
+    NOT_IN,
+    OTHER,
+    Change,
+    identity_token,
+)
 from tests.live.guardrails.stage import (
     CONTROLLER,
     DEPLOYER,
     FARGATE_CLASS,
     LOOSE,
     SERVICE,
+    SHARED,
     Guarded,
     Object,
     pod,
@@ -61,6 +71,17 @@ for _name, _thing, _user, _inside in (
     _table.passes(_RULES[_name], "as the class has it", _user, create(_thing))
     for _rule, _what, _change in GOOD:
         _table.passes(_rule, _what, _user, create(changed(_thing, _inside(_change))))
+    _table.refused(
+        "pod-volumes",
+        "an identity token in a class without an exchange",
+        _user,
+        create(
+            changed(
+                lambda made, thing=_thing: thing(made, of=SHARED),
+                _inside(put("spec.volumes.-", identity_token())),
+            )
+        ),
+    )
 
 _templates = Table("templates", ATTEMPTS)
 _templates.refused(

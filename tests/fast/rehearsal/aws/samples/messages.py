@@ -46,7 +46,7 @@ SAMPLES = {
         drift=("policy",),
     ),
     "aws:cloudwatch/eventRule:EventRule": Sample(
-        inputs=lambda _: {"description": "for a test", "eventPattern": PATTERN, "tags": TAGS},
+        inputs=lambda _: {"description": "for a test", "eventPattern": PATTERN, "state": "ENABLED", "tags": TAGS},
         update={"description": "changed", "eventPattern": OTHER, "tags": MORE_TAGS},
         replace={"name": "another"},
         behind=lambda g, i, _: g.client("events").disable_rule(Name=i),

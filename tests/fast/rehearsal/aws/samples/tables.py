@@ -2,7 +2,11 @@
 
 from tests.fast.rehearsal.aws.samples.sample import MORE_TAGS, TAGS, Sample
 
-BY_DAY = {"name": "by-day", "hashKey": "day", "projectionType": "ALL"}
+BY_DAY = {
+    "name": "by-day",
+    "keySchemas": [{"attributeName": "day", "keyType": "HASH"}, {"attributeName": "at", "keyType": "RANGE"}],
+    "projectionType": "ALL",
+}
 SAMPLES = {
     "aws:dynamodb/table:Table": Sample(
         inputs=lambda _: {

@@ -1,0 +1,83 @@
+"""What the components read of resources and functions is there on AWS, and not only where it is rehearsed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehearsal.aws.functions import FILTERS_ONLY
+from tests.fast.components.graph import Graph
+from tests.fast.components.reads import Read, everything, named_in_the_components, snake
+
+FACTS = "AGENTENV_FACTS"
+
+
+@pytest.fixture(scope="module")
+def reads() -> frozenset[Read]:
+    return everything()[0]
+
+
+@pytest.fixture(scope="module")
+def graphs() -> tuple[Graph, ...]:
+    return everything()[1]
+
+
+@pytest.fixture(scope="module")
+def facts() -> Path:
+    folder = os.environ.get(FACTS)
+    if not folder:
+        pytest.skip(f"needs {FACTS}: the folder that has the official schemas' extracts")
+    return Path(folder)
+
+
+def declared(read: Read, graphs: tuple[Graph, ...]) -> bool:
+    """Whether the program gives that output as an input of every such resource."""
+    made = [one.inputs for graph in graphs for one in graph.made if one.type == read.token]
+    return bool(made) and all(read.output in inputs for inputs in made)
+
+
+def test_every_type_and_function_of_the_source_is_looked_at(graphs: tuple[Graph, ...]) -> None:
+    types, functions = named_in_the_components()
+    assert types <= {one.type for graph in graphs for one in graph.made}
+    asked = {token.removeprefix("aws:").partition("/") for graph in graphs for token, _ in graph.asked}
+    ran = {(package, snake(rest.rpartition(":")[2])) for package, _, rest in asked}
+    assert {(one.split(".")[1] if one.count(".") > 2 else "index", one.rpartition(".")[2]) for one in functions} == ran
+
+
+def test_nothing_is_read_that_may_be_null(reads: frozenset[Read], graphs: tuple[Graph, ...]) -> None:
+    assert len(reads) > 60
+    assert [read for read in reads if read.optional and not declared(read, graphs)] == []
+
+
+def test_nothing_is_read_that_a_function_only_filters_by(reads: frozenset[Read]) -> None:
+    """The SDK and the schema call such an output required; the official plugin leaves it out."""
+    assert [read for read in reads if read.output in FILTERS_ONLY.get(read.token, ())] == []
+
+
+def test_the_official_schema_has_all_that_is_read(
+    reads: frozenset[Read], graphs: tuple[Graph, ...], facts: Path
+) -> None:
+    aws = json.loads((facts / "aws-schema.json").read_text(encoding="utf-8"))
+    eks = json.loads((facts / "eks-schema.json").read_text(encoding="utf-8"))["resources"]
+
+    def there(read: Read) -> bool:
+        shape: Any
+        if shape := aws["resources"].get(read.token):
+            always = read.output in shape["outputs_always"]
+            return read.output in shape["outputs"] and (always or declared(read, graphs))
+        if shape := aws["functions"].get(read.token):
+            return read.output in shape["outputs"]
+        if shape := eks.get(read.token):
+            return read.output in shape["required"]
+        # A function that the extract leaves out: the SDK alone knows it.
+        if read.token == "aws:resourcegroupstaggingapi/getResources:getResources":
+            return True
+        named = f":{read.token[0].lower()}{read.token[1:]}"
+        nested = [kind for name, kind in aws["types"].items() if name.endswith(named)]
+        return bool(nested) and all(read.output in kind["properties"] for kind in nested)
+
+    assert [read for read in reads if not there(read)] == []

@@ -1,0 +1,61 @@
+"""Manifests are judged as kubectl reads them: what it was measured to read is what the rules see."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from policies.offline import read_files
+from tests.fast.policies.kubectl.measure import manifest_of, readings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# What kubectl reads and this reader refuses, by what it says: a refused file fails the check, so nothing is missed
+REFUSED = (
+    "a key that is neither text nor a whole number nor true or false",
+    "two keys become the text",
+    "kubectl ignores what stands below",
+    "did not find expected <document start>",  # what kubectl ignores, too
+    "found unexpected ':'",
+    "a tag with a comma behind it",
+    "is not UTF-8",
+    "the character U+FEFF",
+    "!!binary with something else",
+    "half of a surrogate pair",
+)
+
+
+def judged(manifest: bytes, folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    file = folder / "manifest.yaml"
+    file.write_bytes(manifest)
+    read = read_files([file])
+    return [dict(one.inputs) for one in read.resources], [reason for _, reason in read.unreadable]
+
+
+def plain(objects: list[dict[str, Any]]) -> list[str]:
+    # As text, where 1 is neither 1.0 nor true
+    return [json.dumps(one, sort_keys=True) for one in objects]
+
+
+def test_every_manifest_is_measured_once() -> None:
+    rows = readings()
+    assert [row for row in rows if "objects" not in row] == []
+    assert len({manifest_of(row) for row in rows}) == len(rows) > 1000
+
+
+def test_what_kubectl_reads_is_what_is_judged(tmp_path: Path) -> None:
+    wrong: list[tuple[bytes, object, object]] = []
+    for reading in readings():
+        manifest = manifest_of(reading)
+        # kubectl goes on to ask the API server what a kind is; without a version there is none
+        objects = plain([one for one in reading["objects"] if str(one.get("apiVersion")) in {"v1", "/v1"}])
+        found, refused = judged(manifest, tmp_path)
+        if any(word in reason for word in REFUSED for reason in refused):
+            continue
+        # Where kubectl stops at a mistake, what stands beside it is judged all the same
+        more = "error" in reading or b"items" in manifest
+        same = set(objects) <= set(plain(found)) if more else objects == plain(found) and not refused
+        if not same or reading.get("undefined"):
+            wrong.append((manifest, objects, refused or plain(found)))
+    assert wrong == []

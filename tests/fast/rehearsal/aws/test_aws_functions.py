@@ -1,0 +1,96 @@
+"""The stand-in's functions answer what the official ones do, and no output more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rehearsal.aws import functions, shapes
+from rehearsal.aws.provider import Provider
+from tests.fast.components.reads import everything
+from tests.fast.rehearsal.aws.official import sdk_kind, strange, unlike
+from tests.fast.rehearsal.aws.samples.sample import Ground
+
+ONE_SUBNET = [{"name": "availability-zone", "values": ["us-east-1a"]}]
+
+
+def _associated(ground: Ground) -> dict[str, Any]:
+    vpc = ground.vpc()
+    subnet, table = ground.subnet(vpc), ground.table(vpc)
+    ground.client("ec2").associate_route_table(RouteTableId=table, SubnetId=subnet)
+    return {"subnetId": subnet}
+
+
+def _cluster(ground: Ground) -> dict[str, Any]:
+    vpc = ground.vpc()
+    subnets = [ground.subnet(vpc), ground.subnet(vpc, "10.20.2.0/24", "us-east-1b")]
+    name = ground.fresh("cluster")
+    ground.client("eks").create_cluster(
+        name=name,
+        roleArn=ground.role_arn(),
+        resourcesVpcConfig={"subnetIds": subnets, "endpointPrivateAccess": True},
+        accessConfig={"authenticationMode": "API"},
+    )
+    return {"name": name}
+
+
+def _image(ground: Ground) -> dict[str, Any]:
+    image = ground.client("ec2").describe_images(Owners=["amazon"])["Images"][0]
+    return {"filters": [{"name": "image-id", "values": [image["ImageId"]]}]}
+
+
+def _tagged(ground: Ground) -> dict[str, Any]:
+    word = ground.fresh("tagged")
+    ground.client("efs").create_file_system(CreationToken=word, Tags=[{"Key": word, "Value": "1"}])
+    return {"tagFilters": [{"key": word}]}
+
+
+ARGUMENTS: dict[str, Callable[[Ground], dict[str, Any]]] = {
+    "aws:ec2/getAmi:getAmi": _image,
+    "aws:ec2/getRouteTable:getRouteTable": _associated,
+    "aws:ec2/getSubnet:getSubnet": lambda g: {"id": g.subnet(g.vpc())},
+    "aws:ec2/getSubnets:getSubnets": lambda _: {"filters": ONE_SUBNET},
+    "aws:ec2/getVpc:getVpc": lambda g: {"id": g.vpc()},
+    "aws:efs/getFileSystem:getFileSystem": lambda g: {"fileSystemId": g.file_system()},
+    "aws:eks/getAddonVersion:getAddonVersion": lambda _: {"addonName": "coredns", "kubernetesVersion": "1.35"},
+    "aws:eks/getCluster:getCluster": _cluster,
+    "aws:iam/getPolicyDocument:getPolicyDocument": lambda _: {
+        "statements": [{"actions": ["s3:GetObject"], "resources": ["*"]}]
+    },
+    "aws:iam/getRole:getRole": lambda g: {"name": g.role()},
+    "aws:index/getAvailabilityZones:getAvailabilityZones": lambda _: {},
+    "aws:index/getCallerIdentity:getCallerIdentity": lambda _: {},
+    "aws:index/getPartition:getPartition": lambda _: {},
+    "aws:index/getRegion:getRegion": lambda _: {},
+    "aws:resourcegroupstaggingapi/getResources:getResources": _tagged,
+}
+
+
+def test_every_function_has_arguments_here() -> None:
+    assert set(ARGUMENTS) == set(functions.TABLE)
+
+
+@pytest.mark.parametrize("token", sorted(functions.TABLE))
+def test_a_function_answers_only_what_the_official_one_does(token: str, provider: Provider, ground: Ground) -> None:
+    arguments = ARGUMENTS[token](ground)
+    out, problems = provider.invoke(token, arguments)
+    assert problems == []
+    assert strange(out, {name: {"t": fact.type} for name, fact in shapes.shape(token).outputs.items()}, token) == []
+    repeated = functions.FILTERS_ONLY.get(token, frozenset()) & out.keys()
+    assert repeated <= arguments.keys()
+
+
+@pytest.mark.parametrize("token", sorted(functions.TABLE))
+def test_a_function_answers_all_that_the_components_read_of_it(token: str, provider: Provider, ground: Ground) -> None:
+    read = {one.output for one in everything()[0] if one.token == token}
+    out, _ = provider.invoke(token, ARGUMENTS[token](ground))
+    assert [name for name in sorted(read) if out.get(name) is None] == []
+
+
+@pytest.mark.parametrize("token", sorted(shapes.known()))
+def test_the_sdk_has_every_output_that_may_be_answered(token: str) -> None:
+    """The schema that the stand-in answers by is another version's than the SDK's."""
+    outputs = {name: {"t": fact.type} for name, fact in shapes.shape(token).outputs.items()}
+    assert unlike(outputs, sdk_kind(token), token) == []

@@ -1,0 +1,72 @@
+"""What the rehearsal changes by hand is noticed by the stand-in provider, and mended by an update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rehearsal import tampering
+from rehearsal.aws.provider import Provider
+from tests.fast.rehearsal.aws.samples import SAMPLES
+from tests.fast.rehearsal.aws.samples.sample import Ground
+
+BUDGET = "aws:budgets/budget:Budget"
+RULE = "aws:cloudwatch/eventRule:EventRule"
+
+
+def changed_by_hand(provider: Provider, ground: Ground, token: str, asked: dict[str, Any]) -> list[str]:
+    """Create the resource, change it as the rehearsal does, and return what a refresh then finds to change."""
+    inputs, problems = provider.check(token, "a-sample", asked, {})
+    assert problems == []
+    id_, outputs = provider.create(token, inputs)
+    resource = {"type": token, "id": id_, "inputs": inputs, "outputs": outputs}
+    [done] = tampering.tamper(ground.client, [resource])
+    assert tampering.mended(ground.client, [done]) == []
+    found = provider.read(token, id_, outputs, inputs)
+    assert found is not None
+    changes = provider.diff(token, found[2], inputs).changes
+    if changes:
+        provider.update(token, id_, found[1], found[2], inputs)
+        assert tampering.mended(ground.client, [done]) == [done]
+    provider.delete(token, id_, outputs, inputs)
+    return sorted({str(change.path[0]) for change in changes})
+
+
+@pytest.mark.parametrize(("token", "noticed"), [(RULE, ["state"]), (BUDGET, ["notifications"])])
+def test_a_change_by_hand_is_noticed_and_mended(
+    provider: Provider, ground: Ground, token: str, noticed: list[str]
+) -> None:
+    assert changed_by_hand(provider, ground, token, SAMPLES[token].inputs(ground)) == noticed
+
+
+def test_a_rule_that_declares_no_state_is_not_noticed(provider: Provider, ground: Ground) -> None:
+    asked = {name: value for name, value in SAMPLES[RULE].inputs(ground).items() if name != "state"}
+    assert changed_by_hand(provider, ground, RULE, asked) == []
+
+
+def test_one_notification_of_a_budget_is_deleted_and_others_are_left(provider: Provider, ground: Ground) -> None:
+    """The official plugin does not notice a budget that has lost all of them."""
+    inputs, _ = provider.check(BUDGET, "a-sample", SAMPLES[BUDGET].inputs(ground), {})
+    id_, outputs = provider.create(BUDGET, inputs)
+    resource = {"type": BUDGET, "id": id_, "inputs": inputs, "outputs": outputs}
+    tampering.tamper(ground.client, [resource])
+    where = {"AccountId": outputs["accountId"], "BudgetName": outputs["name"]}
+    budgets = ground.client("budgets")
+    (left,) = budgets.describe_notifications_for_budget(**where)["Notifications"]
+    left.pop("NotificationState")
+    budgets.delete_notification(**where, Notification=left)
+    found = provider.read(BUDGET, id_, outputs, inputs)
+    assert found is not None
+    assert found[1]["notifications"] == outputs["notifications"]
+    assert provider.diff(BUDGET, found[2], inputs).changes == []
+    # A program that wants none has none afterwards.
+    none = {name: value for name, value in inputs.items() if name != "notifications"}
+    updated = provider.update(BUDGET, id_, found[1], found[2], none)
+    assert updated["notifications"] == []
+    provider.delete(BUDGET, id_, outputs, inputs)
+
+
+def test_a_budget_with_one_notification_is_left_alone() -> None:
+    budget = {"type": BUDGET, "inputs": {"notifications": [{}]}}
+    assert tampering.tamper(lambda _: None, [budget]) == []

@@ -1,0 +1,119 @@
+"""One object that cannot be read stops no pass: the others get what is due to them, and nothing is taken for gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from model.moments import written
+from service.cluster import CLAIMS, CONFIGURATIONS, POOLS, TEMPLATES, VOLUMES, Document
+from service.keeping import keep_all
+from service.loops.attending import ending, idle, waking
+from service.loops.audit import auditing
+from service.loops.retention import retention
+from service.loops.scheduler import Done
+from service.loops.slots import slots
+from service.metering import measured_bytes
+from service.records import LABEL, OPEN, Records
+from service.releases import retire
+from tests.fast.service.loops.house import SPACE, START, House, always
+
+LONG = 10 * 24 * 3600.0
+# Fields without which an object cannot be told apart; the real API server always sets them.
+ABOUT = {"namespace": SPACE, "labels": {"sandbox.users.io/user": "u-odd"}, "creationTimestamp": written(START)}
+NAMELESS: Document = {"metadata": ABOUT, "spec": 5}
+
+
+@pytest.fixture
+def house() -> House:
+    """A house with a sound workspace that is due for everything, and odd objects beside it."""
+    made = House()
+    made.workspace("w-1")
+    made.workspace("w-odd", **{"sandbox.users.io/leases": "[" * 20_000, "sandbox.users.io/budget": "1E+999999"})
+    listed = made.shelf.list
+
+    def list_(kind: Any, *where: Any, **more: Any) -> Any:
+        yield from ([NAMELESS] if kind in {CLAIMS, VOLUMES} else [])
+        yield from listed(kind, *where, **more)
+
+    made.shelf.list = list_  # type: ignore[method-assign]
+    return made
+
+
+def test_both_idle_and_both_are_suspended(house: House) -> None:
+    house.pass_(LONG)
+    done = idle(house.context(), always)
+    assert (done.steps, done.failures) == (2, ())
+    assert {house.mode(), house.mode("w-odd")} == {"Suspended"}
+
+
+@pytest.mark.parametrize("act", [waking, ending, auditing])
+def test_a_pass_comes_to_its_end(house: House, act: Callable[..., Done]) -> None:
+    house.pass_(LONG)
+    act(house.context(), always)
+
+
+def test_a_claim_that_cannot_be_read_when_it_is_its_turn_keeps_nobody_waiting(house: House) -> None:
+    context = house.context()
+    found = house.shelf.find
+
+    def find(kind: Any, name: str, namespace: str | None = None) -> Document | None:
+        return NAMELESS if (kind, name) == (CLAIMS, "w-odd") else found(kind, name, namespace)
+
+    house.shelf.find = find  # type: ignore[method-assign]
+    house.pass_(LONG)
+    done = idle(context, always)
+    assert (done.steps, house.mode()) == (1, "Suspended")
+    assert done.failures == (f"SandboxClaim {SPACE} cannot be read: UnreadableError",)
+
+
+def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House) -> None:
+    past = written(START - timedelta(days=40))
+    dates = {"sandbox.users.io/deleted-at": past, "sandbox.users.io/destroy-after": written(START - timedelta(days=10))}
+    house.volume("w-gone", "Released", **dates)
+    house.volume("w-far", "Released", **{**dates, "sandbox.users.io/destroy-after": "9999-12-31T23:59:59-14:00"})
+    done = retention(house.context(), always)
+    assert done.failures == (f"PersistentVolume {SPACE} cannot be read: UnreadableError",)
+    policies = {
+        name: one["spec"]["persistentVolumeReclaimPolicy"]
+        for (kind, _, name), one in house.shelf.things.items()
+        if kind is VOLUMES
+    }
+    assert policies == {"pv-w-1": "Retain", "pv-w-odd": "Retain", "pv-w-gone": "Delete", "pv-w-far": "Retain"}
+
+
+def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(house: House) -> None:
+    records = Records(house.shelf, "default")
+    assert records.write("pv-gone", {"owner": "u-1"}, START)
+    (page,) = house.shelf.list(CONFIGURATIONS, "default", {LABEL: "destroyed", OPEN: "true"})
+    assert house.shelf.change(CONFIGURATIONS, page, {"data": {"pv-odd": "[" * 20_000, "pv-list": "[]"}})
+    assert [name for name, _ in records.unfinished()] == ["pv-gone"]
+    retention(house.context(), always)
+    assert not [*records.unfinished()]
+    assert records.close(START + timedelta(days=2)) == 0
+
+
+def test_slots_are_looked_at_past_what_cannot_be_read(house: House) -> None:
+    done = slots(house.context(), always)
+    assert [one.partition(" ")[0] for one in done.failures] == ["SandboxClaim"]
+
+
+def test_volumes_are_kept_and_sizes_shown_past_what_cannot_be_read(house: House) -> None:
+    assert {one.claim for one in keep_all(house.shelf)} == {"w-1", "w-odd"}
+    for name, size in (("w-1", "4096"), ("w-odd", "9" * 5000)):
+        one = house.shelf.things[VOLUMES, "", f"pv-{name}"]
+        one["metadata"]["annotations"]["sandbox.users.io/measured-bytes"] = size
+    assert measured_bytes(house.shelf) == {"pv-w-1": 4096}
+
+
+def test_no_release_of_a_class_goes_while_a_claim_of_it_cannot_be_read(house: House) -> None:
+    house.limit(releases="stable/new", poolHours="[" * 20_000)
+    old: Document = {"metadata": {"name": "old", "namespace": SPACE}, "spec": {"replicas": 0}}
+    house.shelf.put(TEMPLATES, {"metadata": dict(old["metadata"]), "spec": {}})
+    house.shelf.put(POOLS, {**old, "spec": {"replicas": 0, "sandboxTemplateRef": {"name": "old"}}})
+    (looked,) = retire(house.shelf, act=True, clock=lambda: START)
+    assert (looked.done, looked.plan.steps) == ((), ())
+    assert looked.refused == (f"SandboxClaim {SPACE} cannot be read: UnreadableError",)

@@ -1,0 +1,353 @@
+"""Every reader of Kubernetes objects takes any object: what it cannot read is `UnreadableError`, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from model.classes.hours import hours_of
+from model.documents import UnreadableError, strings
+from model.homes import due
+from model.lifecycle.limits import Limits, limits
+from model.lifecycle.retention import fate, is_in_use
+from model.lifecycle.returning import home_class
+from model.lifecycle.slots import Shelf, found
+from model.swarms import short_of
+from service import budgets, keeping, metering, releases, sleeping, swarm_events, swarm_fate, swarms
+from service.backend import handing, happenings
+from service.backend.adopting import Adoptions
+from service.backend.view import View
+from service.brief import brief
+from service.cluster import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
+from service.identity import bearer
+from service.ledger import facts
+from service.loops import audit, retention, slots
+from service.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
+from tests.fast.odd_objects import ANY, odd
+from tests.fast.service.ledger import documents
+from tests.fast.service.loops.house import SPACE, START, House
+from tests.fast.service.shelf import Shelf as Server
+
+NOW = START.replace(tzinfo=UTC)
+
+
+def held() -> dict[Any, Document]:
+    """Return an object of each kind, as the cluster has them."""
+    house, ledger = House(), Server()
+    house.workspace("w-1", **{"sandbox.users.io/leases": "[]", "sandbox.users.io/budget": "3"})
+    documents.claim(ledger)
+    documents.pod(ledger)
+    kinds = {kind: one for (kind, _, _), one in (*ledger.things.items(), *house.shelf.things.items())}
+    for one in kinds.values():
+        one["metadata"] |= {"creationTimestamp": "2026-11-18T00:00:00Z", "generation": 1}
+        one["metadata"].setdefault("ownerReferences", [{"kind": "SandboxWarmPool", "uid": "u", "name": "n"}])
+    notes = kinds[VOLUMES]["metadata"]["annotations"]
+    dates = ("sandbox.users.io/deleted-at", "sandbox.users.io/destroy-after", metering.MEASURED_AT)
+    notes |= dict.fromkeys(dates, "2026-11-18T00:00:00Z")
+    notes |= dict.fromkeys((metering.FOUND, metering.ENTRIES, facts.MEASURED), "9")
+    kinds[PODS]["metadata"]["annotations"] = {"CapacityProvisioned": "0.25vCPU 0.5GB"}
+    kinds["pool"] = {
+        "metadata": {**kinds[CLAIMS]["metadata"], "annotations": {releases.RETIRING: "2026-11-18T00:00:00Z"}},
+        "spec": {"replicas": 3, "sandboxTemplateRef": {"name": "t"}},
+        "status": {"readyReplicas": 3, "observedGeneration": 1},
+    }
+    kinds["pool"]["metadata"]["annotations"] |= {swarms.swarm_fate.ASKED: "3", swarms.swarm_fate.HANDED_OVER: "3"}
+    kinds["event"] = {
+        "metadata": {"creationTimestamp": "2026-11-18T00:00:00Z"},
+        "involvedObject": {"kind": "Pod", "name": "p"},
+        "series": {"lastObservedTime": "2026-11-18T00:00:00Z", "count": 2},
+        "lastTimestamp": "2026-11-18T00:00:00Z",
+        "reason": "r",
+        "message": "m",
+        "count": 1,
+    }
+    kinds["quota"] = {"status": {"hard": {"pods": "3", "requests.cpu": "4"}, "used": {"pods": "1"}}}
+    return kinds
+
+
+SAMPLES = held()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader of objects of a kind, and what is decided by what it read."""
+
+    kind: Any
+    read: Callable[[Any], object]
+
+    def __str__(self) -> str:
+        return self.read.__name__
+
+
+def put_claim(one: Any) -> None:
+    View().put_claim(one)
+
+
+def put_volume(one: Any) -> None:
+    View().put_volume(one)
+
+
+def put_pool(one: Any) -> None:
+    View().put_pool(one)
+
+
+def put_constraints(one: Any) -> None:
+    View().put_constraints(one)
+
+
+def adopted(one: Any) -> None:
+    Adoptions().put(one)
+
+
+def becomes(one: Any) -> None:
+    home = retention.home_of(one)
+    is_in_use(home)
+    for known in (Limits(), limits({"retainDeletedFor": "9" * 10, "sessionRetention": "0"})):
+        fate(home, known, NOW)
+
+
+def slot_volume(one: Any) -> None:
+    slots.is_ours(one)
+    shelf = Shelf(volumes=[slots.volume_of(one)], points=[])
+    found(shelf, NOW)
+
+
+def slot_volume_claim(one: Any) -> None:
+    found(Shelf(volume_claims=[slots._volume_claim(one)]), NOW)
+
+
+def slot_claim(one: Any) -> None:
+    row = slots._claim(one)
+    if row is not None:
+        volume = slots.volume_of(SAMPLES[VOLUMES])
+        found(Shelf(claims=slots._with_volumes([row], [], [volume]), volumes=[volume]), NOW)
+
+
+def audited(one: Any) -> None:
+    audit.audit([audit.volume_of(one, ("fs-1",))], {})
+
+
+def kept(one: Any) -> None:
+    keeping._changes(one, SAMPLES[VOLUMES])
+    keeping._is_marked(one)
+    keeping._looked_at(brief(one, keeping.LOOKED_AT), keeping._Listed(Server(), SPACE))
+
+
+def kept_volume(one: Any) -> None:
+    keeping._changes(SAMPLES[CLAIMS], one)
+    keeping._Volume.of(one)
+
+
+def kept_sandbox(one: Any) -> None:
+    keeping._owned_by(one)
+
+
+def kept_volume_claim(one: Any) -> None:
+    keeping._bound_to(one)
+
+
+def released_pool(one: Any) -> None:
+    releases._pool(one, {})
+
+
+def released_claim(one: Any) -> None:
+    releases._claim(one)
+
+
+def class_limits(one: Any) -> None:
+    data = strings(one, "data")
+    limits(one.get("data") if isinstance(one.get("data"), dict) else data)
+    if (hours := hours_of(data.get("poolHours", ""))) is not None:
+        hours.size_at(NOW)
+
+
+def measured(one: Any) -> None:
+    metering._is_home(one, "fs-1")
+    due([metering._home(one, {"w-1": NOW})], NOW)
+
+
+def measured_bytes(one: Any) -> None:
+    server: Any = Server()
+    server.list = lambda *_: iter([one])
+    for size in metering.measured_bytes(server).values():
+        float(size)
+
+
+def budgeted(one: Any) -> None:
+    _, _, budget = budgets._whose(one)
+    assert budget is None or budget >= 0
+
+
+def noted_swarm(one: Any) -> None:
+    swarm_fate.is_given_up(one)
+    swarm_fate.handed_over(one)
+    swarm_fate.asked_for(one)
+    swarm_fate._age(one)
+
+
+def swarm_member(one: Any) -> None:
+    swarms._sandbox(one)
+    swarms._used(one)
+    swarms._why({"w-1": one}, {})
+
+
+def why_no_swarm(one: Any) -> None:
+    server: Any = Server()
+    server.list = lambda *_: iter([one, SAMPLES["event"]])
+    swarm_events.failure(server, ["a"], "task")
+
+
+def happened(one: Any) -> None:
+    happenings._event(one)
+
+
+def has_room(one: Any) -> None:
+    short_of(one, {"pods": Decimal(1), "requests.cpu": Decimal(1)})
+
+
+def handed_volume(one: Any) -> None:
+    handing.of_another(one, "u-1")
+
+
+def made_in(one: Any) -> None:
+    home_class(one)
+
+
+def whose_pod(one: Any) -> None:
+    bearer._addresses(one)
+    bearer._owner(Server(), one, SANDBOXES, "Sandbox", SPACE)
+
+
+def whose_claim(one: Any) -> None:
+    bearer._ends(one)
+
+
+def holding(kind: Any) -> Callable[[Any], object]:
+    """Return a reader of all that the ledger follows from, with one odd object among it."""
+
+    def held_by(one: Any) -> None:
+        every: dict[Any, Any] = {**SAMPLES, kind: one}
+        kinds = (CLAIMS, SANDBOXES, PODS, VOLUME_CLAIMS, VOLUMES)
+        facts.holdings(facts.Listed(*([every[of]] for of in kinds)))
+
+    held_by.__name__ = f"holdings_{kind.__name__}"
+    return held_by
+
+
+READERS = [
+    *(
+        Reader(CLAIMS, one)
+        for one in (put_claim, slot_claim, kept, released_claim, budgeted, swarm_member, whose_claim)
+    ),
+    *(Reader(VOLUMES, one) for one in (put_volume, becomes, slot_volume, audited, kept_volume, measured)),
+    *(Reader(VOLUMES, one) for one in (measured_bytes, handed_volume, made_in)),
+    *(Reader("pool", one) for one in (put_pool, released_pool, noted_swarm)),
+    *(Reader(CONFIGURATIONS, one) for one in (put_constraints, class_limits)),
+    *(Reader(SANDBOXES, one) for one in (adopted, kept_sandbox)),
+    *(Reader(VOLUME_CLAIMS, one) for one in (slot_volume_claim, kept_volume_claim)),
+    Reader("event", happened),
+    Reader("event", why_no_swarm),
+    Reader("quota", has_room),
+    Reader(PODS, whose_pod),
+    *(Reader(kind, holding(kind)) for kind in (CLAIMS, SANDBOXES, PODS, VOLUME_CLAIMS, VOLUMES)),
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("reader", READERS, ids=str)
+def test_a_reader_takes_any_object(reader: Reader) -> None:
+    @settings(max_examples=60)
+    @given(odd(SAMPLES[reader.kind]))
+    def holds(one: Any) -> None:
+        with contextlib.suppress(UnreadableError):
+            reader.read(one)
+
+    reader.read(SAMPLES[reader.kind])
+    holds()
+
+
+def reviewed(one: Any) -> None:
+    server: Any = Server()
+    server.review = lambda *_: one["status"] if isinstance(one.get("status"), dict) else {}
+    with contextlib.suppress(bearer.RefusedExchangeError):
+        bearer.bearer_of(server, "token")
+
+
+REVIEW = {
+    "status": {
+        "authenticated": True,
+        "audiences": [bearer.AUDIENCE],
+        "user": {
+            "username": "system:serviceaccount:sandbox-box:sandbox",
+            "extra": {bearer._POD_NAME: ["p"], bearer._POD_UID: ["u"]},
+        },
+    }
+}
+
+
+@given(odd(REVIEW))
+def test_any_review_of_a_token_is_of_a_pod_or_refused(one: Any) -> None:
+    reviewed(one)
+
+
+@given(ANY)
+def test_any_owner_of_any_sandbox_is_looked_for_without_harm(owners: Any) -> None:
+    server = Server()
+    server.put(SANDBOXES, {"metadata": {"name": "s", "namespace": SPACE, "ownerReferences": owners}})
+    claim = {"metadata": {"namespace": SPACE, "uid": "u"}, "status": {"sandbox": {"name": "s"}}}
+    assert sleeping.sandbox_of(server, claim) is None
+
+
+def test_what_cannot_be_read_is_left_out_and_named_and_the_others_are_read() -> None:
+    failures: list[str] = []
+
+    def read(one: Document) -> int:
+        return 1 // one["value"]
+
+    listed: list[Document] = [
+        {"metadata": {"namespace": "here", "name": f"o-{value}"}, "value": value} for value in (1, 0, 1)
+    ]
+    rows = [one["metadata"]["name"] for one, _ in readable("Thing", listed, read, failures, Reports())]
+    assert rows == ["o-1", "o-1"]
+    assert failures == ["Thing here/o-0 cannot be read: ZeroDivisionError"]
+
+
+@given(some.lists(some.sampled_from("abcdefgh"), max_size=400))
+def test_reports_are_bounded_however_often_and_however_many_objects_are_odd(names: list[str]) -> None:
+    now, lines = [0.0], list[logging.LogRecord]()
+    reports = Reports(lambda: now[0])
+    logging.disable(logging.NOTSET)
+    handler = logging.Handler()
+    handler.emit = lines.append  # type: ignore[method-assign]
+    logger = logging.getLogger("service.unreadable")
+    logger.addHandler(handler)
+    try:
+        for name in names:
+            reports.report("Thing", ("here", name), ValueError("content"))
+        assert len(lines) == len(set(names))
+        for number in range(1000):
+            reports.report("Other", ("here", str(number)), ValueError("content"))
+        assert len(lines) == MOST_A_MINUTE
+        now[0] += AGAIN_AFTER
+        reports.report("Thing", ("here", "a"), ValueError("content"))
+    finally:
+        logger.removeHandler(handler)
+        logging.disable()
+    assert len(lines) == MOST_A_MINUTE + 1
+    assert lines[-1].__dict__["facts"]["omitted"] == 1000 - (MOST_A_MINUTE - len(set(names)))
+    assert not any("content" in str(one.__dict__) for one in lines)

@@ -1,0 +1,154 @@
+"""One odd claim on a real API server: replicas stay ready, lists have the others, loops go on, and a new replica starts.
+
+A replica whose watches end is another matter: it sees nothing any more, so its process ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from rehearsal.controlplane.client import until
+from service.__main__ import BROKEN
+from service.backend import view
+from service.cluster import CLAIMS
+from tests.fast.service.auth.issuing import Issuing
+from tests.live.conftest import World
+from tests.live.controlplane.things import PATIENCE
+from tests.live.service.conftest import IMAGES, Box
+from tests.live.service.replicas import Company, Told
+from tests.live.service.serving import Served, configuration, serving
+from tests.live.service.stage import Stage
+from tests.live.service.test_api_live import VETTED
+
+LEASES, BUDGET = "sandbox.users.io/leases", "sandbox.users.io/budget"
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuing]:
+    made = Issuing()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def stage(world: World, box: Box) -> Stage:
+    """A class whose pool is full."""
+    box.more = VETTED
+    pool = box.deploy(IMAGES[0])
+    assert until(lambda: box.full(pool), PATIENCE)
+    return Stage(box, world)
+
+
+def made(served: Served, box: Box, owner: str) -> str:
+    with served.client(owner) as client:
+        answer = client.post("/v1/workspaces", json={"class": box.name}, params={"wait": 60})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+
+def spoil(box: Box, name: str, **notes: str) -> None:
+    """Write annotations on a claim as somebody with kubectl could."""
+
+    def noted() -> bool:
+        claim = box.cluster.find(CLAIMS, name, box.space)
+        assert claim is not None
+        return box.cluster.change(CLAIMS, claim, {"metadata": {"annotations": notes}})
+
+    assert until(noted, PATIENCE)
+
+
+def listed(served: Served, owner: str, replica: int) -> list[str]:
+    with served.client(owner, replica) as client:
+        answer = client.get("/v1/workspaces")
+        assert answer.status_code == 200, answer.text
+        return [one["id"] for one in answer.json()["items"]]
+
+
+def ready(served: Served) -> set[int]:
+    return {httpx2.get(f"{url}/readyz", trust_env=False).status_code for url in served.urls}
+
+
+def test_an_annotation_nested_too_deeply_blinds_no_replica_and_stops_no_loop(
+    world: World, stage: Stage, issuer: Issuing
+) -> None:
+    box = stage.box
+    told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
+    with serving(told, issuer, replicas=2) as served:
+        odd = made(served, box, "bob")
+        spoil(box, odd, **{LEASES: "[" * 20_000, BUDGET: "1E+999999"})
+        # What happens after the odd object is told, too, and of the odd one what can be read.
+        sound = made(served, box, "ann")
+        for replica in (0, 1):
+            assert until(lambda replica=replica: listed(served, "ann", replica) == [sound], PATIENCE)
+            assert listed(served, "bob", replica) == [odd]
+        assert ready(served) == {200}
+        with serving(told, issuer) as restarted:
+            assert listed(restarted, "ann", 0) == [sound]
+        later = timedelta(days=1)
+        assert stage.done_by_loops(lambda: {("idle", "idle")} <= {(why, why) for _, why in stage.counted.slept}, later)
+        for owner, id_ in (("ann", sound), ("bob", odd)):
+            with served.client(owner) as client:
+                path = f"/v1/workspaces/{id_}"
+                assert until(lambda c=client, p=path: c.get(p).json()["state"] == "suspended", PATIENCE)
+                assert client.delete(path).status_code == 202
+
+
+def test_an_object_that_cannot_be_read_is_counted_and_left_out(
+    world: World, stage: Stage, issuer: Issuing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = stage.box
+    told = configuration(world.plane.kubeconfig(), issuer, [box.said()])
+    with serving(told, issuer) as served:
+        odd, read = made(served, box, "bob"), view.of_claim
+        assert until(lambda: listed(served, "bob", 0) == [odd], PATIENCE)
+
+        def of_claim(claim: Any) -> Any:
+            if claim["metadata"]["name"] == odd:
+                raise RecursionError("a defect of the reader")
+            return read(claim)
+
+        monkeypatch.setattr(view, "of_claim", of_claim)
+        spoil(box, odd, **{BUDGET: "1"})
+        # What was known of it is true no longer, and so not told.
+        assert until(lambda: listed(served, "bob", 0) == [], PATIENCE)
+        sound = made(served, box, "ann")
+        assert until(lambda: listed(served, "ann", 0) == [sound], PATIENCE)
+        assert ready(served) == {200}
+
+        def counted() -> float | None:
+            labels = {"kind": "SandboxClaim"}
+            return served.metrics[0].registry.get_sample_value("agentenv_unreadable_objects", labels)
+
+        assert until(lambda: counted() == 1, PATIENCE)
+        with serving(told, issuer) as restarted:
+            assert (listed(restarted, "ann", 0), listed(restarted, "bob", 0)) == ([sound], [])
+        monkeypatch.setattr(view, "of_claim", read)
+        spoil(box, odd, **{BUDGET: "2"})
+        assert until(lambda: listed(served, "bob", 0) == [odd], PATIENCE)
+        assert until(lambda: counted() == 0, PATIENCE)
+
+
+def test_a_process_whose_watches_end_ends_with_an_error(
+    world: World, stage: Stage, issuer: Issuing, tmp_path: Path
+) -> None:
+    box = stage.box
+    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()])
+    company = Company(replace(told, defect=True), world.environment, issuer, tmp_path)
+    try:
+        replica = company.replica().ready()
+        with serving(configuration(told.kubeconfig, issuer, told.classes), issuer) as served:
+            made(served, box, "ann")
+        assert until(lambda: replica.dead, PATIENCE), replica.said
+        assert replica.exit_code == BROKEN, replica.said
+        assert '"level": "error"' in replica.said
+        assert '"message": "a watch ended"' in replica.said
+        assert "the watches of the cluster ended" in replica.said
+    finally:
+        company.close()
