@@ -19,9 +19,7 @@ from model.attribution.apportion import apportion
 
 USED_EVERY = timedelta(hours=20)  # a pass a day, at about the same time
 ASLEEP_EVERY = timedelta(days=14)
-# At four kilobytes an entry and $0.03 a gigabyte: two and a half cents a day, whatever there is.
-ENTRIES_A_DAY = 200_000
-# A home that has more is looked at every so many days that it has no more of them a day.
+# A home that has more entries is looked at every so many days that it has no more of them a day.
 ENTRIES_A_HOME_AND_DAY = 4_000
 # One that has more than these is estimated: by then its size is not what matters most about it.
 ENTRIES_A_HOME = 100_000

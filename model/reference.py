@@ -15,7 +15,7 @@ from model.settings.vocabulary import Schema, describe, resolved
 from model.tier_rules import RULES
 from model.tiers import WALL_LABEL
 
-WRITTEN_BY = "Written by `python -m agentenv.generate` from `model/`; change it there."
+WRITTEN_BY = "Written by `python -m agentenv.generate` from `model/settings/`; change it there."
 
 _TOP_LEVEL: dict[str, Schema] = {
     "environment": {"description": "Pulumi ESC environments to import.", "type": ["array", "object"]},

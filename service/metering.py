@@ -18,8 +18,9 @@ from typing import Any
 
 from model.classes.names import WORKSPACE_LABEL
 from model.documents import counted, required, text
-from model.homes import ENTRIES_A_DAY, ENTRIES_A_HOME, Home, Size, due, scaled
+from model.homes import ENTRIES_A_HOME, Home, Size, due, scaled
 from model.moments import in_seconds, moment
+from model.settings.cost import ENTRIES_A_DAY
 from model.storage_metering import NAME
 from model.workspace_records import of_claim
 from service.access_points import Efs, Points

@@ -12,18 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from model.settings.capabilities import Grant as SettingsGrant
-
-Word = Literal["dns", "web", "git", "packages", "identity", "metadata", "vpc", "api-server"]
-WORDS: dict[Word, str] = {
-    "dns": "the cluster's resolver on port 53, and no other",
-    "web": "the internet on TCP port 443",
-    "git": "the public git forges on TCP ports 22 and 443: by name through the egress proxy, else the whole internet",
-    "packages": "the public package registries on TCP port 443: by name through the proxy, else the whole internet",
-    "identity": "the place where a sandbox's token is exchanged for short-lived credentials",
-    "metadata": "instance metadata and the Pod Identity agent, on TCP port 80",
-    "vpc": "the VPC with the ranges of pods and services, less metadata and the API server",
-    "api-server": "the API server on TCP port 443",
-}
+    from model.settings.capabilities import Word
 
 # What no grant of a range includes unless it says so.
 Reserved = Literal["vpc", "api-server", "metadata"]

@@ -8,7 +8,8 @@ from dataclasses import fields
 from model.guardrails import EKS, policies
 from model.guardrails.hands import CLOUD, METER, NODES, SCHEDULES
 from model.guardrails.row import Policy
-from model.reference import WRITTEN_BY
+
+WRITTEN_BY = "Written by `python -m agentenv.generate` from `model/guardrails/`; change it there."
 
 _ABOUT = """\
 What is made in the cluster at run time never passes through a deployment. These ValidatingAdmissionPolicies hold it to

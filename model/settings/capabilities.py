@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, GetJsonSchemaHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from model.capabilities.grants import WORDS, Word
 from model.settings.mistakes import nearest, shown
 from model.settings.section import Port, Section
 from model.settings.values import AnyCidr, Label, wrong
@@ -15,6 +14,17 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
+Word = Literal["dns", "web", "git", "packages", "identity", "metadata", "vpc", "api-server"]
+WORDS: dict[Word, str] = {
+    "dns": "the cluster's resolver on port 53, and no other",
+    "web": "the internet on TCP port 443",
+    "git": "the public git forges on TCP ports 22 and 443: by name through the egress proxy, else the whole internet",
+    "packages": "the public package registries on TCP port 443: by name through the proxy, else the whole internet",
+    "identity": "the place where a sandbox's token is exchanged for short-lived credentials",
+    "metadata": "instance metadata and the Pod Identity agent, on TCP port 80",
+    "vpc": "the VPC with the ranges of pods and services, less metadata and the API server",
+    "api-server": "the API server on TCP port 443",
+}
 INTERNET = frozenset({"git", "packages", "web"})
 
 DOMAIN = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$"

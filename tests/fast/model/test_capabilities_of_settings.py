@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
 from model.capabilities.boxes import ALL_PORTS
 from model.capabilities.containment import Answer
 from model.capabilities.envelope import Identity, PathRight
-from model.capabilities.grants import WORDS, Addresses, Domain, Named, OtherClass, grants_of
+from model.capabilities.grants import Addresses, Domain, Named, OtherClass, grants_of
 from model.capabilities.intervals import Intervals
 from model.capabilities.of_settings import (
     egress_of,
@@ -23,7 +23,7 @@ from model.capabilities.of_settings import (
 from model.capabilities.pods import Door
 from model.capabilities.surroundings import class_pods
 from model.settings import Mistakes, read
-from model.settings.capabilities import WORDS as SETTINGS_WORDS
+from model.settings.capabilities import WORDS, Word
 
 if TYPE_CHECKING:
     from model.settings import Settings
@@ -37,8 +37,11 @@ def settings(*classes: dict[str, Any], **sections: object) -> Settings:
     return read({"aws:region": "us-east-1", **written}, "dev")
 
 
-def test_every_word_of_the_settings_has_a_meaning() -> None:
-    assert set(SETTINGS_WORDS) <= set(WORDS)
+def test_every_word_of_the_settings_is_described_and_grants_something() -> None:
+    assert set(get_args(Word)) == set(WORDS)
+    for word in WORDS:
+        [granted] = settings({"name": "a", "capabilities": [word]}).sandbox_classes
+        assert grants_of(granted.capabilities) == (Named(word),)
 
 
 def test_written_grants_are_read_in_their_order() -> None:

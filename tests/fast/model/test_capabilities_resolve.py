@@ -12,14 +12,12 @@ from model.capabilities.boxes import Point, Protocol
 from model.capabilities.grants import (
     GIT_NAMES,
     RESERVED,
-    WORDS,
     Addresses,
     Domain,
     Grant,
     Named,
     OtherClass,
     RefusedGrantError,
-    Word,
 )
 from model.capabilities.intervals import Intervals
 from model.capabilities.pods import Pods
@@ -27,6 +25,7 @@ from model.capabilities.ranges import METADATA, NOT_INTERNET
 from model.capabilities.reach import NOTHING, Reach, together, worlds
 from model.capabilities.resolve import UnknownSurroundingsError, notes, reach_of, refusals, resolve
 from model.capabilities.surroundings import CLUSTER_RESOLVER, Proxy, Service, Surroundings, class_pods
+from model.settings.capabilities import WORDS, Word
 
 PROXY = Proxy(Service(Pods.labelled("egress", {"app": "squid"}), Intervals.single(3128)))
 EXCHANGE = Service(Pods.labelled("agentenv", {"app": "service"}), Intervals.single(8443))
