@@ -9,9 +9,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
-from model.lifecycle.returning import MOVING_TO
-from model.moments import written
-from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
+from model.lifecycle.returning import MOVING_TO, deletion
+from model.workspaces import OWN_LABEL, RECORD
 from service.cluster import CLAIMS, VOLUMES, Api, Document, section
 from service.keeping import keep
 
@@ -30,11 +29,11 @@ def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, mov
         # A sandbox without a volume may be one that is about to have it.
         return "waiting" if section(section(claim, "status"), "sandbox").get("name") else _removed(api, claim)
     notes = section(claim["metadata"], "annotations")
-    told: dict[str, str | None] = {key: notes.get(key) for key in RECORD}
-    told |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for), MOVING_TO: moving_to}
-    own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
+    dates, labels = deletion(now, keep_for)
+    told: dict[str, str | None] = {**{key: notes.get(key) for key in RECORD}, **dates, MOVING_TO: moving_to}
+    labels |= {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
     volume = api.find(VOLUMES, kept.volume)
-    if volume is None or not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": own}}):
+    if volume is None or not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": labels}}):
         return "overtaken"
     return _removed(api, claim)
 

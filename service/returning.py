@@ -23,12 +23,15 @@ from model.classes.retirement import RELEASES_KEY, RETIRING, current_pools
 from model.ids import class_id
 from model.lifecycle.returning import (
     DATES,
+    MARKS,
     MOVING_TO,
     NOBODY,
     RETURNING_LABEL,
     RETURNING_SINCE,
     UNDATED,
+    being_destroyed,
     claim_of,
+    destroy_requested,
     home_class,
     home_name,
     lent,
@@ -54,6 +57,8 @@ from service.cluster import (
 Outcome = Literal["made", "there", "waiting", "overtaken", "refused"]
 _NEVER = datetime.min.replace(tzinfo=UTC)
 OVERTAKEN_AT_MOST = 10
+DESTROYED = "its data is being destroyed"
+_PARTS = ("annotations", "labels")
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ class _Return:
         made = self._api.make(CLAIMS, self._claim(template))
         # Whoever takes away what nobody claims may have come in between.
         self._lend(template)
-        self._undate()
+        self._undate(made=made)
         return Returned("made" if made else "there", self._name)
 
     def _stands(self) -> bool:
@@ -183,8 +188,8 @@ class _Return:
     def _lead(self) -> None:
         """Have the volume wait for the volume claim to come."""
         about, spec = self._volume["metadata"], self._volume["spec"]
-        if about.get("deletionTimestamp") or spec["persistentVolumeReclaimPolicy"] != "Retain":
-            raise _Not("refused", "its data is being destroyed")
+        if about.get("deletionTimestamp") or being_destroyed(self._volume):
+            raise _Not("refused", DESTROYED)
         ref = section(spec, "claimRef")
         phase = section(self._volume, "status").get("phase")
         if phase == "Bound":
@@ -204,6 +209,8 @@ class _Return:
         volume = self._api.find(VOLUMES, self._volume["metadata"]["name"])
         if volume is None:
             raise _Not("refused", "its volume is gone")
+        if destroy_requested(volume):
+            raise _Not("refused", DESTROYED)
         self._volume = volume
         most = section(section(_home(template), "resources"), "requests").get("storage")
         self._api.make(VOLUME_CLAIMS, volume_claim(volume, self._space, self._name, most))
@@ -227,7 +234,14 @@ class _Return:
             claim["spec"]["warmPoolRef"]["name"] = pool["metadata"]["name"]
         return claim
 
-    def _undate(self) -> None:
+    def _withdraw(self) -> None:
+        """Delete the claim again: destruction was requested before it was there, and that wins."""
+        while (claim := self._api.find(CLAIMS, self._name, self._space)) is not None:
+            if claim["metadata"].get("deletionTimestamp") or self._api.remove(CLAIMS, claim):
+                break
+        raise _Not("refused", DESTROYED)
+
+    def _undate(self, *, made: bool = False) -> None:
         """It was not deleted, after all. Whoever is killed before this is made up for by the loop of retention.
 
         So is one that is overtaken too often: just now its volume is bound, and the API server's controller writes it.
@@ -237,9 +251,11 @@ class _Return:
             volume = self._api.find(VOLUMES, self._volume["metadata"]["name"])
             # Other dates than were read are of somebody who has deleted or moved it since.
             if volume is None or _dates(volume) != told:
+                if made and volume is not None and destroy_requested(volume):
+                    self._withdraw()
                 return
             changes = {**UNDATED, **_kept_again(volume)}
-            marked = section(volume["metadata"], "annotations").keys() & UNDATED["metadata"]["annotations"].keys()
+            marked = any(section(volume["metadata"], part).keys() & UNDATED["metadata"][part].keys() for part in _PARTS)
             if not (marked or len(changes) > 1) or self._api.change(VOLUMES, volume, changes):
                 return
 
@@ -267,8 +283,9 @@ def _home(template: Document) -> Document:
 
 def _dates(volume: Document) -> Document:
     """What a volume says of its deletion."""
-    notes = section(volume["metadata"], "annotations")
-    return {key: notes[key] for key in DATES if key in notes}
+    about = volume["metadata"]
+    said = {**section(about, "labels"), **section(about, "annotations")}
+    return {key: said[key] for key in (*DATES, *MARKS) if key in said}
 
 
 def _kept_again(volume: Document) -> Document:

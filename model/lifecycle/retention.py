@@ -42,6 +42,7 @@ class Home:
     wanted: bool = False  # its workspace stands
     going: bool = False  # and is being taken away
     returning: datetime | None = None  # since when somebody is coming back to it
+    destroy_requested: bool = False
     released_since: datetime | None = None  # by Kubernetes' own clock
 
 
@@ -57,12 +58,13 @@ class Fate:
 
 def fate(home: Home, limits: Limits, now: datetime) -> Fate:
     """What is to become of a volume."""
-    if not home.owner or not home.workspace:
-        return Fate("leave", "it is nobody's")
-    if home.held:
-        return Fate("leave", "somebody holds it")
+    of_nobody = not (home.owner and home.workspace)
+    if of_nobody or home.held:
+        return Fate("leave", "it is nobody's" if of_nobody else "somebody holds it")
     if home.wanted:
         return _of_a_workspace_that_stands(home, now)
+    if home.destroy_requested and home.phase in {"Released", "Available"}:
+        return _requested(home)
     if home.claimed or (home.returning is not None and abs(now - home.returning) < UNFINISHED):
         return Fate("leave", "a volume claim names it, or is about to")
     if home.phase not in {"Released", "Available"}:
@@ -96,6 +98,15 @@ def _of_nobody(home: Home, limits: Limits, now: datetime) -> Fate:
         return Fate("report", "nobody said how long it is kept")
     began = deleted or now
     return Fate("date", "it has no date yet", began, began + kept)
+
+
+def _requested(home: Home) -> Fate:
+    """Return what is to become of a volume whose destruction was requested: no clock has a part in it."""
+    if home.phase == "Available":
+        return Fate("release", "it waits for a volume claim that is not to come")
+    if home.policy == "Delete":
+        return Fate("leave", "the driver is told")
+    return Fate("destroy", "its destruction was requested")
 
 
 def _dated(home: Home, kept: timedelta | None, deleted: datetime, due: datetime, now: datetime) -> Fate:

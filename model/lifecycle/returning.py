@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -29,9 +30,10 @@ from model.classes.names import (
     cold_pool,
     namespace,
 )
+from model.moments import written
 from model.names import KINDS, fit
 from model.quantities import Quantity
-from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, OWN_LABEL, RECORD
 
 Plain = dict[str, Any]
 
@@ -120,9 +122,43 @@ def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain
     return made
 
 
+# What a volume says of its deletion.
 DATES = (DELETED_AT, DESTROY_AFTER, MOVING_TO)
+MARKS = (DESTROY_REQUESTED,)
 # Once its workspace stands again, a volume was not deleted; and whoever came back has had the end of their chat.
-UNDATED: Plain = {"metadata": {"annotations": dict.fromkeys((*DATES, RETURNING_SINCE, ARCHIVE_ENDED))}}
+UNDATED: Plain = {
+    "metadata": {
+        "annotations": dict.fromkeys((*DATES, RETURNING_SINCE, ARCHIVE_ENDED)),
+        "labels": dict.fromkeys(MARKS),
+    }
+}
+# Seconds until requested destruction is done: by the loop that does it and the driver, and by a pod that ends first.
+_UNTIL_DESTROYED, _UNTIL_RELEASED = 15, 45
+
+
+def deletion(now: datetime, keep_for: timedelta) -> tuple[dict[str, str], dict[str, str | None]]:
+    """Return the annotations and labels of a volume whose workspace is deleted at a time, and kept for so long.
+
+    Data that is not kept at all is to be destroyed: nobody returns to it.
+    """
+    notes = {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
+    return notes, {DESTROY_REQUESTED: None if keep_for else "true"}
+
+
+def destroy_requested(volume: Mapping[str, Any]) -> bool:
+    """Return whether the destruction of a volume's data was requested."""
+    return DESTROY_REQUESTED in (volume["metadata"].get("labels") or {})
+
+
+def being_destroyed(volume: Mapping[str, Any]) -> bool:
+    """Return whether nobody may return to a deleted workspace's volume any more."""
+    return destroy_requested(volume) or volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+
+
+def seconds_until_gone(volume: Mapping[str, Any]) -> int:
+    """Return an estimate of when data that is being destroyed is gone."""
+    status: Plain = volume.get("status") or {}
+    return _UNTIL_RELEASED if status.get("phase") == "Bound" else _UNTIL_DESTROYED
 
 
 def lent_name(template: str, made_in: str) -> str:

@@ -51,6 +51,7 @@ class Volume:
     owner: str = ""
     workspace: str = ""
     claim_uid: str = ""  # of the volume claim that it is for
+    destroy_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _old(moment: datetime | None, now: datetime, settled: timedelta = SETTLED) -
 def _claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
     homes: dict[tuple[str, str], list[Volume]] = {}
     for volume in shelf.volumes:
-        if volume.owner and volume.workspace:
+        if volume.owner and volume.workspace and not volume.destroy_requested:
             homes.setdefault((volume.owner, volume.workspace), []).append(volume)
     for claim in shelf.claims:
         name = f"{claim.namespace}/{claim.name}"

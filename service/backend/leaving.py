@@ -6,10 +6,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from model.lifecycle.returning import MOVING_TO
+from model.lifecycle.returning import MOVING_TO, deletion, destroy_requested
 from model.moments import written
 from model.workspace_records import of_volume
-from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD, Workspace
+from model.workspaces import DESTROY_AFTER, DESTROY_REQUESTED, OWN_LABEL, RECORD, Workspace
 from service.backend.handing import volume_of
 from service.backend.reading import Reading
 from service.backend.wire import VOLUMES, Document, Wire, section
@@ -29,16 +29,19 @@ class Leaving:
         now = self._now()
         own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
         said = section(claim["metadata"], "annotations")
-        notes: dict[str, str | None] = {key: value for key, value in said.items() if key in RECORD}
-        # Wherever it was on its way to, it is deleted now.
-        notes |= {MOVING_TO: None, DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
+        record = {key: value for key, value in said.items() if key in RECORD}
+        going = bool(claim["metadata"].get("deletionTimestamp"))
         whose = claim["spec"]["additionalPodMetadata"]["labels"]
         for _ in range(ATTEMPTS):
             volume = await volume_of(self._wire, read)
             if volume is None:
                 return
+            # A request to destroy is not taken back by a later one to keep, once the claim is on its way out.
+            dates, marks = deletion(now, timedelta(0) if going and destroy_requested(volume) else keep_for)
+            # Wherever it was on its way to, it is deleted now.
+            notes = {**record, **dates, MOVING_TO: None}
             changes: dict[str, Any] = {
-                "metadata": {"labels": {**own, **whose}, "annotations": notes},
+                "metadata": {"labels": {**own, **whose, **marks}, "annotations": notes},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain"},
             }
             if await self._wire.merge(VOLUMES, volume, changes) is not None:
@@ -62,9 +65,11 @@ class Leaving:
                 notes[MOVING_TO] = None
             if read.destroy_after is None or read.destroy_after > end:
                 notes[DESTROY_AFTER] = written(end)
-            if not notes:
+            marks = {} if keep_for or destroy_requested(volume) else {DESTROY_REQUESTED: "true"}
+            if not (notes or marks):
                 return read
-            merged = await self._wire.merge(VOLUMES, volume, {"metadata": {"annotations": notes}})
+            changes = {"metadata": {"annotations": notes, "labels": marks}}
+            merged = await self._wire.merge(VOLUMES, volume, changes)
             if merged is not None:
                 return of_volume(merged) or read
         raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)

@@ -9,9 +9,10 @@ time it is destroys nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from types import MappingProxyType
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
@@ -20,7 +21,7 @@ from model.lifecycle.limits import Limits
 from model.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
 from model.moments import moment, written
-from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from service.cluster import CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
@@ -38,6 +39,11 @@ _LOG = logging.getLogger(__name__)
 def retention(context: Context, still: Still) -> Done:
     """See to every kept volume."""
     return _Pass(context, still).take()
+
+
+def destroying(context: Context, still: Still) -> Done:
+    """Destroy what was requested to be destroyed, as soon as its volume is released."""
+    return _Pass(context, still).requested()
 
 
 class _Pass:
@@ -73,19 +79,34 @@ class _Pass:
                 break
             whose = (home.owner, home.workspace)
             now = replace(home, wanted=whose in going, going=going.get(whose, False))
-            known = limits.get(_class_of(read), Limits())
-            decided = fate(now, known, self._context.clock.now())
-            try:
-                self._steps += self._do(read, now, decided)
-            except RefusedError as refusal:
-                if refusal.passes:
-                    raise
-                self._failures.append(f"{home.volume}: {refusal}")
+            self._decide(read, now, limits.get(_class_of(read), Limits()))
         self._steps += self._finish(there)
         return Done(self._steps, left, tuple(self._failures))
 
-    def _homes(self) -> Iterator[tuple[Document, Home]]:
-        for volume in self._api.list(VOLUMES, labels={USER_LABEL: None, WORKSPACE_LABEL: None}):
+    def requested(self) -> Done:
+        """See to the volumes of which destruction was requested: nobody waits for a pass over all of them."""
+        for volume in [*self._homes({DESTROY_REQUESTED: None})]:
+            read, home = volume
+            if self._steps >= MOST or not self._still():
+                break
+            if home.phase in {"Released", "Available"} and home.policy != "Delete":
+                claims = self._claims_of(home)
+                going = all(claim["metadata"].get("deletionTimestamp") for claim in claims)
+                self._decide(read, replace(home, wanted=bool(claims), going=going), Limits())
+        return Done(self._steps, self._steps >= MOST, tuple(self._failures))
+
+    def _decide(self, read: Document, home: Home, limits: Limits) -> None:
+        """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
+        decided = fate(home, limits, self._context.clock.now())
+        try:
+            self._steps += self._do(read, home, decided)
+        except RefusedError as refusal:
+            if refusal.passes:
+                raise
+            self._failures.append(f"{home.volume}: {refusal}")
+
+    def _homes(self, marks: Mapping[str, None] = MappingProxyType({})) -> Iterator[tuple[Document, Home]]:
+        for volume in self._api.list(VOLUMES, labels={USER_LABEL: None, WORKSPACE_LABEL: None, **marks}):
             if section(volume["metadata"], "annotations").get(MADE_BY) == DRIVER:
                 yield volume, home_of(volume)
 
@@ -115,7 +136,7 @@ class _Pass:
         if not self._context.clock.known:
             _LOG.warning("nothing is destroyed: it is not known what time it is")
             return False
-        if any(_is_of(claim, home) for claim in self._api.list(CLAIMS, labels={WORKSPACE_LABEL: home.workspace})):
+        if self._claims_of(home):
             return False
         facts = {
             "owner": home.owner,
@@ -134,6 +155,10 @@ class _Pass:
             return False
         audit("data of a deleted workspace is destroyed", volume=home.volume, **facts)
         return True
+
+    def _claims_of(self, home: Home) -> list[Document]:
+        """Return the claims of a volume's workspace, wherever they are."""
+        return [one for one in self._api.list(CLAIMS, labels={WORKSPACE_LABEL: home.workspace}) if _is_of(one, home)]
 
     def _finish(self, there: set[str]) -> int:
         """Complete the records of what is gone."""
@@ -166,6 +191,7 @@ def home_of(volume: Document) -> Home:
         deleted_at=moment(notes.get(DELETED_AT)),
         destroy_after=moment(notes.get(DESTROY_AFTER)),
         archive_ended=moment(notes.get(ARCHIVE_ENDED)),
+        destroy_requested=DESTROY_REQUESTED in labels,
         held=bool(notes.get(HOLD)),
         claimed=phase == "Bound",
         returning=moment(notes.get(RETURNING_SINCE)),

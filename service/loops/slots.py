@@ -19,7 +19,7 @@ from model.lifecycle.returning import RETURNING_LABEL, home_class
 from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
 from model.moments import moment, written
 from model.seats import CLASS_TAG, USER_TAG
-from model.workspaces import LAST_ACTIVE
+from model.workspaces import DESTROY_REQUESTED, LAST_ACTIVE
 from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
@@ -184,6 +184,7 @@ def volume_of(volume: Document) -> Volume:
         sys.intern(labels.get(USER_LABEL, "")),
         sys.intern(labels.get(WORKSPACE_LABEL, "")),
         section(spec, "claimRef").get("uid", ""),
+        DESTROY_REQUESTED in labels,
     )
 
 

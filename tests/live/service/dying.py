@@ -75,8 +75,8 @@ def once(api: Cluster, action: str, claim: Document, more: list[str]) -> str:
             return put_to_sleep(api, claim, "idle")
         case "wake":
             return wake(api, claim, now)
-        case "delete":
-            return let_go(api, claim, timedelta(days=30), now)
+        case "delete" | "destroy":
+            return let_go(api, claim, timedelta(days=30 if action == "delete" else 0), now)
         case "move":
             return moving.start(api, claim, more[0], now).outcome
         case "restore":

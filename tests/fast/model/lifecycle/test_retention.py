@@ -32,6 +32,27 @@ def test_what_is_due_is_destroyed() -> None:
     assert of(at_once) == "destroy"
 
 
+REQUESTED = replace(DUE, destroy_requested=True, deleted_at=NOW, destroy_after=NOW, released_since=NOW, returning=NOW)
+
+
+def test_what_was_requested_to_be_destroyed_goes_as_soon_as_its_volume_is_released() -> None:
+    """Whoever is returning to it came too late; a clock has no part in it."""
+    assert of(REQUESTED) == "destroy"
+    assert of(REQUESTED, NOW - HOUR) == "destroy"
+    assert of(replace(REQUESTED, released_since=None)) == "destroy"
+    assert of(replace(REQUESTED, phase="Available")) == "release"
+    assert of(replace(REQUESTED, policy="Delete")) == "leave"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"owner": ""}, {"workspace": ""}, {"held": True}, {"wanted": True}, {"phase": "Bound", "claimed": True}],
+    ids=str,
+)
+def test_a_request_destroys_nothing_that_somebody_has_or_holds(said: dict[str, Any]) -> None:
+    assert of(replace(REQUESTED, **said)) == "leave"
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -92,6 +92,8 @@ def test_a_workspace_off_its_home_is_put_back_unless_somebody_worked_in_the_othe
     more = [other, LOST, replace(LOST, name="pv-00")]
     assert kinds(Shelf([claim], volumes=more)) == [("workspace-off-its-home", "sandbox-box/w-1", "nothing")]
     assert kinds(Shelf([replace(claim, going=True)], volumes=[other, LOST])) == []
+    # Data that is being destroyed on request is nobody's home.
+    assert kinds(Shelf([claim], volumes=[other, replace(lost, destroy_requested=True)])) == []
 
 
 EXPECTED = audits.Expected(("fs-1",), "/classes/box/pv-1", 7, 7)

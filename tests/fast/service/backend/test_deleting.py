@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from model.lifecycle.returning import MOVING_TO
 from model.moments import moment, written
-from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked
+from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked, Workspace
+from service.backend.choosing import Choice
+from service.problems import Problem
+from tests.fast.service.backend.apiserver import Object
 from tests.fast.service.backend.stage import Stage, staged
 
 
@@ -78,5 +82,81 @@ def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
         kept = stage.server.things["persistentvolumes", "", name]["metadata"]["annotations"]
         assert DELETED_AT in kept
         assert MOVING_TO not in kept
+
+    on_stage(act)
+
+
+class Bringing:
+    """Says that a return begins."""
+
+    async def bring_back(self, volume: Object, kept: Workspace) -> Workspace:
+        raise AssertionError(f"{kept.id} is brought back on {volume['metadata']['name']}")
+
+    async def move(self, claim: Object, to: Any) -> Workspace:
+        raise NotImplementedError
+
+    def choice(self, why: Any) -> Choice:
+        raise NotImplementedError
+
+
+ASKED = Asked("u-1", "user", "standard", "u-1")
+
+
+@pytest.mark.parametrize("how", ["create", "resume"])
+@pytest.mark.parametrize("kept_first", [False, True])
+def test_nobody_returns_to_data_whose_destruction_was_requested(how: str, *, kept_first: bool) -> None:
+    async def act(stage: Stage) -> None:
+        stage.backend._returning = Bringing()
+        await stage.backend.create(ASKED, wait=5)
+        if kept_first:
+            await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        with pytest.raises(Problem, match="being destroyed") as refused:
+            await (stage.backend.create(ASKED, wait=5) if how == "create" else stage.backend.resume(ASKED.id, wait=5))
+        assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
+        assert refused.value.retry_after is not None
+        assert refused.value.document()["gone_in"] == refused.value.retry_after > 0
+
+    on_stage(act)
+
+
+def test_while_a_claim_is_on_its_way_out_nobody_is_told_that_its_data_is_kept() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(ASKED, wait=5)
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        # The API server keeps it until its pod is gone.
+        going = {**claim["metadata"], "deletionTimestamp": "2026-11-18T20:00:00Z"}
+        stage.server.put("sandboxclaims", {**claim, "metadata": going})
+        assert made.workspace.volume is not None
+        with pytest.raises(Problem, match="being destroyed"):
+            await stage.backend.create(ASKED, wait=5)
+        # To ask for less, while it goes, takes nothing of the request back.
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        with pytest.raises(Problem, match="being destroyed"):
+            await stage.backend.create(ASKED, wait=5)
+
+    on_stage(act)
+
+
+def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
+    """Somebody returns in the moment in which the data is requested to be destroyed."""
+
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(ASKED, wait=5)
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        shorten = stage.backend._leaving.shorten
+
+        async def raced(id_: str, keep_for: timedelta) -> Workspace:
+            found = await shorten(id_, keep_for)
+            stage.server.put("sandboxclaims", claim)
+            return found
+
+        stage.backend._leaving.shorten = raced
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.things
+        kept = stage.server.things["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
+        assert DELETED_AT in kept["annotations"]
 
     on_stage(act)
