@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.workspace_records import of_another
+from service import shared_volumes
 from service.brief import brief
 from service.cluster import (
     CLAIMS,
@@ -75,6 +76,8 @@ def keep_all(cluster: Api) -> list[Kept]:
                 for claim in cluster.list(CLAIMS, namespace)
             ]
             found += [row if isinstance(row, Kept) else keep(cluster, row, listed.find) for row in left]
+            for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
+                shared_volumes.keep(cluster, shared)
     return found
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from model.classes.names import WORKSPACE_LABEL
+from model.classes.names import TASK_LABEL, WORKSPACE_LABEL
 from model.lifecycle.returning import MOVING_TO, destroy_requested
 from model.moments import written
 from model.workspaces import DELETED_AT, DESTROY_AFTER, RECORD
@@ -23,7 +23,7 @@ def restore(api: Api, claim: Document, has: str, home: str, now: datetime) -> bo
     """Let a claim go, so that it is brought back on `home`; what it `has` is kept under another name."""
     about, notes = claim["metadata"], section(claim["metadata"], "annotations")
     own, other = api.find(VOLUMES, home), api.find(VOLUMES, has)
-    if own is None or other is None:
+    if own is None or other is None or TASK_LABEL in section(about, "labels"):
         return False
     name = section(own["metadata"], "labels").get(WORKSPACE_LABEL, "")
     whole = own["spec"]["persistentVolumeReclaimPolicy"] == "Retain" and not own["metadata"].get("deletionTimestamp")

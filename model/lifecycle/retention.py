@@ -32,7 +32,7 @@ class Home:
     phase: str
     policy: str = "Retain"
     owner: str = ""
-    workspace: str = ""
+    workspace: str = ""  # or the volume claim of what a task shares
     mode: str = "user"
     deleted_at: datetime | None = None
     destroy_after: datetime | None = None
@@ -43,6 +43,7 @@ class Home:
     going: bool = False  # and is being taken away
     returning: datetime | None = None  # since when somebody is coming back to it
     destroy_requested: bool = False
+    task: str = ""  # of what the sandboxes of a task share
     released_since: datetime | None = None  # by Kubernetes' own clock
 
 
@@ -79,6 +80,9 @@ def is_in_use(home: Home) -> bool:
 
 def _of_a_workspace_that_stands(home: Home, now: datetime) -> Fate:
     """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
+    if home.returning is not None and abs(now - home.returning) < UNFINISHED:
+        # A swarm returns as a whole or not at all, and until then each of its volumes is as deleted as before.
+        return Fate("leave", "its workspace is returning")
     if home.deleted_at is None and home.destroy_after is None:
         return Fate("leave", "its workspace stands")
     if home.going:

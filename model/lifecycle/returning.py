@@ -62,14 +62,14 @@ def home_class(volume: Mapping[str, Any]) -> str:
     return labels.get(HOME_CLASS_LABEL) or str(within).removeprefix(namespace(""))
 
 
-def towards(volume: Mapping[str, Any], space: str, claim_name: str) -> Plain:
-    """The change by which a volume waits for a volume claim; nothing where it does already."""
+def towards(volume: Mapping[str, Any], space: str, name: str) -> Plain:
+    """The change by which a volume waits for the volume claim of a name; nothing where it does already."""
     spec: Plain = volume["spec"]
     now: Plain = spec.get("claimRef") or {}
     changes: Plain = {}
-    if (now.get("namespace"), now.get("name")) != (space, home_name(claim_name)) or now.get("uid"):
+    if (now.get("namespace"), now.get("name")) != (space, name) or now.get("uid"):
         # Without an id it is free for the claim of that name, whenever that is made.
-        ref = {"namespace": space, "name": home_name(claim_name), "uid": None, "resourceVersion": None}
+        ref = {"namespace": space, "name": name, "uid": None, "resourceVersion": None}
         changes["spec"] = {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **ref}}
     made_in = home_class(volume)
     if namespace(made_in) != space:
@@ -101,6 +101,15 @@ def volume_claim(volume: Mapping[str, Any], space: str, claim_name: str, most: s
             "resources": {"requests": {"storage": asked}},
         },
     }
+
+
+def naming(volume_claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Plain:
+    """Return the claim of what a task's sandboxes share, on the volume that was kept of it."""
+    spec: Plain = {**volume_claim["spec"], "volumeName": volume["metadata"]["name"]}
+    spec |= {"storageClassName": volume["spec"].get("storageClassName", "")}
+    size, most = volume["spec"]["capacity"]["storage"], spec["resources"]["requests"]["storage"]
+    spec["resources"] = {"requests": {"storage": size if _amount(size) <= _amount(most) else most}}
+    return {**volume_claim, "spec": spec}
 
 
 def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain:
@@ -136,12 +145,14 @@ UNDATED: Plain = {
 _UNTIL_DESTROYED, _UNTIL_RELEASED = 15, 45
 
 
-def deletion(now: datetime, keep_for: timedelta) -> tuple[dict[str, str], dict[str, str | None]]:
+def deletion(now: datetime, keep_for: timedelta) -> tuple[dict[str, str | None], dict[str, str | None]]:
     """Return the annotations and labels of a volume whose workspace is deleted at a time, and kept for so long.
 
     Data that is not kept at all is to be destroyed: nobody returns to it.
     """
-    notes = {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
+    dates = {DELETED_AT: written(now), DESTROY_AFTER: written(now + keep_for)}
+    # Whoever was returning to it is there, or came too late.
+    notes: dict[str, str | None] = {**dates, RETURNING_SINCE: None}
     return notes, {DESTROY_REQUESTED: None if keep_for else "true"}
 
 

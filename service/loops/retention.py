@@ -15,8 +15,9 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
+from model.classes.swarm import SHARED
 from model.lifecycle.limits import Limits
 from model.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
@@ -65,10 +66,11 @@ class _Pass:
             if not is_in_use(home):
                 found.append((read, home))
         # After the volumes: a workspace that came back meanwhile is among them.
-        going: dict[tuple[str | None, str | None], bool] = {}
+        going: dict[tuple[str, str | None, str | None], bool] = {}
         for claim in self._api.list(CLAIMS):
-            if labels := section(claim["metadata"], "labels"):
-                whose = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL))
+            labels = section(claim["metadata"], "labels")
+            for key in (WORKSPACE_LABEL, TASK_LABEL):
+                whose = (key, labels.get(USER_LABEL), labels.get(key))
                 going[whose] = going.get(whose, True) and bool(claim["metadata"].get("deletionTimestamp"))
         left = False
         for read, home in found:
@@ -77,7 +79,8 @@ class _Pass:
             if self._steps >= MOST:
                 left = True
                 break
-            whose = (home.owner, home.workspace)
+            key, name = _needed_by(home)
+            whose = (key, home.owner, name)
             now = replace(home, wanted=whose in going, going=going.get(whose, False))
             self._decide(read, now, limits.get(_class_of(read), Limits()))
         self._steps += self._finish(there)
@@ -106,9 +109,11 @@ class _Pass:
             self._failures.append(f"{home.volume}: {refusal}")
 
     def _homes(self, marks: Mapping[str, None] = MappingProxyType({})) -> Iterator[tuple[Document, Home]]:
-        for volume in self._api.list(VOLUMES, labels={USER_LABEL: None, WORKSPACE_LABEL: None, **marks}):
+        for volume in self._api.list(VOLUMES, labels={USER_LABEL: None, **marks}):
             if section(volume["metadata"], "annotations").get(MADE_BY) == DRIVER:
-                yield volume, home_of(volume)
+                home = home_of(volume)
+                if home.workspace:
+                    yield volume, home
 
     def _do(self, volume: Document, home: Home, decided: Fate) -> bool:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
@@ -158,7 +163,8 @@ class _Pass:
 
     def _claims_of(self, home: Home) -> list[Document]:
         """Return the claims of a volume's workspace, wherever they are."""
-        return [one for one in self._api.list(CLAIMS, labels={WORKSPACE_LABEL: home.workspace}) if _is_of(one, home)]
+        key, name = _needed_by(home)
+        return [one for one in self._api.list(CLAIMS, labels={key: name}) if _is_of(one, home)]
 
     def _finish(self, there: set[str]) -> int:
         """Complete the records of what is gone."""
@@ -181,12 +187,16 @@ def home_of(volume: Document) -> Home:
     labels, notes = section(about, "labels"), section(about, "annotations")
     status = section(volume, "status")
     phase = status.get("phase", "")
+    named = str(section(spec, "claimRef").get("name", ""))
+    of_task = TASK_LABEL in labels and WORKSPACE_LABEL not in labels
+    shared = named if of_task and named.startswith(f"{SHARED}-") else ""
     return Home(
         volume=about["name"],
         phase="going" if about.get("deletionTimestamp") else phase,
         policy=spec["persistentVolumeReclaimPolicy"],
         owner=labels.get(USER_LABEL, ""),
-        workspace=labels.get(WORKSPACE_LABEL, ""),
+        workspace=labels.get(WORKSPACE_LABEL) or shared,
+        task=labels.get(TASK_LABEL, "") if shared else "",
         mode=labels.get(MODE_LABEL, "user"),
         deleted_at=moment(notes.get(DELETED_AT)),
         destroy_after=moment(notes.get(DESTROY_AFTER)),
@@ -197,6 +207,11 @@ def home_of(volume: Document) -> Home:
         returning=moment(notes.get(RETURNING_SINCE)),
         released_since=moment(status.get("lastPhaseTransitionTime")),
     )
+
+
+def _needed_by(home: Home) -> tuple[str, str]:
+    """The label, and its value, of the claims that have a volume, or share it."""
+    return (TASK_LABEL, home.task) if home.task else (WORKSPACE_LABEL, home.workspace)
 
 
 def _class_of(volume: Document) -> str:

@@ -12,19 +12,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import HOME, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.names import HOME, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
+from model.classes.swarm import SHARED
 from model.lifecycle import audit as audits
 from model.lifecycle.returning import RETURNING_LABEL, home_class
 from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
 from model.moments import moment, written
 from model.seats import CLASS_TAG, USER_TAG
 from model.workspaces import DESTROY_REQUESTED, LAST_ACTIVE
-from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
+from service.cluster import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.restoring import restore
 from service.returning import give_up
+from service.shared_volumes import leave
 
 # Tagging is most of it, and quick; all of what there is has been listed for it.
 MOST = 500
@@ -55,8 +57,9 @@ class _Pass:
         volume_claims = [
             _volume_claim(one)
             for one in self._api.list(VOLUME_CLAIMS, labels={CLASS_LABEL: None})
-            if one["metadata"]["name"].startswith(f"{HOME}-")
+            if one["metadata"]["name"].startswith((f"{HOME}-", f"{SHARED}-"))
         ]
+        swarms = {_task(one) for one in self._api.list(POOLS, labels={TASK_LABEL: None})}
         used_in: dict[str, str] = {}  # the class that each volume is used in, or was
         volumes: list[Volume] = []
         for one in self._api.list(VOLUMES):
@@ -73,6 +76,7 @@ class _Pass:
             volume_claims,
             volumes,
             None if points is None else [_point(one) for one in points.values()],
+            swarms,
         )
         rows = found(shelf, now)
         for row in rows:
@@ -146,7 +150,9 @@ class _Pass:
     def _heal(self, row: Found, now: datetime) -> None:
         space, _, name = row.name.partition("/")
         try:
-            if row.heal == "remove-volume-claim":
+            if row.kind == "volume-claim-without-swarm":
+                self._steps += self._leave_shared(space, name, row.about)
+            elif row.heal == "remove-volume-claim":
                 self._steps += give_up(self._api, space, name, row.about["uid"])
             elif row.heal == "restore":
                 claim = self._api.find(CLAIMS, name, space)
@@ -156,6 +162,23 @@ class _Pass:
             if refusal.passes:
                 raise
             self._failures.append(f"{row.name}: {refusal}")
+
+    def _leave_shared(self, space: str, name: str, about: Mapping[str, str]) -> bool:
+        """Delete the claim of what a task shared, once more looked for; the loop of retention dates its volume."""
+        task = {TASK_LABEL: about["task"]}
+        if any(True for kind in (CLAIMS, POOLS) for _ in self._api.list(kind, space, task)):
+            return False
+        found = self._api.find(VOLUME_CLAIMS, name, space)
+        if found is None or found["metadata"]["uid"] != about["uid"]:
+            return False
+        leave(self._api, found, None, self._context.clock.now())
+        return True
+
+
+def _task(document: Document) -> tuple[str, str]:
+    """The namespace and the task of something that is of one."""
+    about = document["metadata"]
+    return about["namespace"], section(about, "labels").get(TASK_LABEL, "")
 
 
 def _is_home(path: str) -> bool:
@@ -203,6 +226,7 @@ def _claim(one: Document) -> tuple[Claim, str] | None:
         sys.intern(labels.get(WORKSPACE_LABEL, "")),
         last_active=moment(notes.get(LAST_ACTIVE)),
         going=bool(about.get("deletionTimestamp")),
+        task=sys.intern(labels.get(TASK_LABEL, "")),
     )
     return claim, section(section(one, "status"), "sandbox").get("name", "")
 
@@ -230,6 +254,7 @@ def _volume_claim(one: Document) -> VolumeClaim:
         section(one, "spec").get("volumeName", ""),
         section(about, "labels").get(RETURNING_LABEL) == "true",
         about["uid"],
+        section(about, "labels").get(TASK_LABEL, "") if about["name"].startswith(f"{SHARED}-") else "",
     )
 
 

@@ -40,6 +40,7 @@ class Told:
     issuer: str
     classes: list[dict[str, Any]]
     table: str | None = None
+    loops: bool = False  # whether one of them runs the loops
 
 
 class Replica:
@@ -99,6 +100,7 @@ def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> No
             os.dup2(sink.fileno(), descriptor)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     said = configuration_of(told.kubeconfig, told.issuer, told.classes)
+    said = replace(said, replica=f"replica-{port}", namespace="default", loops=told.loops)
     asyncio.run(serve(replace(said, host="127.0.0.1", port=port, ledger_table=told.table), Metrics()))
 
 

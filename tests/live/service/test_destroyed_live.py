@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rehearsal.controlplane.client import until
-from service.cluster import VOLUMES
+from service.cluster import CONFIGURATIONS, VOLUMES
+from service.loops.leading import NAME
 from service.loops.retention import destroying
 from service.returning import bring_back
 from tests.fast.service.auth.issuing import Issuing
@@ -31,10 +32,14 @@ def company(world: World, box: Box, tmp_path: Path) -> Iterator[Company]:
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
     issuer = Issuing()
-    made = Company(Told(world.plane.kubeconfig(), issuer.url, [box.said()]), world.environment, issuer, tmp_path)
+    told = Told(world.plane.kubeconfig(), issuer.url, [box.said()], loops=True)
+    made = Company(told, world.environment, issuer, tmp_path)
     yield made
     made.close()
     issuer.close()
+    for page in [*box.cluster.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": None})]:
+        box.client.delete(f"/api/v1/namespaces/default/configmaps/{page['metadata']['name']}")
+    box.client.delete(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{NAME}")
 
 
 def test_whoever_asks_again_is_told_until_when_and_then_has_an_empty_home(company: Company, box: Box) -> None:

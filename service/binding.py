@@ -1,0 +1,111 @@
+"""Makes a kept volume somebody's again: it waits for the volume claim of a name, and that claim names the volume.
+
+Each step is a change of what was read, of that version only, so it may be killed after any of them and asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal
+
+from model.lifecycle.returning import (
+    DATES,
+    MARKS,
+    NOBODY,
+    RETURNING_SINCE,
+    UNDATED,
+    being_destroyed,
+    destroy_requested,
+    towards,
+)
+from model.moments import written
+from service.cluster import VOLUME_CLAIMS, VOLUMES, Api, Document, section
+
+Outcome = Literal["made", "there", "waiting", "overtaken", "refused"]
+DESTROYED = "its data is being destroyed"
+OVERTAKEN_AT_MOST = 10
+_PARTS = ("annotations", "labels")
+
+
+class NotReturned(Exception):
+    """Why a return goes no further just now."""
+
+    def __init__(self, outcome: Outcome, why: str) -> None:
+        super().__init__(why)
+        self.outcome: Outcome = outcome
+
+
+def lead(api: Api, volume: Document, space: str, name: str, now: Callable[[], datetime]) -> None:
+    """Have a kept volume wait for the volume claim of a name."""
+    about, spec = volume["metadata"], volume["spec"]
+    if about.get("deletionTimestamp") or being_destroyed(volume):
+        raise NotReturned("refused", DESTROYED)
+    ref = section(spec, "claimRef")
+    phase = section(volume, "status").get("phase")
+    if phase == "Bound":
+        if (ref.get("namespace"), ref.get("name")) == (space, name):
+            return
+        raise NotReturned("waiting", f"{ref.get('namespace')}/{ref.get('name')} still has its volume")
+    if phase not in {"Released", "Available"}:
+        raise NotReturned("waiting", f"its volume is {phase}")
+    changes = towards(volume, space, name)
+    if changes:
+        changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: written(now())}
+    if changes and not api.change(VOLUMES, volume, changes):
+        raise NotReturned("overtaken", "its volume was changed at the same time")
+
+
+def led(api: Api, volume: Document) -> Document:
+    """Return the volume as it is once it was led, unless its destruction was requested meanwhile."""
+    found = api.find(VOLUMES, volume["metadata"]["name"])
+    if found is None:
+        raise NotReturned("refused", "its volume is gone")
+    if destroy_requested(found):
+        raise NotReturned("refused", DESTROYED)
+    return found
+
+
+def bind(api: Api, volume: Document, document: Document) -> None:
+    """Create the volume claim, which names the volume and so never gets another."""
+    about = document["metadata"]
+    api.make(VOLUME_CLAIMS, document)
+    found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
+    if found is None or found["spec"].get("volumeName") != volume["metadata"]["name"]:
+        raise NotReturned("overtaken", "its volume claim was made by somebody else")
+
+
+def undate(api: Api, read: Document) -> Document | None:
+    """Take the dates of a deletion off a volume, if they are still those that were `read`; else return what it is now.
+
+    Whoever is killed before this is made up for by the loop of retention. So is one that is overtaken too often: just
+    now its volume is bound, and the API server's controller writes it.
+    """
+    dates = dates_of(read)
+    for _ in range(OVERTAKEN_AT_MOST):
+        volume = api.find(VOLUMES, read["metadata"]["name"])
+        # Other dates than were read are of somebody who has deleted or moved it since.
+        if volume is None or dates_of(volume) != dates:
+            return volume
+        changes = {**UNDATED, **_kept_again(volume)}
+        marked = any(section(volume["metadata"], part).keys() & UNDATED["metadata"][part].keys() for part in _PARTS)
+        if not (marked or len(changes) > 1) or api.change(VOLUMES, volume, changes):
+            return None
+    return None
+
+
+def dates_of(volume: Document) -> Document:
+    """What a volume says of its deletion."""
+    about = volume["metadata"]
+    said = {**section(about, "labels"), **section(about, "annotations")}
+    return {key: said[key] for key in (*DATES, *MARKS) if key in said}
+
+
+def _kept_again(volume: Document) -> Document:
+    """What takes back that a volume was given up, by a pass that did not see that somebody was coming back to it."""
+    spec: Document = {}
+    if section(volume["spec"], "claimRef").get("uid") == NOBODY:
+        spec["claimRef"] = {"uid": None}
+    if volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+        spec["persistentVolumeReclaimPolicy"] = "Retain"
+    return {"spec": spec} if spec else {}
