@@ -77,8 +77,20 @@ def keep_all(cluster: Api) -> list[Kept]:
             ]
             found += [row if isinstance(row, Kept) else keep(cluster, row, listed.find) for row in left]
             for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
-                shared_volumes.keep(cluster, shared)
+                found += _shared(cluster, shared)
     return found
+
+
+def _shared(cluster: Api, volume_claim: Document) -> list[Kept]:
+    """See to what the sandboxes of a task share; whether it was refused."""
+    about: Document = volume_claim["metadata"]
+    try:
+        shared_volumes.keep(cluster, volume_claim)
+    except RefusedError as refusal:
+        if refusal.passes:
+            raise
+        return [Kept(about["namespace"], about["name"], "refused", why=str(refusal))]
+    return []
 
 
 def _looked_at(claim: Document, listed: _Listed) -> Kept | None:

@@ -91,8 +91,10 @@ def returned(api: Api, document: Document) -> None:
 def leave(api: Api, volume_claim: Document, keep_for: timedelta | None, now: datetime) -> None:
     """Delete the claim of a task's shared volume: first the volume is kept, and dated where it is known for how long.
 
-    One without dates gets them from the loop of retention.
+    One without dates gets them from the loop of retention. What is on its way out was left already.
     """
+    if volume_claim["metadata"].get("deletionTimestamp"):
+        return
     for _ in range(ATTEMPTS):
         volume = keep(api, volume_claim)
         if volume is None or keep_for is None:

@@ -20,6 +20,7 @@ from typing import Literal
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.lifecycle.returning import (
+    MOVING_TO,
     RETURNING_SINCE,
     being_destroyed,
     deletion,
@@ -161,6 +162,7 @@ def destroy_kept(cluster: Api, owner: str, task: str, now: datetime) -> int:
     """Request the destruction of all that is kept of a task's deleted swarm; of how many volumes."""
     requested = 0
     notes, labels = deletion(now, timedelta(0))
+    notes[MOVING_TO] = None
     for one in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
         volume: Document | None = one
         while volume is not None and DELETED_AT in section(volume["metadata"], "annotations"):

@@ -223,8 +223,10 @@ def _standing(task: str, members: tuple[Workspace, ...], pool: Document | None) 
         return replace(told, state="failed", why=GOING)
     missing = told.asked - len(members)
     if missing > 0:
+        if handed_over < told.asked:
+            return replace(told, why=f"{missing} of {told.asked} are on their way: ask for it again if it stays so")
         why = f"{missing} of {told.asked} workspaces are not there: ask for it again to have them back"
-        return replace(told, state="failed" if handed_over >= told.asked else "creating", why=why)
+        return replace(told, state="failed", why=why)
     if not all(one.state == "running" for one in members):
         return told
     # Until it is handed over whoever makes it may give it up still.

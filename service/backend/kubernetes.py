@@ -168,6 +168,8 @@ class KubernetesBackend:
         # What it had is marked first: killed in between, this is made up for by asking again.
         await self._leaving.record(read, claim, keep_for)
         await self._removed(read, claim)
+        if not keep_for:
+            await self._leaving.abandon(read)
         return await self.reading.get(id_) or read
 
     async def suspend(self, id_: str, because: Because) -> Workspace:

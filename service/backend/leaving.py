@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from model.lifecycle.returning import MOVING_TO, deletion, destroy_requested
+from model.classes.names import USER_LABEL, WORKSPACE_LABEL
+from model.lifecycle.returning import MOVING_TO, RETURNING_LABEL, deletion, destroy_requested, home_name
 from model.moments import written
 from model.workspace_records import of_volume
 from model.workspaces import DESTROY_AFTER, DESTROY_REQUESTED, OWN_LABEL, RECORD, Workspace
 from service.backend.handing import volume_of
 from service.backend.reading import Reading
-from service.backend.wire import VOLUMES, Document, Wire, section
+from service.backend.wire import VOLUME_CLAIMS, VOLUMES, Document, Wire, section
 from service.problems import Problem, not_found
 
 ATTEMPTS = 8
@@ -33,7 +34,7 @@ class Leaving:
         going = bool(claim["metadata"].get("deletionTimestamp"))
         whose = claim["spec"]["additionalPodMetadata"]["labels"]
         for _ in range(ATTEMPTS):
-            volume = await volume_of(self._wire, read)
+            volume = await volume_of(self._wire, read) or await self._waiting(read)
             if volume is None:
                 return
             # A request to destroy is not taken back by a later one to keep, once the claim is on its way out.
@@ -47,6 +48,23 @@ class Leaving:
             if await self._wire.merge(VOLUMES, volume, changes) is not None:
                 return
         raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
+
+    async def abandon(self, read: Workspace) -> None:
+        """Delete the volume claim of one that returned and had no sandbox yet: nobody returns by that any more."""
+        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
+        if found is None or found["metadata"].get("ownerReferences"):
+            return
+        if section(found["metadata"], "labels").get(RETURNING_LABEL) == "true":
+            await self._wire.remove(VOLUME_CLAIMS, found)
+
+    async def _waiting(self, read: Workspace) -> Document | None:
+        """The volume of one that returned and has no sandbox yet: its volume claim is there, and names it."""
+        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
+        named = section(found, "spec").get("volumeName")
+        volume = await self._wire.find(VOLUMES, named) if named else None
+        labels = section(section(volume, "metadata"), "labels")
+        own = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL)) == (read.owner, read.id)
+        return volume if own else None
 
     async def shorten(self, id_: str, keep_for: timedelta) -> Workspace:
         """A deleted one whose data is to be kept for less long; never for longer, by asking again.

@@ -124,7 +124,8 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
         owner=labels[USER_LABEL],
         claim=f"{VOLUME_PREFIX}{about['uid']}",
         sandbox_class=section(spec, "claimRef").get("namespace", "").removeprefix(_SPACE_PREFIX),
-        workspace=labels.get(WORKSPACE_LABEL, ""),
+        # What the sandboxes of a task shared was of none of them.
+        workspace=labels.get(WORKSPACE_LABEL) or section(spec, "claimRef").get("name", ""),
         since=since,
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),

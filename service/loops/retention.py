@@ -92,7 +92,7 @@ class _Pass:
             read, home = volume
             if self._steps >= MOST or not self._still():
                 break
-            if home.phase in {"Released", "Available"} and home.policy != "Delete":
+            if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
                 claims = self._claims_of(home)
                 going = all(claim["metadata"].get("deletionTimestamp") for claim in claims)
                 self._decide(read, replace(home, wanted=bool(claims), going=going), Limits())

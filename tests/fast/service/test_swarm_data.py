@@ -29,6 +29,7 @@ from service.cluster import (
     section,
 )
 from service.keeping import keep_all
+from service.ledger.facts import Listed, holdings
 from service.letting_go import let_go
 from service.loops.context import Context
 from service.loops.retention import destroying, retention
@@ -471,3 +472,23 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Dri
     found = make(shelf, asked(), patience=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
     assert list(found) == NAMES
     assert volumes(shelf) == before
+
+
+def test_the_ledger_has_what_was_shared_by_its_own_name(shelf: Driven) -> None:
+    """Ends of rows are found by owner and workspace: what two tasks shared is not one and the same."""
+    deleted(shelf)
+    held = holdings(Listed([], [], [], [], shelf.list(VOLUMES)))
+    assert {(one.owner, one.workspace, one.task) for one in held} == {
+        ("u-1", name, "t-1") for name in (*NAMES, "shared-t-1")
+    }
+
+
+def test_what_is_on_its_way_out_with_its_data_is_not_dated_anew(shelf: Driven) -> None:
+    """Its pods use it for a while; somebody who asks for the deletion once more meanwhile wants it kept."""
+    shared = volumes(shelf)["shared"]
+    claim = shelf.find(VOLUME_CLAIMS, "shared-t-1", SPACE) or {}
+    deleted(shelf, timedelta(0))
+    claim["metadata"]["deletionTimestamp"] = "2026-11-18T12:00:00Z"
+    shelf.put(VOLUME_CLAIMS, claim)
+    deleted(shelf)
+    assert DESTROY_REQUESTED in shelf.things[VOLUMES, "", shared]["metadata"]["labels"]

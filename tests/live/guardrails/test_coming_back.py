@@ -19,7 +19,7 @@ from service.returning import bring_back, kept_volume
 from service.swarms import end, make
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 
-from .stage import CLASS, LOOSE, SERVICE, Guarded, claim, swarm
+from .stage import CLASS, LOOSE, SERVICE, SHARED, Guarded, claim, swarm
 
 OWNER = "u-back"
 
@@ -110,6 +110,9 @@ def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded
 
 def test_a_swarm_and_a_member_of_it_return_to_what_was_kept(guarded: Guarded, service: Api) -> None:
     of = swarm(guarded)
+    for document in guarded.classes[SHARED].documents():
+        if document["kind"] != "Namespace":
+            guarded.admin.apply(document)
     (name,) = make(service, of, patience=PATIENCE)
     before = homes(service, of)
     assert set(before) == {name, None}

@@ -106,7 +106,7 @@ def test_a_member_that_is_resumed_alone_mounts_what_was_kept_of_its_task(stage: 
         where = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/crawl-1"
         assert becomes_ready(box.client, where), box.client.get(where)
         assert mounted(box.get("pods", "crawl-1", "/api/v1"))["shared"] == "shared-crawl"
-        assert {volumes_of(stage, 1)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
+        assert {volumes_of(stage, 2)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
         assert not dated(stage) & {before["crawl-1"], before["shared"]}
     make(box.cluster, asked(box), patience=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())

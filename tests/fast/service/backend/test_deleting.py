@@ -11,7 +11,7 @@ import pytest
 
 from model.lifecycle.returning import MOVING_TO
 from model.moments import moment, written
-from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked, Workspace
+from model.workspaces import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, Asked, Workspace
 from service.backend.choosing import Choice
 from service.problems import Problem
 from tests.fast.service.backend.apiserver import Object
@@ -158,5 +158,32 @@ def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
         assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.things
         kept = stage.server.things["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
         assert DELETED_AT in kept["annotations"]
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("days", [0, 30])
+def test_one_that_has_just_returned_and_has_no_sandbox_yet_is_deleted_with_its_data(days: int) -> None:
+    async def act(stage: Stage) -> None:
+        # Its dates go once its claim is there, a moment later.
+        await was_deleted(stage, {DELETED_AT: "2026-11-01T00:00:00Z", DESTROY_AFTER: "2026-12-01T00:00:00Z"})
+        labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+        claim = {
+            "metadata": {"name": "w-1", "namespace": "sandbox-standard", "labels": labels},
+            "spec": {"warmPoolRef": {"name": "standard-cold"}, "additionalPodMetadata": {"labels": labels}},
+        }
+        marks = {"sandbox.users.io/returning": "true"}
+        home = {"name": "home-w-1", "namespace": "sandbox-standard", "labels": marks}
+        stage.server.put("persistentvolumeclaims", {"metadata": home, "spec": {"volumeName": "pvc-w-1"}})
+        stage.server.put("sandboxclaims", claim)
+        await stage.told(lambda view: getattr(view.find("w-1"), "state", "deleted") == "creating")
+        await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]
+        assert kept["annotations"][DELETED_AT] > "2026-11-01T00:00:00Z"
+        assert (DESTROY_REQUESTED in kept["labels"]) == (days == 0)
+        # No sandbox takes it any more: the volume is set free at once, and not by the pass over slots. What is kept may
+        # be returned to meanwhile, by the same volume claim.
+        waiting = ("persistentvolumeclaims", "sandbox-standard", "home-w-1") in stage.server.things
+        assert waiting == (days > 0)
 
     on_stage(act)
