@@ -44,7 +44,9 @@ def lead(api: Api, volume: Document, space: str, name: str, now: Callable[[], da
     ref = section(spec, "claimRef")
     phase = section(volume, "status").get("phase")
     if phase == "Bound":
-        if (ref.get("namespace"), ref.get("name")) == (space, name):
+        # By its uid: an earlier claim of the name may be gone, and the volume about to be released.
+        found = api.find(VOLUME_CLAIMS, name, space)
+        if found is not None and ref.get("uid") == found["metadata"]["uid"]:
             return
         raise NotReturned("waiting", f"{ref.get('namespace')}/{ref.get('name')} still has its volume")
     if phase not in {"Released", "Available"}:

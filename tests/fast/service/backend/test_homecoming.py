@@ -18,7 +18,7 @@ from model.workspace_records import of_volume
 from model.workspaces import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from service.backend.homecoming import Homecoming
 from service.catalog import Catalog
-from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUMES, Document, section
+from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUME_CLAIMS, VOLUMES, Document, section
 from service.loops.context import Context
 from service.loops.retention import MADE_BY, retention
 from service.problems import Problem
@@ -164,3 +164,17 @@ def test_destruction_that_was_requested_wins_over_a_return_at_each_step(change: 
     assert shelf.names(CLAIMS) == []
     now = (shelf.find(VOLUMES, "pvc-1") or volume)["metadata"]
     assert (now["labels"][DESTROY_REQUESTED], now["annotations"].items() >= requested.items()) == ("true", True)
+
+
+def test_a_volume_that_is_still_bound_to_a_volume_claim_that_is_gone_is_waited_for() -> None:
+    """A second return is by a volume claim of the same name: bound to the first one, its volume is nobody's yet."""
+    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
+    shelf.put(VOLUMES, {**volume, "status": {"phase": "Bound"}})
+    back = bring_back(shelf, shelf.find(VOLUMES, "pvc-1") or volume)
+    assert (back.outcome, shelf.names(CLAIMS), shelf.names(VOLUME_CLAIMS)) == ("waiting", [], [])
+    # Nor is it that of another volume claim of that name.
+    home: Document = {"name": "home-w-1", "namespace": "sandbox-one", "uid": "another"}
+    shelf.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": "pvc-1"}})
+    assert bring_back(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "waiting"
+    shelf.put(VOLUME_CLAIMS, {"metadata": {**home, "uid": "gone"}, "spec": {"volumeName": "pvc-1"}})
+    assert bring_back(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "made"
