@@ -97,14 +97,14 @@ def undate(api: Api, read: Document) -> Document | None:
 
 
 def dates_of(volume: Document) -> Document:
-    """What a volume says of its deletion."""
+    """Return the annotations and labels of a volume that are about its deletion."""
     about = volume["metadata"]
-    said = {**section(about, "labels"), **section(about, "annotations")}
-    return {key: said[key] for key in (*DATES, *MARKS) if key in said}
+    texts = {**section(about, "labels"), **section(about, "annotations")}
+    return {key: texts[key] for key in (*DATES, *MARKS) if key in texts}
 
 
 def _kept_again(volume: Document) -> Document:
-    """What takes back that a volume was given up, by a pass that did not see that somebody was coming back to it."""
+    """Return the change that keeps a volume which a pass gave up, as it did not see that somebody was returning."""
     spec: Document = {}
     if section(volume["spec"], "claimRef").get("uid") == NOBODY:
         spec["claimRef"] = {"uid": None}

@@ -157,8 +157,8 @@ class _Return:
     def _template(self) -> Document:
         """The template of the class's current release, on the volume's own file system where there is one."""
         constraints = self._api.find(CONFIGURATIONS, CONSTRAINTS, self._space)
-        said = section(constraints or {}, "data")
-        told = said.get(RELEASES_KEY, "")
+        data = section(constraints or {}, "data")
+        told = data.get(RELEASES_KEY, "")
         found = [self._api.find(TEMPLATES, name, self._space) for name in current_pools(told).get(self._channel, [])]
         there = [one for one in found if one is not None and not section(one["metadata"], "annotations").get(RETIRING)]
         if not there:
@@ -166,7 +166,7 @@ class _Return:
         wanted = self._volume["spec"].get("storageClassName")
         chosen = next((one for one in there if _home(one).get("storageClassName") == wanted), there[0])
         # In another class there is nothing of what its task shares.
-        if self._task and said.get("storage") == "shared" and home_class(self._volume) == self._class:
+        if self._task and data.get("storage") == "shared" and home_class(self._volume) == self._class:
             self._shared = task_objects(chosen, self._task, self._owner)
         return chosen
 

@@ -42,11 +42,11 @@ def keep(api: Api, volume_claim: Document, notes: dict[str, str] | None = None) 
             return None
         about = volume["metadata"]
         marks = {USER_LABEL: owner, TASK_LABEL: task, MODE_LABEL: "agent"}.items() - section(about, "labels").items()
-        said = (notes or {}).items() - section(about, "annotations").items()
-        changes: Document = {"metadata": {"labels": dict(marks), "annotations": dict(said)}}
+        texts = (notes or {}).items() - section(about, "annotations").items()
+        changes: Document = {"metadata": {"labels": dict(marks), "annotations": dict(texts)}}
         if volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
             changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
-        if not (marks or said or "spec" in changes) or api.change(VOLUMES, volume, changes):
+        if not (marks or texts or "spec" in changes) or api.change(VOLUMES, volume, changes):
             return volume
     return None
 
@@ -112,7 +112,7 @@ def leave(api: Api, volume_claim: Document, keep_for: timedelta | None, now: dat
 
 
 def _bound(api: Api, volume_claim: Document) -> Document | None:
-    """The volume that a volume claim has, by its uid: one of its name may have been there before."""
+    """Return the volume of a volume claim, by its uid: one of its name may have been there before."""
     name = section(volume_claim, "spec").get("volumeName")
     volume = api.find(VOLUMES, name) if name else None
     if volume is None or section(volume["spec"], "claimRef").get("uid") != volume_claim["metadata"]["uid"]:

@@ -278,8 +278,10 @@ class _Making:
         """Have nobody take it away for not having come up; what it returned to is not deleted any more."""
         count = len(self._swarm.claims)
         volume_claim = self._cluster.find(VOLUME_CLAIMS, self._swarm.volume["metadata"]["name"], self._swarm.namespace)
-        if volume_claim is not None:
-            shared_volumes.keep(self._cluster, volume_claim, {ASKED: str(count)})
+        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        if volume_claim is not None and pool is not None:
+            most = max(count, swarm_fate.asked_for(pool))
+            shared_volumes.keep(self._cluster, volume_claim, {ASKED: str(most)})
         # Read first: dates that are written after it was handed over are of somebody who deletes it.
         shared, homes = shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
         if not swarm_fate.hand_over(self._cluster, *self._where, self._pool, count):
