@@ -99,6 +99,9 @@ def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:
     assert of(replace(standing, deleted_at=None, destroy_after=None)) == "leave"
     # One that goes is not cut short, however long it takes.
     assert of(replace(standing, going=True)) == "leave"
+    # Nor is one that is returning: its dates are true until it is handed over.
+    assert of(replace(standing, returning=NOW - UNFINISHED + MINUTE)) == "leave"
+    assert of(replace(standing, returning=NOW - UNFINISHED)) == "undate"
     # Off its home, its files are nobody's to date.
     assert of(replace(standing, phase="Released", claimed=False)) == "leave"
 
