@@ -21,6 +21,7 @@ from model.workspaces import DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
     from model.classes.plan import ClassPlan
     from model.classes.releases import Release
@@ -47,6 +48,7 @@ class Swarm:
     template: Plain
     pool: Plain
     claims: tuple[Plain, ...]
+    keep_for: timedelta  # how long the data of what was deleted of it is kept
     needs: Amounts  # of what quotas count, by their names for it
 
 
@@ -75,7 +77,9 @@ def swarm(
         )
         for number in range(count)
     )
-    return Swarm(volume["metadata"]["namespace"], task, owner, volume, template, pool, members, _needs(plan, count))
+    kept = plan.retain_deleted_for
+    space = volume["metadata"]["namespace"]
+    return Swarm(space, task, owner, volume, template, pool, members, kept, _needs(plan, count))
 
 
 def member(task: str, number: int) -> str:

@@ -40,6 +40,8 @@ BUDGET = f"{DOMAIN}budget"  # dollars a month
 SUSPENDED_BECAUSE = f"{DOMAIN}suspended-because"
 DELETED_AT = f"{DOMAIN}deleted-at"
 DESTROY_AFTER = f"{DOMAIN}destroy-after"
+# A label of a deleted one's volume: its destruction was requested, so nobody returns to it.
+DESTROY_REQUESTED = f"{DOMAIN}destroy-requested"
 ARCHIVE = f"{DOMAIN}archive"  # of a session: its chat
 ARCHIVE_ENDED = f"{DOMAIN}archive-ended"  # when that was taken out of the archive; of a deleted one's volume, too
 PARENT_WORKSPACE = f"{DOMAIN}parent-workspace"  # whose capabilities it may not exceed

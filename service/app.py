@@ -126,7 +126,7 @@ async def _parts(configuration: Configuration, metrics: Metrics, ended: Callable
                 limits=Limits(settings.service.requests_per_minute),
                 metrics=metrics,
                 cluster=api,
-                swarming=Swarming(api, catalog, backend.view),
+                swarming=Swarming(api, catalog, backend.view, now=now),
                 budgets=budgets,
                 accounts=budgets,
                 settle=settle,

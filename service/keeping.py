@@ -17,6 +17,7 @@ from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from model.documents import owner_uids, required, strings, text
 from model.workspace_records import of_another
+from service import shared_volumes
 from service.brief import brief
 from service.cluster import (
     CLAIMS,
@@ -31,7 +32,7 @@ from service.cluster import (
     section,
 )
 from service.telemetry.logs import audit
-from service.unreadable import readable
+from service.unreadable import ODD, key_of, readable
 
 # Kinds of storage by which a sandbox has a volume of its own.
 WITH_SLOTS = ("slot", "shared")
@@ -81,7 +82,23 @@ def keep_all(cluster: Api) -> list[Kept]:
                 )
             ]
             found += [row if isinstance(row, Kept) else keep(cluster, row, listed.find) for row in left]
+            for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
+                found += _shared(cluster, namespace, shared)
     return found
+
+
+def _shared(cluster: Api, namespace: str, volume_claim: Document) -> list[Kept]:
+    """See to what the sandboxes of a task share; whether it was refused, or cannot be read."""
+    _, name = key_of(volume_claim)
+    try:
+        shared_volumes.keep(cluster, volume_claim)
+    except RefusedError as refusal:
+        if refusal.passes:
+            raise
+        return [Kept(namespace, name, "refused", why=str(refusal))]
+    except ODD as failure:
+        return [Kept(namespace, name, "refused", why=f"it cannot be read: {type(failure).__name__}")]
+    return []
 
 
 def _looked_at(claim: Document, listed: _Listed) -> Kept | None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
-from model.lifecycle.retention import deletion_time
-from model.lifecycle.returning import MOVING_TO
-from model.moments import moment, written
-from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
+from model.lifecycle.returning import deletion
+from model.moments import moment
+from model.workspaces import OWN_LABEL, RECORD
 from service.cluster import CLAIMS, VOLUMES, Api, Document, section
 from service.keeping import keep
 
@@ -31,17 +30,15 @@ def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, mov
         # A sandbox without a volume may be one that is about to have it.
         return "waiting" if section(section(claim, "status"), "sandbox").get("name") else _removed(api, claim)
     notes = section(claim["metadata"], "annotations")
-    told: dict[str, str | None] = {key: notes.get(key) for key in RECORD}
-    own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
+    about = claim["metadata"]
     volume = api.find(VOLUMES, kept.volume)
     if volume is None:
         return "overtaken"
-    recorded = moment(section(volume["metadata"], "annotations").get(DELETED_AT))
-    about = claim["metadata"]
-    going = bool(about.get("deletionTimestamp"))
-    deleted = deletion_time(recorded, moment(about.get("creationTimestamp")), now, going=going)
-    told |= {DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for), MOVING_TO: moving_to}
-    if not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": own}}):
+    created, going = moment(about.get("creationTimestamp")), bool(about.get("deletionTimestamp"))
+    dates, labels = deletion(volume, created, now, keep_for, going=going, moving_to=moving_to)
+    told: dict[str, str | None] = {**{key: notes.get(key) for key in RECORD}, **dates}
+    labels |= {key: value for key, value in section(about, "labels").items() if key.startswith(OWN_LABEL)}
+    if not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": labels}}):
         return "overtaken"
     return _removed(api, claim)
 

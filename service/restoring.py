@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from model.classes.names import WORKSPACE_LABEL
-from model.lifecycle.returning import MOVING_TO
+from model.classes.names import TASK_LABEL, WORKSPACE_LABEL
+from model.lifecycle.returning import MOVING_TO, destroy_requested
 from model.moments import written
 from model.workspaces import DELETED_AT, DESTROY_AFTER, RECORD
 from service.cluster import CLAIMS, VOLUMES, Api, Document, section
@@ -23,11 +23,11 @@ def restore(api: Api, claim: Document, has: str, home: str, now: datetime) -> bo
     """Let a claim go, so that it is brought back on `home`; what it `has` is kept under another name."""
     about, notes = claim["metadata"], section(claim["metadata"], "annotations")
     own, other = api.find(VOLUMES, home), api.find(VOLUMES, has)
-    if own is None or other is None:
+    if own is None or other is None or TASK_LABEL in section(about, "labels"):
         return False
     name = section(own["metadata"], "labels").get(WORKSPACE_LABEL, "")
     whole = own["spec"]["persistentVolumeReclaimPolicy"] == "Retain" and not own["metadata"].get("deletionTimestamp")
-    if not whole or not name or section(own, "status").get("phase") != "Released":
+    if not whole or not name or destroy_requested(own) or section(own, "status").get("phase") != "Released":
         return False
     told = {key: notes[key] for key in RECORD if key in notes}
     told |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + ON_THE_WAY)}

@@ -10,33 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
 
 from model.classes.names import (
     CONSTRAINTS,
     HOME,
+    TASK_LABEL,
     USER_LABEL,
     WORKSPACE_LABEL,
     namespace,
 )
 from model.classes.retirement import RELEASES_KEY, RETIRING, current_pools
+from model.classes.swarm import task_objects
+from model.documents import text
 from model.ids import class_id
 from model.lifecycle.returning import (
-    DATES,
     MOVING_TO,
-    NOBODY,
     RETURNING_LABEL,
-    RETURNING_SINCE,
-    UNDATED,
     claim_of,
+    destroy_requested,
     home_class,
     home_name,
     lent,
-    towards,
     volume_claim,
 )
-from model.moments import moment, written
+from model.moments import moment
+from model.swarms import ASKED
 from model.workspaces import DELETED_AT
+from service import shared_volumes, swarm_fate
+from service.binding import DESTROYED, NotReturned, Outcome, bind, lead, led, undate
 from service.cluster import (
     CLAIMS,
     CONFIGURATIONS,
@@ -51,9 +52,7 @@ from service.cluster import (
     section,
 )
 
-Outcome = Literal["made", "there", "waiting", "overtaken", "refused"]
 _NEVER = datetime.min.replace(tzinfo=UTC)
-OVERTAKEN_AT_MOST = 10
 
 
 @dataclass(frozen=True)
@@ -63,14 +62,6 @@ class Returned:
     outcome: Outcome
     claim: str = ""
     why: str = ""
-
-
-class _Not(Exception):
-    """Why it goes no further just now."""
-
-    def __init__(self, outcome: Outcome, why: str) -> None:
-        super().__init__(why)
-        self.outcome: Outcome = outcome
 
 
 def kept_volume(api: Api, owner: str, workspace: str) -> Document | None:
@@ -92,16 +83,18 @@ def bring_back(
     channel: str = "stable",
     shape: Callable[[Document], Document] = lambda claim: claim,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    into: Document | None = None,
 ) -> Returned:
     """Make a deleted workspace's claim on its own volume; in another class where one is named.
 
-    `shape` may add to the claim before it is made: what else was asked for.
+    `shape` may add to the claim before it is made: what else was asked for. `into` is the template of a swarm, which is
+    there with its pool: then the dates of the deletion stay until the swarm is whole.
     """
     name = section(volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
-    within = class_name or _used_in(volume)
+    within = class_name or used_in(volume)
     try:
-        return _Return(api, volume, within, channel, shape=shape, now=now).take()
-    except _Not as stop:
+        return _Return(api, volume, within, channel, shape=shape, now=now, into=into).take()
+    except NotReturned as stop:
         return Returned(stop.outcome, name, str(stop))
     except RefusedError as refusal:
         return Returned("waiting" if refusal.passes else "refused", name, str(refusal))
@@ -119,6 +112,7 @@ class _Return:
         *,
         shape: Callable[[Document], Document],
         now: Callable[[], datetime],
+        into: Document | None,
     ) -> None:
         self._api = api
         self._volume = volume
@@ -127,24 +121,28 @@ class _Return:
         self._channel = channel
         self._shape = shape
         self._now = now
+        self._into = into
         labels = section(volume["metadata"], "labels")
         self._owner, self._name = labels.get(USER_LABEL, ""), labels.get(WORKSPACE_LABEL, "")
+        self._task = labels.get(TASK_LABEL, "")
+        self._shared: tuple[Document, Document, Document] | None = None
 
     def take(self) -> Returned:
         if not self._owner or not self._name:
-            raise _Not("refused", "the volume is nobody's")
+            raise NotReturned("refused", "the volume is nobody's")
         if self._stands():
-            self._undate()
+            # What is on its way out with its data is not kept by being looked at.
+            if not destroy_requested(self._volume):
+                self._undate()
             return Returned("there", self._name)
-        template = self._template()
+        template = self._into or self._template()
         self._refuse_remains()
-        self._lead()
-        self._wait_for_it(template)
         self._lend(template)
+        self._wait_for_it(template)
         made = self._api.make(CLAIMS, self._claim(template))
         # Whoever takes away what nobody claims may have come in between.
         self._lend(template)
-        self._undate()
+        self._undate(made=made)
         return Returned("made" if made else "there", self._name)
 
     def _stands(self) -> bool:
@@ -152,72 +150,69 @@ class _Return:
         if found is None:
             return False
         if section(found["metadata"], "labels").get(USER_LABEL) != self._owner:
-            raise _Not("refused", f"claim {self._name} is somebody else's")
+            raise NotReturned("refused", f"claim {self._name} is somebody else's")
         if found["metadata"].get("deletionTimestamp"):
-            raise _Not("waiting", "what is left of it is on its way out")
+            raise NotReturned("waiting", "what is left of it is on its way out")
         return True
 
     def _template(self) -> Document:
         """The template of the class's current release, on the volume's own file system where there is one."""
         constraints = self._api.find(CONFIGURATIONS, CONSTRAINTS, self._space)
-        told = section(constraints or {}, "data").get(RELEASES_KEY, "")
+        data = section(constraints or {}, "data")
+        told = data.get(RELEASES_KEY, "")
         found = [self._api.find(TEMPLATES, name, self._space) for name in current_pools(told).get(self._channel, [])]
         there = [one for one in found if one is not None and not section(one["metadata"], "annotations").get(RETIRING)]
         if not there:
-            raise _Not("refused", f"class {self._class} has no release of channel {self._channel} just now")
+            raise NotReturned("refused", f"class {self._class} has no release of channel {self._channel} just now")
         wanted = self._volume["spec"].get("storageClassName")
-        return next((one for one in there if _home(one).get("storageClassName") == wanted), there[0])
+        chosen = next((one for one in there if _home(one).get("storageClassName") == wanted), there[0])
+        # In another class there is nothing of what its task shares.
+        if self._task and data.get("storage") == "shared" and home_class(self._volume) == self._class:
+            self._shared = task_objects(chosen, self._task, self._owner)
+        return chosen
 
     def _refuse_remains(self) -> None:
         """Of an earlier sandbox of that name, whose volume claim has the name of the one to come."""
         if self._api.find(SANDBOXES, self._name, self._space) is not None:
-            raise _Not("waiting", "its earlier sandbox is on its way out")
+            raise NotReturned("waiting", "its earlier sandbox is on its way out")
         found = self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
         if found is None:
             return
         if found["metadata"].get("deletionTimestamp"):
-            raise _Not("waiting", "its earlier volume claim is on its way out")
+            raise NotReturned("waiting", "its earlier volume claim is on its way out")
         if found["spec"].get("volumeName") != self._volume["metadata"]["name"]:
-            raise _Not("refused", f"{home_name(self._name)} is there, with another volume")
-
-    def _lead(self) -> None:
-        """Have the volume wait for the volume claim to come."""
-        about, spec = self._volume["metadata"], self._volume["spec"]
-        if about.get("deletionTimestamp") or spec["persistentVolumeReclaimPolicy"] != "Retain":
-            raise _Not("refused", "its data is being destroyed")
-        ref = section(spec, "claimRef")
-        phase = section(self._volume, "status").get("phase")
-        if phase == "Bound":
-            if (ref.get("namespace"), ref.get("name")) == (self._space, home_name(self._name)):
-                return
-            raise _Not("waiting", f"{ref.get('namespace')}/{ref.get('name')} still has its volume")
-        if phase not in {"Released", "Available"}:
-            raise _Not("waiting", f"its volume is {phase}")
-        changes = towards(self._volume, self._space, self._name)
-        if changes:
-            changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: written(self._now())}
-        if changes and not self._api.change(VOLUMES, self._volume, changes):
-            raise _Not("overtaken", "its volume was changed at the same time")
+            raise NotReturned("refused", f"{home_name(self._name)} is there, with another volume")
 
     def _wait_for_it(self, template: Document) -> None:
         """Make the volume claim, which names the volume and so never gets another."""
-        volume = self._api.find(VOLUMES, self._volume["metadata"]["name"])
-        if volume is None:
-            raise _Not("refused", "its volume is gone")
-        self._volume = volume
+        name = home_name(self._name)
+        lead(self._api, self._volume, self._space, name, self._now)
+        self._volume = led(self._api, self._volume)
         most = section(section(_home(template), "resources"), "requests").get("storage")
-        self._api.make(VOLUME_CLAIMS, volume_claim(volume, self._space, self._name, most))
-        found = self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
-        if found is None or found["spec"].get("volumeName") != volume["metadata"]["name"]:
-            raise _Not("overtaken", "its volume claim was made by somebody else")
+        bind(self._api, self._volume, volume_claim(self._volume, self._space, self._name, most))
 
     def _lend(self, template: Document) -> None:
-        """A template with the ids of the class that its home was made in, where that is another."""
+        """A template with what its task shares, or with the ids of the class that its home was made in."""
         made_in = home_class(self._volume)
-        if made_in == self._class:
+        if self._shared is not None:
+            self._share(*self._shared)
+        if made_in == self._class or self._into is not None:
             return
         for kind, document in zip((TEMPLATES, POOLS), lent(template, made_in, class_id(made_in)), strict=True):
             self._api.make(kind, document)
+
+    def _share(self, volume_claim: Document, template: Document, pool: Document) -> None:
+        """Make what the sandboxes of a task have in common, where it is not there."""
+        there = swarm_fate.pool_of(self._api, self._space, self._task)
+        if there is not None and swarm_fate.is_given_up(there):
+            raise NotReturned("waiting", "the swarm of its task is on its way out")
+        shared_volumes.ensure(self._api, volume_claim, self._now)
+        self._api.make(TEMPLATES, template)
+        if there is None:
+            kept, _ = shared_volumes.of_task(self._api, self._owner, self._task)
+            asked = text(section(section(kept, "metadata"), "annotations"), ASKED)
+            pool["metadata"]["annotations"] = {ASKED: asked} if asked else {}
+        self._api.make(POOLS, pool)
 
     def _claim(self, template: Document) -> Document:
         made_in = home_class(self._volume)
@@ -225,23 +220,26 @@ class _Return:
         if made_in != self._class:
             pool, _ = lent(template, made_in, class_id(made_in))
             claim["spec"]["warmPoolRef"]["name"] = pool["metadata"]["name"]
+        if self._shared is not None:
+            claim["spec"]["warmPoolRef"]["name"] = self._shared[2]["metadata"]["name"]
         return claim
 
-    def _undate(self) -> None:
-        """It was not deleted, after all. Whoever is killed before this is made up for by the loop of retention.
+    def _withdraw(self) -> None:
+        """Delete the claim again: destruction was requested before it was there, and that wins."""
+        while (claim := self._api.find(CLAIMS, self._name, self._space)) is not None:
+            if section(claim, "metadata").get("deletionTimestamp") or self._api.remove(CLAIMS, claim):
+                break
+        raise NotReturned("refused", DESTROYED)
 
-        So is one that is overtaken too often: just now its volume is bound, and the API server's controller writes it.
-        """
-        told = _dates(self._volume)
-        for _ in range(OVERTAKEN_AT_MOST):
-            volume = self._api.find(VOLUMES, self._volume["metadata"]["name"])
-            # Other dates than were read are of somebody who has deleted or moved it since.
-            if volume is None or _dates(volume) != told:
-                return
-            changes = {**UNDATED, **_kept_again(volume)}
-            marked = section(volume["metadata"], "annotations").keys() & UNDATED["metadata"]["annotations"].keys()
-            if not (marked or len(changes) > 1) or self._api.change(VOLUMES, volume, changes):
-                return
+    def _undate(self, *, made: bool = False) -> None:
+        """It was not deleted, after all."""
+        if self._into is not None:
+            return
+        if self._shared is not None:
+            shared_volumes.returned(self._api, self._shared[0])
+        now = undate(self._api, self._volume)
+        if made and now is not None and destroy_requested(now):
+            self._withdraw()
 
 
 def give_up(api: Api, space: str, volume_claim_name: str, uid: str) -> bool:
@@ -265,25 +263,11 @@ def _home(template: Document) -> Document:
     return next((one["spec"] for one in homes if one["metadata"]["name"] == HOME), Document())
 
 
-def _dates(volume: Document) -> Document:
-    """What a volume says of its deletion."""
-    notes = section(volume["metadata"], "annotations")
-    return {key: notes[key] for key in DATES if key in notes}
-
-
-def _kept_again(volume: Document) -> Document:
-    """What takes back that a volume was given up, by a pass that did not see that somebody was coming back to it."""
-    spec: Document = {}
-    if section(volume["spec"], "claimRef").get("uid") == NOBODY:
-        spec["claimRef"] = {"uid": None}
-    if volume["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
-        spec["persistentVolumeReclaimPolicy"] = "Retain"
-    return {"spec": spec} if spec else {}
-
-
-def _used_in(volume: Document) -> str:
-    told = section(volume["metadata"], "annotations").get(MOVING_TO)
-    return told or str(section(volume["spec"], "claimRef").get("namespace", "")).removeprefix(namespace(""))
+def used_in(volume: Document) -> str:
+    """Return the class that a volume's workspace is used in, or is on its way to."""
+    told = text(section(section(volume, "metadata"), "annotations"), MOVING_TO)
+    within = text(section(section(volume, "spec"), "claimRef"), "namespace")
+    return told or within.removeprefix(namespace(""))
 
 
 def _deleted_at(volume: Document) -> datetime:

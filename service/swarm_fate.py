@@ -35,14 +35,15 @@ def handed_over(pool: Document) -> int:
 
 
 def asked_for(pool: Document) -> int:
-    """How many of it were asked for at first."""
+    """How many of it were asked for, at most."""
     return _count(pool, ASKED)
 
 
 def hand_over(cluster: Api, namespace: str, task: str, uid: str, count: int) -> bool:
     """Note that so many are somebody's; False where it was given up or taken away meanwhile."""
     while (pool := _still(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
-        if handed_over(pool) >= count or _noted(cluster, pool, HANDED_OVER, str(count)):
+        notes = {key: str(count) for key in (HANDED_OVER, ASKED) if _count(pool, key) < count}
+        if not notes or _noted(cluster, pool, notes):
             return True
     return False
 
@@ -52,7 +53,7 @@ def give_up(cluster: Api, namespace: str, task: str, uid: str) -> Literal["given
     while (pool := _still(cluster, namespace, task, uid)) is not None:
         if handed_over(pool):
             return "handed-over"
-        if is_given_up(pool) or _noted(cluster, pool, GIVEN_UP, "true"):
+        if is_given_up(pool) or _noted(cluster, pool, {GIVEN_UP: "true"}):
             return "given-up"
     return "gone"
 
@@ -60,7 +61,7 @@ def give_up(cluster: Api, namespace: str, task: str, uid: str) -> Literal["given
 def take_away(cluster: Api, namespace: str, task: str) -> None:
     """Note that it ends, whoever has it: nobody adds to it any more, or is told that it is there."""
     while (pool := pool_of(cluster, namespace, task)) is not None and not is_given_up(pool):
-        if _noted(cluster, pool, GIVEN_UP, "true"):
+        if _noted(cluster, pool, {GIVEN_UP: "true"}):
             return
 
 
@@ -69,8 +70,8 @@ def _still(cluster: Api, namespace: str, task: str, uid: str) -> Document | None
     return pool if pool is not None and pool["metadata"]["uid"] == uid else None
 
 
-def _noted(cluster: Api, pool: Document, key: str, value: str) -> bool:
-    return cluster.change(POOLS, pool, {"metadata": {"annotations": {key: value}}})
+def _noted(cluster: Api, pool: Document, notes: dict[str, str]) -> bool:
+    return cluster.change(POOLS, pool, {"metadata": {"annotations": notes}})
 
 
 def _count(pool: Document, key: str) -> int:

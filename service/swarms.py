@@ -5,38 +5,60 @@ way is made up for by asking again. Where it does not come up whole in time, wha
 that somebody may have worked in, only what was added now: members that sleep or failed since are no reason to take away
 the others, and what they share. That the API server cannot just now is no reason to take away anything: it is waited
 for, and what there is stays for whoever asks again.
+
+Where data of the task was kept, its members and what they share return to it. Until all of them are there each volume
+keeps the dates of its deletion, and so is as deleted as before if they do not come up.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL
-from model.documents import rows, text
-from model.swarms import Swarm, short_of
-from model.workspaces import SUSPENDED_BECAUSE
-from service import swarm_fate
-from service.cluster import CLAIMS, POOLS, QUOTAS, TEMPLATES, VOLUME_CLAIMS, Api, Document, Kind, RefusedError, section
+from model.classes.names import KEPT, SANDBOX, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.documents import required, rows, text
+from model.lifecycle.returning import RETURNING_SINCE, being_destroyed, seconds_until_gone, shorter
+from model.swarms import ASKED, Swarm, short_of
+from model.workspaces import DELETED_AT, SUSPENDED_BECAUSE
+from service import shared_volumes, swarm_fate
+from service.binding import NotReturned, undate
+from service.cluster import (
+    CLAIMS,
+    POOLS,
+    QUOTAS,
+    TEMPLATES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Api,
+    Document,
+    Kind,
+    RefusedError,
+    section,
+)
 from service.keeping import keep
+from service.letting_go import let_go
 from service.patience import Patient
+from service.returning import bring_back, used_in
 
 PATIENCE = 300.0
 PAUSE = 0.5
 # How often, and how far apart, the volume of one of its sandboxes is made to stay.
 KEEPS, BETWEEN = 10, 0.1
-Why = Literal["busy", "key-reused", "no-room", "refused", "unavailable"]
+Why = Literal["being-destroyed", "busy", "key-reused", "no-room", "refused", "unavailable"]
+Now = Callable[[], datetime]
 
 
 class SwarmError(Exception):
     """Why there is no swarm, in words for whoever asked; nothing is left of what was made for it, unless the server
     was `unavailable`."""
 
-    def __init__(self, message: str, kind: Why = "no-room") -> None:
+    def __init__(self, message: str, kind: Why = "no-room", gone_in: int = 0) -> None:
         super().__init__(message)
         self.kind: Why = kind
+        self.gone_in = gone_in  # seconds, of what is being destroyed
 
 
 def make(
@@ -46,11 +68,12 @@ def make(
     patience: float = PATIENCE,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
+    now: Now = lambda: datetime.now(UTC),
 ) -> dict[str, str]:
     """Make it, and wait until all of it is there, with volumes that stay: the sandbox of each claim."""
     patient = Patient(cluster, patience, every=PAUSE, pause=pause, clock=clock)
     try:
-        return _whole(patient, swarm, patience, pause, clock)
+        return _whole(patient, swarm, patience, pause=pause, clock=clock, now=now)
     except RefusedError as refusal:
         if not refusal.passes:
             raise
@@ -59,24 +82,31 @@ def make(
 
 
 def _whole(
-    cluster: Api, swarm: Swarm, patience: float, pause: Callable[[float], None], clock: Callable[[], float]
+    cluster: Api,
+    swarm: Swarm,
+    patience: float,
+    *,
+    pause: Callable[[float], None],
+    clock: Callable[[], float],
+    now: Now,
 ) -> dict[str, str]:
     _refuse_strangers(cluster, swarm)
     _refuse_another_class(cluster, swarm)
+    _refuse_destroyed(cluster, swarm)
     there = [*cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})]
     if not there:
         _refuse_without_room(cluster, swarm)
-    making = _Making(cluster, swarm, used=any(_used(one) for one in there))
+    making = _Making(cluster, swarm, used=any(_used(one) for one in there), now=now, pause=pause)
     try:
-        making.make()
         until = clock() + patience
         while True:
+            waits = making.make()
             found = making.look()
             ready = {name: sandbox for name, one in found.items() if (sandbox := _sandbox(one))}
             if len(ready) == len(swarm.claims):
                 break
             if clock() >= until:
-                why = _why(found, ready)
+                why = waits or _why(found, ready)
                 making.undo()
                 raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {patience:.0f} s: {why}")
             pause(PAUSE)
@@ -93,36 +123,87 @@ def _whole(
     raise SwarmError(unkept, "refused")
 
 
-def end(cluster: Api, namespace: str, task: str) -> None:
-    """Take it away with what its sandboxes shared; volumes that were kept stay. Ending it twice does no harm."""
+def end(
+    cluster: Api,
+    namespace: str,
+    task: str,
+    keep_for: timedelta,
+    *,
+    fresh: bool = False,
+    now: Now = lambda: datetime.now(UTC),
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Delete it, and keep the data of its members and what they shared for so long. Deleting it twice does no harm.
+
+    Of one that is `fresh`, which nobody was told of, only what was kept already is kept. What returned to its data
+    and did not come up keeps the dates that it has.
+    """
     swarm_fate.take_away(cluster, namespace, task)
     # All of it is looked up first: of one that is made anew meanwhile nothing goes. Claims are first to go: their
     # sandboxes go with them, and let go of what they share. The pool is last: until then it says that the rest goes.
     kinds = (CLAIMS, TEMPLATES, VOLUME_CLAIMS, POOLS)
     found = [(kind, one) for kind in kinds for one in cluster.list(kind, namespace, {TASK_LABEL: task})]
     for kind, one in found:
-        _removed(cluster, kind, one)
+        if kind is CLAIMS and (_marked(one) or (_used(one) and not fresh)):
+            _left(cluster, one, keep_for, now, pause)
+        elif kind is VOLUME_CLAIMS and (not fresh or shared_volumes.is_kept(cluster, one)):
+            shared_volumes.leave(cluster, one, None if fresh else keep_for, now())
+        else:
+            _removed(cluster, kind, one)
+
+
+def destroy_kept(cluster: Api, owner: str, task: str, now: datetime) -> int:
+    """Request the destruction of all that is kept of a task's deleted swarm; of how many volumes."""
+    requested = 0
+    for one in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
+        volume: Document | None = one
+        while volume is not None and DELETED_AT in section(section(volume, "metadata"), "annotations"):
+            notes, labels = shorter(volume, now, timedelta(0))
+            changes = {"metadata": {"annotations": notes, "labels": labels}}
+            if not (notes or labels) or cluster.change(VOLUMES, volume, changes):
+                requested += 1
+                break
+            volume = cluster.find(VOLUMES, required(one, "metadata", "name"))
+    return requested
 
 
 class _Making:
     """One maker's part in a swarm that others may make, wait for and take away at the same time."""
 
-    def __init__(self, cluster: Api, swarm: Swarm, *, used: bool) -> None:
+    def __init__(self, cluster: Api, swarm: Swarm, *, used: bool, now: Now, pause: Callable[[float], None]) -> None:
         self._cluster, self._swarm, self._used = cluster, swarm, used
+        self._now, self._pause = now, pause
         self._where = swarm.namespace, swarm.task
+        self._missing = list(swarm.claims)  # those that are not made yet
         self._added: set[str] = set()  # names of claims
         self._own: dict[str, Document] = {}  # those of them that were seen since
         self._pool = ""  # its uid
         self._began = False
 
-    def make(self) -> None:
-        """Make what is not there yet."""
-        for kind, document in _shared(self._swarm):
+    def make(self) -> str:
+        """Make what is not there yet; why something of it has to wait, or nothing."""
+        waits = "" if self._pool else self._share()
+        return waits or self._claim()
+
+    def _share(self) -> str:
+        """Make what its sandboxes have in common."""
+        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        if pool is not None and swarm_fate.is_given_up(pool):
+            # Whoever began with that may have been cut short.
+            self._end(fresh=not swarm_fate.handed_over(pool))
+            raise _taken_away()
+        try:
+            shared_volumes.ensure(self._cluster, self._swarm.volume, self._now)
+        except NotReturned as stop:
+            if stop.outcome == "refused":
+                self.undo()
+                raise SwarmError(f"what its sandboxes share: {stop}", "refused") from None
+            return str(stop)
+        for kind, document in ((TEMPLATES, self._swarm.template), (POOLS, self._swarm.pool)):
             self._began |= self._cluster.make(kind, document) and kind is POOLS
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if pool is None or swarm_fate.is_given_up(pool):
-            # Whoever began with that may have been cut short.
-            end(self._cluster, *self._where)
+            self._end(fresh=pool is None or not swarm_fate.handed_over(pool))
             raise _taken_away()
         self._pool = pool["metadata"]["uid"]
         try:
@@ -132,12 +213,52 @@ class _Making:
             if self._began:
                 self.undo()
             raise
-        for claim in self._swarm.claims:
+        return ""
+
+    def _claim(self) -> str:
+        """Make the claims that are missing: of members whose homes were kept, on those."""
+        if not self._missing:
+            return ""
+        listed = self._cluster.list(CLAIMS, self._swarm.namespace, self._of)
+        there = {required(one, "metadata", "name"): one for one in listed}
+        _, homes = shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
+        left: list[tuple[Document, str]] = []
+        for claim in self._missing:
+            name = claim["metadata"]["name"]
+            if why := self._member(claim, there.get(name), homes.get(name)):
+                left.append((claim, f"{name}: {why}"))
+        self._missing = [claim for claim, _ in left]
+        return left[0][1] if left else ""
+
+    def _member(self, claim: Document, there: Document | None, home: Document | None) -> str:
+        """Make one claim; why it has to wait, or nothing."""
+        name = claim["metadata"]["name"]
+        if there is not None:
+            going = section(there, "metadata").get("deletionTimestamp")
+            return "its earlier claim is on its way out" if going else ""
+        if home is None:
             if self._cluster.make(CLAIMS, claim):
-                self._added.add(claim["metadata"]["name"])
+                self._added.add(name)
+            return ""
+        returned = bring_back(
+            self._cluster,
+            home,
+            self._swarm.namespace.removeprefix(namespace("")),
+            shape=lambda document: {**document, "spec": claim["spec"]},
+            now=self._now,
+            into=self._swarm.template,
+        )
+        if returned.outcome == "made":
+            self._added.add(name)
+        if returned.outcome == "refused":
+            self.undo()
+            raise SwarmError(f"{name} does not return to its home: {returned.why}", "refused")
+        return "" if returned.outcome in {"made", "there"} else returned.why
 
     def look(self) -> dict[str, Document]:
         """Its claims as they are."""
+        if not self._pool:
+            return {}
         found = {one["metadata"]["name"]: one for one in _claims(self._cluster, self._swarm)}
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if pool is None or pool["metadata"]["uid"] != self._pool or swarm_fate.is_given_up(pool):
@@ -148,23 +269,34 @@ class _Making:
         return found
 
     def hand_over(self) -> None:
-        """Have nobody take it away for not having come up."""
-        if not swarm_fate.hand_over(self._cluster, *self._where, self._pool, len(self._swarm.claims)):
+        """Have nobody take it away for not having come up; what it returned to is not deleted any more."""
+        count = len(self._swarm.claims)
+        volume_claim = self._cluster.find(VOLUME_CLAIMS, self._swarm.volume["metadata"]["name"], self._swarm.namespace)
+        pool = swarm_fate.pool_of(self._cluster, *self._where)
+        if volume_claim is not None and pool is not None:
+            most = max(count, swarm_fate.asked_for(pool))
+            shared_volumes.keep(self._cluster, volume_claim, {ASKED: str(most)})
+        # Read first: dates that are written after it was handed over are of somebody who deletes it.
+        shared, homes = shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
+        if not swarm_fate.hand_over(self._cluster, *self._where, self._pool, count):
             self._withdraw(self._own.values())
             raise _taken_away()
+        for volume in (shared, *(homes.get(one["metadata"]["name"]) for one in self._swarm.claims)):
+            if volume is not None and RETURNING_SINCE in section(section(volume, "metadata"), "annotations"):
+                undate(self._cluster, volume)
 
     def undo(self) -> None:
         """Take away what did not come up: all of it, or of one that somebody may work in, what was added and is not
         theirs."""
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if pool is None and not self._pool:
-            end(self._cluster, *self._where)
+            self._end(fresh=True)
             return
         # It was refused something before it came to its pool, which somebody else may have made.
         self._pool = self._pool or (pool or {})["metadata"]["uid"]
         fate = "handed-over" if self._used else swarm_fate.give_up(self._cluster, *self._where, self._pool)
         if fate == "given-up":
-            end(self._cluster, *self._where)
+            self._end(fresh=True)
         elif fate == "gone":
             self._withdraw(self._own.values())
         else:
@@ -176,7 +308,17 @@ class _Making:
 
     def _withdraw(self, claims: Iterable[Document]) -> None:
         for claim in claims:
-            _removed(self._cluster, CLAIMS, claim)
+            if _marked(claim):
+                _left(self._cluster, claim, self._swarm.keep_for, self._now, self._pause)
+            else:
+                _removed(self._cluster, CLAIMS, claim)
+
+    def _end(self, *, fresh: bool) -> None:
+        end(self._cluster, *self._where, self._swarm.keep_for, fresh=fresh, now=self._now, pause=self._pause)
+
+    @property
+    def _of(self) -> dict[str, str | None]:
+        return {TASK_LABEL: self._swarm.task}
 
 
 def _taken_away() -> SwarmError:
@@ -185,7 +327,28 @@ def _taken_away() -> SwarmError:
 
 def _used(claim: Document) -> bool:
     """Whether somebody may have been in its sandbox: it came up, was kept, or was put to sleep."""
-    return _sandbox(claim) is not None or KEPT in section(section(claim, "metadata"), "annotations")
+    return _sandbox(claim) is not None or _marked(claim)
+
+
+def _marked(claim: Document) -> bool:
+    """Whether the volume of its sandbox was kept."""
+    return KEPT in section(section(claim, "metadata"), "annotations")
+
+
+def _left(cluster: Api, claim: Document, keep_for: timedelta, now: Now, pause: Callable[[float], None]) -> None:
+    """Delete a member as a workspace is deleted: its volume is dated first, and then its claim goes."""
+    name, space, uid = (required(claim, "metadata", key) for key in ("name", "namespace", "uid"))
+    found: Document | None = claim
+    for _ in range(KEEPS):
+        about = section(found, "metadata")
+        if found is None or text(about, "uid") != uid or about.get("deletionTimestamp"):
+            return
+        if let_go(cluster, found, keep_for, now()) == "done":
+            return
+        pause(BETWEEN)
+        found = cluster.find(CLAIMS, name, space)
+    # One that has no volume yet has nothing to keep; what could not be dated is by the loop of retention.
+    _removed(cluster, CLAIMS, claim)
 
 
 def _removed(cluster: Api, kind: Kind, one: Document) -> None:
@@ -217,6 +380,29 @@ def _refuse_another_class(cluster: Api, swarm: Swarm) -> None:
             )
 
 
+def _refuse_destroyed(cluster: Api, swarm: Swarm) -> None:
+    """Destruction that was requested wins over returning; and who returns does so in the class that the data is of."""
+    own = swarm.namespace.removeprefix(namespace(""))
+    there = {
+        text(about, "name")
+        for one in cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})
+        if not (about := section(one, "metadata")).get("deletionTimestamp")
+    }
+    shared, homes = shared_volumes.of_task(cluster, swarm.owner, swarm.task)
+    needed = [homes.get(name) for one in swarm.claims if (name := one["metadata"]["name"]) not in there]
+    for volume in (shared if not there else None, *needed):
+        if volume is None:
+            continue
+        what = text(section(section(volume, "metadata"), "labels"), WORKSPACE_LABEL) or "what its sandboxes shared"
+        if being_destroyed(volume):
+            seconds = seconds_until_gone(volume)
+            words = f"{what} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds"
+            raise SwarmError(words, "being-destroyed", seconds)
+        if (of := used_in(volume)) != own:
+            words = f"{what} is of class {of}: ask for the swarm in that class, or choose another task"
+            raise SwarmError(words, "key-reused")
+
+
 def _refuse_without_room(cluster: Api, swarm: Swarm) -> None:
     quota = cluster.find(QUOTAS, SANDBOX, swarm.namespace)
     wrong = short_of(quota or {}, swarm.needs)
@@ -225,11 +411,8 @@ def _refuse_without_room(cluster: Api, swarm: Swarm) -> None:
 
 
 def _documents(swarm: Swarm) -> list[tuple[Kind, Document]]:
-    return [*_shared(swarm), *((CLAIMS, one) for one in swarm.claims)]
-
-
-def _shared(swarm: Swarm) -> list[tuple[Kind, Document]]:
-    return [(VOLUME_CLAIMS, swarm.volume), (TEMPLATES, swarm.template), (POOLS, swarm.pool)]
+    shared = [(VOLUME_CLAIMS, swarm.volume), (TEMPLATES, swarm.template), (POOLS, swarm.pool)]
+    return [*shared, *((CLAIMS, one) for one in swarm.claims)]
 
 
 def _claims(cluster: Api, swarm: Swarm) -> list[Document]:

@@ -6,14 +6,19 @@ a pool that is always empty. Both go when no claim names them any more, like tho
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from model.capabilities.surroundings import CLASS_LABEL
 from model.classes.names import (
+    CHANNEL_LABEL,
+    EXTENSIONS,
+    HOME,
     RELEASE_LABEL,
     SANDBOX,
     SHARED_PATH,
     TASK_LABEL,
+    USER_LABEL,
     namespace,
     owner_labels,
     storage_class,
@@ -23,6 +28,8 @@ from model.classes.template import template
 from model.names import KINDS, fit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from model.classes.plan import ClassPlan
     from model.classes.releases import Release
 
@@ -65,13 +72,50 @@ def swarm_template(plan: ClassPlan, release: Release, task: str, shard: int = 0)
     _check(plan, task)
     made = template(plan, release, shard, _labels(plan, release, task))
     made["metadata"]["name"] = swarm_name(release, task)
-    pod: Plain = made["spec"]["podTemplate"]
+    _mount_shared(made["spec"]["podTemplate"], task)
+    return made
+
+
+def task_objects(of: Mapping[str, Any], task: str, owner: str) -> tuple[Plain, Plain, Plain]:
+    """Return the shared volume's claim, the template and the pool of a task, for a class's template in the cluster.
+
+    By these a member returns alone, after the swarm that it was of is gone.
+    """
+    about: Plain = of["metadata"]
+    labels: dict[str, str] = {**(about.get("labels") or {}), TASK_LABEL: task, USER_LABEL: owner}
+    # Of no channel: nothing in the stack names it.
+    labels.pop(CHANNEL_LABEL, None)
+    name = fit(f"{about['name']}-task-{task}", KINDS["kubernetes-label"].limit)
+    where: Plain = {"namespace": about["namespace"], "labels": labels}
+    spec: Plain = deepcopy(dict(of["spec"]))
+    _mount_shared(spec["podTemplate"], task)
+    homes: list[Plain] = spec["volumeClaimTemplates"]
+    (home,) = (one for one in homes if one["metadata"]["name"] == HOME)
+    template_: Plain = {"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": {"name": name, **where}}
+    pool: Plain = {
+        "apiVersion": EXTENSIONS,
+        "kind": "SandboxWarmPool",
+        "metadata": {"name": name, **deepcopy(where)},
+        "spec": {"replicas": 0, "sandboxTemplateRef": {"name": name}, "updateStrategy": {"type": "Recreate"}},
+    }
+    volume: Plain = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": shared_claim(task), **deepcopy(where)},
+        "spec": deepcopy(home["spec"]),
+    }
+    volume["metadata"]["labels"].pop(RELEASE_LABEL, None)
+    return volume, {**template_, "spec": spec}, pool
+
+
+def _mount_shared(pod: Plain, task: str) -> None:
+    """Have the pods of a template mount the volume of their task."""
     pod["metadata"]["labels"][TASK_LABEL] = task
+    pod["spec"].setdefault("volumes", [])
     pod["spec"]["volumes"].append({"name": SHARED, "persistentVolumeClaim": {"claimName": shared_claim(task)}})
     for container in pod["spec"]["containers"]:
         if container["name"] == SANDBOX:
             container["volumeMounts"].append({"name": SHARED, "mountPath": SHARED_PATH})
-    return made
 
 
 def swarm_pool(plan: ClassPlan, release: Release, task: str) -> Plain:

@@ -32,7 +32,7 @@ class Home:
     phase: str
     policy: str = "Retain"
     owner: str = ""
-    workspace: str = ""
+    workspace: str = ""  # or the volume claim of what a task shares
     mode: str = "user"
     deleted_at: datetime | None = None
     destroy_after: datetime | None = None
@@ -42,6 +42,8 @@ class Home:
     wanted: bool = False  # its workspace stands
     going: bool = False  # and is being taken away
     returning: datetime | None = None  # since when somebody is coming back to it
+    destroy_requested: bool = False
+    task: str = ""  # of what the sandboxes of a task share
     released_since: datetime | None = None  # by Kubernetes' own clock
 
 
@@ -72,12 +74,13 @@ def deletion_time(
 
 def fate(home: Home, limits: Limits, now: datetime) -> Fate:
     """What is to become of a volume."""
-    if not home.owner or not home.workspace:
-        return Fate("leave", "it is nobody's")
-    if home.held:
-        return Fate("leave", "somebody holds it")
+    of_nobody = not (home.owner and home.workspace)
+    if of_nobody or home.held:
+        return Fate("leave", "it is nobody's" if of_nobody else "somebody holds it")
     if home.wanted:
         return _of_a_workspace_that_stands(home, now)
+    if home.destroy_requested and home.phase in {"Released", "Available"}:
+        return _requested(home)
     if home.claimed or (home.returning is not None and abs(now - home.returning) < UNFINISHED):
         return Fate("leave", "a volume claim names it, or is about to")
     if home.phase not in {"Released", "Available"}:
@@ -92,6 +95,9 @@ def is_in_use(home: Home) -> bool:
 
 def _of_a_workspace_that_stands(home: Home, now: datetime) -> Fate:
     """Dates of a deletion that was cut short, or of one that was taken back, are no longer true."""
+    if home.returning is not None and abs(now - home.returning) < UNFINISHED:
+        # A swarm returns as a whole or not at all, and until then each of its volumes is as deleted as before.
+        return Fate("leave", "its workspace is returning")
     if home.deleted_at is None and home.destroy_after is None:
         return Fate("leave", "its workspace stands")
     if home.going:
@@ -111,6 +117,15 @@ def _of_nobody(home: Home, limits: Limits, now: datetime) -> Fate:
         return Fate("report", "nobody said how long it is kept")
     began = deleted or now
     return Fate("date", "it has no date yet", began, began + kept)
+
+
+def _requested(home: Home) -> Fate:
+    """Return what is to become of a volume whose destruction was requested: no clock has a part in it."""
+    if home.phase == "Available":
+        return Fate("release", "it waits for a volume claim that is not to come")
+    if home.policy == "Delete":
+        return Fate("leave", "the driver is told")
+    return Fate("destroy", "its destruction was requested")
 
 
 def _dated(home: Home, kept: timedelta | None, deleted: datetime, due: datetime, now: datetime) -> Fate:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -29,12 +30,15 @@ from model.classes.names import (
     cold_pool,
     namespace,
 )
-from model.documents import section, text
+from model.documents import required, section, text
+from model.lifecycle.retention import deletion_time
+from model.moments import moment, written
 from model.names import KINDS, fit
 from model.quantities import Quantity
-from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, OWN_LABEL, RECORD
 
 Plain = dict[str, Any]
+Marks = dict[str, str | None]
 
 # By this upstream knows that a sandbox may take a volume claim that it did not make.
 ADOPTABLE = "agents.x-k8s.io/adoptable"
@@ -60,14 +64,13 @@ def home_class(volume: Mapping[str, Any]) -> str:
     return text(labels, HOME_CLASS_LABEL) or within.removeprefix(namespace(""))
 
 
-def towards(volume: Mapping[str, Any], space: str, claim_name: str) -> Plain:
-    """The change by which a volume waits for a volume claim; nothing where it does already."""
-    spec: Plain = volume["spec"]
-    now: Plain = spec.get("claimRef") or {}
+def towards(volume: Mapping[str, Any], space: str, name: str) -> Plain:
+    """The change by which a volume waits for the volume claim of a name; nothing where it does already."""
+    now = section(section(volume, "spec"), "claimRef")
     changes: Plain = {}
-    if (now.get("namespace"), now.get("name")) != (space, home_name(claim_name)) or now.get("uid"):
+    if (now.get("namespace"), now.get("name")) != (space, name) or now.get("uid"):
         # Without an id it is free for the claim of that name, whenever that is made.
-        ref = {"namespace": space, "name": home_name(claim_name), "uid": None, "resourceVersion": None}
+        ref = {"namespace": space, "name": name, "uid": None, "resourceVersion": None}
         changes["spec"] = {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **ref}}
     made_in = home_class(volume)
     if namespace(made_in) != space:
@@ -101,6 +104,16 @@ def volume_claim(volume: Mapping[str, Any], space: str, claim_name: str, most: s
     }
 
 
+def naming(volume_claim: Mapping[str, Any], volume: Mapping[str, Any]) -> Plain:
+    """Return the claim of what a task's sandboxes share, on the volume that was kept of it."""
+    of: Plain = section(volume, "spec")
+    spec: Plain = {**volume_claim["spec"], "volumeName": required(volume, "metadata", "name")}
+    spec |= {"storageClassName": text(of, "storageClassName")}
+    size, most = required(of, "capacity", "storage"), spec["resources"]["requests"]["storage"]
+    spec["resources"] = {"requests": {"storage": size if _amount(size) <= _amount(most) else most}}
+    return {**volume_claim, "spec": spec}
+
+
 def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain:
     """The claim by which a deleted workspace stands again, as its volume remembers it."""
     about: Plain = volume["metadata"]
@@ -120,9 +133,74 @@ def claim_of(volume: Mapping[str, Any], class_name: str, template: str) -> Plain
     return made
 
 
+# What a volume says of its deletion.
 DATES = (DELETED_AT, DESTROY_AFTER, MOVING_TO)
+MARKS = (DESTROY_REQUESTED,)
 # Once its workspace stands again, a volume was not deleted; and whoever came back has had the end of their chat.
-UNDATED: Plain = {"metadata": {"annotations": dict.fromkeys((*DATES, RETURNING_SINCE, ARCHIVE_ENDED))}}
+UNDATED: Plain = {
+    "metadata": {
+        "annotations": dict.fromkeys((*DATES, RETURNING_SINCE, ARCHIVE_ENDED)),
+        "labels": dict.fromkeys(MARKS),
+    }
+}
+# Seconds until requested destruction is done: by the loop that does it and the driver, and by a pod that ends first.
+_UNTIL_DESTROYED, _UNTIL_RELEASED = 15, 45
+
+
+def deletion(
+    volume: Mapping[str, Any],
+    created: datetime | None,
+    now: datetime,
+    keep_for: timedelta,
+    *,
+    going: bool = False,
+    moving_to: str | None = None,
+) -> tuple[Marks, Marks]:
+    """Return the annotations and labels of a volume when its claim is deleted and its data is kept for so long.
+
+    A deletion is recorded once: a repeated one keeps the timestamp (`deletion_time`). Data that is not kept at all is
+    to be destroyed: nobody returns to it. Once the claim is `going`, no later request takes that back.
+    """
+    if going and destroy_requested(volume):
+        keep_for = timedelta(0)
+    recorded = moment(_annotations(volume).get(DELETED_AT))
+    deleted = deletion_time(recorded, created, now, going=going)
+    notes: Marks = {DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for)}
+    # Any other move of it is over; whoever was returning to it is there, or came too late.
+    notes |= {MOVING_TO: moving_to if keep_for else None, RETURNING_SINCE: None}
+    return notes, {DESTROY_REQUESTED: None if keep_for else "true"}
+
+
+def shorter(volume: Mapping[str, Any], now: datetime, keep_for: timedelta) -> tuple[Marks, Marks]:
+    """Return the annotations and labels that shorten how long a deleted workspace's volume is kept.
+
+    Nothing makes it longer, and the timestamp of its deletion stays. Both are empty where nothing changes.
+    """
+    said = _annotations(volume)
+    deleted, due = moment(said.get(DELETED_AT)), moment(said.get(DESTROY_AFTER))
+    # Another replica may have deleted it, by a clock that is ahead of ours.
+    end = max(now, deleted or now) + keep_for
+    notes: Marks = {MOVING_TO: None} if MOVING_TO in said else {}
+    if due is None or due > end:
+        notes[DESTROY_AFTER] = written(end)
+    if keep_for or destroy_requested(volume):
+        return notes, {}
+    return {**notes, RETURNING_SINCE: None}, {DESTROY_REQUESTED: "true"}
+
+
+def destroy_requested(volume: Mapping[str, Any]) -> bool:
+    """Return whether the destruction of a volume's data was requested."""
+    return DESTROY_REQUESTED in section(section(volume, "metadata"), "labels")
+
+
+def being_destroyed(volume: Mapping[str, Any]) -> bool:
+    """Return whether nobody may return to a deleted workspace's volume any more."""
+    return destroy_requested(volume) or text(section(volume, "spec"), "persistentVolumeReclaimPolicy") == "Delete"
+
+
+def seconds_until_gone(volume: Mapping[str, Any]) -> int:
+    """Return an estimate of when data that is being destroyed is gone."""
+    return _UNTIL_RELEASED if text(section(volume, "status"), "phase") == "Bound" else _UNTIL_DESTROYED
 
 
 def lent_name(template: str, made_in: str) -> str:
@@ -150,6 +228,10 @@ def lent(template: Mapping[str, Any], made_in: str, ids: int) -> tuple[Plain, Pl
         "spec": {"replicas": 0, "sandboxTemplateRef": {"name": name}, "updateStrategy": {"type": "Recreate"}},
     }
     return {**head, "metadata": where, "spec": spec}, pool
+
+
+def _annotations(volume: Mapping[str, Any]) -> Plain:
+    return section(section(volume, "metadata"), "annotations")
 
 
 def _amount(size: str) -> Decimal:

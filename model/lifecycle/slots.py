@@ -7,7 +7,7 @@ anything is; the rest is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
@@ -23,6 +23,7 @@ Kind = Literal[
     "volume-without-owner",
     "volume-stuck",
     "volume-claim-without-sandbox",
+    "volume-claim-without-swarm",
     "claim-without-owner",
     "workspace-off-its-home",
 ]
@@ -51,6 +52,7 @@ class Volume:
     owner: str = ""
     workspace: str = ""
     claim_uid: str = ""  # of the volume claim that it is for
+    destroy_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class VolumeClaim:
     volume: str = ""
     own: bool = False  # made by the service for somebody who comes back
     uid: str = ""
+    task: str = ""  # whose sandboxes share it, where it is no home
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Claim:
     volume_since: datetime | None = None  # bound to its sandbox, which may have been a warm slot then
     last_active: datetime | None = None
     going: bool = False
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Shelf:
     volume_claims: Sequence[VolumeClaim] = ()
     volumes: Sequence[Volume] = ()
     points: Sequence[Point] | None = None  # None where nobody could ask
+    swarms: Collection[tuple[str, str]] = ()  # namespaces and tasks of those that have a pool
 
 
 def found(shelf: Shelf, now: datetime) -> tuple[Found, ...]:
@@ -114,7 +119,7 @@ def _old(moment: datetime | None, now: datetime, settled: timedelta = SETTLED) -
 def _claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
     homes: dict[tuple[str, str], list[Volume]] = {}
     for volume in shelf.volumes:
-        if volume.owner and volume.workspace:
+        if volume.owner and volume.workspace and not volume.destroy_requested:
             homes.setdefault((volume.owner, volume.workspace), []).append(volume)
     for claim in shelf.claims:
         name = f"{claim.namespace}/{claim.name}"
@@ -142,6 +147,9 @@ def _off_its_home(claim: Claim, others: Sequence[Volume], now: datetime) -> Foun
     (home,) = others
     about |= {"home": home.name}
     said = f"it has {claim.volume}, and its files are on {home.name}"
+    if claim.task:
+        # Others work with it, on what they share: whoever asks for it says which of the two it is to have.
+        return Found("workspace-off-its-home", name, f"{said}; it is of the task {claim.task}", about=about)
     if claim.volume_since is None or home.since is None:
         return Found("workspace-off-its-home", name, said, about=about)
     # What it has may be a slot that was there for hours when its own was lost; nobody worked in it before.
@@ -157,8 +165,16 @@ def _off_its_home(claim: Claim, others: Sequence[Volume], now: datetime) -> Foun
 def _volume_claims(shelf: Shelf, now: datetime) -> Iterator[Found]:
     claims = {(one.namespace, one.name) for one in shelf.claims}
     kept = {one.name for one in shelf.volumes if one.policy == "Retain"}
+    tasks = {*shelf.swarms, *((one.namespace, one.task) for one in shelf.claims if one.task)}
     for one in shelf.volume_claims:
         if one.owned or not _old(one.made, now):
+            continue
+        if one.task:
+            if (one.namespace, one.task) not in tasks:
+                why = f"nobody claims a sandbox of the task {one.task}, which share it"
+                about = {"uid": one.uid, "task": one.task}
+                name = f"{one.namespace}/{one.name}"
+                yield Found("volume-claim-without-swarm", name, why, "remove-volume-claim", about)
             continue
         if (one.namespace, one.name.removeprefix("home-")) in claims:
             continue

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from base64 import b32encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from model.capabilities.surroundings import CLASS_LABEL
@@ -22,10 +22,10 @@ from model.classes.names import SANDBOX, TASK_LABEL
 from model.swarms import Swarm, short_of, swarm
 from model.workspaces import Filter, Workspace
 from service import swarm_fate, swarms
-from service.cluster import CLAIMS, QUOTAS, Api, section
-from service.problems import Problem, not_found
+from service.cluster import CLAIMS, QUOTAS, Api, Document, section
+from service.problems import Kind, Problem, not_found
 from service.swarm_events import ENDED, FAILED, failure, tell
-from service.swarms import SwarmError
+from service.swarms import SwarmError, Why
 
 if TYPE_CHECKING:
     from service.backend.view import View
@@ -36,6 +36,7 @@ MOST_SHOWN = 500
 # At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
 MOST_AT_ONCE, MOST_OF_ONE = 32, 4
 UNTOLD = "all that is there of it is up, and nobody was told yet: ask for it again if it stays so"
+GOING = "it is on its way out"
 State = Literal["creating", "running", "failed"]
 
 
@@ -64,8 +65,15 @@ class Making:
 class Swarming:
     """Makes swarms, and knows how those it makes stand."""
 
-    def __init__(self, api: Api, catalog: Catalog, view: View) -> None:
-        self._api, self._catalog, self._view = api, catalog, view
+    def __init__(
+        self,
+        api: Api,
+        catalog: Catalog,
+        view: View,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api, self._catalog, self._view, self._now = api, catalog, view, now
         self._under_way: dict[str, Making] = {}
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "swarm")
 
@@ -121,27 +129,30 @@ class Swarming:
         if not members:
             # This replica may not have been told of it yet, nor have made it.
             return await asyncio.to_thread(self._noted, task, name)
-        told = Told(task, members[0].class_name, len(members), members, "creating")
-        if not all(one.state == "running" for one in members):
-            return told
-        # Until it is handed over whoever makes it may give it up still.
         pool = await asyncio.to_thread(swarm_fate.pool_of, self._api, members[0].namespace, name)
-        if pool is None or swarm_fate.handed_over(pool) < len(members):
-            return replace(told, why=UNTOLD)
-        return replace(told, state="running")
+        return _standing(task, members, pool)
 
-    async def end(self, owner: str, task: str) -> None:
-        """Take one away. Volumes that its sandboxes were handed over with stay."""
+    async def end(self, owner: str, task: str, *, destroy: bool = False) -> None:
+        """Delete one. Its data is kept as that of workspaces is, or destroyed."""
         name = task_name(owner, task)
-        told = await self.find(owner, task)
-        await asyncio.to_thread(self._end, name, {one.namespace for one in told.members})
+        members = self._members(owner, name)
+        await asyncio.to_thread(self._end, owner, name, {one.namespace for one in members}, destroy=destroy)
 
-    def _end(self, name: str, spaces: set[str]) -> None:
+    async def destroy_kept(self, owner: str, task: str) -> bool:
+        """Request the destruction of what is kept of one that was deleted; whether there was anything."""
+        name = task_name(owner, task)
+        return await asyncio.to_thread(swarms.destroy_kept, self._api, owner, name, self._now()) > 0
+
+    def _end(self, owner: str, name: str, spaces: set[str], *, destroy: bool) -> None:
         for pool in swarm_fate.pools_of(self._api, name):
             spaces = {*spaces, pool["metadata"]["namespace"]}
+        keep_for = timedelta(0) if destroy else self._catalog.settings.storage.retain_deleted_for
         for space in sorted(spaces):
-            swarms.end(self._api, space, name)
+            swarms.end(self._api, space, name, keep_for, now=self._now)
             tell(self._api, space, name, ENDED, "it was taken away by its owner")
+        if destroy:
+            # Also of members that were deleted before.
+            swarms.destroy_kept(self._api, owner, name, self._now())
 
     def _noted(self, task: str, name: str) -> Told:
         """What the cluster says of one of which no member is known."""
@@ -168,9 +179,9 @@ class Swarming:
 
     def _made(self, wanted: Swarm) -> dict[str, str]:
         try:
-            return swarms.make(self._api, wanted, patience=PATIENCE)
+            return swarms.make(self._api, wanted, patience=PATIENCE, now=self._now)
         except SwarmError as why:
-            if why.kind in {"no-room", "refused"}:
+            if why.kind in {"being-destroyed", "no-room", "refused"}:
                 tell(self._api, wanted.namespace, wanted.task, FAILED, str(why))
             raise
 
@@ -202,6 +213,26 @@ class Swarming:
             done.exception()  # whoever still waits is told; nobody may
 
 
+def _standing(task: str, members: tuple[Workspace, ...], pool: Document | None) -> Told:
+    """How it stands with one that nobody makes here."""
+    # What was asked for stands on its pool; of one that a member returned to alone it may not.
+    handed_over = swarm_fate.handed_over(pool) if pool else 0
+    asked = max(swarm_fate.asked_for(pool) if pool else 0, handed_over) or len(members)
+    told = Told(task, members[0].class_name, asked, members, "creating")
+    if pool is not None and swarm_fate.is_given_up(pool):
+        return replace(told, state="failed", why=GOING)
+    missing = told.asked - len(members)
+    if missing > 0:
+        if handed_over < told.asked:
+            return replace(told, why=f"{missing} of {told.asked} are on their way: ask for it again if it stays so")
+        why = f"{missing} of {told.asked} workspaces are not there: ask for it again to have them back"
+        return replace(told, state="failed", why=why)
+    if not all(one.state == "running" for one in members):
+        return told
+    # Until it is handed over whoever makes it may give it up still.
+    return replace(told, why=UNTOLD) if handed_over < told.asked else replace(told, state="running")
+
+
 def _refuse_another(making: Making, of_class: Class, count: int, *, fit: bool) -> None:
     """Whoever asks for one that is on its way is told of that one, and so has to have asked for it."""
     if making.of_class != of_class.name:
@@ -212,18 +243,23 @@ def _refuse_another(making: Making, of_class: Class, count: int, *, fit: bool) -
         raise Problem("busy", detail, "ask again when it is there", retry_after=10)
 
 
+_PROBLEMS: Mapping[Why, tuple[Kind, str, int | None]] = {
+    "being-destroyed": ("wrong-state", "ask again when it is gone, for one without that data", None),
+    "busy": ("busy", "ask again when it is gone", 2),
+    "key-reused": ("key-reused", "ask for the class that it has", None),
+    "no-room": ("no-room", "ask for fewer, or with `fit`", 30),
+    "refused": ("refused", "end it and ask for it anew; tell whoever runs the platform", None),
+    "unavailable": ("unavailable", "ask again in a while", 5),
+}
+
+
 def _problem(failure: BaseException) -> BaseException:
     if not isinstance(failure, SwarmError):
         return failure
-    if failure.kind == "key-reused":
-        return Problem("key-reused", str(failure), "ask for the class that it has")
-    if failure.kind == "busy":
-        return Problem("busy", str(failure), "ask again when it is gone", retry_after=2)
-    if failure.kind == "refused":
-        return Problem("refused", str(failure), "end it and ask for it anew; tell whoever runs the platform")
-    if failure.kind == "unavailable":
-        return Problem("unavailable", str(failure), "ask again in a while", retry_after=5)
-    return Problem("no-room", str(failure), "ask for fewer, or with `fit`", retry_after=30)
+    kind, way_out, retry_after = _PROBLEMS[failure.kind]
+    if failure.gone_in:
+        return Problem(kind, str(failure), way_out, retry_after=failure.gone_in, gone_in=failure.gone_in)
+    return Problem(kind, str(failure), way_out, retry_after=retry_after)
 
 
 def task_name(owner: str, task: str) -> str:

@@ -68,11 +68,23 @@ async def get(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
 
 
 @router.delete("/{task}", operation_id="deleteSwarm", status_code=202, responses=PROBLEMS)
-async def delete(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
-    """Take a swarm away with what its workspaces shared; their own files are kept like those of others."""
-    told = await _swarming(parts).find(caller.owner, task)
+async def delete(
+    task: Task,
+    caller: Calling,
+    parts: Sharing,
+    *,
+    destroy: Annotated[bool, Query(description="Its data, too, and at once.")] = False,
+) -> SwarmShape:
+    """Take a swarm away. The data of its workspaces, and what they shared, is kept like that of other workspaces."""
+    swarming = _swarming(parts)
+    try:
+        told = await swarming.find(caller.owner, task)
+    except Problem as problem:
+        if not (destroy and problem.kind == "not-found" and await swarming.destroy_kept(caller.owner, task)):
+            raise
+        return _shape(Told(task, "", 0, (), "failed", "it was deleted, and its data is being destroyed"))
     await _settle(parts, told.members)
-    await _swarming(parts).end(caller.owner, task)
+    await swarming.end(caller.owner, task, destroy=destroy)
     return _shape(told)
 
 

@@ -18,7 +18,7 @@ from model.workspace_records import of_claim
 from model.workspaces import DELETED_AT, LAST_ACTIVE, Workspace
 from service import moving
 from service.backend.choosing import Choice
-from service.backend.returning import arrives_in
+from service.backend.returning import arrives_in, refuse_destroyed
 from service.catalog import Class
 from service.cluster import CLAIMS, Api, Document, RefusedError, section
 from service.problems import Problem
@@ -91,6 +91,7 @@ class Homecoming:
         volume = kept_volume(self._api, owner, name)
         if volume is None:
             return Returned("refused", name, "its data is not there any more")
+        refuse_destroyed(volume, name)
         notes = section(volume["metadata"], "annotations")
         if to is not None and DELETED_AT in notes and notes.get(MOVING_TO) != to:
             # Two ways at once would end in two claims for the one volume.

@@ -42,7 +42,7 @@ from service.backend.leaving import ATTEMPTS, Leaving
 from service.backend.making import Making
 from service.backend.protocol import Asking
 from service.backend.reading import Reading
-from service.backend.returning import Returning, arrives_in
+from service.backend.returning import Returning, arrives_in, refuse_destroyed
 from service.backend.view import View
 from service.backend.wire import CLAIMS, CONFIGURATIONS, POOLS, SANDBOXES, VOLUMES, Document, Wire, section
 from service.catalog import Catalog
@@ -121,9 +121,11 @@ class KubernetesBackend:
         self._refuse_out_of_step()
         told = self.view.find(asked.id)
         there = await self.reading.claim(asked.id) if told is not None else None
-        if there is None and self._returning is not None:
+        if there is None or section(there, "metadata").get("deletionTimestamp"):
             kept = await self.reading.volume(asked.id)
             if kept is not None:
+                refuse_destroyed(kept, asked.id)
+            if kept is not None and there is None and self._returning is not None:
                 _refuse_another(of_volume(kept), asked)
                 return await self._brought_back(kept, wait, before_return)
         return await self.making.make(asked, wait, there=there, warm_only=warm_only)
@@ -166,13 +168,19 @@ class KubernetesBackend:
         """Take it away; its data is kept for so long."""
         claim = await self.reading.claim(id_)
         if claim is None:
-            return await self._leaving.shorten(id_, keep_for)
+            left = await self._leaving.shorten(id_, keep_for)
+            # Somebody may have returned before they could see that it is to be destroyed: that goes, too.
+            claim = None if keep_for else await self.reading.claim(id_)
+            if claim is None:
+                return left
         read = of_claim(claim)
         if read is None:
             raise not_found("workspace")
         # What it had is marked first: killed in between, this is made up for by asking again.
         await self._leaving.record(read, claim, keep_for)
         await self._removed(read, claim)
+        if not keep_for:
+            await self._leaving.abandon(read)
         return await self.reading.get(id_) or read
 
     async def suspend(self, id_: str, because: Because) -> Workspace:
@@ -315,6 +323,8 @@ class KubernetesBackend:
 
     async def _brought_back(self, volume: Document, wait: float, before: Asking | None) -> Made:
         kept = of_volume(volume)
+        if kept is not None:
+            refuse_destroyed(volume, kept.id)
         if self._returning is None or kept is None:
             raise Problem(
                 "wrong-state",

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from model.lifecycle.retention import deletion_time
-from model.lifecycle.returning import MOVING_TO
-from model.moments import moment, written
+from model.classes.names import USER_LABEL, WORKSPACE_LABEL
+from model.documents import text
+from model.lifecycle.returning import RETURNING_LABEL, deletion, home_name, shorter
 from model.workspace_records import of_volume
-from model.workspaces import DELETED_AT, DESTROY_AFTER, OWN_LABEL, RECORD, Workspace
+from model.workspaces import OWN_LABEL, RECORD, Workspace
 from service.backend.handing import volume_of
 from service.backend.reading import Reading
-from service.backend.wire import VOLUMES, Document, Wire, section
+from service.backend.wire import VOLUME_CLAIMS, VOLUMES, Document, Wire, section
 from service.problems import Problem, not_found
 
 ATTEMPTS = 8
@@ -30,23 +30,39 @@ class Leaving:
         now = self._now()
         own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
         said = section(claim["metadata"], "annotations")
-        notes: dict[str, str | None] = {key: value for key, value in said.items() if key in RECORD}
+        record = {key: value for key, value in said.items() if key in RECORD}
+        going = read.state == "deleting"
         whose = claim["spec"]["additionalPodMetadata"]["labels"]
         for _ in range(ATTEMPTS):
-            volume = await volume_of(self._wire, read)
+            volume = await volume_of(self._wire, read) or await self._waiting(read)
             if volume is None:
                 return
-            recorded = moment(section(volume["metadata"], "annotations").get(DELETED_AT))
-            deleted = deletion_time(recorded, read.created, now, going=read.state == "deleting")
-            # Wherever it was on its way to, it is deleted now.
-            notes |= {MOVING_TO: None, DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for)}
+            dates, marks = deletion(volume, read.created, now, keep_for, going=going)
             changes: dict[str, Any] = {
-                "metadata": {"labels": {**own, **whose}, "annotations": notes},
+                "metadata": {"labels": {**own, **whose, **marks}, "annotations": {**record, **dates}},
                 "spec": {"persistentVolumeReclaimPolicy": "Retain"},
             }
             if await self._wire.merge(VOLUMES, volume, changes) is not None:
                 return
         raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
+
+    async def abandon(self, read: Workspace) -> None:
+        """Delete the volume claim of one that returned and had no sandbox yet: nobody returns by that any more."""
+        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
+        about = section(found, "metadata")
+        if found is None or about.get("ownerReferences"):
+            return
+        if section(about, "labels").get(RETURNING_LABEL) == "true":
+            await self._wire.remove(VOLUME_CLAIMS, found)
+
+    async def _waiting(self, read: Workspace) -> Document | None:
+        """The volume of one that returned and has no sandbox yet: its volume claim is there, and names it."""
+        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
+        named = text(section(found, "spec"), "volumeName")
+        volume = await self._wire.find(VOLUMES, named) if named else None
+        labels = section(section(volume, "metadata"), "labels")
+        own = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL)) == (read.owner, read.id)
+        return volume if own else None
 
     async def shorten(self, id_: str, keep_for: timedelta) -> Workspace:
         """A deleted one whose data is to be kept for less long; never for longer, by asking again.
@@ -58,16 +74,11 @@ class Leaving:
             read = of_volume(volume) if volume else None
             if volume is None or read is None:
                 raise not_found("workspace")
-            # Another replica may have deleted it, by a clock that is ahead of ours.
-            end = max(self._now(), read.deleted_at or self._now()) + keep_for
-            notes: dict[str, str | None] = {}
-            if MOVING_TO in section(volume["metadata"], "annotations"):
-                notes[MOVING_TO] = None
-            if read.destroy_after is None or read.destroy_after > end:
-                notes[DESTROY_AFTER] = written(end)
-            if not notes:
+            notes, marks = shorter(volume, self._now(), keep_for)
+            if not (notes or marks):
                 return read
-            merged = await self._wire.merge(VOLUMES, volume, {"metadata": {"annotations": notes}})
+            changes = {"metadata": {"annotations": notes, "labels": marks}}
+            merged = await self._wire.merge(VOLUMES, volume, changes)
             if merged is not None:
                 return of_volume(merged) or read
         raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)

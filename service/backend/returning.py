@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from model.lifecycle.returning import MOVING_TO
+from model.lifecycle.retention import HOLD
+from model.lifecycle.returning import MOVING_TO, being_destroyed, seconds_until_gone
 from model.workspaces import Workspace
 from service.backend.choosing import Choice
 from service.backend.wire import Document, section
 from service.catalog import Class
+from service.problems import Problem
 
 
 class Returning(Protocol):
@@ -25,6 +27,28 @@ class Returning(Protocol):
     def choice(self, why: Literal["returned", "moved"]) -> Choice:
         """How such a start is told: no pool was chosen for it."""
         ...
+
+
+def refuse_destroyed(volume: Document, id_: str) -> None:
+    """Refuse a return to data that is being destroyed, with the time until it is gone."""
+    if not being_destroyed(volume):
+        return
+    if HOLD in section(section(volume, "metadata"), "annotations"):
+        raise Problem(
+            "wrong-state",
+            f"the data of {id_} is to be destroyed, and somebody holds it",
+            "ask with another key, or ask whoever runs the platform",
+            workspace=id_,
+        )
+    seconds = seconds_until_gone(volume)
+    raise Problem(
+        "wrong-state",
+        f"{id_} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds",
+        "ask again when it is gone, for one with an empty home",
+        retry_after=seconds,
+        workspace=id_,
+        gone_in=seconds,
+    )
 
 
 def arrives_in(volume: Document, kept: Workspace) -> str:

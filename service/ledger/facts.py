@@ -145,7 +145,8 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
         owner=labels[USER_LABEL],
         claim=f"{VOLUME_PREFIX}{required(volume, 'metadata', 'uid')}",
         sandbox_class=text(section(spec, "claimRef"), "namespace").removeprefix(_SPACE_PREFIX),
-        workspace=labels.get(WORKSPACE_LABEL, ""),
+        # What the sandboxes of a task shared was of none of them.
+        workspace=labels.get(WORKSPACE_LABEL) or text(section(spec, "claimRef"), "name"),
         since=since,
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),

@@ -16,7 +16,7 @@ from service.ledger.keeper import KEEP_EVERY
 from service.loops.attending import ending, idle, waking
 from service.loops.audit import auditing
 from service.loops.context import Context
-from service.loops.retention import retention
+from service.loops.retention import destroying, retention
 from service.loops.scheduler import Done, Loop, Still
 from service.loops.slots import slots
 from service.metering import measured_bytes
@@ -49,6 +49,7 @@ def loops_of(context: Context) -> list[Loop]:
         Loop("keeping", 600, lambda still: keeping(context, still)),
         Loop("releases", 300, lambda still: releases(context, still)),
         Loop("retention", 600, lambda still: retention(context, still)),
+        Loop("destroying", 5, lambda still: destroying(context, still)),
         Loop("slots", 600, lambda still: slots(context, still)),
         Loop("audit", 900, lambda still: auditing(context, still)),
     ]

@@ -9,19 +9,21 @@ time it is destroys nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from types import MappingProxyType
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
+from model.classes.swarm import SHARED
 from model.documents import required, strings, text
 from model.lifecycle.limits import Limits
 from model.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from model.lifecycle.returning import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
 from model.moments import moment, written
-from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from service.cluster import CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
@@ -40,6 +42,11 @@ _LOG = logging.getLogger(__name__)
 def retention(context: Context, still: Still) -> Done:
     """See to every kept volume."""
     return _Pass(context, still).take()
+
+
+def destroying(context: Context, still: Still) -> Done:
+    """Destroy what was requested to be destroyed, as soon as its volume is released."""
+    return _Pass(context, still).requested()
 
 
 class _Pass:
@@ -61,11 +68,12 @@ class _Pass:
             if not is_in_use(home):
                 found.append((read, home))
         # After the volumes: a workspace that came back meanwhile is among them.
-        going: dict[tuple[str | None, str | None], bool] = {}
+        going: dict[tuple[str, str | None, str | None], bool] = {}
         for claim in self._api.list(CLAIMS):
             about = section(claim, "metadata")
-            if labels := strings(about, "labels"):
-                whose = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL))
+            labels = strings(about, "labels")
+            for key in labels.keys() & {WORKSPACE_LABEL, TASK_LABEL}:
+                whose = (key, labels.get(USER_LABEL), labels[key])
                 going[whose] = going.get(whose, True) and bool(about.get("deletionTimestamp"))
         left = False
         for read, home in found:
@@ -74,25 +82,42 @@ class _Pass:
             if self._steps >= MOST:
                 left = True
                 break
-            whose = (home.owner, home.workspace)
+            key, name = _needed_by(home)
+            whose = (key, home.owner, name)
             now = replace(home, wanted=whose in going, going=going.get(whose, False))
-            known = limits.get(_class_of(read), Limits())
-            decided = fate(now, known, self._context.clock.now())
-            try:
-                self._steps += self._do(read, now, decided)
-            except RefusedError as refusal:
-                if refusal.passes:
-                    raise
-                self._failures.append(f"{home.volume}: {refusal}")
-            except ODD as failure:
-                self._failures.append(f"{home.volume} cannot be read: {type(failure).__name__}")
+            self._decide(read, now, limits.get(_class_of(read), Limits()))
         self._steps += self._finish(there)
         return Done(self._steps, left, tuple(self._failures))
 
-    def _homes(self) -> Iterator[tuple[Document, Home]]:
-        volumes = self._api.list(VOLUMES, labels={USER_LABEL: None, WORKSPACE_LABEL: None})
+    def requested(self) -> Done:
+        """See to the volumes of which destruction was requested: nobody waits for a pass over all of them."""
+        for volume in [*self._homes({DESTROY_REQUESTED: None})]:
+            read, home = volume
+            if self._steps >= MOST or not self._still():
+                break
+            if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
+                claims = self._claims_of(home)
+                going = all(section(claim, "metadata").get("deletionTimestamp") for claim in claims)
+                self._decide(read, replace(home, wanted=bool(claims), going=going), Limits())
+        return Done(self._steps, self._steps >= MOST, tuple(self._failures))
+
+    def _decide(self, read: Document, home: Home, limits: Limits) -> None:
+        """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
+        decided = fate(home, limits, self._context.clock.now())
+        try:
+            self._steps += self._do(read, home, decided)
+        except RefusedError as refusal:
+            if refusal.passes:
+                raise
+            self._failures.append(f"{home.volume}: {refusal}")
+        except ODD as failure:
+            self._failures.append(f"{home.volume} cannot be read: {type(failure).__name__}")
+
+    def _homes(self, marks: Mapping[str, None] = MappingProxyType({})) -> Iterator[tuple[Document, Home]]:
+        volumes = self._api.list(VOLUMES, labels={USER_LABEL: None, **marks})
         for volume, home in readable("PersistentVolume", volumes, home_of, self._failures):
-            if section(section(volume, "metadata"), "annotations").get(MADE_BY) == DRIVER:
+            made_by = section(section(volume, "metadata"), "annotations").get(MADE_BY)
+            if made_by == DRIVER and home.workspace:
                 yield volume, home
 
     def _do(self, volume: Document, home: Home, decided: Fate) -> bool:
@@ -121,7 +146,7 @@ class _Pass:
         if not self._context.clock.known:
             _LOG.warning("nothing is destroyed: it is not known what time it is")
             return False
-        if any(_is_of(claim, home) for claim in self._api.list(CLAIMS, labels={WORKSPACE_LABEL: home.workspace})):
+        if self._claims_of(home):
             return False
         facts = {
             "owner": home.owner,
@@ -140,6 +165,11 @@ class _Pass:
             return False
         audit("data of a deleted workspace is destroyed", volume=home.volume, **facts)
         return True
+
+    def _claims_of(self, home: Home) -> list[Document]:
+        """Return the claims of a volume's workspace, wherever they are."""
+        key, name = _needed_by(home)
+        return [one for one in self._api.list(CLAIMS, labels={key: name}) if _is_of(one, home)]
 
     def _finish(self, there: set[str]) -> int:
         """Complete the records of what is gone."""
@@ -162,21 +192,31 @@ def home_of(volume: Document) -> Home:
     labels, notes = section(about, "labels"), section(about, "annotations")
     status = section(volume, "status")
     phase = text(status, "phase")
+    named = text(section(spec, "claimRef"), "name")
+    of_task = TASK_LABEL in labels and WORKSPACE_LABEL not in labels
+    shared = named if of_task and named.startswith(f"{SHARED}-") else ""
     return Home(
         volume=required(volume, "metadata", "name"),
         phase="going" if about.get("deletionTimestamp") else phase,
         policy=text(spec, "persistentVolumeReclaimPolicy"),
         owner=text(labels, USER_LABEL),
-        workspace=text(labels, WORKSPACE_LABEL),
+        workspace=text(labels, WORKSPACE_LABEL) or shared,
+        task=text(labels, TASK_LABEL) if shared else "",
         mode=text(labels, MODE_LABEL) or "user",
         deleted_at=moment(notes.get(DELETED_AT)),
         destroy_after=moment(notes.get(DESTROY_AFTER)),
         archive_ended=moment(notes.get(ARCHIVE_ENDED)),
+        destroy_requested=DESTROY_REQUESTED in labels,
         held=bool(notes.get(HOLD)),
         claimed=phase == "Bound",
         returning=moment(notes.get(RETURNING_SINCE)),
         released_since=moment(status.get("lastPhaseTransitionTime")),
     )
+
+
+def _needed_by(home: Home) -> tuple[str, str]:
+    """The label, and its value, of the claims that have a volume, or share it."""
+    return (TASK_LABEL, home.task) if home.task else (WORKSPACE_LABEL, home.workspace)
 
 
 def _class_of(volume: Document) -> str:

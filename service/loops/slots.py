@@ -12,20 +12,22 @@ from dataclasses import replace
 from datetime import datetime
 
 from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import HOME, USER_LABEL, WORKSPACE_LABEL, namespace
+from model.classes.names import HOME, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
 from model.classes.storage import DRIVER
+from model.classes.swarm import SHARED
 from model.documents import required, text
 from model.lifecycle import audit as audits
 from model.lifecycle.returning import RETURNING_LABEL, home_class
 from model.lifecycle.slots import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
 from model.moments import LATEST, moment, written
 from model.seats import CLASS_TAG, USER_TAG
-from model.workspaces import LAST_ACTIVE
-from service.cluster import CLAIMS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
+from model.workspaces import DESTROY_REQUESTED, LAST_ACTIVE
+from service.cluster import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
 from service.loops.context import Context
 from service.loops.scheduler import Done, Still
 from service.restoring import restore
 from service.returning import give_up
+from service.shared_volumes import leave
 from service.unreadable import ODD, readable
 
 # Tagging is most of it, and quick; all of what there is has been listed for it.
@@ -62,8 +64,10 @@ class _Pass:
         volume_claims = [
             row
             for _, row in readable("PersistentVolumeClaim", homes, _volume_claim, self._failures)
-            if row.name.startswith(f"{HOME}-")
+            if row.name.startswith((f"{HOME}-", f"{SHARED}-"))
         ]
+        pools = self._api.list(POOLS, labels={TASK_LABEL: None})
+        swarms = {row for _, row in readable("SandboxWarmPool", pools, _task, self._failures)}
         used_in: dict[str, str] = {}  # the class that each volume is used in, or was
         volumes: list[Volume] = []
         unread = len(self._failures)
@@ -82,6 +86,7 @@ class _Pass:
             volume_claims,
             volumes,
             None if points is None else [_point(one) for one in points.values()],
+            swarms,
         )
         rows = found(shelf, now)
         for row in rows:
@@ -155,7 +160,9 @@ class _Pass:
     def _heal(self, row: Found, now: datetime) -> None:
         space, _, name = row.name.partition("/")
         try:
-            if row.heal == "remove-volume-claim":
+            if row.kind == "volume-claim-without-swarm":
+                self._steps += self._leave_shared(space, name, row.about)
+            elif row.heal == "remove-volume-claim":
                 self._steps += give_up(self._api, space, name, row.about["uid"])
             elif row.heal == "restore":
                 claim = self._api.find(CLAIMS, name, space)
@@ -167,6 +174,24 @@ class _Pass:
             self._failures.append(f"{row.name}: {refusal}")
         except ODD as failure:
             self._failures.append(f"{row.name} cannot be read: {type(failure).__name__}")
+
+    def _leave_shared(self, space: str, name: str, about: Mapping[str, str]) -> bool:
+        """Delete the claim of what a task shared, once more looked for; the loop of retention dates its volume."""
+        task = {TASK_LABEL: about["task"]}
+        if any(True for kind in (CLAIMS, POOLS) for _ in self._api.list(kind, space, task)):
+            return False
+        found = self._api.find(VOLUME_CLAIMS, name, space)
+        if found is None or text(section(found, "metadata"), "uid") != about["uid"]:
+            return False
+        leave(self._api, found, None, self._context.clock.now())
+        return True
+
+
+def _task(document: Document) -> tuple[str, str]:
+    """The namespace and the task of something that is of one."""
+    return required(document, "metadata", "namespace"), text(
+        section(section(document, "metadata"), "labels"), TASK_LABEL
+    )
 
 
 def _is_home(path: str) -> bool:
@@ -193,6 +218,7 @@ def volume_of(volume: Document) -> Volume:
         sys.intern(text(labels, USER_LABEL)),
         sys.intern(text(labels, WORKSPACE_LABEL)),
         text(section(spec, "claimRef"), "uid"),
+        DESTROY_REQUESTED in labels,
     )
 
 
@@ -215,6 +241,7 @@ def _claim(one: Document) -> tuple[Claim, str] | None:
         sys.intern(text(labels, WORKSPACE_LABEL)),
         last_active=moment(notes.get(LAST_ACTIVE)),
         going=bool(about.get("deletionTimestamp")),
+        task=sys.intern(text(labels, TASK_LABEL)),
     )
     return claim, text(section(section(one, "status"), "sandbox"), "name")
 
@@ -233,15 +260,16 @@ def _with_volumes(
 
 
 def _volume_claim(one: Document) -> VolumeClaim:
-    about = section(one, "metadata")
+    about, name = section(one, "metadata"), required(one, "metadata", "name")
     return VolumeClaim(
         sys.intern(required(one, "metadata", "namespace")),
-        required(one, "metadata", "name"),
+        name,
         moment(about.get("creationTimestamp")) or LATEST,
         bool(about.get("ownerReferences")) or bool(about.get("deletionTimestamp")),
         text(section(one, "spec"), "volumeName"),
         section(about, "labels").get(RETURNING_LABEL) == "true",
         required(one, "metadata", "uid"),
+        text(section(about, "labels"), TASK_LABEL) if name.startswith(f"{SHARED}-") else "",
     )
 
 

@@ -36,6 +36,8 @@ NOTES = {
     "last-active": "2026-11-19T00:00:00Z",
     "deleted-at": "2026-11-19T00:00:00Z",
     "destroy-after": "2026-12-19T00:00:00Z",
+    "returning-since": "2026-12-19T00:00:00Z",
+    "moving-to": "other",
     "archive": "chat",
     "archive-ended": "2026-11-19T00:00:00Z",
     "suspended-because": "idle",
@@ -50,7 +52,7 @@ ABOUT = {
     "uid": "1",
     "resourceVersion": "2",
     "creationTimestamp": "2026-11-18T00:00:00Z",
-    "labels": {f"{DOMAIN}{key}": "u-1" for key in ("user", "workspace", "class", "mode", "task")},
+    "labels": {f"{DOMAIN}{key}": "u-1" for key in ("user", "workspace", "class", "mode", "task", "destroy-requested")},
     "annotations": {f"{DOMAIN}{key}": value for key, value in NOTES.items()},
 }
 STATUS = {

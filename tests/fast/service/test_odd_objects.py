@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -19,18 +20,32 @@ from model.documents import UnreadableError, strings
 from model.homes import due
 from model.lifecycle.limits import Limits, limits
 from model.lifecycle.retention import fate, is_in_use
-from model.lifecycle.returning import home_class
+from model.lifecycle.returning import being_destroyed, deletion, home_class, seconds_until_gone, shorter
 from model.lifecycle.slots import Shelf, found
-from model.swarms import short_of
-from service import budgets, keeping, metering, releases, sleeping, swarm_events, swarm_fate, swarms
+from model.swarms import Swarm, short_of
+from service import (
+    binding,
+    budgets,
+    keeping,
+    metering,
+    releases,
+    returning,
+    shared_volumes,
+    sleeping,
+    swarm_events,
+    swarm_fate,
+    swarms,
+)
 from service.backend import handing, happenings
 from service.backend.adopting import Adoptions
+from service.backend.returning import refuse_destroyed
 from service.backend.view import View
 from service.brief import brief
 from service.cluster import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
 from service.identity import bearer
 from service.ledger import facts
 from service.loops import audit, retention, slots
+from service.problems import Problem
 from service.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
 from tests.fast.odd_objects import ANY, odd
 from tests.fast.service.ledger import documents
@@ -51,8 +66,10 @@ def held() -> dict[Any, Document]:
         one["metadata"] |= {"creationTimestamp": "2026-11-18T00:00:00Z", "generation": 1}
         one["metadata"].setdefault("ownerReferences", [{"kind": "SandboxWarmPool", "uid": "u", "name": "n"}])
     notes = kinds[VOLUMES]["metadata"]["annotations"]
-    dates = ("sandbox.users.io/deleted-at", "sandbox.users.io/destroy-after", metering.MEASURED_AT)
-    notes |= dict.fromkeys(dates, "2026-11-18T00:00:00Z")
+    dates = [f"sandbox.users.io/{key}" for key in ("deleted-at", "destroy-after", "returning-since")]
+    notes |= dict.fromkeys((*dates, metering.MEASURED_AT), "2026-11-18T00:00:00Z")
+    notes |= {"sandbox.users.io/moving-to": "other", "sandbox.users.io/hold": "true"}
+    kinds[VOLUMES]["metadata"]["labels"] |= {"sandbox.users.io/destroy-requested": "true"}
     notes |= dict.fromkeys((metering.FOUND, metering.ENTRIES, facts.MEASURED), "9")
     kinds[PODS]["metadata"]["annotations"] = {"CapacityProvisioned": "0.25vCPU 0.5GB"}
     kinds["pool"] = {
@@ -61,6 +78,17 @@ def held() -> dict[Any, Document]:
         "status": {"readyReplicas": 3, "observedGeneration": 1},
     }
     kinds["pool"]["metadata"]["annotations"] |= {swarms.swarm_fate.ASKED: "3", swarms.swarm_fate.HANDED_OVER: "3"}
+    shared = {key: f"sandbox.users.io/{key}" for key in ("user", "task", "class")}
+    of_task = {shared["user"]: "u-1", shared["task"]: "t-1", shared["class"]: "box"}
+    kinds["pool"]["metadata"]["labels"] = {**kinds[CLAIMS]["metadata"]["labels"], **of_task}
+    kinds["shared volume claim"] = deepcopy(kinds[VOLUME_CLAIMS])
+    kinds["shared volume claim"]["metadata"] |= {"name": "shared-t-1", "uid": "c-1", "labels": dict(of_task)}
+    kinds["shared volume claim"]["metadata"].pop("ownerReferences")
+    kinds["shared volume claim"]["spec"]["volumeName"] = "pv-shared"
+    kinds["shared volume"] = deepcopy(kinds[VOLUMES])
+    kinds["shared volume"]["metadata"] |= {"name": "pv-shared", "labels": dict(of_task)}
+    kinds["shared volume"]["metadata"]["labels"]["sandbox.users.io/destroy-requested"] = "true"
+    kinds["shared volume"]["spec"]["claimRef"] = {"namespace": SPACE, "name": "shared-t-1", "uid": "c-1"}
     kinds["event"] = {
         "metadata": {"creationTimestamp": "2026-11-18T00:00:00Z"},
         "involvedObject": {"kind": "Pod", "name": "p"},
@@ -75,6 +103,7 @@ def held() -> dict[Any, Document]:
 
 
 SAMPLES = held()
+SWARM = Swarm(SPACE, "t-1", "u-1", {}, {}, {}, ({"metadata": {"name": "w-1"}},), timedelta(days=30), {})
 
 
 @dataclass(frozen=True)
@@ -111,6 +140,7 @@ def adopted(one: Any) -> None:
 def becomes(one: Any) -> None:
     home = retention.home_of(one)
     is_in_use(home)
+    retention._needed_by(home)
     for known in (Limits(), limits({"retainDeletedFor": "9" * 10, "sessionRetention": "0"})):
         fate(home, known, NOW)
 
@@ -130,6 +160,69 @@ def slot_claim(one: Any) -> None:
     if row is not None:
         volume = slots.volume_of(SAMPLES[VOLUMES])
         found(Shelf(claims=slots._with_volumes([row], [], [volume]), volumes=[volume]), NOW)
+
+
+def with_task(one: Any) -> None:
+    slots._task(one)
+
+
+def date_of(one: Any) -> None:
+    """Decide the dates of a deletion that an odd volume may have recorded, and write those of a sooner end."""
+    for going in (False, True):
+        for keep_for in (timedelta(0), timedelta(days=30)):
+            deletion(one, NOW, NOW, keep_for, going=going)
+            deletion(one, None, NOW, keep_for, going=going, moving_to="other")
+            shorter(one, NOW, keep_for)
+    with contextlib.suppress(Problem):
+        refuse_destroyed(one, "w-1")
+    being_destroyed(one)
+    seconds_until_gone(one)
+    returning.used_in(one)
+    binding.dates_of(one)
+    binding._kept_again(one)
+
+
+def led(one: Any) -> None:
+    server = Server()
+    server.put(VOLUME_CLAIMS, deepcopy(SAMPLES["shared volume claim"]))
+    with contextlib.suppress(binding.NotReturned):
+        binding.lead(server, one, SPACE, "shared-t-1", lambda: NOW)
+
+
+def volume_of_task(one: Any) -> None:
+    """See to what a task shares where its volume is odd."""
+    claim = SAMPLES["shared volume claim"]
+    server: Any = Server()
+    server.list = lambda *_, **__: iter([one, SAMPLES[VOLUMES]])
+    shared_volumes.of_task(server, "u-1", "t-1")
+    server.find = lambda kind, *_: one if kind is VOLUMES else claim
+    server.change = server.remove = lambda *_: True
+    shared_volumes.keep(server, claim, {"a": "1"})
+    shared_volumes.is_kept(server, claim)
+    shared_volumes.returned(server, claim)
+    shared_volumes.leave(server, claim, timedelta(days=30), NOW)
+    swarms.destroy_kept(server, "u-1", "t-1", NOW)
+
+
+def claim_of_task(one: Any) -> None:
+    """See to what a task shares where the claim of its volume is odd."""
+    server: Any = Server()
+    server.find = lambda kind, *_: SAMPLES["shared volume"] if kind is VOLUMES else one
+    server.change = server.remove = lambda *_: True
+    keeping._shared(server, SPACE, one)
+    with contextlib.suppress(binding.NotReturned):
+        shared_volumes.ensure(server, SAMPLES["shared volume claim"], lambda: NOW)
+    shared_volumes.returned(server, SAMPLES["shared volume claim"])
+    shared_volumes.leave(server, one, None, NOW)
+    shared_volumes.leave(server, one, timedelta(0), NOW)
+
+
+def left_member(one: Any) -> None:
+    swarms._marked(one)
+    server: Any = Server()
+    server.find, server.list = lambda *_: one, lambda *_, **__: iter([one])
+    with contextlib.suppress(swarms.SwarmError):
+        swarms._refuse_destroyed(server, SWARM)
 
 
 def audited(one: Any) -> None:
@@ -246,14 +339,17 @@ def holding(kind: Any) -> Callable[[Any], object]:
 READERS = [
     *(
         Reader(CLAIMS, one)
-        for one in (put_claim, slot_claim, kept, released_claim, budgeted, swarm_member, whose_claim)
+        for one in (put_claim, slot_claim, kept, released_claim, budgeted, swarm_member, left_member, whose_claim)
     ),
     *(Reader(VOLUMES, one) for one in (put_volume, becomes, slot_volume, audited, kept_volume, measured)),
-    *(Reader(VOLUMES, one) for one in (measured_bytes, handed_volume, made_in)),
-    *(Reader("pool", one) for one in (put_pool, released_pool, noted_swarm)),
+    *(Reader(VOLUMES, one) for one in (measured_bytes, handed_volume, made_in, date_of, led)),
+    *(Reader("shared volume", one) for one in (put_volume, becomes, slot_volume, kept_volume, led, volume_of_task)),
+    *(Reader("shared volume claim", one) for one in (slot_volume_claim, claim_of_task)),
+    *(Reader("pool", one) for one in (put_pool, released_pool, noted_swarm, with_task)),
     *(Reader(CONFIGURATIONS, one) for one in (put_constraints, class_limits)),
     *(Reader(SANDBOXES, one) for one in (adopted, kept_sandbox)),
     *(Reader(VOLUME_CLAIMS, one) for one in (slot_volume_claim, kept_volume_claim)),
+    Reader("shared volume", holding(VOLUMES)),
     Reader("event", happened),
     Reader("event", why_no_swarm),
     Reader("quota", has_room),

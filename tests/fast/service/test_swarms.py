@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +30,7 @@ from service.swarms import SwarmError, end, make
 from tests.fast.service.shelf import Killed, Shelf
 
 SPACE = "sandbox-box"
+KEPT = timedelta(days=30)
 
 
 def asked(
@@ -116,7 +118,7 @@ def test_killed_half_way_it_is_made_up_for(change: int) -> None:
         made(shelf, asked())
     shelf.before = lambda _: None
     assert len(made(shelf, asked())) == 3
-    end(shelf, SPACE, "t-1")
+    end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
     assert shelf.left == []
 
 
@@ -162,9 +164,9 @@ def test_a_task_is_its_owners_alone() -> None:
         made(shelf, asked(owner="u-2"))
     assert shelf.left == before
     made(shelf, asked(task="t-2", owner="u-2"))
-    end(shelf, SPACE, "t-1")
+    end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
     assert all("t-2" in name for name in shelf.left)
-    end(shelf, SPACE, "t-1")
+    end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_whoever_gives_up_leaves_one_that_was_ended_and_made_anew() -> None:
     shelf = Controlled(able=2)
 
     def anew() -> None:
-        end(shelf, SPACE, "t-1")
+        end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
         assert shelf.left == []
         made(shelf, asked(2))
 

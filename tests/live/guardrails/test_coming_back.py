@@ -10,14 +10,16 @@ import pytest
 
 from model.classes.names import cold_pool
 from model.ids import class_id
+from model.swarms import Swarm
 from rehearsal.controlplane.client import ApiError, Client, until
-from service.cluster import CLAIMS, Api, Document, RefusedError, section
+from service.cluster import CLAIMS, VOLUMES, Api, Document, RefusedError, section
 from service.keeping import Kept, keep
 from service.letting_go import let_go
 from service.returning import bring_back, kept_volume
+from service.swarms import end, make
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 
-from .stage import CLASS, LOOSE, SERVICE, Guarded, claim
+from .stage import CLASS, LOOSE, SERVICE, SHARED, Guarded, claim, swarm
 
 OWNER = "u-back"
 
@@ -104,6 +106,47 @@ def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded
         guarded.admin.merge(
             f"/api/v1/persistentvolumes/{volume}", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
         )
+
+
+def test_a_swarm_and_a_member_of_it_return_to_what_was_kept(guarded: Guarded, service: Api) -> None:
+    of = swarm(guarded)
+    for document in guarded.classes[SHARED].documents():
+        if document["kind"] != "Namespace":
+            guarded.admin.apply(document)
+    (name,) = make(service, of, patience=PATIENCE)
+    before = homes(service, of)
+    assert set(before) == {name, None}
+    try:
+        end(service, of.namespace, of.task, timedelta(days=30))
+        assert list(make(service, of, patience=PATIENCE)) == [name]
+        assert homes(service, of) == before
+        end(service, of.namespace, of.task, timedelta(days=30))
+        # Alone, with the template and the pool of its task made anew for it.
+        told: list[Any] = []
+
+        def came() -> bool:
+            told.append(bring_back(service, kept_volume(service, of.owner, name) or {}))
+            return told[-1].outcome in {"made", "there"}
+
+        assert until(came, PATIENCE), told[-1]
+        where = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{of.namespace}/sandboxclaims/{name}"
+        assert becomes_ready(guarded.admin, where), guarded.admin.get(where)
+        assert homes(service, of) == before
+        pod = guarded.admin.get(f"/api/v1/namespaces/{of.namespace}/pods/{name}")
+        claims = [one.get("persistentVolumeClaim", {}).get("claimName") for one in pod["spec"]["volumes"]]
+        assert {f"home-{name}", f"shared-{of.task}"} <= {*claims}
+    finally:
+        end(service, of.namespace, of.task, timedelta(0))
+        for volume in before.values():
+            guarded.admin.merge(
+                f"/api/v1/persistentvolumes/{volume}", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
+            )
+
+
+def homes(service: Api, of: Swarm) -> dict[str | None, str]:
+    """The volumes of a swarm, by workspace; what is shared is of none."""
+    rows = service.list(VOLUMES, labels={"sandbox.users.io/user": of.owner, "sandbox.users.io/task": of.task})
+    return {one["metadata"]["labels"].get("sandbox.users.io/workspace"): one["metadata"]["name"] for one in rows}
 
 
 def stands(guarded: Guarded, service: Api, name: str, space: str) -> str:

@@ -5,6 +5,7 @@ Run as `python -m tests.live.service.dying KUBECONFIG ACTION NAMESPACE NAME STEP
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -12,7 +13,11 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from service import moving
+from model.classes.plan import plans
+from model.classes.releases import releases_of
+from model.settings import read
+from model.swarms import swarm
+from service import moving, swarms
 from service.cluster import CLAIMS, Cluster, Document, Kind
 from service.keeping import keep
 from service.letting_go import let_go
@@ -49,6 +54,15 @@ def main(arguments: list[str]) -> int:
     api = Dying.of_file(Path(kubeconfig))
     assert isinstance(api, Dying)
     api.left = int(step)
+    if action == "swarm":
+        # Its class as a stack file has it, and how many.
+        config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [json.loads(more[0])]}
+        (plan,) = plans(read(config, "dev"))
+        swarms.make(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), patience=60)
+        return 0
+    if action == "end-swarm":
+        swarms.end(api, space, name, timedelta(days=30))
+        return 0
     if action == "restart":
         volume = kept_volume(api, OWNER, name)
         assert volume is not None
@@ -75,8 +89,8 @@ def once(api: Cluster, action: str, claim: Document, more: list[str]) -> str:
             return put_to_sleep(api, claim, "idle")
         case "wake":
             return wake(api, claim, now)
-        case "delete":
-            return let_go(api, claim, timedelta(days=30), now)
+        case "delete" | "destroy":
+            return let_go(api, claim, timedelta(days=30 if action == "delete" else 0), now)
         case "move":
             return moving.start(api, claim, more[0], now).outcome
         case "restore":

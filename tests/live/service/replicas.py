@@ -44,6 +44,7 @@ class Told:
     classes: list[dict[str, Any]]
     table: str | None = None
     defect: bool = False  # in its informer of claims, which then ends at what it is next told
+    loops: bool = False  # whether one of them runs the loops
 
 
 class Replica:
@@ -108,6 +109,7 @@ def _run(told: Told, port: int, environment: Mapping[str, str], log: Path) -> No
             os.dup2(sink.fileno(), descriptor)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     said = configuration_of(told.kubeconfig, told.issuer, told.classes)
+    said = replace(said, replica=f"replica-{port}", namespace="default", loops=told.loops)
     if told.defect:
         _break(Informer)
     logs.set_up("info")

@@ -99,7 +99,7 @@ def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: 
     """A pass that destroys and a return, at the same moment: never a workspace without its data."""
     for _ in range(3):
         name = stage.make(pool)
-        volume = stage.let_go(name, timedelta(0))
+        volume = stage.let_go(name, timedelta(seconds=1))
         document = stage.document(volume)
         assert document is not None
         start = threading.Barrier(2)

@@ -14,9 +14,10 @@ import pytest
 
 from model.classes.names import KEPT
 from model.lifecycle import retention, waking
-from model.workspaces import DELETED_AT, SUSPENDED_BECAUSE
+from model.workspaces import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
 from rehearsal.controlplane.client import Client, until
 from service.cluster import Cluster
+from service.loops.retention import destroying
 from service.returning import bring_back, kept_volume
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
@@ -138,6 +139,35 @@ def test_killed_while_it_is_deleted(stage: Stage, pool: str) -> None:
         assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
         assert stage.homes(name) == [volume]
     assert step >= 3
+
+
+def test_killed_while_it_is_deleted_with_its_data(stage: Stage, pool: str) -> None:
+    step = 0
+    while True:
+        step += 1
+        name = stage.make(pool)
+        volume = stage.volume(name)
+        killed = stage.kill("destroy", name, step)
+        claim = stage.claim(name)
+        if claim is not None and not claim["metadata"].get("deletionTimestamp"):
+            # Nobody was answered, and nobody asks again: it stands, and its data is no longer to be destroyed.
+            assert stage.done_by_loops(lambda volume=volume: undated(stage, volume), LATER)
+            labels = (stage.document(volume) or {})["metadata"]["labels"]
+            assert (stage.volume(name), DESTROY_REQUESTED in labels) == (volume, False)
+        else:
+            assert back(stage, name) is False
+            assert until(lambda volume=volume: destroyed(stage, volume), PATIENCE, every=0.5)
+            assert (stage.homes(name), stage.claim(name)) == ([], None)
+        if not killed:
+            break
+    # The volume, and the claim.
+    assert step == 3
+
+
+def destroyed(stage: Stage, volume: str) -> bool:
+    """Whether a volume is gone, after a pass of the loop that alone destroys it by now."""
+    assert destroying(stage.context(), lambda: True).failures == ()
+    return stage.phase(volume) == "gone"
 
 
 def test_killed_while_it_is_brought_back(stage: Stage, pool: str) -> None:

@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from model.classes.names import USER_LABEL
 from model.classes.releases import releases_of
-from model.swarms import Swarm, swarm
+from model.swarms import Swarm, member, swarm
+from model.workspaces import DELETED_AT
 from rehearsal.controlplane.client import until
+from service.cluster import VOLUME_CLAIMS, VOLUMES, section
+from service.loops.retention import retention
+from service.loops.slots import slots
+from service.returning import bring_back, kept_volume
 from service.swarms import SwarmError, end, make
-from tests.live.controlplane.things import PATIENCE
-from tests.live.service.conftest import IMAGES, Box
+from tests.fast.service.loops.house import always
+from tests.live.conftest import World
+from tests.live.controlplane.things import PATIENCE, becomes_ready
+from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
+from tests.live.service.stage import OWNER, Stage
+
+KEPT = timedelta(days=30)
+TASK = "crawl"
 
 
-def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(box: Box) -> None:
+@pytest.fixture
+def stage(box: Box, world: World) -> Iterator[Stage]:
+    """A class whose sandboxes share, without any that wait."""
     box.size, box.storage, box.most = 0, "shared", 4
-    own = box.deploy(IMAGES[0])
+    box.deploy(IMAGES[0])
     assert until(lambda: box.get("resourcequotas", "sandbox", "/api/v1").get("status", {}).get("hard"), PATIENCE)
+    made = Stage(box, world)
+    yield made
+    end(box.cluster, box.space, TASK, KEPT)
+    made.clear()
 
-    def asked(task: str, count: int) -> Swarm:
-        plan = box.plan(IMAGES[0])
-        return swarm(plan, releases_of(plan)[0], task, count, owner="u-1")
 
-    sandboxes = make(box.cluster, asked("crawl", 3), patience=PATIENCE)
+def asked(box: Box, task: str = TASK, count: int = 3) -> Swarm:
+    plan = box.plan(IMAGES[0])
+    return swarm(plan, releases_of(plan)[0], task, count, owner=OWNER)
+
+
+def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
+    box = stage.box
+    (own,) = [row["metadata"]["name"] for row in box.all("sandboxtemplates")]
+    sandboxes = make(box.cluster, asked(box), patience=PATIENCE)
     assert list(sandboxes) == ["crawl-0", "crawl-1", "crawl-2"]
     pods = [box.get("pods", name, "/api/v1") for name in sandboxes.values()]
     volumes = [mounted(pod) for pod in pods]
@@ -38,13 +64,103 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(box: Box) -> None:
     assert len(handles) == 4
 
     with pytest.raises(SwarmError, match=r"no room for 3 more: .*pods: 3 of 1"):
-        make(box.cluster, asked("more", 3), patience=1)
+        make(box.cluster, asked(box, "more"), patience=1)
     assert len(box.all("sandboxclaims")) == 3
-    end(box.cluster, box.space, "crawl")
+    end(box.cluster, box.space, TASK, KEPT)
     assert until(lambda: not box.all("persistentvolumeclaims", "/api/v1"), PATIENCE)
     assert box.all("sandboxclaims") == []
     # What is left is the class's own.
     assert [row["metadata"]["name"] for row in box.all("sandboxtemplates")] == [own]
+
+
+def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -> None:
+    box = stage.box
+    make(box.cluster, asked(box), patience=PATIENCE)
+    before = volumes_of(stage)
+    assert len({*before.values()}) == 4
+    end(box.cluster, box.space, TASK, KEPT)
+    # At once, and before any pass.
+    assert dated(stage) == {*before.values()}
+    make(box.cluster, asked(box), patience=PATIENCE)
+    assert (volumes_of(stage), dated(stage)) == (before, set())
+    for name in ("crawl-0", "crawl-1", "crawl-2"):
+        assert mounted(box.get("pods", name, "/api/v1"))["shared"] == "shared-crawl"
+    for later in (timedelta(0), timedelta(hours=1)):
+        context = stage.context(later)
+        assert (retention(context, always).failures, slots(context, always).failures) == ((), ())
+        assert not stage.counted.found["slots"].keys() & {"workspace-off-its-home", "volume-claim-without-swarm"}
+    assert len(box.all("sandboxclaims")) == 3
+    assert volumes_of(stage) == before
+
+
+def test_a_member_that_is_resumed_alone_mounts_what_was_kept_of_its_task(stage: Stage) -> None:
+    box = stage.box
+    make(box.cluster, asked(box), patience=PATIENCE)
+    before = volumes_of(stage)
+    for whole in (True, False):
+        if whole:
+            stage.let_go("crawl-1")
+        else:
+            end(box.cluster, box.space, TASK, KEPT)
+        assert until(lambda: came_back(stage, "crawl-1"), PATIENCE, every=0.5)
+        where = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/crawl-1"
+        assert becomes_ready(box.client, where), box.client.get(where)
+        assert mounted(box.get("pods", "crawl-1", "/api/v1"))["shared"] == "shared-crawl"
+        assert {volumes_of(stage, 2)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
+        assert not dated(stage) & {before["crawl-1"], before["shared"]}
+    make(box.cluster, asked(box), patience=PATIENCE)
+    assert (volumes_of(stage), dated(stage)) == (before, set())
+
+
+@pytest.mark.parametrize("action", ["end-swarm", "swarm"])
+def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> None:
+    box, two = stage.box, asked(stage.box, count=2)
+    make(box.cluster, two, patience=PATIENCE)
+    before = volumes_of(stage, 2)
+    more = [] if action == "end-swarm" else [json.dumps(box.said(IMAGES[0])), "2"]
+    # Each step of it is killed in tests/fast; here every third, by `kill -9`.
+    step, killed = 1, True
+    while killed:
+        if action == "swarm":
+            end(box.cluster, box.space, TASK, KEPT)
+        killed = stage.kill(action, TASK, step, *more)
+        assert (retention(stage.context(), always).failures, slots(stage.context(), always).failures) == ((), ())
+        if action == "end-swarm":
+            end(box.cluster, box.space, TASK, KEPT)
+            assert dated(stage) == {*before.values()}
+        assert until(lambda: whole(stage, two), PATIENCE)
+        assert (volumes_of(stage, 2), dated(stage)) == (before, set())
+        step += 3
+    assert step > 8
+
+
+def whole(stage: Stage, of: Swarm) -> bool:
+    """Whether it is there, by asking again for as long as an earlier one is on its way out."""
+    try:
+        return len(make(stage.box.cluster, of, patience=PATIENCE)) == len(of.claims)
+    except SwarmError as error:
+        if error.kind != "busy":
+            raise
+        return False
+
+
+def came_back(stage: Stage, name: str) -> bool:
+    volume = kept_volume(stage.api, OWNER, name)
+    assert volume is not None
+    return bring_back(stage.api, volume).outcome in {"made", "there"}
+
+
+def volumes_of(stage: Stage, count: int = 3) -> dict[str, str]:
+    """The volumes of a swarm, by what they are for."""
+    found = {member(TASK, number): stage.volume(member(TASK, number)) for number in range(count)}
+    shared = stage.api.find(VOLUME_CLAIMS, f"shared-{TASK}", stage.box.space) or {}
+    return {**found, "shared": section(shared, "spec").get("volumeName", "")}
+
+
+def dated(stage: Stage) -> set[str]:
+    """The volumes that say that they were deleted."""
+    rows = stage.api.list(VOLUMES, labels={USER_LABEL: OWNER})
+    return {one["metadata"]["name"] for one in rows if DELETED_AT in section(one["metadata"], "annotations")}
 
 
 def mounted(pod: dict[str, Any]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from model.capabilities.resolve import UnknownSurroundingsError
 from model.claims import claim
 from model.classes.plan import ClassPlan, plans
-from model.classes.swarm import shared_volume, swarm_pool, swarm_template
+from model.classes.swarm import shared_volume, swarm_pool, swarm_template, task_objects
 from model.settings.classes import ClaimableBy, SandboxClass
 from model.tier_rules import RULES, rule_of
 from tests.fast.model.classes.drawn import FEW, made, objects_of, plan_of, planned
@@ -110,6 +110,25 @@ def test_a_tasks_sandboxes_have_a_volume_in_common_beside_their_own() -> None:
     assert (pool["metadata"]["name"], pool["spec"]["replicas"]) == (name, 0)
     assert pool["spec"]["sandboxTemplateRef"]["name"] == name
     assert len(swarm_pool(plan, release, "t" * 63)["metadata"]["name"]) <= 63
+
+
+def test_from_the_template_in_the_cluster_a_task_has_the_objects_that_its_swarm_has() -> None:
+    """A member returns alone by these, to what the swarm was made of."""
+    plan = plan_of(sandbox(storage={"kind": "shared"}))
+    objects = objects_of(plan)
+    release = objects.releases[0]
+    found = task_objects(objects.templates[0], "t-7", "u-1")
+    whole = (shared_volume(plan, "t-7"), swarm_template(plan, release, "t-7"), swarm_pool(plan, release, "t-7"))
+    for one, other in zip(found, whole, strict=True):
+        assert (one["kind"], one["spec"]) == (other["kind"], other["spec"])
+        assert [one["metadata"][key] for key in ("name", "namespace")] == [
+            other["metadata"][key] for key in ("name", "namespace")
+        ]
+        labels = one["metadata"]["labels"]
+        assert (labels["sandbox.users.io/user"], labels["sandbox.users.io/task"]) == ("u-1", "t-7")
+        assert "sandbox.users.io/channel" not in labels
+    # What was read stays as it was.
+    assert "t-7" not in str(objects.templates[0])
 
 
 @pytest.mark.parametrize(("kind", "task"), [("slot", "t-1"), ("shared", "T 1"), ("shared", "")])

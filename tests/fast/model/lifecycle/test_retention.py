@@ -32,6 +32,27 @@ def test_what_is_due_is_destroyed() -> None:
     assert of(at_once) == "destroy"
 
 
+REQUESTED = replace(DUE, destroy_requested=True, deleted_at=NOW, destroy_after=NOW, released_since=NOW, returning=NOW)
+
+
+def test_what_was_requested_to_be_destroyed_goes_as_soon_as_its_volume_is_released() -> None:
+    """Whoever is returning to it came too late; a clock has no part in it."""
+    assert of(REQUESTED) == "destroy"
+    assert of(REQUESTED, NOW - HOUR) == "destroy"
+    assert of(replace(REQUESTED, released_since=None)) == "destroy"
+    assert of(replace(REQUESTED, phase="Available")) == "release"
+    assert of(replace(REQUESTED, policy="Delete")) == "leave"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"owner": ""}, {"workspace": ""}, {"held": True}, {"wanted": True}, {"phase": "Bound", "claimed": True}],
+    ids=str,
+)
+def test_a_request_destroys_nothing_that_somebody_has_or_holds(said: dict[str, Any]) -> None:
+    assert of(replace(REQUESTED, **said)) == "leave"
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -106,6 +127,9 @@ def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:
     assert of(replace(standing, deleted_at=None, destroy_after=None)) == "leave"
     # One that goes is not cut short, however long it takes.
     assert of(replace(standing, going=True)) == "leave"
+    # Nor is one that is returning: its dates are true until it is handed over.
+    assert of(replace(standing, returning=NOW - UNFINISHED + MINUTE)) == "leave"
+    assert of(replace(standing, returning=NOW - UNFINISHED)) == "undate"
     # Off its home, its files are nobody's to date.
     assert of(replace(standing, phase="Released", claimed=False)) == "leave"
 

@@ -92,6 +92,30 @@ def test_a_workspace_off_its_home_is_put_back_unless_somebody_worked_in_the_othe
     more = [other, LOST, replace(LOST, name="pv-00")]
     assert kinds(Shelf([claim], volumes=more)) == [("workspace-off-its-home", "sandbox-box/w-1", "nothing")]
     assert kinds(Shelf([replace(claim, going=True)], volumes=[other, LOST])) == []
+    # Data that is being destroyed on request is nobody's home.
+    assert kinds(Shelf([claim], volumes=[other, replace(lost, destroy_requested=True)])) == []
+
+
+def test_a_member_of_a_task_is_never_put_back() -> None:
+    member = replace(CLAIM, volume="pv-1", task="t-1")
+    other = replace(HOME, workspace="", owner="")
+    assert kinds(Shelf([replace(member, task="")], volumes=[other, LOST]))[0][2] == "restore"
+    assert kinds(Shelf([member], volumes=[other, LOST])) == [("workspace-off-its-home", "sandbox-box/w-1", "nothing")]
+
+
+def test_what_a_task_shares_is_let_go_of_once_nobody_is_there_to_share_it() -> None:
+    shared = VolumeClaim("sandbox-box", "shared-t-1", LONG, False, "pv-9", uid="1", task="t-1")
+    lone = [("volume-claim-without-swarm", "sandbox-box/shared-t-1", "remove-volume-claim")]
+    assert kinds(Shelf(volume_claims=[shared])) == lone
+    assert kinds(Shelf(volume_claims=[replace(shared, made=NOW)])) == []
+    assert kinds(Shelf(volume_claims=[replace(shared, owned=True)])) == []
+    assert kinds(Shelf(volume_claims=[shared], swarms={("sandbox-box", "t-1")})) == []
+    assert kinds(Shelf(volume_claims=[shared], swarms={("sandbox-other", "t-1"), ("sandbox-box", "t-2")})) == lone
+    for going in (False, True):
+        member = replace(CLAIM, task="t-1", going=going)
+        assert kinds(Shelf([member], [shared])) == []
+    # A claim of the same name as what is shared is nobody who shares it.
+    assert kinds(Shelf([replace(CLAIM, name="shared-t-1", task="t-2")], [shared])) == lone
 
 
 EXPECTED = audits.Expected(("fs-1",), "/classes/box/pv-1", 7, 7)

@@ -30,8 +30,8 @@ class Swarms:
         assert (owner, task) == ("u-1", "build")
         return Told(task, "box", len(MEMBERS), MEMBERS, "running")
 
-    async def end(self, owner: str, task: str) -> None:
-        assert (owner, task) == ("u-1", "build")
+    async def end(self, owner: str, task: str, *, destroy: bool) -> None:
+        assert (owner, task, destroy) == ("u-1", "build", False)
         self.done.append("ended")
 
     async def settle(self, member: Workspace) -> None:

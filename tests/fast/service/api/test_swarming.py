@@ -6,11 +6,17 @@ import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from service.api.swarming import MOST_AT_ONCE, MOST_OF_ONE, Swarming, Told, task_name
+from model.workspaces import DELETED_AT, DESTROY_REQUESTED
+from service import swarm_fate
+from service.api.parts import Parts
+from service.api.swarming import GOING, MOST_AT_ONCE, MOST_OF_ONE, Swarming, Told, task_name
+from service.api.swarms import delete
+from service.auth.callers import Caller, with_lesser
 from service.backend.view import View
 from service.catalog import Catalog
 from service.cluster import CLAIMS, POOLS, QUOTAS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, RefusedError
@@ -274,6 +280,68 @@ def test_one_whose_workspaces_have_all_ended_can_be_ended() -> None:
         assert (await swarming.find("u-0", "t-0")).state == "failed"
         await swarming.end("u-0", "t-0")
         assert not shelf.names(VOLUME_CLAIMS)
+
+    asyncio.run(play())
+
+
+def test_what_was_asked_is_told_also_where_a_part_of_it_is_gone() -> None:
+    shelf = Coming()
+
+    async def play() -> None:
+        swarming = Swarming(shelf, CATALOG, shelf.view)
+        await ask(swarming, "u-0", "t-0", wait=20, count=3)
+        assert (await swarming.find("u-0", "t-0")).asked == len(shelf.names(CLAIMS)) == 3
+        (claim, *_) = shelf.list(CLAIMS)
+        shelf.remove(CLAIMS, claim)
+        told = await swarming.find("u-0", "t-0")
+        assert (told.asked, len(told.members), told.state) == (3, 2, "failed")
+        assert "1 of 3" in (told.why or "")
+        # A larger one was asked for, and more is there.
+        assert (await ask(swarming, "u-0", "t-0", wait=20, count=4)).asked == 4
+        told = await swarming.find("u-0", "t-0")
+        assert (told.asked, len(told.members), told.state) == (4, 4, "running")
+
+    asyncio.run(play())
+
+
+def test_one_that_is_on_its_way_out_is_not_told_as_whole() -> None:
+    shelf = Coming()
+
+    async def play() -> None:
+        swarming = Swarming(shelf, CATALOG, shelf.view)
+        await ask(swarming, "u-0", "t-0", wait=20, count=2)
+        swarm_fate.take_away(shelf, SPACE, task_name("u-0", "t-0"))
+        told = await swarming.find("u-0", "t-0")
+        assert (told.asked, told.state, told.why) == (2, "failed", GOING)
+
+    asyncio.run(play())
+
+
+def test_what_is_kept_of_one_that_was_deleted_can_be_destroyed() -> None:
+    shelf = Coming()
+    name = task_name("u-0", "t-0")
+    labels = {"sandbox.users.io/user": "u-0", "sandbox.users.io/task": name}
+    spec = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": SPACE, "name": f"shared-{name}"}}
+    notes = {DELETED_AT: "2026-11-18T20:00:00Z"}
+    about = {"name": "pv-1", "labels": labels, "annotations": notes}
+    shelf.put(VOLUMES, {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
+    made: Any = Parts
+    parts = made(None, CATALOG, None, None, None, swarming=Swarming(shelf, CATALOG, shelf.view))
+    caller = Caller("u-0", with_lesser("user"), "token")
+
+    async def play() -> None:
+        with pytest.raises(Problem, match="no swarm"):
+            await delete("t-0", caller, parts)
+        with pytest.raises(Problem, match="no swarm"):
+            await delete("t-0", replace(caller, owner="u-1"), parts, destroy=True)
+        assert DESTROY_REQUESTED not in shelf.things[VOLUMES, "", "pv-1"]["metadata"]["labels"]
+        told = await delete("t-0", caller, parts, destroy=True)
+        assert (told.state, "destroyed" in (told.why or "")) == ("failed", True)
+        assert DESTROY_REQUESTED in shelf.things[VOLUMES, "", "pv-1"]["metadata"]["labels"]
+        with pytest.raises(Problem, match="being destroyed") as refused:
+            await ask(parts.swarming, "u-0", "t-0", wait=20)
+        assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
+        assert refused.value.document()["gone_in"] == refused.value.retry_after
 
     asyncio.run(play())
 

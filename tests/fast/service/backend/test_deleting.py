@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from model.lifecycle.returning import MOVING_TO
 from model.moments import moment, written
-from model.workspaces import DELETED_AT, DESTROY_AFTER, Asked
+from model.workspaces import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, Asked, Workspace
+from service.backend.choosing import Choice
+from service.problems import Problem
+from tests.fast.service.backend.apiserver import Object
 from tests.fast.service.backend.stage import Stage, staged
 
 
@@ -101,5 +105,108 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago:
         assert kept[DELETED_AT] == written(recorded)
         assert kept[DESTROY_AFTER] == written(recorded + timedelta(days=1))
         assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.things
+
+    on_stage(act)
+
+
+class Bringing:
+    """Says that a return begins."""
+
+    async def bring_back(self, volume: Object, kept: Workspace) -> Workspace:
+        raise AssertionError(f"{kept.id} is brought back on {volume['metadata']['name']}")
+
+    async def move(self, claim: Object, to: Any) -> Workspace:
+        raise NotImplementedError
+
+    def choice(self, why: Any) -> Choice:
+        raise NotImplementedError
+
+
+ASKED = Asked("u-1", "user", "standard", "u-1")
+
+
+@pytest.mark.parametrize("how", ["create", "resume"])
+@pytest.mark.parametrize("kept_first", [False, True])
+def test_nobody_returns_to_data_whose_destruction_was_requested(how: str, *, kept_first: bool) -> None:
+    async def act(stage: Stage) -> None:
+        stage.backend._returning = Bringing()
+        await stage.backend.create(ASKED, wait=5)
+        if kept_first:
+            await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        with pytest.raises(Problem, match="being destroyed") as refused:
+            await (stage.backend.create(ASKED, wait=5) if how == "create" else stage.backend.resume(ASKED.id, wait=5))
+        assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
+        assert refused.value.retry_after is not None
+        assert refused.value.document()["gone_in"] == refused.value.retry_after > 0
+
+    on_stage(act)
+
+
+def test_while_a_claim_is_on_its_way_out_nobody_is_told_that_its_data_is_kept() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(ASKED, wait=5)
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        # The API server keeps it until its pod is gone.
+        going = {**claim["metadata"], "deletionTimestamp": "2026-11-18T20:00:00Z"}
+        stage.server.put("sandboxclaims", {**claim, "metadata": going})
+        assert made.workspace.volume is not None
+        with pytest.raises(Problem, match="being destroyed"):
+            await stage.backend.create(ASKED, wait=5)
+        # To ask for less, while it goes, takes nothing of the request back.
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        with pytest.raises(Problem, match="being destroyed"):
+            await stage.backend.create(ASKED, wait=5)
+
+    on_stage(act)
+
+
+def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
+    """Somebody returns in the moment in which the data is requested to be destroyed."""
+
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(ASKED, wait=5)
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        shorten = stage.backend._leaving.shorten
+
+        async def raced(id_: str, keep_for: timedelta) -> Workspace:
+            found = await shorten(id_, keep_for)
+            stage.server.put("sandboxclaims", claim)
+            return found
+
+        stage.backend._leaving.shorten = raced
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.things
+        kept = stage.server.things["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
+        assert DELETED_AT in kept["annotations"]
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("days", [0, 30])
+def test_one_that_has_just_returned_and_has_no_sandbox_yet_is_deleted_with_its_data(days: int) -> None:
+    async def act(stage: Stage) -> None:
+        # Its dates go once its claim is there, a moment later.
+        await was_deleted(stage, {DELETED_AT: "2026-11-01T00:00:00Z", DESTROY_AFTER: "2026-12-01T00:00:00Z"})
+        labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+        claim = {
+            "metadata": {"name": "w-1", "namespace": "sandbox-standard", "labels": labels},
+            "spec": {"warmPoolRef": {"name": "standard-cold"}, "additionalPodMetadata": {"labels": labels}},
+        }
+        marks = {"sandbox.users.io/returning": "true"}
+        home = {"name": "home-w-1", "namespace": "sandbox-standard", "labels": marks}
+        stage.server.put("persistentvolumeclaims", {"metadata": home, "spec": {"volumeName": "pvc-w-1"}})
+        stage.server.put("sandboxclaims", claim)
+        await stage.told(lambda view: getattr(view.find("w-1"), "state", "deleted") == "creating")
+        await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]
+        assert kept["annotations"][DELETED_AT] > "2026-11-01T00:00:00Z"
+        assert (DESTROY_REQUESTED in kept["labels"]) == (days == 0)
+        # No sandbox takes it any more: the volume is set free at once, and not by the pass over slots. What is kept may
+        # be returned to meanwhile, by the same volume claim.
+        waiting = ("persistentvolumeclaims", "sandbox-standard", "home-w-1") in stage.server.things
+        assert waiting == (days > 0)
 
     on_stage(act)

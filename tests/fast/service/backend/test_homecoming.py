@@ -15,10 +15,10 @@ from model.classes.retirement import RELEASES_KEY
 from model.classes.storage import DRIVER
 from model.lifecycle.returning import MOVING_TO
 from model.workspace_records import of_volume
-from model.workspaces import DELETED_AT, DESTROY_AFTER
+from model.workspaces import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from service.backend.homecoming import Homecoming
 from service.catalog import Catalog
-from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUMES, Document, section
+from service.cluster import CLAIMS, CONFIGURATIONS, TEMPLATES, VOLUME_CLAIMS, VOLUMES, Document, section
 from service.loops.context import Context
 from service.loops.retention import MADE_BY, retention
 from service.problems import Problem
@@ -144,3 +144,37 @@ def test_one_that_is_deleted_again_before_its_dates_are_gone_keeps_the_new_ones(
     shelf.before = somebody
     assert bring_back(shelf, volume).outcome == "made"
     assert (shelf.find(VOLUMES, "pvc-1") or volume)["metadata"]["annotations"] == again
+
+
+@pytest.mark.parametrize("change", [1, 2, 3, 4])
+def test_destruction_that_was_requested_wins_over_a_return_at_each_step(change: int) -> None:
+    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z", DESTROY_AFTER: "2026-12-18T20:00:00Z"})
+    requested = {DELETED_AT: "2026-11-18T20:00:00Z", DESTROY_AFTER: "2026-11-18T21:00:00Z"}
+
+    def somebody(number: int) -> None:
+        if number == change:
+            shelf.before = lambda _: None
+            now = shelf.find(VOLUMES, "pvc-1") or volume
+            labels = {**now["metadata"]["labels"], DESTROY_REQUESTED: "true"}
+            shelf.put(VOLUMES, {**now, "metadata": {**now["metadata"], "annotations": requested, "labels": labels}})
+
+    shelf.before = somebody
+    outcomes = [bring_back(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome for _ in range(2)]
+    assert outcomes[-1] == "refused"
+    assert shelf.names(CLAIMS) == []
+    now = (shelf.find(VOLUMES, "pvc-1") or volume)["metadata"]
+    assert (now["labels"][DESTROY_REQUESTED], now["annotations"].items() >= requested.items()) == ("true", True)
+
+
+def test_a_volume_that_is_still_bound_to_a_volume_claim_that_is_gone_is_waited_for() -> None:
+    """A second return is by a volume claim of the same name: bound to the first one, its volume is nobody's yet."""
+    shelf, volume = house(**{DELETED_AT: "2026-11-18T20:00:00Z"})
+    shelf.put(VOLUMES, {**volume, "status": {"phase": "Bound"}})
+    back = bring_back(shelf, shelf.find(VOLUMES, "pvc-1") or volume)
+    assert (back.outcome, shelf.names(CLAIMS), shelf.names(VOLUME_CLAIMS)) == ("waiting", [], [])
+    # Nor is it that of another volume claim of that name.
+    home: Document = {"name": "home-w-1", "namespace": "sandbox-one", "uid": "another"}
+    shelf.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": "pvc-1"}})
+    assert bring_back(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "waiting"
+    shelf.put(VOLUME_CLAIMS, {"metadata": {**home, "uid": "gone"}, "spec": {"volumeName": "pvc-1"}})
+    assert bring_back(shelf, shelf.find(VOLUMES, "pvc-1") or volume).outcome == "made"

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from model.classes.names import TASK_LABEL, USER_LABEL
 from model.moments import written
-from service.cluster import CLAIMS, CONFIGURATIONS, POOLS, TEMPLATES, VOLUMES, Document
+from model.workspaces import DESTROY_REQUESTED
+from service.cluster import CLAIMS, CONFIGURATIONS, POOLS, TEMPLATES, VOLUME_CLAIMS, VOLUMES, Document
 from service.keeping import keep_all
 from service.loops.attending import ending, idle, waking
 from service.loops.audit import auditing
-from service.loops.retention import retention
+from service.loops.retention import destroying, retention
 from service.loops.scheduler import Done
 from service.loops.slots import slots
 from service.metering import measured_bytes
@@ -85,6 +87,19 @@ def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House)
     assert policies == {"pv-w-1": "Retain", "pv-w-odd": "Retain", "pv-w-gone": "Delete", "pv-w-far": "Retain"}
 
 
+def test_what_was_requested_to_be_destroyed_is_and_what_cannot_be_read_is_named(house: House) -> None:
+    for name in ("w-a", "w-gone"):
+        house.volume(name, "Released", **{"sandbox.users.io/deleted-at": written(START)})
+        house.shelf.things[VOLUMES, "", f"pv-{name}"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
+    house.shelf.things[VOLUMES, "", "pv-w-a"]["metadata"].pop("uid")
+    done = destroying(house.context(), always)
+    assert done.failures == (
+        f"PersistentVolume {SPACE} cannot be read: UnreadableError",
+        "pv-w-a cannot be read: KeyError",
+    )
+    assert house.shelf.things[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+
+
 @pytest.mark.parametrize("capacity", [{"storage": "5e9"}, {}, None, {"storage": ["5Gi"]}])
 def test_one_whose_move_cannot_be_finished_keeps_nobodys_data_past_its_time(house: House, capacity: Any) -> None:
     dates = {
@@ -117,6 +132,47 @@ def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(hou
 def test_slots_are_looked_at_past_what_cannot_be_read(house: House) -> None:
     done = slots(house.context(), always)
     assert [one.partition(" ")[0] for one in done.failures] == ["SandboxClaim"]
+
+
+def test_slots_and_what_tasks_share_are_looked_at_past_a_swarm_that_cannot_be_read(house: House) -> None:
+    labels = {"sandbox.users.io/class": "box", TASK_LABEL: "t-1", USER_LABEL: "u-1"}
+    about: Document = {"namespace": SPACE, "labels": labels, "creationTimestamp": written(START)}
+    house.shelf.put(VOLUME_CLAIMS, {"metadata": {**about, "name": "shared-t-1"}, "spec": {"volumeName": "pv-w-1"}})
+    listed = house.shelf.list
+
+    def list_(kind: Any, *where: Any, **more: Any) -> Any:
+        yield from ([{"metadata": {"labels": labels}}, NAMELESS] if kind in {POOLS, VOLUME_CLAIMS} else [])
+        yield from listed(kind, *where, **more)
+
+    house.shelf.list = list_  # type: ignore[method-assign]
+    house.pass_(LONG)
+    done = slots(house.context(), always)
+    assert {one.partition(" ")[0] for one in done.failures} == {
+        "SandboxClaim",
+        "SandboxWarmPool",
+        "PersistentVolumeClaim",
+    }
+    # One that cannot be read may be its swarm's, as its labels say.
+    assert house.shelf.find(VOLUME_CLAIMS, "shared-t-1", SPACE) is not None
+
+
+def test_what_a_task_shares_is_kept_past_a_claim_that_cannot_be_read(house: House) -> None:
+    labels = {TASK_LABEL: "t-1", USER_LABEL: "u-1"}
+    about: Document = {"namespace": SPACE, "name": "shared-t-1", "labels": labels}
+    house.shelf.put(VOLUME_CLAIMS, {"metadata": about, "spec": {"volumeName": "pv-shared"}})
+    uid = house.shelf.things[VOLUME_CLAIMS, SPACE, "shared-t-1"]["metadata"]["uid"]
+    house.volume("shared", "Bound", uid=uid)
+    house.shelf.things[VOLUMES, "", "pv-shared"]["metadata"]["labels"] = {}
+    listed = house.shelf.list
+
+    def list_(kind: Any, *where: Any, **more: Any) -> Any:
+        yield from ([{"metadata": {"name": "shared-odd", "labels": labels}}] if kind is VOLUME_CLAIMS else [])
+        yield from listed(kind, *where, **more)
+
+    house.shelf.list = list_  # type: ignore[method-assign]
+    (odd,) = [one for one in keep_all(house.shelf) if one.outcome == "refused"]
+    assert (odd.claim, odd.why) == ("shared-odd", "it cannot be read: UnreadableError")
+    assert house.shelf.things[VOLUMES, "", "pv-shared"]["metadata"]["labels"][TASK_LABEL] == "t-1"
 
 
 def test_volumes_are_kept_and_sizes_shown_past_what_cannot_be_read(house: House) -> None:

@@ -11,11 +11,12 @@ import pytest
 from model.lifecycle.retention import HOLD
 from model.lifecycle.returning import NOBODY
 from model.moments import in_seconds, written
-from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
+from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from service.clock import FRESH, ServerClock
 from service.cluster import CLAIMS, CONFIGURATIONS, VOLUMES, RefusedError, section
+from service.loops.catalogue import loops_of
 from service.loops.retention import MOST as AT_MOST
-from service.loops.retention import retention
+from service.loops.retention import destroying, retention
 from service.records import MOST, Records
 from tests.fast.service.loops.house import SPACE, START, House, always
 from tests.fast.service.shelf import Killed
@@ -244,3 +245,60 @@ def test_a_deletion_that_takes_long_is_not_taken_back() -> None:
     house.shelf.put(CLAIMS, {**going, "metadata": again})
     assert retention(house.context(), always).steps == 1
     assert not house.notes(VOLUMES, "pv-w-9").keys() & at_once.keys()
+
+
+@pytest.fixture
+def requested() -> House:
+    """One of which destruction was requested a moment ago; its volume was released, and has a neighbour."""
+    made = House()
+    made.volume("w-8", "Released", **DATED)
+    made.volume("w-9", "Released", **{DELETED_AT: written(START), DESTROY_AFTER: written(START)})
+    made.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
+    return made
+
+
+def test_requested_destruction_does_not_wait_for_a_pass_over_everybody(requested: House) -> None:
+    assert any(one.name == "destroying" and one.every <= 10 for one in loops_of(requested.context()))
+    assert destroying(requested.context(), always).steps == 1
+    assert (policy(requested), policy(requested, "pv-w-8")) == ("Delete", "Retain")
+    assert record(requested)["workspace"] == "w-9"
+    assert destroying(requested.context(), always).steps == 0
+
+
+@pytest.mark.parametrize("change", [1, 2])
+def test_requested_destruction_that_was_cut_short_is_done_once_with_its_record(requested: House, change: int) -> None:
+    def dies(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    requested.shelf.before = dies
+    with pytest.raises(Killed):
+        destroying(requested.context(), always)
+    assert policy(requested) == "Retain"
+    requested.shelf.before = lambda _: None
+    # Whichever of the two loops comes first.
+    assert destroying(requested.context(), always).steps + retention(requested.context(), always).steps >= 1
+    assert (policy(requested), bool(record(requested))) == ("Delete", True)
+
+
+def test_requested_destruction_waits_for_the_volume_and_for_whoever_stands(requested: House) -> None:
+    released = requested.shelf.find(VOLUMES, "pv-w-9") or {}
+    requested.shelf.put(VOLUMES, {**released, "status": {**released["status"], "phase": "Bound"}})
+    assert destroying(requested.context(), always).steps == 0
+    requested.workspace("w-9")
+    requested.shelf.put(VOLUMES, released)
+    assert destroying(requested.context(), always).steps == 0
+    assert policy(requested) == "Retain"
+
+
+def test_a_request_to_destroy_that_was_cut_short_is_taken_back_with_the_deletion() -> None:
+    house = House()
+    house.workspace("w-9")
+    volume = house.shelf.find(VOLUMES, "pv-w-9") or {}
+    marks = {"annotations": {DELETED_AT: written(START)}, "labels": {DESTROY_REQUESTED: "true"}}
+    assert house.shelf.change(VOLUMES, volume, {"metadata": marks})
+    house.pass_(3600)
+    assert retention(house.context(), always).steps == 1
+    now = (house.shelf.find(VOLUMES, "pv-w-9") or {})["metadata"]
+    assert DESTROY_REQUESTED not in now["labels"]
+    assert DELETED_AT not in now["annotations"]

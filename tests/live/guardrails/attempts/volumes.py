@@ -8,7 +8,7 @@ from model import seats
 from model.classes.names import USER_LABEL, WORKSPACE_LABEL
 from model.guardrails.hands import METER
 from model.lifecycle.retention import HOLD
-from model.workspaces import DELETED_AT, DESTROY_AFTER
+from model.workspaces import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put
 from tests.live.guardrails.stage import (
     BINDER,
@@ -178,6 +178,7 @@ _records = Table("volume-records", ATTEMPTS)
 for _part, _key, _value in (
     ("labels", WORKSPACE_LABEL, "w-2"),
     ("labels", "label.sandbox.users.io/team", "red"),
+    ("labels", DESTROY_REQUESTED, "true"),
     ("annotations", DELETED_AT, "2020-01-01T00:00:00Z"),
     ("annotations", DESTROY_AFTER, "2020-01-01T00:00:00Z"),
     ("annotations", HOLD, "yes"),
@@ -228,6 +229,12 @@ _records.passes(
 )
 _records.passes(
     "volume-record", "when it was deleted, by the service", SERVICE, merge(_home, _said("annotations", DELETED_AT, "x"))
+)
+_records.passes(
+    "volume-record",
+    "that it is to be destroyed, by the service",
+    SERVICE,
+    merge(_home, _said("labels", DESTROY_REQUESTED, "true")),
 )
 _records.passes(
     "volume-record", "that it is held, by a deployer", DEPLOYER, merge(_home, _said("annotations", HOLD, "yes"))
