@@ -28,9 +28,17 @@ _LONGEST = 160
 _RANDOM = re.compile(r"-[0-9a-f]{7,8}$")  # what a provider appends to the name of a resource that is given none
 
 
+_ADOPTS = "adopted"  # a preview of it needs the VPC, the cluster and the file system that it adopts
+
+
 def stack_names(root: Path) -> list[str]:
     """Return the stacks that a checkout has a file for."""
     return sorted(path.name.split(".")[1] for path in (root / "stacks").glob("Pulumi.*.yaml"))
+
+
+def previewable(root: Path) -> list[str]:
+    """Return the stacks that can be previewed without an account."""
+    return [name for name in stack_names(root) if name != _ADOPTS]
 
 
 def as_json(graph: Graph) -> dict[str, Any]:
@@ -109,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     if parsed.verb == "dump":
         root = parsed.root.resolve()
-        stacks = {stack: as_json(desired(root, stack).wanted) for stack in parsed.stack or stack_names(root)}
+        stacks = {stack: as_json(desired(root, stack).wanted) for stack in parsed.stack or previewable(root)}
         parsed.out.write_text(json.dumps(stacks, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         for stack, resources in stacks.items():
             sys.stdout.write(f"{stack}: {len(resources)} resources\n")

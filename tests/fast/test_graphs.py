@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.review.graph import Resource, Source, graph
-from tests.graphs import as_json, differences, main, stack_names
+from tests.graphs import as_json, differences, main, previewable, stack_names
 
 URN = "urn:pulumi:dev::p::aws:kms/key:Key::k"
 
@@ -70,3 +70,5 @@ def test_every_stack_file_is_dumped() -> None:
     root = Path(__file__).resolve().parents[2]
     assert {"dev", "local", "prod", "staging"} <= set(stack_names(root))
     assert len(stack_names(root)) == len(list((root / "stacks").glob("Pulumi.*.yaml")))
+    # What it adopts exists in no preview without an account.
+    assert set(stack_names(root)) - set(previewable(root)) == {"adopted"}
