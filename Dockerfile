@@ -2,7 +2,7 @@
 #
 #   docker build --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) -t registry.example.com/workspace-service .
 #
-# What goes in is pinned: the base by its digest (model/releases.toml names it too), packages by uv.lock with their
+# What goes in is pinned: the base by its digest (agentenv/core/pinned_versions.toml names it too), packages by uv.lock with their
 # hashes. Stack files name the image that comes out by its digest (service.image). What only deployments and rehearsals
 # need, Pulumi above all, stays out.
 ARG BASE=public.ecr.aws/docker/library/python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
@@ -17,8 +17,12 @@ RUN uv export --quiet --frozen --no-default-groups --no-emit-project \
       --prune pulumi --prune pulumi-aws --prune pulumi-eks --prune pulumi-kubernetes --prune pulumi-policy --prune rich \
       --output-file requirements.txt \
  && pip install --quiet --require-hashes --no-deps --only-binary :all: --target /app --requirement requirements.txt
-COPY model /app/model
-COPY service /app/service
+COPY agentenv/__init__.py /app/agentenv/
+COPY agentenv/config /app/agentenv/config
+COPY agentenv/core /app/agentenv/core
+COPY agentenv/service /app/agentenv/service
+# One release longer: what `python -m service` and `python -m service.metering` start
+COPY image/service /app/service
 # Compiled by what is in the files and not by when they were written, so that the same sources make the same image.
 RUN python -m compileall -q --invalidation-mode unchecked-hash /app \
  && find /app -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
@@ -29,4 +33,4 @@ ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /app
 USER 65532:65532
 EXPOSE 8080 9090
-ENTRYPOINT ["python", "-m", "service"]
+ENTRYPOINT ["python", "-m", "agentenv.service"]

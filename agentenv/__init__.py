@@ -1,1 +1,1 @@
-"""The command line. It may import every room; no room imports it."""
+"""A computer of its own for every user, chat session or agent, as infrastructure code."""

@@ -2,7 +2,7 @@
 
 import sys
 
-from agentenv.cli import main as run
+from agentenv.cli.main import main as run
 
 
 def main() -> None:

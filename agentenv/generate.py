@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentenv.dashboards import dashboard_text
-from agentenv.openapi import openapi_text
-from agentenv.project import root
-from agentenv.taggable import taggable_text
-from model.guardrails.page import guardrails_page
-from model.metering.shown import DASHBOARDS, FOLDER
-from model.reference import settings_page, stack_schema_text
-from policies.reference import policies_page
+from agentenv.cli.generated.grafana import dashboard_text
+from agentenv.cli.generated.openapi import openapi_text
+from agentenv.cli.generated.taggable import taggable_text
+from agentenv.cli.project import root
+from agentenv.config.reference import settings_page, stack_schema_text
+from agentenv.core.guardrails.reference import guardrails_page
+from agentenv.core.metering.dashboards import DASHBOARDS, FOLDER
+from agentenv.policies.reference import policies_page
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import grpc
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
-from agentenv.review.graph import Resource
+from agentenv.cli.review.graph import Resource
 
 # The engine's address, which a pack keeps for its log and never calls while nothing goes wrong
 NOBODY = "127.0.0.1:1"

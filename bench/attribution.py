@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from agentenv.core.attribution.attribute import attribute
+from agentenv.core.attribution.types import CORE_WEIGHT, GIB_WEIGHT, METERED
 from bench.month.record import record
 from bench.month.truth import Truth, truth
 from bench.month.whole import Month, month
 from bench.opencost import allocated, allocated_with_shares
-from model.attribution.attribute import attribute
-from model.attribution.words import CORE_WEIGHT, GIB_WEIGHT, METERED
 
 OWNERS, SEED = 360, 20261001
 

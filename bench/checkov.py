@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rehearsal import runs
+from agentenv.rehearsal.stage import run_folders as runs
 
 PINNED = Path(__file__).with_name("checkov.txt")
 

@@ -14,16 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli import Refusal
+from agentenv.cli.main import Refusal
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import HOME
+from agentenv.core.workspaces.claims import claim
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.scenario import pool_probe as probe
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.stage import stage
+from agentenv.rehearsal.tools.progress import telling
 from bench.timing import percentile
-from model.capabilities.surroundings import CLASS_LABEL
-from model.claims import claim
-from model.classes.names import HOME
-from rehearsal import probe
-from rehearsal.cluster_side import Serving
-from rehearsal.controlplane.client import Client, until
-from rehearsal.stage import stage
-from rehearsal.tools.progress import telling
 
 POOL = 10
 PER_REPEAT = 30

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from bench.memory import peak_kib
 
 if TYPE_CHECKING:
-    from service.backend.wire import Wire
+    from agentenv.service.kube.client import Wire
 
 AT_ONCE = 16
 API, VERSION, PLURAL = "extensions.agents.x-k8s.io", "v1beta1", "sandboxclaims"
@@ -39,7 +39,7 @@ def claim() -> dict[str, Any]:
 
 async def wire(kubeconfig: str) -> Pair:
     """The service's own verbs over its own connection: aiohttp."""
-    from service.backend.wire import Wire
+    from agentenv.service.kube.client import Wire
 
     return _by(Wire.of_file(Path(kubeconfig)))
 
@@ -50,7 +50,7 @@ async def httpx(kubeconfig: str) -> Pair:
     from lightkube import KubeConfig
     from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
-    from service.backend.wire import Wire
+    from agentenv.service.kube.client import Wire
 
     config: Any = KubeConfig.from_file(kubeconfig).get()
     connected: Any = AsyncClient(config, ConnectionParams(timeout=Timeout(10.0)))
@@ -58,7 +58,7 @@ async def httpx(kubeconfig: str) -> Pair:
 
 
 def _by(verbs: Wire) -> Pair:
-    from service.backend.wire import CLAIMS
+    from agentenv.service.kube.client import CLAIMS
 
     async def pair() -> None:
         made = claim()

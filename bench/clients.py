@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli import Refusal
+from agentenv.cli.main import Refusal
+from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.stage import stage
+from agentenv.rehearsal.tools.progress import telling
 from bench.crowd import hold_off
-from rehearsal import runs
-from rehearsal.cluster_side import Serving
-from rehearsal.stage import stage
-from rehearsal.tools.progress import telling
 
 PINNED = Path(__file__).with_name("clients.txt")
 # As a module: as a script, its folder would come first, where `service` is a benchmark.

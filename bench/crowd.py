@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli import Refusal
-from model.claims import claim
-from model.classes.names import EXTENSIONS, HOME, SANDBOXES, USER_LABEL, namespace
-from model.seats import CLASS_TAG, USER_TAG
-from rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.cli.main import Refusal
+from agentenv.core.classes.names import EXTENSIONS, HOME, SANDBOXES, USER_LABEL, namespace
+from agentenv.core.workspaces.claims import claim
+from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
+from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 
 CONTROLLER = "/apis/apps/v1/namespaces/agent-sandbox-system/deployments/agent-sandbox-controller"
 _AT_ONCE = 16

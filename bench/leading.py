@@ -10,11 +10,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from agentenv.cli import Refusal
-from model.service_rights import NAME
-from rehearsal.controlplane import listening
-from rehearsal.controlplane.client import Client, until
-from rehearsal.controlplane.ports import DIRECTLY
+from agentenv.cli.main import Refusal
+from agentenv.core.service.rbac import NAME
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.pods import listen_addresses as listening
+from agentenv.rehearsal.controlplane.ports import DIRECTLY
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAME}/leases/workspace-service-loops"
 PODS = f"/api/v1/namespaces/{NAME}/pods"

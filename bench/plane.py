@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from agentenv.cli import Refusal
-from rehearsal.cluster_side import Serving
-from rehearsal.controlplane.plane import ControlPlane
-from rehearsal.stage import stage
-from rehearsal.tools.progress import telling
+from agentenv.cli.main import Refusal
+from agentenv.rehearsal.controlplane.plane import ControlPlane
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.stage import stage
+from agentenv.rehearsal.tools.progress import telling
 
 _REST_SECONDS = 5.0
 _STORE = ("etcd", "kube-apiserver")

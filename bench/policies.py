@@ -17,20 +17,20 @@ from typing import Any
 
 import yaml
 
-from agentenv.review.graph import Resource, is_unknown
-from agentenv.review.offline import settings_in
-from agentenv.review.previewing import Call
-from agentenv.stack_files import stack_file
-from agentenv.stack_yaml import read_document
+from agentenv.cli.review.graph import Resource, is_unknown
+from agentenv.cli.review.offline import settings_in
+from agentenv.cli.review.preview import Call
+from agentenv.cli.stack_files import stack_file
+from agentenv.cli.stack_yaml import read_document
+from agentenv.policies.packs.reporting import BROKE
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.engine import Engine, EngineError
+from agentenv.rehearsal.stage.policy_packs import Packs, staged
+from agentenv.rehearsal.stage.stage import Stage, stage
+from agentenv.rehearsal.tools.progress import Progress, telling
 from bench import checkov
 from bench.analyzing import analyzer, previewing, questions
 from bench.timing import best
-from policies.packs.reporting import BROKE
-from rehearsal.cluster_side import Serving
-from rehearsal.engine import Engine, EngineError
-from rehearsal.packs import Packs, staged
-from rehearsal.stage import Stage, stage
-from rehearsal.tools.progress import Progress, telling
 
 STACK = "prod"
 # What each of our packs has to find something wrong with

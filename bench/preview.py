@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
-from agentenv.cli import Refusal
+from agentenv.cli.main import Refusal
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.engine import Engine
+from agentenv.rehearsal.stage.stage import Stage, stage
+from agentenv.rehearsal.tools.progress import telling
 from bench import crowd, stacks
 from bench.timing import best
-from rehearsal.cluster_side import Serving
-from rehearsal.engine import Engine
-from rehearsal.stage import Stage, stage
-from rehearsal.tools.progress import telling
 
 UNTYPED = '''"""Registers recorded resources and nothing else."""
 

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from agentenv.rehearsal.stage.stage import stage
+from agentenv.rehearsal.tools.progress import telling
 from bench.timing import best
-from rehearsal.stage import stage
-from rehearsal.tools.progress import telling
 
 
 def measure(repeat: int) -> dict[str, Any]:

@@ -25,21 +25,23 @@ from typing import Any
 import psutil
 import yaml
 
-from agentenv.cli import Refusal
+from agentenv.cli.main import Refusal
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import KEPT, SANDBOXES
+from agentenv.core.workspaces.claims import claim
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.scenario import pool_probe as probe
+from agentenv.rehearsal.scenario import service_probe as serving
+from agentenv.rehearsal.scenario.service_probe import Service
+from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.stage import Stage, stage
+from agentenv.rehearsal.tools.progress import telling
+from agentenv.service.aws import clients as aws
 from bench import crowd, leading
 from bench.claims import Watched, stacks_pool
 from bench.memory import peak_kib
 from bench.timing import percentile
-from model.capabilities.surroundings import CLASS_LABEL
-from model.claims import claim
-from model.classes.names import KEPT, SANDBOXES
-from rehearsal import probe, processes, serving
-from rehearsal.cluster_side import Serving
-from rehearsal.controlplane.client import Client, until
-from rehearsal.serving import Service
-from rehearsal.stage import Stage, stage
-from rehearsal.tools.progress import telling
-from service import aws
 
 Object = dict[str, Any]
 
@@ -302,7 +304,7 @@ def _at_rest(opened: Stage, passes: Callable[[], Mapping[str, int]]) -> tuple[fl
 
 def _serves(process: psutil.Process) -> bool:
     with contextlib.suppress(psutil.Error):
-        return process.cmdline()[1:3] == ["-m", "service"]
+        return process.cmdline()[1:3] == ["-m", "agentenv.service"]
     return False
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from rehearsal.engine import Engine
-from rehearsal.stage import Stage
+from agentenv.rehearsal.stage.engine import Engine
+from agentenv.rehearsal.stage.stage import Stage
 
 ROOT = Path(__file__).resolve().parent.parent
 STACK = "local"

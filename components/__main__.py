@@ -4,6 +4,6 @@ from importlib.metadata import version
 
 from pulumi.provider.experimental import component_provider_host
 
-from components.offered import COMPONENTS
+from agentenv.components.package import COMPONENTS
 
 component_provider_host(COMPONENTS, name="agent-environment", version=version("agent-environment"))

@@ -1,11 +1,11 @@
 """From settings to arguments: the one way from what a stack file says to what components are made from."""
 
-from components.environment import EnvironmentArgs
-from components.existing import Existing
-from components.metering_arguments import metering_layout
-from components.network import NetworkLayout
-from components.ownership import Ownership
-from components.platform_arguments import (
+from agentenv.components._lib.existing import Existing
+from agentenv.components._lib.tags import Ownership
+from agentenv.components.environment import EnvironmentArgs
+from agentenv.components.metering_arguments import metering_layout
+from agentenv.components.network.network import NetworkLayout
+from agentenv.components.platform_arguments import (
     capacity_demands,
     capacity_headroom,
     capacity_layout,
@@ -16,11 +16,11 @@ from components.platform_arguments import (
     sandbox_controller,
     seat_layouts,
 )
-from components.settings_argument import as_argument
-from components.storage import StorageLayout
-from model.settings import Settings
-from model.settings.network import Network
-from model.settings.storage import Storage
+from agentenv.components.settings_argument import as_argument
+from agentenv.components.storage.storage import StorageLayout
+from agentenv.config import Settings
+from agentenv.config.sections.network import Network
+from agentenv.config.sections.storage import Storage
 
 
 def environment_args(settings: Settings) -> EnvironmentArgs:

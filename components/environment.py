@@ -4,28 +4,25 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from components.adopted_cluster import AdoptedCluster, AdoptedClusterArgs
-from components.adopted_network import AdoptedNetwork
-from components.adopted_storage import AdoptedStorage, AdoptedStorageArgs
-from components.agent_sandbox import AgentSandbox, SandboxControllerLayout
-from components.capacity import Capacity, CapacityArgs
-from components.capacity_layout import CapacityDemand, CapacityHeadroom, CapacityLayout, CapacityMirrors
-from components.children import children_of, outputs_of
-from components.cluster import Cluster, ClusterArgs, ClusterLayout
-from components.cluster_addons import ClusterAddons, ClusterAddonsArgs
-from components.cluster_costs import ClusterCosts, ClusterCostsArgs, MeteringLayout
-from components.cost_controls import CostControls, CostControlsArgs, CostLayout
-from components.existing import (
-    Existing,
-    existing_of,
-    read_all,
+from agentenv.components._lib.arguments import Plain
+from agentenv.components._lib.existing import Existing, existing_of, read_all
+from agentenv.components._lib.options import children_of, outputs_of
+from agentenv.components._lib.tags import Labels, Ownership
+from agentenv.components.capacity.capacity import Capacity, CapacityArgs
+from agentenv.components.capacity.capacity_layout import (
+    CapacityDemand,
+    CapacityHeadroom,
+    CapacityLayout,
+    CapacityMirrors,
 )
-from components.guardrails import Guardrails, GuardrailsArgs
-from components.network import Network, NetworkArgs, NetworkLayout
-from components.ownership import Labels, Ownership
-from components.plain import Plain
-from components.pod_groups import FargateClass
-from components.population import (
+from agentenv.components.cluster.adopted_cluster import AdoptedCluster, AdoptedClusterArgs
+from agentenv.components.cluster.cluster import Cluster, ClusterArgs, ClusterLayout
+from agentenv.components.cluster.cluster_addons import ClusterAddons, ClusterAddonsArgs
+from agentenv.components.cost.cluster_costs import ClusterCosts, ClusterCostsArgs, MeteringLayout
+from agentenv.components.cost.cost_controls import CostControls, CostControlsArgs, CostLayout
+from agentenv.components.network.adopted_network import AdoptedNetwork
+from agentenv.components.network.network import Network, NetworkArgs, NetworkLayout
+from agentenv.components.population import (
     Ground,
     among,
     make_classes,
@@ -35,8 +32,12 @@ from components.population import (
     mounting_classes,
     seats_of,
 )
-from components.storage import Storage, StorageArgs, StorageLayout
-from components.workspace import SeatLayout, refuse_strangers
+from agentenv.components.sandboxes.agent_sandbox import AgentSandbox, SandboxControllerLayout
+from agentenv.components.sandboxes.fargate_security_groups import FargateClass
+from agentenv.components.sandboxes.guardrails import Guardrails, GuardrailsArgs
+from agentenv.components.sandboxes.workspace import SeatLayout, refuse_strangers
+from agentenv.components.storage.adopted_storage import AdoptedStorage, AdoptedStorageArgs
+from agentenv.components.storage.storage import Storage, StorageArgs, StorageLayout
 
 
 class EnvironmentArgs(TypedDict):

@@ -2,14 +2,14 @@
 
 from decimal import Decimal
 
-from components.cluster_costs import ClusterTariff, MeteringLayout
-from model.cost.assumptions import Assumptions
-from model.cost.estimate import model
-from model.cost.sandboxes import HEADROOM
-from model.metering.tariff import number
-from model.pools import with_rollover
-from model.prices.book import NoPrices
-from model.settings import Settings
+from agentenv.components.cost.cluster_costs import ClusterTariff, MeteringLayout
+from agentenv.config import Settings
+from agentenv.core.classes.pools.sizes import with_rollover
+from agentenv.core.cost.assumptions import Assumptions
+from agentenv.core.cost.estimate import model
+from agentenv.core.cost.sandboxes import HEADROOM
+from agentenv.core.metering.tariff import number
+from agentenv.core.prices.book import NoPrices
 
 # Of nodes the price is known where they run, whoever they are kept for.
 _NODES = ("system nodes", HEADROOM)

@@ -4,27 +4,32 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, cast
 
-from components.access import ClusterAccess
-from components.agent_sandbox import SandboxControllerLayout
-from components.capacity_layout import CapacityDemand, CapacityHeadroom, CapacityLayout, CapacityMirrors
-from components.cluster import ClusterLayout
-from components.cost_controls import CostLayout
-from components.existing import Standing
-from components.pod_groups import FargateClass, PodGroupRule
-from components.sandbox_controller import ControllerFlags
-from components.workspace import SeatLayout
-from model.builds import chosen_builds
-from model.capabilities.class_groups import class_groups
-from model.capabilities.group_rules import GroupRule
-from model.capabilities.of_settings import surroundings_among
-from model.mirrors import Mirrors
-from model.node_settings import demands, node_layout
-from model.releases import releases
-from model.seats import SeatPlan, seat_plans
-from model.settings import Settings
-from model.settings.cluster import Cluster
-from model.settings.cost import Cost
-from model.settings.sandbox_controller import ControllerFlags as Flags
+from agentenv.components._lib.existing import Standing
+from agentenv.components.capacity.capacity_layout import (
+    CapacityDemand,
+    CapacityHeadroom,
+    CapacityLayout,
+    CapacityMirrors,
+)
+from agentenv.components.cluster.access import ClusterAccess
+from agentenv.components.cluster.cluster import ClusterLayout
+from agentenv.components.cost.cost_controls import CostLayout
+from agentenv.components.sandboxes.agent_sandbox import SandboxControllerLayout
+from agentenv.components.sandboxes.controller import ControllerFlags
+from agentenv.components.sandboxes.fargate_security_groups import FargateClass, PodGroupRule
+from agentenv.components.sandboxes.workspace import SeatLayout
+from agentenv.config import Settings
+from agentenv.config.sections.cluster import Cluster
+from agentenv.config.sections.cost import Cost
+from agentenv.config.sections.sandbox_controller import ControllerFlags as Flags
+from agentenv.core.capabilities.from_settings import surroundings_among
+from agentenv.core.capabilities.policies.class_security_groups import class_groups
+from agentenv.core.capabilities.policies.security_group_rules import GroupRule
+from agentenv.core.nodes.addon_builds import chosen_builds
+from agentenv.core.nodes.from_settings import demands, node_layout
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.pinned_versions import releases
+from agentenv.core.workspaces.seats import SeatPlan, seat_plans
 
 
 def seat_layouts(settings: Settings) -> list[SeatLayout]:

@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from components.adopted_cluster import AdoptedCluster
-from components.adopted_network import AdoptedNetwork
-from components.children import Child, known_after
-from components.cluster import Cluster
-from components.existing import Standing
-from components.network import Network
-from components.plain import ArgumentError, Plain
-from components.platform_arguments import fargate_classes
-from components.sandbox_class import SandboxClass, SandboxClassArgs
-from components.schedules import schedules_place
-from components.settings_argument import settings_of
-from components.storage_metering import StorageMetering, StorageMeteringArgs
-from components.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
-from components.workspace_service import WorkspaceService, WorkspaceServiceArgs
-from model.capabilities.grants import RefusedGrantError
-from model.seats import SeatPlan
-from model.service_rights import NAME
-from model.settings.classes import SandboxClass as Asked
-from model.storage_metering import folders
+from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.existing import Standing
+from agentenv.components._lib.options import Child, known_after
+from agentenv.components.cluster.adopted_cluster import AdoptedCluster
+from agentenv.components.cluster.cluster import Cluster
+from agentenv.components.network.adopted_network import AdoptedNetwork
+from agentenv.components.network.network import Network
+from agentenv.components.platform_arguments import fargate_classes
+from agentenv.components.sandboxes.sandbox_class import SandboxClass, SandboxClassArgs
+from agentenv.components.sandboxes.schedules import schedules_place
+from agentenv.components.sandboxes.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
+from agentenv.components.service.workspace_service import WorkspaceService, WorkspaceServiceArgs
+from agentenv.components.settings_argument import settings_of
+from agentenv.components.storage.home_metering import StorageMetering, StorageMeteringArgs
+from agentenv.config.sections.classes import SandboxClass as Asked
+from agentenv.core.capabilities.grants import RefusedGrantError
+from agentenv.core.service.home_metering import folders
+from agentenv.core.service.rbac import NAME
+from agentenv.core.workspaces.seats import SeatPlan
 
 if TYPE_CHECKING:
-    from components.environment import EnvironmentArgs
+    from agentenv.components.environment import EnvironmentArgs
 
 
 @dataclass(frozen=True)

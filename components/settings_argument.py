@@ -8,11 +8,11 @@ import json
 from functools import lru_cache
 from typing import Any, cast
 
-from components.ownership import Ownership
-from components.plain import ArgumentError, Plain
-from model.settings import Mistakes, Settings, read
-from model.settings.mistakes import NAMESPACE
-from model.settings.reading import REGION_KEY
+from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.tags import Ownership
+from agentenv.config import Mistakes, Settings, read
+from agentenv.config.mistakes import NAMESPACE
+from agentenv.config.reader import REGION_KEY
 
 
 def as_argument(settings: Settings) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-from model.capabilities.plain import as_mapping
-from model.kubernetes_yaml import MOST_BYTES, ManifestError, decode, documents, values
-from policies.judging import judge_all
-from policies.packs.enforcement import PRODUCTION
-from policies.rules.registry import Rule, all_rules
-from policies.verdicts import Finding, Verdict
-from policies.view.graph import Graph
-from policies.view.resource import Resource
-from policies.view.situation import Situation
+from agentenv.core.capabilities.unknown_values import as_mapping
+from agentenv.core.values.kubernetes_yaml import MOST_BYTES, ManifestError, decode, documents, values
+from agentenv.policies.evaluate import judge_all
+from agentenv.policies.packs.enforcement import PRODUCTION
+from agentenv.policies.rules.registry import Rule, all_rules
+from agentenv.policies.verdicts import Finding, Verdict
+from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.resource import Resource
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
@@ -177,7 +177,9 @@ def source_of(urn: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m policies.offline FILE…`: one JSON object with all findings; exits as `agentenv policies check`."""
+    """`python -m agentenv.policies.offline FILE…`: one JSON object with all findings; exits as `agentenv policies
+    check`.
+    """
     paths = [Path(one) for one in (sys.argv[1:] if arguments is None else arguments)]
     read = read_files(paths)
     findings = read.findings()

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import fields
 
-from policies.packs.configuration import camel, schema
-from policies.packs.enforcement import ELSEWHERE, PRODUCTION, Strictness
-from policies.rules.registry import Rule, all_rules
-from policies.verdicts import OWN
-from policies.view.situation import Situation
+from agentenv.policies.packs.configuration import camel, schema
+from agentenv.policies.packs.enforcement import ELSEWHERE, PRODUCTION, Strictness
+from agentenv.policies.rules.registry import Rule, all_rules
+from agentenv.policies.verdicts import OWN
+from agentenv.policies.view.environment import Situation
 
 WRITTEN_BY = "Written by `python -m agentenv.generate` from the headers in `policies/rules/`; change it there."
 FAMILIES = {

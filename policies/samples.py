@@ -1,7 +1,7 @@
 """The samples beside the rules: resources that are good, bad or not known yet, and the exact findings they lead to.
 
-A rule's folder `rules/fixtures/<ID>/` has `good*.yaml`, `bad*.yaml` and `unknown*.yaml`; each document of a file is one
-sample. docs/policies.md shows one.
+A rule's folder `rules/<family>/samples/<ID>/` has `good*.yaml`, `bad*.yaml` and `unknown*.yaml`; each document of a
+file is one sample. docs/policies.md shows one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Literal, cast
 
 import yaml
 
-from model.capabilities.plain import UNKNOWN, as_list, as_mapping
-from model.settings import read as read_settings
-from policies.offline import resources_of_objects
-from policies.verdicts import Verdict
-from policies.view.resource import Resource
-from policies.view.situation import Situation
+from agentenv.config import read as read_settings
+from agentenv.core.capabilities.unknown_values import UNKNOWN, as_list, as_mapping
+from agentenv.policies.offline import resources_of_objects
+from agentenv.policies.verdicts import Verdict
+from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.resource import Resource
 
-FIXTURES = Path(__file__).parent / "rules" / "fixtures"
+RULES = Path(__file__).parent / "rules"
 
 Sort = Literal["good", "bad", "unknown"]
 SORTS: tuple[Sort, ...] = ("good", "bad", "unknown")
@@ -57,12 +57,12 @@ class SampleError(ValueError):
     """A sample that cannot be read, and what is wrong with it."""
 
 
-def samples_of(rule: str, folder: Path = FIXTURES) -> list[Sample]:
+def samples_of(rule: str, folder: Path = RULES) -> list[Sample]:
     """All samples of a rule."""
     return [
         _sample(rule, sort, f"{file.name}#{index}", document)
         for sort in SORTS
-        for file in sorted((folder / rule).glob(f"{sort}*.yaml"))
+        for file in sorted(folder.glob(f"*/samples/{rule}/{sort}*.yaml"))
         for index, document in enumerate(yaml.load_all(file.read_text(encoding="utf-8"), Loader=_Loader))
         if document is not None
     ]

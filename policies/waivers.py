@@ -16,7 +16,7 @@ from typing import Final, cast
 
 import yaml
 
-from policies.verdicts import OWN, Finding, Severity, Verdict
+from agentenv.policies.verdicts import OWN, Finding, Severity, Verdict
 
 FILE: Final = Path(__file__).parent / "waivers.yaml"
 MOST_DAYS: Final = 90

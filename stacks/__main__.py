@@ -3,9 +3,9 @@
 import pulumi
 from configuration import refusal, stack_settings
 
-from components.arguments import environment_args
-from components.environment import Environment
-from model.settings import Mistakes
+from agentenv.components.arguments import environment_args
+from agentenv.components.environment import Environment
+from agentenv.config import Mistakes
 
 try:
     arguments = environment_args(stack_settings())

@@ -5,7 +5,7 @@ import os
 
 import pulumi
 
-from model.settings import Mistakes, Settings, read
+from agentenv.config import Mistakes, Settings, read
 
 
 def stack_settings() -> Settings:

@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from rehearsal import tools
-from rehearsal.tools import catalogue
-from rehearsal.tools.progress import telling
+from agentenv.rehearsal import tools
+from agentenv.rehearsal.tools import catalog as catalogue
+from agentenv.rehearsal.tools.progress import telling
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent

@@ -19,8 +19,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agentenv.review.graph import Graph
-from agentenv.review.offline import desired
+from agentenv.cli.review.graph import Graph
+from agentenv.cli.review.offline import desired
 
 ROOT = Path(__file__).resolve().parent.parent
 Stacks = dict[str, dict[str, Any]]  # by stack, then by URN

@@ -11,11 +11,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from agentenv.core.attribution.types import Charge
+from agentenv.core.ledger.rows import item_of
+from agentenv.core.usage_export.columns import COLUMNS
 from bench.month.record import START, Record
 from bench.month.whole import HOUR, Month, seconds_up
-from model.attribution.words import Charge
-from model.ledger import item_of
-from model.usage_export.columns import COLUMNS
 
 CLUSTER, ENVIRONMENT = "agent-environment-prod", "prod"
 # What is no node, by what it is for or whose it is: the product and the usage that a bill has for it.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from agentenv.core.attribution.types import Charge, Places, Warm, weight_hours
+from agentenv.core.ledger.rows import NO_POD, Row
 from bench.month.people import DAY, DAYS, MONTH
 from bench.month.use import Use
 from bench.month.whole import FIXED, HOUR, Month, billed, seconds_up
-from model.attribution.words import Charge, Places, Warm, weight_hours
-from model.ledger import NO_POD, Row
 
 START = datetime(2026, 10, 1, tzinfo=UTC)
 MICRO = Decimal("0.000001")

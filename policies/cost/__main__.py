@@ -1,5 +1,5 @@
 """The cost pack, for `pulumi preview --policy-pack policies/cost`."""
 
-from policies.packs.pack import serve
+from agentenv.policies.packs.pack import serve
 
 serve("cost", "whom things belong to, and what they may cost")

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from model.capabilities.plain import as_list, as_mapping
-from model.tiers import GPU_PLUGIN
-from policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness, usual
-from policies.rules.registry import all_rules
-from policies.verdicts import ALWAYS, OWN, SEVERITIES
-from policies.view.situation import Situation
-from policies.waivers import FILE
+from agentenv.core.capabilities.unknown_values import as_list, as_mapping
+from agentenv.core.nodes.tiers import GPU_PLUGIN
+from agentenv.policies.packs.enforcement import LEVELS, Enforcement, Level, Strictness, usual
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.verdicts import ALWAYS, OWN, SEVERITIES
+from agentenv.policies.view.environment import Situation
+from agentenv.policies.waivers import FILE
 
 if TYPE_CHECKING:
-    from model.settings import Settings
+    from agentenv.config import Settings
 
 _TEXTS: Final = {"type": "array", "items": {"type": "string"}}
 _SCHEMAS: Final[Mapping[str, dict[str, Any]]] = {

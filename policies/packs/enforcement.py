@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from model.settings.whole import is_production
-from policies.verdicts import Finding, Severity, Verdict
+from agentenv.config.settings import is_production
+from agentenv.policies.verdicts import Finding, Severity, Verdict
 
 Level = Literal["mandatory", "advisory", "disabled"]
 LEVELS: Final[tuple[Level, ...]] = ("mandatory", "advisory", "disabled")

@@ -24,21 +24,21 @@ from pulumi_policy import (
     StackValidationPolicy,
 )
 
-from policies.judging import judge_graph, judge_resource
-from policies.packs.configuration import Configuration, read, schema
-from policies.packs.plain import Later, plain_mapping
-from policies.packs.promises import broken, kept
-from policies.packs.remedies import remedied
-from policies.packs.reporting import Report, guarded, tell
-from policies.rules.registry import Rule, all_rules
-from policies.verdicts import OWN, Finding, Verdict
-from policies.view.graph import Graph
-from policies.view.resource import Resource
-from policies.view.situation import Situation
-from policies.waivers import Waived, Waivers, read_waivers, used_by
+from agentenv.policies.evaluate import judge_graph, judge_resource
+from agentenv.policies.packs.configuration import Configuration, read, schema
+from agentenv.policies.packs.planned_documents import broken, kept
+from agentenv.policies.packs.remedies import remedied
+from agentenv.policies.packs.reporting import Report, guarded, tell
+from agentenv.policies.packs.sdk_values import Later, plain_mapping
+from agentenv.policies.rules.registry import Rule, all_rules
+from agentenv.policies.verdicts import OWN, Finding, Verdict
+from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.resource import Resource
+from agentenv.policies.waivers import Waived, Waivers, read_waivers, used_by
 
 if TYPE_CHECKING:
-    from model.settings import Settings
+    from agentenv.config import Settings
 
 Name = Literal["isolation", "cost"]
 WRONG_CONFIGURATION = "PACK-01"
@@ -226,8 +226,8 @@ def stack_of(urn: str) -> str:
 
 def settings_of(environment: str) -> Settings | None:
     """The stack's own settings, where it is one of ours and they are sound."""
-    from model.settings import Mistakes
-    from model.settings import read as read_settings
+    from agentenv.config import Mistakes
+    from agentenv.config import read as read_settings
 
     config: dict[str, str] = pulumi.runtime.get_config_env()
     ours = {key: value for key, value in config.items() if key.startswith((f"{NAMESPACE}:", "aws:region"))}

@@ -13,11 +13,11 @@ from typing import Any
 
 from pulumi.runtime.proto import analyzer_pb2
 
-from policies.judging import place_of
-from policies.packs.enforcement import Level
-from policies.rules.registry import Rule, all_rules
-from policies.verdicts import OWN, Finding, Own, Severity, Verdict
-from policies.waivers import Waiver
+from agentenv.policies.evaluate import place_of
+from agentenv.policies.packs.enforcement import Level
+from agentenv.policies.rules.registry import Rule, all_rules
+from agentenv.policies.verdicts import OWN, Finding, Own, Severity, Verdict
+from agentenv.policies.waivers import Waiver
 
 Report = Callable[[str, str | None], None]
 BROKE = "PACK-03"

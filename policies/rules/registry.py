@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from policies.verdicts import Severity, Verdict
-from policies.view.fields import UNKNOWN, Field
-from policies.view.graph import Graph
-from policies.view.pods import PodSpec, pods_of
-from policies.view.resource import KubernetesObject, Resource, holds_objects
-from policies.view.words import switch
+from agentenv.policies.verdicts import Severity, Verdict
+from agentenv.policies.view.cluster.pods import PodSpec, pods_of
+from agentenv.policies.view.fields import UNKNOWN, Field
+from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.resource import KubernetesObject, Resource, holds_objects
+from agentenv.policies.view.values import switch
 
 View = TypeVar("View")
 Source = Literal["Checkov", "CIS", "Security Hub", "Kyverno", "PSS", "AWS"]
@@ -169,6 +169,6 @@ def rule(
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule of every module of this folder, by id."""
-    for found in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        importlib.import_module(f"policies.rules.{found.name}")
+    for found in pkgutil.walk_packages([str(Path(__file__).parent)], "agentenv.policies.rules."):
+        importlib.import_module(found.name)
     return tuple(_RULES[key] for key in sorted(_RULES))

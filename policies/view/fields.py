@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, cast
 
-from model.capabilities.plain import UNKNOWN
+from agentenv.core.capabilities.unknown_values import UNKNOWN
 
 __all__ = ["MISSING", "UNKNOWN", "Field", "UnknownReached"]
 

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
 from typing import TypeVar
 
-from policies.view.pods import PodSpec, pods_of
-from policies.view.resource import KubernetesObject, Resource
-from policies.view.situation import Situation
+from agentenv.policies.view.cluster.pods import PodSpec, pods_of
+from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.resource import KubernetesObject, Resource
 
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")

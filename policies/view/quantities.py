@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from policies.view.fields import Field
+from agentenv.policies.view.fields import Field
 
 _ZERO: Final = re.compile(r"[+-]?(0+\.?0*|\.0+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from policies.view.fields import Field
-from policies.view.graph import Graph
-from policies.view.once import once
-from policies.view.resource import Resource
+from agentenv.policies.view.cached import once
+from agentenv.policies.view.fields import Field
+from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.resource import Resource
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from policies.view.fields import Field
-from policies.view.situation import Situation
+from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.fields import Field
 
 # What is installed by Pulumi's Kubernetes provider and is no object of the cluster
 NO_OBJECTS = ("kubernetes:yaml", "kubernetes:kustomize", "kubernetes:helm.sh")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache, reduce
 from pathlib import Path
 
-from policies.view.fields import Field
-from policies.view.graph import Graph
+from agentenv.policies.view.fields import Field
+from agentenv.policies.view.graph import Graph
 
 PROVIDER = "pulumi:providers:aws"
 _LIST = Path(__file__).parent.parent / "taggable.txt"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.stage import Stage, stage
-from rehearsal.tools.progress import telling
+from agentenv.rehearsal.stage.stage import Stage, stage
+from agentenv.rehearsal.tools.progress import telling
 
 
 @pytest.fixture(scope="session")

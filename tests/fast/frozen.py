@@ -22,26 +22,26 @@ import yaml
 from prometheus_client.metrics import MetricWrapperBase
 from pulumi.provider.experimental.component import ComponentProvider
 
-from agentenv.cli import COMMANDS
-from components.arguments import environment_args
-from components.environment import Environment
-from components.offered import COMPONENTS
-from model import ledger_table
-from model.classes.names import cold_pool, storage_class
-from model.classes.plan import plans
-from model.classes.releases import releases_of
-from model.metering.rules import rules
-from model.metering.tariff import Tariff
-from model.settings import Settings, read
-from policies.rules.registry import all_rules
-from service.loops import leading
-from service.telemetry.metrics import Metrics
+from agentenv.cli.main import COMMANDS
+from agentenv.components.arguments import environment_args
+from agentenv.components.environment import Environment
+from agentenv.components.package import COMPONENTS
+from agentenv.config import Settings, read
+from agentenv.core.classes.names import cold_pool, storage_class
+from agentenv.core.classes.plan import plans
+from agentenv.core.classes.releases import releases_of
+from agentenv.core.ledger import table as ledger_table
+from agentenv.core.metering.rules import rules
+from agentenv.core.metering.tariff import Tariff
+from agentenv.policies.rules.registry import all_rules
+from agentenv.service.loops import leader_election as leading
+from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.components.graph import CALLER, Graph, registered
 from tests.graphs import stack_names
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_suffix(".json")
-ROOMS = ("components", "model", "policies", "service")
+ROOMS = ("agentenv.components", "agentenv.config", "agentenv.core", "agentenv.policies", "agentenv.service")
 BUILT = ("local", "prod")  # whose resources are registered here, which takes seconds; together they have every kind
 _LABEL = re.compile(r"([a-z0-9-]+\.)*(users\.io|agents\.x-k8s\.io)/[a-z0-9./-]*")
 _VARIABLE = re.compile(r"\bAGENTENV_[A-Z_]+")
@@ -140,7 +140,8 @@ def metrics() -> list[str]:
 
 def variables() -> list[str]:
     """Return the environment variables of the project's own that its modules name."""
-    paths = (path for room in (*ROOMS, "agentenv", "rehearsal") for path in (ROOT / room).rglob("*.py"))
+    rooms = ("agentenv", "components", "policies")
+    paths = (path for room in rooms for path in (ROOT / room).rglob("*.py"))
     return sorted({name for path in paths for name in _VARIABLE.findall(path.read_text(encoding="utf-8"))})
 
 

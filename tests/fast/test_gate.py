@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import tools
+from agentenv.rehearsal import tools
 from tests import gate
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.review.graph import Resource, Source, graph
+from agentenv.cli.review.graph import Resource, Source, graph
 from tests.graphs import as_json, differences, main, previewable, stack_names
 
 URN = "urn:pulumi:dev::p::aws:kms/key:Key::k"

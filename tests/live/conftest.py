@@ -16,13 +16,13 @@ from typing import Any
 import boto3
 import pytest
 
-from rehearsal import processes
-from rehearsal.cloud.serve import Cloud
-from rehearsal.controlplane.nodes import NodeShape
-from rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
-from rehearsal.tools import ensure
-from rehearsal.tools.progress import Lines
-from rehearsal.tools.toolbox import Toolbox
+from agentenv.rehearsal.cloud.server import Cloud
+from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
+from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
+from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import Lines
+from agentenv.rehearsal.tools.toolbox import Toolbox
 
 CLUSTER = "stage"
 REGION = "us-east-1"

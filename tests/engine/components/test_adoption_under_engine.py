@@ -9,23 +9,25 @@ from typing import Any
 
 import pytest
 
-from agentenv.commands.rehearse import PACKS
-from agentenv.preflight import access, room, standing
-from agentenv.preflight.asking import Account
-from agentenv.preflight.question import Check, checked
-from agentenv.stack_files import stack_file
-from agentenv.stack_yaml import read_document
-from model.settings import Settings, read
-from rehearsal.caller import client
-from rehearsal.cluster_side import Serving
-from rehearsal.course import Course
-from rehearsal.engine import Engine
-from rehearsal.packs import staged
-from rehearsal.stage import Stage, stage
-from rehearsal.tools import ensure
-from rehearsal.tools.progress import telling
-from tests.fast.model.stack_samples import config, settings
-from tests.standing import Ground
+from agentenv.cli.commands.rehearse import PACKS
+from agentenv.cli.preflight import access
+from agentenv.cli.preflight import existing as standing
+from agentenv.cli.preflight import subnet_capacity as room
+from agentenv.cli.preflight.aws_calls import Account
+from agentenv.cli.preflight.check import Check, checked
+from agentenv.cli.stack_files import stack_file
+from agentenv.cli.stack_yaml import read_document
+from agentenv.config import Settings, read
+from agentenv.rehearsal.scenario.scenario import Course
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.credentials import client
+from agentenv.rehearsal.stage.engine import Engine
+from agentenv.rehearsal.stage.policy_packs import staged
+from agentenv.rehearsal.stage.stage import Stage, stage
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import telling
+from tests.existing import Ground
+from tests.fast.config.stack_samples import config, settings
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME, VERSION = "adopted", "1.34"

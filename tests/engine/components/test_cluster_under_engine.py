@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal.engine import Outcome
-from rehearsal.stage import Stage
+from agentenv.rehearsal.stage.engine import Outcome
+from agentenv.rehearsal.stage.stage import Stage
 
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 

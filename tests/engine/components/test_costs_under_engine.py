@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rehearsal.caller import client
-from rehearsal.engine import Engine, Outcome
-from rehearsal.stage import Stage
+from agentenv.rehearsal.stage.credentials import client
+from agentenv.rehearsal.stage.engine import Engine, Outcome
+from agentenv.rehearsal.stage.stage import Stage
 
 ACCOUNT = "123456789012"
 

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from components.offered import COMPONENTS
-from rehearsal.engine import Engine
-from rehearsal.stage import Stage
+from agentenv.components.package import COMPONENTS
+from agentenv.rehearsal.stage.engine import Engine
+from agentenv.rehearsal.stage.stage import Stage
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 
-from rehearsal.stage import Stage
+from agentenv.rehearsal.stage.stage import Stage
 
 
 def test_groups_come_up_settle_and_go(opened: Stage) -> None:

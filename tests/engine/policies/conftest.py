@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.rules.registry import all_rules
-from rehearsal.tools import ensure, telling
+from agentenv.policies.rules.registry import all_rules
+from agentenv.rehearsal.tools import ensure, telling
 from tests.engine.rehearsal.conftest import Engine, alone
 
 PACKS = Path(__file__).parents[3] / "policies"

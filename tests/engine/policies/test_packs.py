@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from .conftest import Reviewed, Told
+from tests.engine.policies.conftest import Reviewed, Told
 
 SECRET = "open-sesame-4711"
 CRACKED = Path(__file__).parent / "cracked"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.tools import ensure, plugins, telling
+from agentenv.rehearsal.tools import ensure, plugins, telling
 
 PLAIN_PATH = "/usr/bin:/bin"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rehearsal.caller import client
-from rehearsal.engine import Engine, Outcome
-from rehearsal.stage import Stage
+from agentenv.rehearsal.stage.credentials import client
+from agentenv.rehearsal.stage.engine import Engine, Outcome
+from agentenv.rehearsal.stage.stage import Stage
 from tests.engine.rehearsal.conftest import Engine as Installed
 
 PROJECT = "name: stand-in\nruntime: python\nmain: .\n"

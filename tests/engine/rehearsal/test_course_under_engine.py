@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rehearsal.course import Course
-from rehearsal.stage import Stage
+from agentenv.rehearsal.scenario.scenario import Course
+from agentenv.rehearsal.stage.stage import Stage
 
 
 class Heard:

@@ -23,10 +23,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from rehearsal.controlplane import token
-from rehearsal.engine import EngineError
-from rehearsal.stage import Stage
-from rehearsal.tools import plugins
+from agentenv.rehearsal.controlplane.auth import eks_token as token
+from agentenv.rehearsal.stage.engine import EngineError
+from agentenv.rehearsal.stage.stage import Stage
+from agentenv.rehearsal.tools import plugins
 
 ISSUER = "https://127.0.0.1/id/rehearsed"
 PROGRAM = """

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .conftest import Engine
+    from tests.engine.rehearsal.conftest import Engine
 
 SECRET = "open-sesame-4711"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rehearsal.stage import Stage
+from agentenv.rehearsal.stage.stage import Stage
 
 ROOT = Path(__file__).resolve().parents[3]
 

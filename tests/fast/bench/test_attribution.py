@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from agentenv.core.attribution.types import PARTS
 from bench.attribution import compare
 from bench.month.record import Record, record
 from bench.month.truth import truth
 from bench.month.whole import Month, month
-from model.attribution.words import PARTS
 
 OWNERS, SEED = 150, 7
 

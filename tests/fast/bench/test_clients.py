@@ -14,7 +14,9 @@ from bench.clients import NAMES, PINNED
 
 ROOT = Path(__file__).parents[3]
 # What our own verbs are made of, over either connection; and what it has imported when it is there.
-PATH = "import service.backend.wire, service.backend.connection, lightkube, lightkube.config.client_adapter"
+PATH = (
+    "import agentenv.service.kube.client, agentenv.service.kube.connection, lightkube, lightkube.config.client_adapter"
+)
 LOADED = f"""
 import json, sys
 before = set(sys.modules)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agentenv.review.graph import UNKNOWN, Resource
+from agentenv.cli.review.graph import UNKNOWN, Resource
+from agentenv.rehearsal.stage.policy_packs import staged
 from bench.analyzing import analyzer, questions
 from bench.policies import LATER, around, write_manifests
-from rehearsal.packs import staged
 
 ROOT = Path(__file__).parents[3]
 LATER_MARK = next(iter(UNKNOWN))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from agentenv.config import read
 from bench import stacks
 from bench.preview import SEATS as MANY_SEATS
 from bench.preview import record
-from model.settings import read
 
 
 @pytest.mark.parametrize(("classes", "seats"), [(1, 0), (3, 0), (30, 0), (1, MANY_SEATS)])

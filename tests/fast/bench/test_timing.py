@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv import cli
-from agentenv.commands import bench
+from agentenv.cli import main as cli
+from agentenv.cli.commands import bench
+from agentenv.rehearsal.stage.stage import StageError
 from bench.timing import percentile
-from rehearsal.stage import StageError
 
 
 def test_percentiles_of_a_hundred() -> None:

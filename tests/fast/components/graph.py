@@ -18,9 +18,9 @@ from pulumi.runtime.proto import resource_pb2, source_pb2
 from pulumi.runtime.settings import SETTINGS
 from pulumi.runtime.stack import run_pulumi_func
 
-from model.capabilities.plain import UNKNOWN as NOT_KNOWN
-from policies.view.resource import Resource
-from rehearsal.aws.functions import FILTERS_ONLY
+from agentenv.core.capabilities.unknown_values import UNKNOWN as NOT_KNOWN
+from agentenv.policies.view.resource import Resource
+from agentenv.rehearsal.providers.aws.functions import FILTERS_ONLY
 
 ACCOUNT, REGION = "123456789012", "eu-west-1"
 CALLER = f"arn:aws:iam::{ACCOUNT}:role/ci/pipeline"

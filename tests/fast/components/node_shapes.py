@@ -10,15 +10,15 @@ from tests.fast.components.shapes import OWNERSHIP
 if TYPE_CHECKING:
     import pulumi
 
-    from components.capacity import Capacity
-    from components.cluster_addons import ClusterAddons
+    from agentenv.components.capacity.capacity import Capacity
+    from agentenv.components.cluster.cluster_addons import ClusterAddons
 
 
 def capacity(name: str = "nodes", opts: pulumi.ResourceOptions | None = None, **given: Any) -> Capacity:
     """Capacity as the settings have it unless told, for one class of sandboxes, less what is given as None."""
-    from components.capacity import Capacity
-    from model.node_settings import node_layout
-    from model.settings.capacity import Capacity as Settings
+    from agentenv.components.capacity.capacity import Capacity
+    from agentenv.config.sections.capacity import Capacity as Settings
+    from agentenv.core.nodes.from_settings import node_layout
 
     layout = {
         key: list(value) if isinstance(value, tuple) else value
@@ -40,7 +40,7 @@ def capacity(name: str = "nodes", opts: pulumi.ResourceOptions | None = None, **
 
 def cluster_addons(name: str = "addons", opts: pulumi.ResourceOptions | None = None, **given: Any) -> ClusterAddons:
     """The add-ons on nodes."""
-    from components.cluster_addons import ClusterAddons
+    from agentenv.components.cluster.cluster_addons import ClusterAddons
 
     args: Any = {
         "ownership": OWNERSHIP,

@@ -16,18 +16,18 @@ from typing import Any, get_args, get_type_hints
 import pulumi
 import pytest
 
+from tests.fast.components.existing import standing
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.node_shapes import capacity
+from tests.fast.components.sandboxes.test_sandbox_class import POLICY, VETTED
+from tests.fast.components.sandboxes.test_sandbox_class import graph as sandbox_class
+from tests.fast.components.service.test_workspace_service import CERTIFICATE, service
 from tests.fast.components.shapes import network, storage
-from tests.fast.components.standing import standing
+from tests.fast.components.storage.test_home_metering import metering
 from tests.fast.components.test_adopted import cluster as adopted_cluster
 from tests.fast.components.test_adopted import network as adopted_network
 from tests.fast.components.test_adopted import storage as adopted_storage
 from tests.fast.components.test_environment import environment
-from tests.fast.components.test_sandbox_class import POLICY, VETTED
-from tests.fast.components.test_sandbox_class import graph as sandbox_class
-from tests.fast.components.test_storage_metering import metering
-from tests.fast.components.test_workspace_service import CERTIFICATE, service
 
 COMPONENTS = Path(__file__).parents[3] / "components"
 

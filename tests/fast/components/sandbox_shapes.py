@@ -9,12 +9,12 @@ from tests.fast.components.shapes import OWNERSHIP
 if TYPE_CHECKING:
     import pulumi
 
-    from components.agent_sandbox import AgentSandbox
+    from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
 
 
 def agent_sandbox(name: str = "sandboxes", opts: pulumi.ResourceOptions | None = None, **given: Any) -> AgentSandbox:
     """The controller as the release has it, less what is given."""
-    from components.agent_sandbox import AgentSandbox
+    from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
 
     args: Any = {"ownership": OWNERSHIP, "layout": given}
     return AgentSandbox(name, args, opts)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pulumi
 
-    from components.cluster import Cluster
-    from components.network import Network
-    from components.storage import Storage
+    from agentenv.components.cluster.cluster import Cluster
+    from agentenv.components.network.network import Network
+    from agentenv.components.storage.storage import Storage
 
 OWNERSHIP: dict[str, Any] = {"environment": "dev", "owner": "platform", "cost_center": "cc-1"}
 
@@ -18,7 +18,7 @@ def network(
     name: str = "net", opts: pulumi.ResourceOptions | None = None, *, cluster_name: str | None = None, **layout: Any
 ) -> Network:
     """A network of two zones, less what is given."""
-    from components.network import Network
+    from agentenv.components.network.network import Network
 
     given: dict[str, Any] = {"cidr": "10.40.0.0/16", "zones": 2, "nat": "single", **layout}
     args: Any = {"ownership": OWNERSHIP, "layout": {key: value for key, value in given.items() if value is not None}}
@@ -35,7 +35,7 @@ def storage(
     **layout: Any,
 ) -> Storage:
     """A storage in two subnets, less what is given; `more` are arguments beside the layout."""
-    from components.storage import Storage
+    from agentenv.components.storage.storage import Storage
 
     args: Any = {
         "ownership": OWNERSHIP,
@@ -56,7 +56,7 @@ def cluster(
     **layout: Any,
 ) -> Cluster:
     """A cluster in two subnets, less what is given; `more` are arguments beside the layout."""
-    from components.cluster import Cluster
+    from agentenv.components.cluster.cluster import Cluster
 
     args: Any = {
         "ownership": OWNERSHIP,

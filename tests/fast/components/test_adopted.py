@@ -10,20 +10,20 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.adopted_cluster import AdoptedCluster
-from components.adopted_network import AdoptedNetwork
-from components.adopted_storage import AdoptedStorage
-from components.environment import Environment
-from components.existing import ExistingError
-from components.plain import ArgumentError
-from components.platform_arguments import fargate_classes
-from components.settings_argument import as_argument
-from model.adoption.files import policy_shortcomings
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components._lib.existing import ExistingError
+from agentenv.components.cluster.adopted_cluster import AdoptedCluster
+from agentenv.components.environment import Environment
+from agentenv.components.network.adopted_network import AdoptedNetwork
+from agentenv.components.platform_arguments import fargate_classes
+from agentenv.components.settings_argument import as_argument
+from agentenv.components.storage.adopted_storage import AdoptedStorage
+from agentenv.core.adoption.file_systems import policy_shortcomings
+from tests.fast.components.existing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
-from tests.fast.components.standing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
 from tests.fast.components.test_environment import environment
-from tests.fast.model.stack_samples import fargate, settings
+from tests.fast.config.stack_samples import fargate, settings
 
 NODES = "sg-nodes"
 

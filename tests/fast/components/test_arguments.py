@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from components.arguments import environment_args
-from components.environment import Environment
-from components.platform_arguments import capacity_layout, cluster_layout, sandbox_controller
-from model.capabilities.plain import UNKNOWN
-from model.settings import Settings, read
-from policies.packs.promises import broken, kept
+from agentenv.components.arguments import environment_args
+from agentenv.components.environment import Environment
+from agentenv.components.platform_arguments import capacity_layout, cluster_layout, sandbox_controller
+from agentenv.config import Settings, read
+from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.policies.packs.planned_documents import broken, kept
 from tests.fast.components.graph import CALLER, Graph, registered
-from tests.fast.model.stack_samples import settings
+from tests.fast.config.stack_samples import settings
 
 STACKS = Path(__file__).resolve().parents[3] / "stacks"
 SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]

@@ -12,14 +12,14 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.environment import Environment
-from components.plain import ArgumentError
-from components.platform_arguments import capacity_layout, cluster_layout, fargate_classes, seat_layouts
-from components.settings_argument import as_argument
-from model.names import KINDS
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components.environment import Environment
+from agentenv.components.platform_arguments import capacity_layout, cluster_layout, fargate_classes, seat_layouts
+from agentenv.components.settings_argument import as_argument
+from agentenv.core.values.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, network, storage
-from tests.fast.model.stack_samples import fargate, sandbox, settings
+from tests.fast.config.stack_samples import fargate, sandbox, settings
 
 NAMED = {
     "aws:cloudwatch/logGroup:LogGroup": "log-group",

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.fast.components.existing import standing
 from tests.fast.components.graph import Graph, Made, registered
 from tests.fast.components.shapes import network, storage
-from tests.fast.components.standing import standing
 from tests.fast.components.test_adopted import cluster as adopted_cluster
 from tests.fast.components.test_adopted import network as adopted_network
 from tests.fast.components.test_adopted import storage as adopted_storage

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.aws.functions import FILTERS_ONLY
+from agentenv.rehearsal.providers.aws.functions import FILTERS_ONLY
 from tests.fast.components.graph import Graph
 from tests.fast.components.reads import Read, everything, named_in_the_components, snake
 

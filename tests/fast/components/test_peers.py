@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-from components.platform_arguments import fargate_classes
-from model.capabilities.effective import effective
-from model.capabilities.of_settings import egress_of, surroundings_of
-from model.capabilities.reach import EVERYTHING
-from model.capabilities.selecting import matches
-from model.claims import claim
-from model.classes.plan import plans
-from model.ids import CLASS_IDS, SEAT_IDS
-from model.refusals import ROWS
-from model.seats import kept_seats, met_by_strangers, sandbox, seat_plans, volume
+from agentenv.components.platform_arguments import fargate_classes
+from agentenv.config.constraints import ROWS
+from agentenv.core.capabilities.from_settings import egress_of, surroundings_of
+from agentenv.core.capabilities.policies.effective_policy import effective
+from agentenv.core.capabilities.policies.selectors import matches
+from agentenv.core.capabilities.sets.reach import EVERYTHING
+from agentenv.core.classes.plan import plans
+from agentenv.core.values.posix_ids import CLASS_IDS, SEAT_IDS
+from agentenv.core.workspaces.claims import claim
+from agentenv.core.workspaces.seats import kept_seats, met_by_strangers, sandbox, seat_plans, volume
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import cluster, storage
-from tests.fast.model.class_samples import MADE, PLANS, TOLD, objects
-from tests.fast.model.stack_samples import IMAGE, mistakes, settings
-from tests.fast.model.stack_samples import sandbox as on_nodes
+from tests.fast.config.stack_samples import IMAGE, mistakes, settings
+from tests.fast.config.stack_samples import sandbox as on_nodes
+from tests.fast.core.classes.class_samples import MADE, PLANS, TOLD, objects
 
 Document = dict[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from components.plain import Plain
-from components.platform_arguments import (
+from agentenv.components._lib.arguments import Plain
+from agentenv.components.platform_arguments import (
     capacity_demands,
     capacity_headroom,
     capacity_layout,
@@ -15,12 +15,12 @@ from components.platform_arguments import (
     cluster_layout,
     sandbox_controller,
 )
-from components.sandbox_controller import ControllerFlags, flags_of
+from agentenv.components.sandboxes.controller import ControllerFlags, flags_of
 from tests.fast.components.graph import ACCOUNT, CALLER, Graph, registered
 from tests.fast.components.node_shapes import capacity
 from tests.fast.components.sandbox_shapes import agent_sandbox
 from tests.fast.components.shapes import cluster
-from tests.fast.model.stack_samples import sandbox, settings
+from tests.fast.config.stack_samples import sandbox, settings
 
 CHOSEN: dict[str, Any] = {
     "cluster": {

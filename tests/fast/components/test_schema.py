@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
-from components.offered import COMPONENTS
-from components.settings_argument import as_argument
+from agentenv.components.package import COMPONENTS
+from agentenv.components.settings_argument import as_argument
+from tests.fast.components.existing import CLUSTER, EXISTING, standing
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
-from tests.fast.components.standing import CLUSTER, EXISTING, standing
 from tests.fast.components.test_environment import environment
-from tests.fast.model.stack_samples import sandbox, settings
+from tests.fast.config.stack_samples import sandbox, settings
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_what_shapes_the_graph_is_plain_and_the_rest_may_be_an_output(schema: di
 
 
 def test_outputs_are_registered_under_the_schemas_names(schema: dict[str, Any]) -> None:
-    from components.children import outputs_of
+    from agentenv.components._lib.options import outputs_of
 
     seen: list[set[str]] = []
     registered(lambda: seen.append(set(outputs_of(network()))))

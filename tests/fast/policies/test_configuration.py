@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from policies.packs.configuration import read
-from policies.verdicts import Finding, Severity, Verdict
+from agentenv.policies.packs.configuration import read
+from agentenv.policies.verdicts import Finding, Severity, Verdict
 
 
 def levels(given: dict[str, Any], environment: str = "prod") -> dict[tuple[Severity, str], str]:

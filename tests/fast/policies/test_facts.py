@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
-from model.settings.cluster import Version
-from policies.rules.cluster_control import OLDEST
-from policies.view.tags import taggable
+from agentenv.config.sections.cluster import Version
+from agentenv.policies.rules.cluster.control_plane import OLDEST
+from agentenv.policies.view.tags import taggable
 
 
 def test_every_version_that_settings_offer_is_in_standard_support() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.cli import answer
-from policies.offline import main
+from agentenv.cli.main import answer
+from agentenv.policies.offline import main
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\n"
 CONTAINER = POD + "spec:\n  containers:\n  - name: web\n    securityContext: {FIELD}\n"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.offline import findings_of, resources_of_objects
-from policies.rules.registry import all_rules
-from policies.verdicts import Finding, Verdict
-from policies.view.fields import UNKNOWN
+from agentenv.policies.offline import findings_of, resources_of_objects
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.verdicts import Finding, Verdict
+from agentenv.policies.view.fields import UNKNOWN
 from tests.fast.policies.hardened import (
     DIGEST,
     KINDS,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from policies.offline import findings_of
-from policies.rules.registry import all_rules
-from policies.samples import samples_of
+from agentenv.policies.offline import findings_of
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.samples import samples_of
 from tests.fast.policies.test_unknown_is_no_pass import Path, leaves
 
 ODD: tuple[object, ...] = (

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.cli import answer
-from policies.offline import findings_of_manifests, main, read_files, resources_of_manifests, source_of
-from policies.rules.registry import all_rules
-from policies.verdicts import Verdict
+from agentenv.cli.main import answer
+from agentenv.policies.offline import findings_of_manifests, main, read_files, resources_of_manifests, source_of
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pytest

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.tools.interpreter import choose_for_pack
-from tests.fast.rehearsal.test_language_host_parts import virtualenv
+from agentenv.rehearsal.tools.python_host.interpreter import choose_for_pack
+from tests.fast.rehearsal.tools.test_language_host_parts import virtualenv
 
 ROOT = Path(__file__).parents[3]
 PACKS = sorted(

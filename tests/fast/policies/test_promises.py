@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from components.documents import document
-from components.identities import Bearer, token_trust
-from components.promises import ISSUER, PROVIDER, Promises
-from model.capabilities.plain import UNKNOWN
-from policies.packs.promises import broken, kept
-from policies.view.resource import Resource
+from agentenv.components._lib.iam_policies import document
+from agentenv.components._lib.planned_documents import ISSUER, PROVIDER, Promises
+from agentenv.components.cluster.irsa import Bearer, token_trust
+from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.policies.packs.planned_documents import broken, kept
+from agentenv.policies.view.resource import Resource
 
 BEARER = Bearer("agents", "controller")
 ROLE = "aws:iam/role:Role"

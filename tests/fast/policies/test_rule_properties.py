@@ -9,15 +9,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.capabilities.plain import UNKNOWN
-from policies.offline import findings_of, resources_of_objects
-from policies.rules.registry import all_rules
-from policies.verdicts import Finding, Verdict
-from policies.view.fields import Field
-from policies.view.paths import holds, segments
-from policies.view.resource import Resource
-from policies.view.statements import like, statements
-from policies.view.tenants import name_hash
+from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.policies.offline import findings_of, resources_of_objects
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.verdicts import Finding, Verdict
+from agentenv.policies.view.fields import Field
+from agentenv.policies.view.iam.statements import like, statements
+from agentenv.policies.view.paths import holds, segments
+from agentenv.policies.view.resource import Resource
+from agentenv.policies.view.tenants.tenants import name_hash
 
 RULES = {rule.id: rule for rule in all_rules()}
 parts = st.lists(st.sampled_from(["a", "b", "..", ".", "", "seats"]), max_size=6)

@@ -5,11 +5,12 @@ from collections import Counter
 
 import pytest
 
-from policies.offline import findings_of
-from policies.reference import FAMILIES
-from policies.rules.registry import all_rules
-from policies.samples import FIXTURES, Sample, samples_of
-from policies.verdicts import Finding, Verdict
+from agentenv.policies.offline import findings_of
+from agentenv.policies.reference import FAMILIES
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.samples import RULES as FOLDER
+from agentenv.policies.samples import Sample, samples_of
+from agentenv.policies.verdicts import Finding, Verdict
 
 RULES = {rule.id: rule for rule in all_rules()}
 SAMPLES = [sample for rule in RULES for sample in samples_of(rule)]
@@ -31,7 +32,7 @@ def test_a_rule_has_samples_and_a_header(rule: str) -> None:
 
 
 def test_no_samples_are_left_of_a_rule_that_went() -> None:
-    assert {folder.name for folder in FIXTURES.iterdir()} == set(RULES)
+    assert {folder.name for folder in FOLDER.glob("*/samples/*")} == set(RULES)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.rule} {sample.name}")

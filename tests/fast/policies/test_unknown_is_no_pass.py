@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from model.capabilities.plain import UNKNOWN
-from policies.offline import findings_of
-from policies.rules.registry import all_rules
-from policies.samples import Sample, samples_of
-from policies.verdicts import Verdict
+from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.policies.offline import findings_of
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.samples import Sample, samples_of
+from agentenv.policies.verdicts import Verdict
 
 Path = tuple[str | int, ...]
 RULES = {rule.id: rule for rule in all_rules() if rule.family in {"NET", "RT", "EFS", "IAM"}}

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.capabilities.plain import UNKNOWN
-from policies.offline import findings_of
-from policies.rules.registry import all_rules
-from policies.verdicts import Verdict
-from policies.view.fields import MISSING, Field, UnknownReached
-from policies.view.pods import PLACES, pods_of
-from policies.view.resource import Resource
+from agentenv.core.capabilities.unknown_values import UNKNOWN
+from agentenv.policies.offline import findings_of
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.verdicts import Verdict
+from agentenv.policies.view.cluster.pods import PLACES, pods_of
+from agentenv.policies.view.fields import MISSING, Field, UnknownReached
+from agentenv.policies.view.resource import Resource
 
 Plain = Any
 leaves = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "ALL"])

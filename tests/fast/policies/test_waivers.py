@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.verdicts import Finding, Severity, Verdict
-from policies.waivers import FILE, Waivers, bounded, read_waivers, used_by, waivers_of
+from agentenv.policies.verdicts import Finding, Severity, Verdict
+from agentenv.policies.waivers import FILE, Waivers, bounded, read_waivers, used_by, waivers_of
 
 TODAY = datetime.date(2030, 6, 15)
 SEVERITIES: dict[str, Severity] = {"POD-01": "Critical", "POD-09": "High"}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.kubernetes import charts
-from rehearsal.kubernetes.charts import Chart, NotHad, Rendered, Rendering
+from agentenv.rehearsal.providers.kubernetes import charts
+from agentenv.rehearsal.providers.kubernetes.charts import Chart, NotHad, Rendered, Rendering
 
 ABOUT = {
     "name": "whole",

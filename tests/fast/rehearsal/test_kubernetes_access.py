@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from rehearsal.kubernetes import credentials, kubeconfig, settings
-from rehearsal.kubernetes.client import ApiError, Client, Unreachable
-from rehearsal.kubernetes.cluster import Cluster
-from rehearsal.kubernetes.discovery import Discovery, UnknownKind
-from rehearsal.kubernetes.kubeconfig import Access, BadKubeconfig
-from rehearsal.kubernetes.values import UNKNOWN
+from agentenv.rehearsal.providers.kubernetes import credentials, kubeconfig, settings
+from agentenv.rehearsal.providers.kubernetes.client import ApiError, Client, Unreachable
+from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
+from agentenv.rehearsal.providers.kubernetes.discovery import Discovery, UnknownKind
+from agentenv.rehearsal.providers.kubernetes.kubeconfig import Access, BadKubeconfig
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN
 
 
 def config(server: str = "https://one.example.com", **user: Any) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def test_kinds_are_asked_for_once_and_again_when_one_is_missed(server: Server, m
     with pytest.raises(UnknownKind):
         knows.find("e.com/v1", "Widget")
     assert len(server.asked) == 1  # missed a moment ago: many operations may miss it at once
-    monkeypatch.setattr("rehearsal.kubernetes.discovery.FRESH", 0.0)
+    monkeypatch.setattr("agentenv.rehearsal.providers.kubernetes.discovery.FRESH", 0.0)
     server.respond = lambda _: (200, {}, RESOURCES)
     assert knows.find("e.com/v1", "Widget").path("n", "x") == "/apis/e.com/v1/namespaces/n/widgets/x"
     assert knows.find("e.com/v1", "Widget").path() == "/apis/e.com/v1/widgets"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rehearsal.kubernetes import comparing, diff, replacing
-from rehearsal.kubernetes.diff import Change
-from rehearsal.kubernetes.urns import resource
-from rehearsal.kubernetes.values import UNKNOWN, Bag, Path
+from agentenv.rehearsal.providers.kubernetes import comparing, diff, replacing
+from agentenv.rehearsal.providers.kubernetes.diff import Change
+from agentenv.rehearsal.providers.kubernetes.urns import resource
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag, Path
 
 SCALARS = st.one_of(st.text(max_size=3), st.integers(-3, 3), st.booleans())
 TREES = st.recursive(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rehearsal.kubernetes import checking, diff
-from rehearsal.kubernetes.checking import Naming
-from rehearsal.kubernetes.empties import OMITTED, without_empties
-from rehearsal.kubernetes.urns import resource
-from rehearsal.kubernetes.values import UNKNOWN, Bag
+from agentenv.rehearsal.providers.kubernetes import checking, diff
+from agentenv.rehearsal.providers.kubernetes.checking import Naming
+from agentenv.rehearsal.providers.kubernetes.empties import OMITTED, without_empties
+from agentenv.rehearsal.providers.kubernetes.urns import resource
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
 from tests.fast.components.reads import everything
 
 # Pointers, maps and structures in the types of k8s.io/api: there, an empty value is a value.

@@ -11,11 +11,11 @@ from google.protobuf import struct_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rehearsal.kubernetes import checking, checkpoint, cluster, manifests, naming, values, writing
-from rehearsal.kubernetes.checking import Naming
-from rehearsal.kubernetes.urns import BadToken, resource
-from rehearsal.kubernetes.values import UNKNOWN, Bag
-from rehearsal.plugin.failing import HalfMade, Left, without_secrets
+from agentenv.rehearsal.providers.common.errors import HalfMade, Left, without_secrets
+from agentenv.rehearsal.providers.kubernetes import checking, checkpoint, cluster, manifests, naming, values, writing
+from agentenv.rehearsal.providers.kubernetes.checking import Naming
+from agentenv.rehearsal.providers.kubernetes.urns import BadToken, resource
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 MAP = resource("urn:pulumi:s::p::a:b:C$kubernetes:core/v1:ConfigMap::my::name")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.kubernetes import conditions, jsonpath, readiness
+from agentenv.rehearsal.providers.kubernetes import conditions, jsonpath, readiness
 
 AVAILABLE = {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"}
 ROLLED = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}

@@ -12,12 +12,13 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from rehearsal.kubernetes.provider import Provider
-from rehearsal.kubernetes.servicer import Servicer
-from rehearsal.kubernetes.values import UNKNOWN, Bag
-from rehearsal.kubernetes.words import Partial
-from rehearsal.plugin import serving, unsimulated
-from rehearsal.plugin.failing import status_type
+from agentenv.rehearsal.providers.common import server as serving
+from agentenv.rehearsal.providers.common import unsimulated
+from agentenv.rehearsal.providers.common.errors import status_type
+from agentenv.rehearsal.providers.kubernetes.provider import Provider
+from agentenv.rehearsal.providers.kubernetes.servicer import Servicer
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
+from agentenv.rehearsal.providers.kubernetes.words import Partial
 
 URN = "urn:pulumi:s::p::kubernetes:core/v1:Secret::login"
 SECRET: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2"}}

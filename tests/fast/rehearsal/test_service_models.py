@@ -8,7 +8,7 @@ import pytest
 from botocore import loaders
 from botocore.session import Session
 
-from rehearsal.plugin import service_models
+from agentenv.rehearsal.providers.common import service_models
 
 
 def test_a_file_is_read_once_and_everyone_has_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:

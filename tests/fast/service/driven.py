@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.classes.storage import DRIVER
-from model.moments import written
-from model.workspaces import DELETED_AT
-from service.cluster import CLAIMS, CONFIGURATIONS, NAMESPACES, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, section
-from tests.fast.service.loops.house import START
-from tests.fast.service.shelf import Shelf
+from agentenv.core.classes.storage_classes import DRIVER
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces.workspace import DELETED_AT
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    SANDBOXES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Document,
+    section,
+)
+from tests.fast.service.fake_dynamodb import Shelf
+from tests.fast.service.loops.cluster import START
 
 SPACE = "sandbox-box"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from service.__main__ import WRONG, main
-from service.configuration import ConfigurationError, configured
+from agentenv.service.__main__ import WRONG, main
+from agentenv.service.configuration import ConfigurationError, configured
 
 CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'a' * 64}"}
 

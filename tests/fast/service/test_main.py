@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 
-import service.app
-from service.__main__ import serve
-from service.configuration import Configuration
-from service.telemetry.metrics import Metrics
-from tests.fast.service.backend.stage import settings_of
+from agentenv.service.__main__ import serve
+from agentenv.service.configuration import Configuration
+from agentenv.service.http import app as service_app
+from agentenv.service.telemetry.metrics import Metrics
+from tests.fast.service.workspaces.stage import settings_of
 
 if TYPE_CHECKING:
     import pytest
@@ -32,7 +32,7 @@ def test_a_process_whose_watches_end_ends_with_an_error(
 
             return FastAPI(lifespan=living)
 
-        monkeypatch.setattr(service.app, "make_app", make_app)
+        monkeypatch.setattr(service_app, "make_app", make_app)
         configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=0, loops=False)
         async with asyncio.timeout(20):
             return await serve(configuration, Metrics())

@@ -15,42 +15,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from model.classes.hours import hours_of
-from model.documents import UnreadableError, strings
-from model.homes import due
-from model.lifecycle.limits import Limits, limits
-from model.lifecycle.retention import fate, is_in_use
-from model.lifecycle.returning import being_destroyed, deletion, home_class, seconds_until_gone, shorter
-from model.lifecycle.slots import Shelf, found
-from model.swarms import Swarm, short_of
-from service import (
-    binding,
-    budgets,
-    keeping,
-    metering,
-    releases,
-    returning,
-    shared_volumes,
-    sleeping,
-    swarm_events,
-    swarm_fate,
-    swarms,
-)
-from service.backend import handing, happenings
-from service.backend.adopting import Adoptions
-from service.backend.returning import refuse_destroyed
-from service.backend.view import View
-from service.brief import brief
-from service.cluster import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
-from service.identity import bearer
-from service.ledger import facts
-from service.loops import audit, retention, slots
-from service.problems import Problem
-from service.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
+from agentenv.core.classes.pools.hours import hours_of
+from agentenv.core.lifecycle.limits import Limits, limits
+from agentenv.core.lifecycle.orphaned_storage import Shelf, found
+from agentenv.core.lifecycle.restore import being_destroyed, deletion, home_class, seconds_until_gone, shorter
+from agentenv.core.lifecycle.retention import fate, is_in_use
+from agentenv.core.values.object_fields import UnreadableError, strings
+from agentenv.core.workspaces.home_sizes import due
+from agentenv.core.workspaces.swarms import Swarm, short_of
+from agentenv.service import home_metering as metering
+from agentenv.service.credentials import token_bearer as bearer
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.project_fields import brief
+from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
+from agentenv.service.kube.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
+from agentenv.service.kube.view import View
+from agentenv.service.ledger import budgets
+from agentenv.service.ledger import read_holdings as facts
+from agentenv.service.loops import audit, retention, slots
+from agentenv.service.workspaces import bind_volume as binding
+from agentenv.service.workspaces import eager_retention as handing
+from agentenv.service.workspaces import events as happenings
+from agentenv.service.workspaces import restore as returning
+from agentenv.service.workspaces import retain_volume as keeping
+from agentenv.service.workspaces import retire_releases as releases
+from agentenv.service.workspaces import shared_volumes, swarm_events, swarms
+from agentenv.service.workspaces import suspend as sleeping
+from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces.assigned_sandbox import Adoptions
+from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
+from tests.fast.service.fake_dynamodb import Shelf as Server
 from tests.fast.service.ledger import documents
-from tests.fast.service.loops.house import SPACE, START, House
-from tests.fast.service.shelf import Shelf as Server
+from tests.fast.service.loops.cluster import SPACE, START, House
 
 NOW = START.replace(tzinfo=UTC)
 
@@ -430,7 +427,7 @@ def test_reports_are_bounded_however_often_and_however_many_objects_are_odd(name
     logging.disable(logging.NOTSET)
     handler = logging.Handler()
     handler.emit = lines.append  # type: ignore[method-assign]
-    logger = logging.getLogger("service.unreadable")
+    logger = logging.getLogger("agentenv.service.kube.unreadable")
     logger.addHandler(handler)
     try:
         for name in names:

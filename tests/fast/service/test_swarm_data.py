@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from model.classes.plan import ClassPlan, plans
-from model.classes.releases import releases_of
-from model.classes.template import template
-from model.lifecycle.returning import MOVING_TO
-from model.lifecycle.slots import SETTLED
-from model.settings import read
-from model.swarms import Swarm, swarm
-from model.workspaces import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from service import swarm_fate
-from service.cluster import (
+from agentenv.config import read
+from agentenv.core.classes.plan import ClassPlan, plans
+from agentenv.core.classes.releases import releases_of
+from agentenv.core.classes.template import template
+from agentenv.core.lifecycle.orphaned_storage import SETTLED
+from agentenv.core.lifecycle.restore import MOVING_TO
+from agentenv.core.workspaces.swarms import Swarm, swarm
+from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
+from agentenv.service.kube.sync_client import (
     CLAIMS,
     CONFIGURATIONS,
     POOLS,
@@ -28,17 +27,18 @@ from service.cluster import (
     Document,
     section,
 )
-from service.keeping import keep_all
-from service.ledger.facts import Listed, holdings
-from service.letting_go import let_go
-from service.loops.context import Context
-from service.loops.retention import destroying, retention
-from service.loops.slots import slots
-from service.returning import bring_back, kept_volume
-from service.swarms import SwarmError, destroy_kept, end, make
+from agentenv.service.ledger.read_holdings import Listed, holdings
+from agentenv.service.loops.context import Context
+from agentenv.service.loops.retention import destroying, retention
+from agentenv.service.loops.slots import slots
+from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces.delete import let_go
+from agentenv.service.workspaces.restore import bring_back, kept_volume
+from agentenv.service.workspaces.retain_volume import keep_all
+from agentenv.service.workspaces.swarms import SwarmError, destroy_kept, end, make
 from tests.fast.service.driven import SPACE, Driven
-from tests.fast.service.loops.house import START, Hour, Told, always
-from tests.fast.service.shelf import Killed
+from tests.fast.service.fake_dynamodb import Killed
+from tests.fast.service.loops.cluster import START, Hour, Told, always
 
 KEPT = timedelta(days=30)
 NAMES = ["t-1-0", "t-1-1", "t-1-2"]

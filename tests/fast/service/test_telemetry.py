@@ -11,8 +11,8 @@ import pytest
 from opentelemetry import trace
 from prometheus_client import generate_latest
 
-from service.telemetry import logs, traces
-from service.telemetry.metrics import Metrics
+from agentenv.service.telemetry import logs, traces
+from agentenv.service.telemetry.metrics import Metrics
 
 # Of the shapes that tokens and keys have; none of them opens anything.
 TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ1LTEifQ.c2lnbmF0dXJl"

@@ -13,10 +13,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from service import aws
-from service.loops.scheduler import Done, Loop, Scheduler
-from service.telemetry import traces
-from tests.fast.service.api.whole import Whole, on_the_whole
+from agentenv.service.aws import clients as aws
+from agentenv.service.loops.scheduler import Done, Loop, Scheduler
+from agentenv.service.telemetry import traces
+from tests.fast.service.http.application import Whole, on_the_whole
 
 PARENT = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -114,7 +114,8 @@ def test_what_aws_is_asked_is_a_span(kept: InMemorySpanExporter) -> None:
 
 
 def test_without_an_endpoint_nothing_of_the_sdk_is_imported() -> None:
-    said = "import sys, service.app, service.__main__, service.loops.running; from service.telemetry import traces\n"
+    said = "import sys, agentenv.service.http.app, agentenv.service.__main__, agentenv.service.loops.runner\n"
+    said += "from agentenv.service.telemetry import traces\n"
     said += "traces.set_up(None, 'pod')\nprint([one for one in sys.modules if one.startswith('opentelemetry.sdk')])"
     ran = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from agentenv.review.markdown import marker
-from agentenv.review.sarif import as_sarif
-from tests.fast.agentenv.review.sarif_form import wrong_in
-from tests.fast.agentenv.review.wanted import judged, report, waiver
-
-from .steps import ROOT, WORKFLOWS, Machine, read, script, steps
+from agentenv.cli.review.formats.markdown import marker
+from agentenv.cli.review.formats.sarif import as_sarif
+from tests.fast.cli.review.resources import judged, report, waiver
+from tests.fast.cli.review.sarif_form import wrong_in
+from tests.fast.workflows.steps import ROOT, WORKFLOWS, Machine, read, script, steps
 
 BIN = Path(sys.executable).parent
 GITLAB = ROOT / "docs" / "examples" / "gitlab-ci.yml"
@@ -138,7 +137,7 @@ def test_caches_are_kept_by_what_decides_over_their_content_where_pull_requests_
     tools, graphs = "~/.cache/agentenv/tools", "~/.cache/agentenv/review"
     # What a pull request saves only itself may read: main saves under the same keys
     assert kept["main.yml", tools] == kept["review.yml", tools]
-    assert "hashFiles('uv.lock', 'rehearsal/tools/**')" in kept["main.yml", tools]
+    assert "hashFiles('uv.lock', 'agentenv/rehearsal/tools/**')" in kept["main.yml", tools]
     assert kept["main.yml", graphs].replace("github.sha", "…") == (
         kept["review.yml", graphs].replace("github.event.pull_request.base.sha", "…")
     )

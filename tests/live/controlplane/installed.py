@@ -8,10 +8,9 @@ from typing import Any
 
 import yaml
 
-from rehearsal.controlplane.client import Client, until
-from rehearsal.tools.toolbox import Toolbox
-
-from .things import PATIENCE
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.tools.toolbox import Toolbox
+from tests.live.controlplane.things import PATIENCE
 
 Object = dict[str, Any]
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal.controlplane.balancers import FINALIZER, SAID
-from rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.load_balancers import FINALIZER, SAID
 from tests.live.conftest import World
-
-from .things import PATIENCE
+from tests.live.controlplane.things import PATIENCE
 
 
 @pytest.fixture

@@ -7,22 +7,21 @@ from typing import Any
 
 import pytest
 
-from model.claims import claim
-from model.classes.names import SCHEDULES
-from model.classes.objects import ClassObjects
-from model.classes.schedules import schedules_namespace
-from model.classes.swarm import shared_volume, swarm_pool, swarm_template
-from model.guardrails.priority import priority_class
-from model.tiers import WALLS, runtime_class
-from rehearsal.controlplane.client import ApiError, Client, Credentials, until
-from rehearsal.controlplane.given import definitions
-from rehearsal.tools.toolbox import Toolbox
-from tests.fast.model.classes.drawn import objects_of, plan_of
-from tests.fast.model.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox
+from agentenv.core.classes.names import SCHEDULES
+from agentenv.core.classes.objects import ClassObjects
+from agentenv.core.classes.pools.schedules import schedules_namespace
+from agentenv.core.classes.swarm import shared_volume, swarm_pool, swarm_template
+from agentenv.core.guardrails.priority import priority_class
+from agentenv.core.nodes.tiers import WALLS, runtime_class
+from agentenv.core.workspaces.claims import claim
+from agentenv.rehearsal.controlplane.client import ApiError, Client, Credentials, until
+from agentenv.rehearsal.controlplane.preinstalled import definitions
+from agentenv.rehearsal.tools.toolbox import Toolbox
+from tests.fast.config.stack_samples import OTHER_IMAGE, VETTED, fargate, sandbox
+from tests.fast.core.classes.strategies import objects_of, plan_of
 from tests.live.conftest import World
-
-from .installed import manifests
-from .things import PATIENCE, namespace
+from tests.live.controlplane.installed import manifests
+from tests.live.controlplane.things import PATIENCE, namespace
 
 Object = dict[str, Any]
 

@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from model.claims import claim
-from model.seats import claim as seat_claim
-from model.seats import sandbox as seat_sandbox
-from model.seats import seat_plans
-from model.seats import volume as seat_volume
-from rehearsal.controlplane.client import ApiError, Client, until
-from rehearsal.tools.toolbox import Toolbox
-from tests.fast.model.class_samples import MADE, TOLD
+from agentenv.core.workspaces.claims import claim
+from agentenv.core.workspaces.seats import claim as seat_claim
+from agentenv.core.workspaces.seats import sandbox as seat_sandbox
+from agentenv.core.workspaces.seats import seat_plans
+from agentenv.core.workspaces.seats import volume as seat_volume
+from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.tools.toolbox import Toolbox
+from tests.fast.core.classes.class_samples import MADE, TOLD
 from tests.live.conftest import World
-
-from .installed import manifests
-from .things import PATIENCE
+from tests.live.controlplane.installed import manifests
+from tests.live.controlplane.things import PATIENCE
 
 Object = dict[str, Any]
 TRIED = {"dryRun": "All", "fieldValidation": "Strict"}

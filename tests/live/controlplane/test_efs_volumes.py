@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.rows import efs as efs_rows
-from rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.cloud.rows import efs as efs_rows
+from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons
 from tests.live.conftest import CLUSTER, REGION, World
-
-from .things import PATIENCE, becomes_ready, namespace, pod
+from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace, pod
 
 Object = dict[str, Any]
 

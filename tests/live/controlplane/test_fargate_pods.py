@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.controlplane import fargate
-from rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.nodes import fargate
 from tests.live.conftest import CLUSTER, World
-
-from .things import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
 
 SPACE = "serverless"
 

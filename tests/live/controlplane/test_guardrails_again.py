@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import CONSTRAINTS
-from model.guardrails import lasting
-from model.guardrails.row import Policy, Rule, Watch
-from rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import CONSTRAINTS
+from agentenv.core.guardrails import lasting
+from agentenv.core.guardrails.guardrail import Policy, Rule, Watch
+from agentenv.rehearsal.controlplane.client import ApiError, Client, until
 from tests.live.conftest import World
-
-from .things import PATIENCE, namespace
+from tests.live.controlplane.things import PATIENCE, namespace
 
 Object = dict[str, Any]
 

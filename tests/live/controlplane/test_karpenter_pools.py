@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.controlplane.client import Client, until
-from rehearsal.tools import ensure
-from rehearsal.tools.progress import Silent
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import Silent
 from tests.live.conftest import World
-
-from .things import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
 
 Object = dict[str, Any]
 

@@ -10,18 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-from model.mirrors import Mirrors
-from model.node_pools import Demand, NodeLayout, node_classes, node_pools
-from model.node_settings import node_layout
-from model.node_start import user_data
-from model.releases import releases
-from model.settings.capacity import Capacity
-from rehearsal.controlplane.client import ApiError, Client, until
-from rehearsal.tools import ensure
-from rehearsal.tools.progress import Silent
+from agentenv.config.sections.capacity import Capacity
+from agentenv.core.nodes.bootstrap import user_data
+from agentenv.core.nodes.from_settings import node_layout
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.nodes.node_pools import Demand, NodeLayout, node_classes, node_pools
+from agentenv.core.pinned_versions import releases
+from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import Silent
 from tests.live.conftest import World
-
-from .things import PATIENCE
+from tests.live.controlplane.things import PATIENCE
 
 Object = dict[str, Any]
 LAYOUT: NodeLayout = node_layout(Capacity())

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal import processes, runs
-from rehearsal.controlplane.client import ApiError, Credentials, until
-from rehearsal.tools.toolbox import Toolbox
+from agentenv.rehearsal.controlplane.client import ApiError, Credentials, until
+from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
-
-from .things import PATIENCE, becomes_ready, condition, namespace, pod
+from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
 
 
 def test_it_is_the_version_and_the_issuer_that_were_asked_for(world: World) -> None:
@@ -80,10 +80,10 @@ def test_a_pod_runs_where_its_selector_leads_and_waits_where_none_does(world: Wo
 _OPENS_A_PLANE = """
     import os, sys, time
     from pathlib import Path
-    from rehearsal import processes, runs, warden
-    from rehearsal.controlplane.plane import PROGRAMS, control_plane
-    from rehearsal.tools import ensure
-    from rehearsal.tools.progress import Silent
+    from agentenv.rehearsal.stage import processes, run_folders as runs, cleanup_process as warden
+    from agentenv.rehearsal.controlplane.plane import PROGRAMS, control_plane
+    from agentenv.rehearsal.tools import ensure
+    from agentenv.rehearsal.tools.progress import Silent
 
     run = runs.create(Path(sys.argv[1]))
     keeper = warden.hire(run.id, run.folder)

@@ -10,10 +10,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from rehearsal.controlplane.client import Client
+from agentenv.rehearsal.controlplane.client import Client
 from tests.live.conftest import CLUSTER, REGION, World
-
-from .things import becomes_ready, namespace, pod
+from tests.live.controlplane.things import becomes_ready, namespace, pod
 
 ACCOUNT = "123456789012"
 SPACE, NAME = "roles", "worker"

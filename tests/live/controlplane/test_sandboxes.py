@@ -12,15 +12,15 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from model.metering.exporters import SANDBOXES
-from rehearsal import probe, processes
-from rehearsal.controlplane.client import Client, until
-from rehearsal.controlplane.ports import DIRECTLY
-from rehearsal.tools.toolbox import Toolbox
+from agentenv.core.metering.exporters import SANDBOXES
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.ports import DIRECTLY
+from agentenv.rehearsal.scenario import pool_probe as probe
+from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
-
-from .installed import DEPLOYMENT, DOMAIN, EXTENSIONS, SYSTEM, installed
-from .things import PATIENCE, becomes_ready, condition, namespace
+from tests.live.controlplane.installed import DEPLOYMENT, DOMAIN, EXTENSIONS, SYSTEM, installed
+from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace
 
 Object = dict[str, Any]
 

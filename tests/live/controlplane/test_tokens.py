@@ -10,12 +10,11 @@ from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials as Keys
 
-from components.access import GRANTS
-from model.guardrails import EKS
-from rehearsal.controlplane.client import ApiError, Client, Credentials, until
+from agentenv.components.cluster.access import GRANTS
+from agentenv.core.guardrails import EKS
+from agentenv.rehearsal.controlplane.client import ApiError, Client, Credentials, until
 from tests.live.conftest import CLUSTER, REGION, World
-
-from .things import PATIENCE, namespace
+from tests.live.controlplane.things import PATIENCE, namespace
 
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 ALLOWED = '{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}'

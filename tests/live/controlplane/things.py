@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.client import Client, until
 
 Object = dict[str, Any]
 

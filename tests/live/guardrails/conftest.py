@@ -9,28 +9,27 @@ from typing import Any
 
 import pytest
 
-from model import storage_metering
-from model.classes.names import EXTENSIONS, USER_LABEL
-from model.classes.objects import ClassObjects, Known, class_objects
-from model.classes.plan import plans
-from model.classes.room import restricted
-from model.guardrails import lasting, policies
-from model.guardrails.hands import METER
-from model.guardrails.priority import priority_class
-from model.settings import Settings
-from model.storage_metering import NAME as METERING
-from model.storage_metering import volume as looked_at
-from model.tiers import labels as node_labels
-from model.tiers import runtime_class, wall_of
-from rehearsal.controlplane.client import ApiError, Client, until
-from rehearsal.controlplane.nodes import NodeShape
-from rehearsal.tools.toolbox import Toolbox
-from tests.fast.model.stack_samples import fargate, sandbox, settings
+from agentenv.config import Settings
+from agentenv.core.classes.names import EXTENSIONS, USER_LABEL
+from agentenv.core.classes.namespace import restricted
+from agentenv.core.classes.objects import ClassObjects, Known, class_objects
+from agentenv.core.classes.plan import plans
+from agentenv.core.guardrails import lasting, policies
+from agentenv.core.guardrails.principals import METER
+from agentenv.core.guardrails.priority import priority_class
+from agentenv.core.nodes.tiers import labels as node_labels
+from agentenv.core.nodes.tiers import runtime_class, wall_of
+from agentenv.core.service import home_metering as storage_metering
+from agentenv.core.service.home_metering import NAME as METERING
+from agentenv.core.service.home_metering import volume as looked_at
+from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
+from agentenv.rehearsal.tools.toolbox import Toolbox
+from tests.fast.config.stack_samples import fargate, sandbox, settings
 from tests.live.conftest import CLUSTER, World
 from tests.live.controlplane.installed import installed
 from tests.live.controlplane.things import PATIENCE, becomes_ready, namespace
-
-from .stage import (
+from tests.live.guardrails.stage import (
     CLASS,
     EVERYBODY,
     FARGATE_CLASS,

@@ -6,18 +6,18 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from model import claims, swarms
-from model.classes.names import EXTENSIONS, SANDBOXES, USER_LABEL
-from model.classes.objects import ClassObjects
-from model.classes.plan import ClassPlan
-from model.classes.releases import releases_of
-from model.guardrails import EKS, Policy
-from model.seats import SeatPlan
-from model.settings import Settings
-from model.storage_metering import Looked, Pass, job
-from model.swarms import Swarm
-from rehearsal.controlplane.client import Client, Credentials, until
-from rehearsal.probe import is_ready
+from agentenv.config import Settings
+from agentenv.core.classes.names import EXTENSIONS, SANDBOXES, USER_LABEL
+from agentenv.core.classes.objects import ClassObjects
+from agentenv.core.classes.plan import ClassPlan
+from agentenv.core.classes.releases import releases_of
+from agentenv.core.guardrails import EKS, Policy
+from agentenv.core.service.home_metering import Looked, Pass, job
+from agentenv.core.workspaces import claims, swarms
+from agentenv.core.workspaces.seats import SeatPlan
+from agentenv.core.workspaces.swarms import Swarm
+from agentenv.rehearsal.controlplane.client import Client, Credentials, until
+from agentenv.rehearsal.scenario.pool_probe import is_ready
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 

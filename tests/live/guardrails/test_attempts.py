@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from model.guardrails import policies
-
-from .attempts import ATTEMPTS
-from .attempts.attempt import Attempt
-from .stage import Guarded
+from agentenv.core.guardrails import policies
+from tests.live.guardrails.attempts import ATTEMPTS
+from tests.live.guardrails.attempts.attempt import Attempt
+from tests.live.guardrails.stage import Guarded
 
 RULES = [(policy.name, rule.id) for policy in policies(["fs-1"]) for rule in policy.rules]
 

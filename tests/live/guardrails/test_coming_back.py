@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from model.classes.names import cold_pool
-from model.ids import class_id
-from model.swarms import Swarm
-from rehearsal.controlplane.client import ApiError, Client, until
-from service.cluster import CLAIMS, VOLUMES, Api, Document, RefusedError, section
-from service.keeping import Kept, keep
-from service.letting_go import let_go
-from service.returning import bring_back, kept_volume
-from service.swarms import end, make
+from agentenv.core.classes.names import cold_pool
+from agentenv.core.values.posix_ids import class_id
+from agentenv.core.workspaces.swarms import Swarm
+from agentenv.rehearsal.controlplane.client import ApiError, Client, until
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Api, Document, RefusedError, section
+from agentenv.service.workspaces.delete import let_go
+from agentenv.service.workspaces.restore import bring_back, kept_volume
+from agentenv.service.workspaces.retain_volume import Kept, keep
+from agentenv.service.workspaces.swarms import end, make
 from tests.live.controlplane.things import PATIENCE, becomes_ready
-
-from .stage import CLASS, LOOSE, SERVICE, SHARED, Guarded, claim, swarm
+from tests.live.guardrails.stage import CLASS, LOOSE, SERVICE, SHARED, Guarded, claim, swarm
 
 OWNER = "u-back"
 

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from components.storage_metering import NAME
-from model import storage_metering as plan
-from model.lifecycle.audit import Point
-from model.service_rights import role
-from rehearsal.controlplane.client import Client, until
-from service.cluster import VOLUMES, Cluster, RefusedError
-from service.ledger.facts import MEASURED
-from service.metering import FOUND, System, passes
+from agentenv.components.storage.home_metering import NAME
+from agentenv.core.lifecycle.access_point_audit import Point
+from agentenv.core.service import home_metering as plan
+from agentenv.core.service.rbac import role
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.service.home_metering import FOUND, System, passes
+from agentenv.service.kube.sync_client import VOLUMES, Cluster, RefusedError
+from agentenv.service.ledger.read_holdings import MEASURED
 from tests.live.controlplane.things import PATIENCE
-
-from .stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
+from tests.live.guardrails.stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
 
 RBAC = "rbac.authorization.k8s.io"
 HOMES = {"one": f"/classes/{CLASS}/one", "two": f"/classes/{SHARED}/two"}

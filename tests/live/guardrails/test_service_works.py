@@ -11,18 +11,17 @@ import pytest
 from lightkube import KubeConfig
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
-from model.workspace_records import of_claim
-from model.workspaces import Asked, Changes, Lease, Workspace
-from service.backend.handing import keep
-from service.backend.kubernetes import KubernetesBackend, running
-from service.backend.wire import CLAIMS, VOLUMES, Refused, Wire
-from service.catalog import Catalog
-from service.problems import Problem
-from service.telemetry.metrics import Metrics
+from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.workspace import Asked, Changes, Lease, Workspace
+from agentenv.service.catalog import Catalog
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.client import CLAIMS, VOLUMES, Refused, Wire
+from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.workspaces.backend import KubernetesBackend, running
+from agentenv.service.workspaces.eager_retention import keep
 from tests.live.controlplane.things import PATIENCE
-
-from .conftest import stage_settings
-from .stage import CLASS, INSIDER, SERVICE, Guarded, claim
+from tests.live.guardrails.conftest import stage_settings
+from tests.live.guardrails.stage import CLASS, INSIDER, SERVICE, Guarded, claim
 
 
 def acting_as(guarded: Guarded, user: str) -> Wire:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.client import until
 from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
-
-from .stage import SERVICE, Guarded, claim
+from tests.live.guardrails.stage import SERVICE, Guarded, claim
 
 
 def test_the_guardrails_mean_what_they_say(guarded: Guarded) -> None:

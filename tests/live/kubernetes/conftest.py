@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.controlplane.plane import ControlPlane
-from rehearsal.kubernetes.cluster import Cluster
+from agentenv.rehearsal.controlplane.plane import ControlPlane
+from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from tests.live.conftest import World
 from tests.live.kubernetes.driving import Driver
 from tests.live.kubernetes.engines import Engine, engine_in

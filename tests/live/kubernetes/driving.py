@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rehearsal.kubernetes.checking import Naming
-from rehearsal.kubernetes.cluster import Cluster
-from rehearsal.kubernetes.comparing import Compared
-from rehearsal.kubernetes.objects import split_identity
-from rehearsal.kubernetes.provider import Provider
-from rehearsal.kubernetes.urns import Resource, resource
-from rehearsal.kubernetes.values import Bag
+from agentenv.rehearsal.providers.kubernetes.checking import Naming
+from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
+from agentenv.rehearsal.providers.kubernetes.comparing import Compared
+from agentenv.rehearsal.providers.kubernetes.objects import split_identity
+from agentenv.rehearsal.providers.kubernetes.provider import Provider
+from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
+from agentenv.rehearsal.providers.kubernetes.values import Bag
 from tests.live.controlplane.things import PATIENCE
 
 

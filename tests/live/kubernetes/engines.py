@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.controlplane.plane import ControlPlane
-from rehearsal.tools import ensure, plugins, telling
+from agentenv.rehearsal.controlplane.plane import ControlPlane
+from agentenv.rehearsal.tools import ensure, plugins, telling
 
 PLAIN_PATH = "/usr/bin:/bin"
 

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from rehearsal.kubernetes import charts, components, functions, objects
-from rehearsal.kubernetes.checking import Naming
-from rehearsal.kubernetes.client import ApiError
-from rehearsal.kubernetes.cluster import Cluster
-from rehearsal.kubernetes.releases import TOKEN, Releases
-from rehearsal.kubernetes.urns import Resource, resource
-from rehearsal.kubernetes.values import UNKNOWN, Bag
-from rehearsal.kubernetes.words import Impossible, Partial
-from rehearsal.plugin import unsimulated
-from rehearsal.tools import catalogue, ensure, telling
+from agentenv.rehearsal.providers.common import unsimulated
+from agentenv.rehearsal.providers.kubernetes import charts, components, functions, objects
+from agentenv.rehearsal.providers.kubernetes.checking import Naming
+from agentenv.rehearsal.providers.kubernetes.client import ApiError
+from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
+from agentenv.rehearsal.providers.kubernetes.releases import TOKEN, Releases
+from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
+from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
+from agentenv.rehearsal.tools import catalog as catalogue
+from agentenv.rehearsal.tools import ensure, telling
 from tests.live.kubernetes.driving import Driver, Kept
 
 FILES = {

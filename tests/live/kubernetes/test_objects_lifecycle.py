@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from rehearsal.kubernetes.client import JSON_PATCH, ApiError
-from rehearsal.kubernetes.cluster import Cluster
-from rehearsal.kubernetes.diff import Change
-from rehearsal.kubernetes.provider import Provider
-from rehearsal.kubernetes.urns import resource
-from rehearsal.kubernetes.values import UNKNOWN, Bag
-from rehearsal.kubernetes.words import Impossible
+from agentenv.rehearsal.providers.kubernetes.client import JSON_PATCH, ApiError
+from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
+from agentenv.rehearsal.providers.kubernetes.diff import Change
+from agentenv.rehearsal.providers.kubernetes.provider import Provider
+from agentenv.rehearsal.providers.kubernetes.urns import resource
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
+from agentenv.rehearsal.providers.kubernetes.words import Impossible
 from tests.live.kubernetes.driving import Driver
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}

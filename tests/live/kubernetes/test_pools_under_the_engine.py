@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.controlplane.client import Client, until
-from rehearsal.tools.toolbox import Toolbox
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.installed import DEPLOYMENT, EXTENSIONS, SYSTEM, installed
 from tests.live.controlplane.things import PATIENCE

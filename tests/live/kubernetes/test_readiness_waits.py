@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from rehearsal.controlplane.client import until
-from rehearsal.kubernetes import objects
-from rehearsal.kubernetes.client import ApiError
-from rehearsal.kubernetes.cluster import Cluster
-from rehearsal.kubernetes.words import Impossible, Partial
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.providers.kubernetes import objects
+from agentenv.rehearsal.providers.kubernetes.client import ApiError
+from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
+from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
 from tests.live.controlplane.things import PATIENCE
 from tests.live.kubernetes.driving import Driver, Kept
 

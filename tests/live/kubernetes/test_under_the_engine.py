@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rehearsal.kubernetes.cluster import Cluster
+from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from tests.live.kubernetes.driving import Driver
 from tests.live.kubernetes.engines import Engine
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rehearsal.controlplane.plane import ControlPlane
-from rehearsal.kubernetes.provider import Provider
-from rehearsal.kubernetes.reach import Unreached
+from agentenv.rehearsal.controlplane.plane import ControlPlane
+from agentenv.rehearsal.providers.kubernetes.provider import Provider
+from agentenv.rehearsal.providers.kubernetes.reach import Unreached
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from model.metering.rule import Rule
-from model.metering.rules import EVERY, rule_file, rules
-from model.metering.tariff import Tariff
-from rehearsal.tools.toolbox import Toolbox
+from agentenv.core.metering.rule import Rule
+from agentenv.core.metering.rules import EVERY, rule_file, rules
+from agentenv.core.metering.tariff import Tariff
+from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.metering import day
 from tests.live.metering.server import serving
 

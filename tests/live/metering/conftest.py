@@ -8,11 +8,11 @@ from decimal import Decimal
 
 import pytest
 
-from model.metering.rules import EVERY
-from model.metering.tariff import Tariff
-from rehearsal.tools import ensure
-from rehearsal.tools.progress import Lines
-from rehearsal.tools.toolbox import Toolbox
+from agentenv.core.metering.rules import EVERY
+from agentenv.core.metering.tariff import Tariff
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import Lines
+from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.metering.backfill import fill
 from tests.live.metering.server import Asked, serving
 

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from model.metering.exporters import CLAIM, TYPE, USER, WARM, WORKSPACE, ZONE, series_label
-from model.tiers import CAPACITY_LABEL, TIER_LABEL
-from service.telemetry.metrics import Metrics
+from agentenv.core.metering.exporters import CLAIM, TYPE, USER, WARM, WORKSPACE, ZONE, series_label
+from agentenv.core.nodes.tiers import CAPACITY_LABEL, TIER_LABEL
+from agentenv.service.telemetry.metrics import Metrics
 
 BEGAN = 1_794_873_600  # a midnight in UTC
 MINUTES = 1440

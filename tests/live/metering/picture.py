@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.metering.panel import BYTES, DOLLARS, PART, SECONDS, Dashboard, Panel
-from model.metering.rules import EVERY
-from model.metering.shown import DASHBOARDS
-from rehearsal.tools import ensure
-from rehearsal.tools.progress import Lines
+from agentenv.core.metering.dashboards import DASHBOARDS
+from agentenv.core.metering.panel import BYTES, DOLLARS, PART, SECONDS, Dashboard, Panel
+from agentenv.core.metering.rules import EVERY
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import Lines
 from tests.live.metering import day
 from tests.live.metering.backfill import fill
 from tests.live.metering.conftest import TARIFF

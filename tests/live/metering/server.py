@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
+from agentenv.rehearsal.controlplane.ports import DIRECTLY, HOST, Ports
 
 PATIENCE = 60.0
 

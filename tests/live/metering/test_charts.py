@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from components.cluster_costs import dashboards
-from components.metering_doors import policies
-from components.metering_values import CONFIGURATION, grafana, opencost, prometheus
-from model.metering import places
-from model.metering.sizes import sizes
-from model.mirrors import Mirrors
-from model.releases import releases
-from rehearsal.kubernetes import charts
-from rehearsal.tools import ensure
-from rehearsal.tools.progress import Lines
+from agentenv.components.cost.cluster_costs import dashboards
+from agentenv.components.cost.metering_policies import policies
+from agentenv.components.cost.metering_values import CONFIGURATION, grafana, opencost, prometheus
+from agentenv.core.metering import locations as places
+from agentenv.core.metering.sizes import sizes
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.pinned_versions import releases
+from agentenv.rehearsal.providers.kubernetes import charts
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.progress import Lines
 
 Object = dict[str, Any]
 NAMES = (places.PROMETHEUS, places.OPENCOST, places.GRAFANA)

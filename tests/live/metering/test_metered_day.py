@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from model.metering.exporters import EXPORTERS
-from model.metering.panel import Panel
-from model.metering.rules import rules
-from model.metering.shown import DASHBOARDS
+from agentenv.core.metering.dashboards import DASHBOARDS
+from agentenv.core.metering.exporters import EXPORTERS
+from agentenv.core.metering.panel import Panel
+from agentenv.core.metering.rules import rules
 from tests.live.metering import day
 from tests.live.metering.backfill import ENDED
 from tests.live.metering.conftest import TARIFF

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from components.metering_values import configuration
-from model.metering.rules import rule_file
-from model.metering.scraping import scrape_configs
-from model.metering.tariff import Tariff
-from rehearsal.tools.toolbox import Toolbox
+from agentenv.components.cost.metering_values import configuration
+from agentenv.core.metering.rules import rule_file
+from agentenv.core.metering.scraping import scrape_configs
+from agentenv.core.metering.tariff import Tariff
+from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.metering.conftest import TARIFF
 
 FIXTURES = sorted((Path(__file__).parent / "rules").glob("*.yaml"))

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from model.ledger import Row
-from service.ledger.usage import Prometheus
+from agentenv.core.ledger.rows import Row
+from agentenv.service.ledger.usage import Prometheus
 from tests.live.metering import day
 from tests.live.metering.server import Asked
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from model.classes.objects import ClassObjects, Known, class_objects
-from model.classes.plan import ClassPlan, plans
-from model.guardrails.priority import priority_class
-from model.settings import read
-from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
-from rehearsal.controlplane.client import Client
-from rehearsal.controlplane.nodes import NodeShape
-from rehearsal.tools.toolbox import Toolbox
-from service.cluster import Cluster
+from agentenv.config import read
+from agentenv.core.classes.objects import ClassObjects, Known, class_objects
+from agentenv.core.classes.plan import ClassPlan, plans
+from agentenv.core.guardrails.priority import priority_class
+from agentenv.core.nodes.tiers import CAPACITY_LABEL, labels, taints, wall_of
+from agentenv.rehearsal.controlplane.client import Client
+from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
+from agentenv.rehearsal.tools.toolbox import Toolbox
+from agentenv.service.kube.sync_client import Cluster
 from tests.fast.components.graph import REGION as STACKS_REGION
 from tests.fast.components.graph import registered
 from tests.fast.components.node_shapes import cluster_addons

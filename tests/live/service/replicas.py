@@ -19,18 +19,18 @@ from typing import Any
 
 import httpx2
 
-import service.app
-from rehearsal.controlplane.client import until
-from rehearsal.controlplane.ports import Ports
-from service.__main__ import BROKEN, serve
-from service.backend.informer import Informer
-from service.telemetry import logs
-from service.telemetry.metrics import Metrics
-from tests.fast.service.auth.issuing import Issuing
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.rehearsal.controlplane.ports import Ports
+from agentenv.service.__main__ import BROKEN, serve
+from agentenv.service.http import app as service_app
+from agentenv.service.kube.informer import Informer
+from agentenv.service.telemetry import logs
+from agentenv.service.telemetry.metrics import Metrics
+from tests.fast.service.http.auth.issuer import Issuing
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.serving import configuration_of
 
-assert service.app  # read before anybody is forked
+assert service_app  # read before anybody is forked
 FORKED = multiprocessing.get_context("forkserver")
 FORKED.set_forkserver_preload([__name__])
 

@@ -13,12 +13,12 @@ from typing import Any
 import httpx2
 import uvicorn
 
-from model.settings import read
-from rehearsal.controlplane.client import until
-from service.app import make_app
-from service.configuration import Configuration
-from service.telemetry.metrics import Metrics
-from tests.fast.service.auth.issuing import Issuing
+from agentenv.config import read
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.configuration import Configuration
+from agentenv.service.http.app import make_app
+from agentenv.service.telemetry.metrics import Metrics
+from tests.fast.service.http.auth.issuer import Issuing
 from tests.live.controlplane.things import PATIENCE
 
 

@@ -14,21 +14,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from model import claims
-from model.moments import written
-from model.workspaces import LAST_ACTIVE
-from rehearsal.controlplane.client import until
-from service.access_points import Efs
-from service.cluster import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, Document, section
-from service.keeping import keep
-from service.letting_go import let_go
-from service.loops.attending import ending, idle, waking
-from service.loops.audit import auditing
-from service.loops.catalogue import keeping
-from service.loops.context import Context
-from service.loops.retention import retention
-from service.loops.slots import slots
-from tests.fast.service.loops.house import Hour
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces import claims
+from agentenv.core.workspaces.workspace import LAST_ACTIVE
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.aws.access_points import Efs
+from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, Document, section
+from agentenv.service.loops.audit import auditing
+from agentenv.service.loops.catalog import keeping
+from agentenv.service.loops.context import Context
+from agentenv.service.loops.retention import retention
+from agentenv.service.loops.slots import slots
+from agentenv.service.loops.workspace_passes import ending, idle, waking
+from agentenv.service.workspaces.delete import let_go
+from agentenv.service.workspaces.retain_volume import keep
+from tests.fast.service.loops.cluster import Hour
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.conftest import EXTENSIONS, Box
@@ -187,7 +187,7 @@ class Stage:
 
     def kill(self, action: str, name: str, step: int, *more: str) -> bool:
         """Do it in a process that is killed after its nth change; whether it was."""
-        command = [sys.executable, "-m", "tests.live.service.dying", str(self.world.plane.kubeconfig())]
+        command = [sys.executable, "-m", "tests.live.service.killed_process", str(self.world.plane.kubeconfig())]
         ran = subprocess.run(
             [*command, action, self.box.space, name, str(step), *more], cwd=ROOT, check=False, capture_output=True
         )

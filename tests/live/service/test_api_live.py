@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rehearsal.controlplane.client import until
-from tests.fast.service.auth.issuing import Issuing
+from agentenv.rehearsal.controlplane.client import until
+from tests.fast.service.http.auth.issuer import Issuing
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.controlplane.client import until
-from service.cluster import CONFIGURATIONS, VOLUMES
-from service.loops.leading import NAME
-from service.loops.retention import destroying
-from service.returning import bring_back
-from tests.fast.service.auth.issuing import Issuing
-from tests.fast.service.loops.house import always
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.kube.sync_client import CONFIGURATIONS, VOLUMES
+from agentenv.service.loops.leader_election import NAME
+from agentenv.service.loops.retention import destroying
+from agentenv.service.workspaces.restore import bring_back
+from tests.fast.service.http.auth.issuer import Issuing
+from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box

@@ -12,12 +12,12 @@ from typing import Any
 import jwt
 import pytest
 
-from model.classes.names import USER_LABEL
-from model.exchange import AUDIENCE, SecretsPlace, role_rights, role_trust
-from rehearsal.controlplane.client import ApiError, until
-from service.identity.bearer import RefusedExchangeError
-from service.identity.exchange import ClassRole, Exchange
-from service.identity.vault import Vault
+from agentenv.core.classes.names import USER_LABEL
+from agentenv.core.iam.identity_exchange import AUDIENCE, SecretsPlace, role_rights, role_trust
+from agentenv.rehearsal.controlplane.client import ApiError, until
+from agentenv.service.credentials.exchange import ClassRole, Exchange
+from agentenv.service.credentials.token_bearer import RefusedExchangeError
+from agentenv.service.credentials.vault import Vault
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box

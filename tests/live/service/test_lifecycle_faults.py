@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from model.lifecycle.slots import SETTLED
-from model.tiers import CAPACITY_LABEL, labels, taints, wall_of
-from model.workspaces import DELETED_AT, DESTROY_AFTER, SUSPENDED_BECAUSE
-from rehearsal.controlplane.client import Client, until
-from rehearsal.controlplane.nodes import NodeShape
-from service.clock import ServerClock
-from service.cluster import CONFIGURATIONS, LEASES, Cluster, section
-from service.loops.attending import ending, idle
-from service.loops.leading import NAME, Leader, Terms
-from service.loops.retention import retention
-from service.loops.running import lead
-from service.loops.scheduler import Loop, Scheduler
-from service.loops.slots import ORPHAN_TAG, slots
-from service.returning import bring_back, kept_volume
-from service.telemetry.metrics import Metrics
+from agentenv.core.lifecycle.orphaned_storage import SETTLED
+from agentenv.core.nodes.tiers import CAPACITY_LABEL, labels, taints, wall_of
+from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, SUSPENDED_BECAUSE
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
+from agentenv.service.kube.clock import ServerClock
+from agentenv.service.kube.sync_client import CONFIGURATIONS, LEASES, Cluster, section
+from agentenv.service.loops.leader_election import NAME, Leader, Terms
+from agentenv.service.loops.retention import retention
+from agentenv.service.loops.runner import lead
+from agentenv.service.loops.scheduler import Loop, Scheduler
+from agentenv.service.loops.slots import ORPHAN_TAG, slots
+from agentenv.service.loops.workspace_passes import ending, idle
+from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.workspaces.restore import bring_back, kept_volume
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box

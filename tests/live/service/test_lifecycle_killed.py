@@ -12,13 +12,14 @@ from datetime import timedelta
 
 import pytest
 
-from model.classes.names import KEPT
-from model.lifecycle import retention, waking
-from model.workspaces import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
-from rehearsal.controlplane.client import Client, until
-from service.cluster import Cluster
-from service.loops.retention import destroying
-from service.returning import bring_back, kept_volume
+from agentenv.core.classes.names import KEPT
+from agentenv.core.lifecycle import retention
+from agentenv.core.lifecycle import wake as waking
+from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED, SUSPENDED_BECAUSE
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.service.kube.sync_client import Cluster
+from agentenv.service.loops.retention import destroying
+from agentenv.service.workspaces.restore import bring_back, kept_volume
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
@@ -111,7 +112,7 @@ def test_killed_while_it_is_put_to_sleep_or_woken(stage: Stage, pool: str) -> No
 
 
 def asleep(stage: Stage, name: str) -> bool:
-    from model.workspace_records import of_claim
+    from agentenv.core.workspaces.records import of_claim
 
     read = of_claim(stage.claim(name) or {})
     return read is not None and read.state == "suspended"

@@ -14,11 +14,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from rehearsal.controlplane.client import until
-from service.__main__ import BROKEN
-from service.backend import view
-from service.cluster import CLAIMS
-from tests.fast.service.auth.issuing import Issuing
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.__main__ import BROKEN
+from agentenv.service.kube import view
+from agentenv.service.kube.sync_client import CLAIMS
+from tests.fast.service.http.auth.issuer import Issuing
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
-from model import claims
-from model.classes.names import cold_pool
-from model.classes.retirement import SETTLED
-from rehearsal.controlplane.client import until
-from service.keeping import keep_all
-from service.releases import Retired, now, retire
+from agentenv.core.classes.names import cold_pool
+from agentenv.core.classes.retirement import SETTLED
+from agentenv.core.workspaces import claims
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.workspaces.retain_volume import keep_all
+from agentenv.service.workspaces.retire_releases import Retired, now, retire
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, is_ready
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box

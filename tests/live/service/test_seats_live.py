@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from model.classes.objects import Known, class_objects
-from model.ids import seat_id
-from rehearsal.controlplane.client import until
+from agentenv.core.classes.objects import Known, class_objects
+from agentenv.core.values.posix_ids import seat_id
+from agentenv.rehearsal.controlplane.client import until
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.kubernetes.engines import Engine, engine_in
@@ -25,8 +25,8 @@ import os
 import pulumi
 import pulumi_kubernetes
 
-from components.plain import Plain
-from components.workspace import SeatLayout, Workspace, refuse_strangers, seat_of
+from agentenv.components._lib.arguments import Plain
+from agentenv.components.sandboxes.workspace import SeatLayout, Workspace, refuse_strangers, seat_of
 
 declared = json.loads(os.environ["SEATS"])
 plans = [seat_of(Plain.of("seat", one, SeatLayout)) for one in declared]

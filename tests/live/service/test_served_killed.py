@@ -16,17 +16,17 @@ from typing import Any
 import httpx2
 import pytest
 
-from model.classes.names import KEPT
-from model.ledger import Row
-from model.ledger_table import create_table
-from model.moments import moment
-from model.workspaces import DELETED_AT, SUSPENDED_BECAUSE
-from rehearsal.controlplane.client import Client, until
-from service.cluster import Cluster
-from service.ledger.keeper import Keeper
-from service.ledger.store import Ledger
-from service.ledger.usage import Meter
-from tests.fast.service.auth.issuing import Issuing
+from agentenv.core.classes.names import KEPT
+from agentenv.core.ledger.rows import Row
+from agentenv.core.ledger.table import create_table
+from agentenv.core.values.timestamps import moment
+from agentenv.core.workspaces.workspace import DELETED_AT, SUSPENDED_BECAUSE
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.service.kube.sync_client import Cluster
+from agentenv.service.ledger.record import Keeper
+from agentenv.service.ledger.table import Ledger
+from agentenv.service.ledger.usage import Meter
+from tests.fast.service.http.auth.issuer import Issuing
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, condition
 from tests.live.service.conftest import IMAGES, Box

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from model.ledger_table import create_table
-from model.moments import moment
-from model.workspaces import DELETED_AT, LAST_ACTIVE
-from rehearsal.controlplane.client import Client, until
-from service import aws
-from service.cluster import VOLUMES, Cluster, section
-from service.ledger.keeper import Keeper
-from service.ledger.store import Ledger
-from service.ledger.usage import Meter
-from tests.fast.service.auth.issuing import Issuing
+from agentenv.core.ledger.table import create_table
+from agentenv.core.values.timestamps import moment
+from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.service.aws import clients as aws
+from agentenv.service.kube.sync_client import VOLUMES, Cluster, section
+from agentenv.service.ledger.record import Keeper
+from agentenv.service.ledger.table import Ledger
+from agentenv.service.ledger.usage import Meter
+from tests.fast.service.http.auth.issuer import Issuing
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
 from tests.live.service.conftest import IMAGES, Box

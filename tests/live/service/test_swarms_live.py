@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from model.classes.names import USER_LABEL
-from model.classes.releases import releases_of
-from model.swarms import Swarm, member, swarm
-from model.workspaces import DELETED_AT
-from rehearsal.controlplane.client import until
-from service.cluster import VOLUME_CLAIMS, VOLUMES, section
-from service.loops.retention import retention
-from service.loops.slots import slots
-from service.returning import bring_back, kept_volume
-from service.swarms import SwarmError, end, make
-from tests.fast.service.loops.house import always
+from agentenv.core.classes.names import USER_LABEL
+from agentenv.core.classes.releases import releases_of
+from agentenv.core.workspaces.swarms import Swarm, member, swarm
+from agentenv.core.workspaces.workspace import DELETED_AT
+from agentenv.rehearsal.controlplane.client import until
+from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, section
+from agentenv.service.loops.retention import retention
+from agentenv.service.loops.slots import slots
+from agentenv.service.workspaces.restore import bring_back, kept_volume
+from agentenv.service.workspaces.swarms import SwarmError, end, make
+from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rehearsal.cluster_side import Serving
-from rehearsal.stage import Stage, stage
-from rehearsal.tools.progress import telling
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.stage import Stage, stage
+from agentenv.rehearsal.tools.progress import telling
 
 
 @pytest.fixture(scope="session")

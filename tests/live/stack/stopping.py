@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from rehearsal.engine import Engine, Event, Outcome
+from agentenv.rehearsal.stage.engine import Engine, Event, Outcome
 
 
 def stopped(engine: Engine, verb: str, at: str, number: signal.Signals) -> Outcome:

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from rehearsal.controlplane.client import Client, until
-from rehearsal.engine import Engine, Outcome
-from rehearsal.stage import Stage
+from agentenv.rehearsal.controlplane.client import Client, until
+from agentenv.rehearsal.stage.engine import Engine, Outcome
+from agentenv.rehearsal.stage.stage import Stage
 from tests.live.controlplane.things import PATIENCE
 from tests.live.stack.stopping import stopped
 

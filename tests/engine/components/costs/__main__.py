@@ -2,7 +2,7 @@
 
 import pulumi
 
-from components.cost_controls import CostControls, CostLayout
+from agentenv.components.cost.cost_controls import CostControls, CostLayout
 
 settings = pulumi.Config()
 layout: CostLayout = {

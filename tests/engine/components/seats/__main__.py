@@ -2,13 +2,13 @@
 
 import pulumi
 
-from components.agent_sandbox import AgentSandbox
-from components.capacity import Capacity
-from components.cluster import Cluster
-from components.cluster_addons import ClusterAddons
-from components.ownership import Ownership
-from components.platform_arguments import capacity_demands, capacity_headroom, capacity_layout, cluster_layout
-from model.settings import read
+from agentenv.components._lib.tags import Ownership
+from agentenv.components.capacity.capacity import Capacity
+from agentenv.components.cluster.cluster import Cluster
+from agentenv.components.cluster.cluster_addons import ClusterAddons
+from agentenv.components.platform_arguments import capacity_demands, capacity_headroom, capacity_layout, cluster_layout
+from agentenv.components.sandboxes.agent_sandbox import AgentSandbox
+from agentenv.config import read
 
 NAME = "seats"
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"

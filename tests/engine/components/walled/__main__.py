@@ -3,10 +3,10 @@
 import pulumi
 from pulumi_aws import ec2
 
-from components.ownership import Labels
-from components.platform_arguments import fargate_classes
-from components.pod_groups import PodGroups
-from model.settings import read
+from agentenv.components._lib.tags import Labels
+from agentenv.components.platform_arguments import fargate_classes
+from agentenv.components.sandboxes.fargate_security_groups import PodGroups
+from agentenv.config import read
 
 IMAGE = f"registry.example.com/sandbox@sha256:{'ab' * 32}"
 ON_FARGATE = {"tier": "untrusted", "compute": "fargate", "image": IMAGE, "pool": {"size": 0}}

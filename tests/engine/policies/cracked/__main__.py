@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from policies.packs.pack import serve
-from policies.rules.registry import POD, Outcome, rule
-from policies.view.pods import PodSpec
+from agentenv.policies.packs.pack import serve
+from agentenv.policies.rules.registry import POD, Outcome, rule
+from agentenv.policies.view.cluster.pods import PodSpec
 
 
 @rule(id="ZZZ-01", title="Cracked", severity="Critical", why="It breaks.", do="Mend it.", about=POD)

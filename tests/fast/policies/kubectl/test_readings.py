@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from policies.offline import read_files
+from agentenv.policies.offline import read_files
 from tests.fast.policies.kubectl.measure import manifest_of, readings
 
 if TYPE_CHECKING:

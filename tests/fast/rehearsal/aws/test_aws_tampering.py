@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal import tampering
-from rehearsal.aws.provider import Provider
-from tests.fast.rehearsal.aws.samples import SAMPLES
-from tests.fast.rehearsal.aws.samples.sample import Ground
+from agentenv.rehearsal.providers.aws.provider import Provider
+from agentenv.rehearsal.scenario import drift as tampering
+from tests.fast.rehearsal.providers.aws.samples import SAMPLES
+from tests.fast.rehearsal.providers.aws.samples.sample import Ground
 
 BUDGET = "aws:budgets/budget:Budget"
 RULE = "aws:cloudwatch/eventRule:EventRule"

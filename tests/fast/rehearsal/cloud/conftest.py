@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from rehearsal.cloud.serve import Cloud
+from agentenv.rehearsal.cloud.server import Cloud
 
 Ask = Callable[[str], Any]
 Census = Callable[[], dict[str, list[str]]]

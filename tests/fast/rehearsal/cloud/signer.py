@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from rehearsal.cloud.serve import Cloud
+from agentenv.rehearsal.cloud.server import Cloud
 
 
 def text(value: bytes) -> str:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.serve import Cloud
-
-from .conftest import Ask, Census
-from .saying import allow, refused, trust
+from agentenv.rehearsal.cloud.server import Cloud
+from tests.fast.rehearsal.cloud.calls import allow, refused, trust
+from tests.fast.rehearsal.cloud.conftest import Ask, Census
 
 
 def key_policy(principal: str, action: str = "kms:*") -> str:

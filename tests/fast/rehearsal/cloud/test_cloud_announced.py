@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.rows.eks_certificate import authority
-from rehearsal.cloud.serve import Cloud
-
-from .conftest import Ask
-from .saying import remove, subnets, trust
+from agentenv.rehearsal.cloud.rows.eks_certificate import authority
+from agentenv.rehearsal.cloud.server import Cloud
+from tests.fast.rehearsal.cloud.calls import remove, subnets, trust
+from tests.fast.rehearsal.cloud.conftest import Ask
 
 PLANE = {
     "endpoint": "https://127.0.0.1:7443",

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.census import NOT_THINGS, census
-from rehearsal.cloud.shelves import Shelves
-
-from .conftest import Ask, Census
-from .saying import allow, trust
+from agentenv.rehearsal.cloud.census import NOT_THINGS, census
+from agentenv.rehearsal.cloud.store import Shelves
+from tests.fast.rehearsal.cloud.calls import allow, trust
+from tests.fast.rehearsal.cloud.conftest import Ask, Census
 
 # What makes a thing, under which kind it shows, and what takes it away again.
 THINGS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any, Any], Any]]] = {

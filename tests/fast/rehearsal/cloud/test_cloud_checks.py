@@ -5,11 +5,10 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rehearsal.cloud.calls import candidates, model_of, signing_names
-from rehearsal.cloud.checks import compiled, lenient, misfits
-
-from .conftest import Ask
-from .saying import refused, trust
+from agentenv.rehearsal.cloud.parameter_checks import compiled, lenient, misfits
+from agentenv.rehearsal.cloud.requests import candidates, model_of, signing_names
+from tests.fast.rehearsal.cloud.calls import refused, trust
+from tests.fast.rehearsal.cloud.conftest import Ask
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.binary(max_size=4),

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.conditions import context_of, met
-from rehearsal.cloud.verdicts import Principal, grants, trusts
-
-from .saying import allow
+from agentenv.rehearsal.cloud.iam.policy_conditions import context_of, met
+from agentenv.rehearsal.cloud.iam.policy_evaluation import Principal, grants, trusts
+from tests.fast.rehearsal.cloud.calls import allow
 
 CONTEXT = context_of(
     **{

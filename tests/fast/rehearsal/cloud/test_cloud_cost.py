@@ -8,10 +8,9 @@ from typing import Any
 import boto3
 import pytest
 
-from rehearsal.cloud.serve import Cloud
-
-from .conftest import Ask
-from .saying import ACCOUNT, allow, refused
+from agentenv.rehearsal.cloud.server import Cloud
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused
+from tests.fast.rehearsal.cloud.conftest import Ask
 
 BUDGET = {
     "BudgetName": "month",

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.rows import efs as efs_rows
-
-from .conftest import Ask
-from .saying import refused, remove, subnets
+from agentenv.rehearsal.cloud.rows import efs as efs_rows
+from tests.fast.rehearsal.cloud.calls import refused, remove, subnets
+from tests.fast.rehearsal.cloud.conftest import Ask
 
 ROOT = {"Path": "/u/1", "CreationInfo": {"OwnerUid": 1000, "OwnerGid": 1000, "Permissions": "0700"}}
 pytestmark = pytest.mark.usefixtures("unchanged")

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud.rows.eks_found import offered
-
-from .conftest import Ask
-from .saying import refused, remove, subnets, trust
+from agentenv.rehearsal.cloud.rows.eks_common import offered
+from tests.fast.rehearsal.cloud.calls import refused, remove, subnets, trust
+from tests.fast.rehearsal.cloud.conftest import Ask
 
 VIEW = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy"
 

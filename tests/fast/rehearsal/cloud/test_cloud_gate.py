@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from rehearsal.cloud import cbor
-from rehearsal.cloud.calls import model_of
-from rehearsal.cloud.rows import ROWS
-from rehearsal.cloud.serve import Cloud
-from rehearsal.cloud.wire import LARGEST_BODY
-
-from .conftest import Ask
-from .saying import refused, trust
+from agentenv.rehearsal.cloud import cbor
+from agentenv.rehearsal.cloud.http import LARGEST_BODY
+from agentenv.rehearsal.cloud.requests import model_of
+from agentenv.rehearsal.cloud.rows import ROWS
+from agentenv.rehearsal.cloud.server import Cloud
+from tests.fast.rehearsal.cloud.calls import refused, trust
+from tests.fast.rehearsal.cloud.conftest import Ask
 
 SCOPE = "AKIAIOSFODNN7EXAMPLE/20261118/us-east-1/{}/aws4_request"
 SIGNED = f"AWS4-HMAC-SHA256 Credential={SCOPE}, SignedHeaders=host, Signature=0"

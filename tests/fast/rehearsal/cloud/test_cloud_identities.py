@@ -13,11 +13,10 @@ import pytest
 from botocore import UNSIGNED
 from botocore.config import Config
 
-from rehearsal.cloud.serve import Cloud
-
-from .conftest import Ask
-from .saying import ACCOUNT, allow, refused, remove, subnets, trust
-from .signer import Signer
+from agentenv.rehearsal.cloud.server import Cloud
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets, trust
+from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.signer import Signer
 
 AWS, PODS = "sts.amazonaws.com", "pods.eks.amazonaws.com"
 WHO = "team/worker"
@@ -174,7 +173,7 @@ def test_a_session_lasts_as_long_as_its_role_allows(
     assert timedelta(seconds=7100) < left <= timedelta(seconds=7200)
     assert caller(cloud, given).get_caller_identity()
     later = datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=7201)
-    monkeypatch.setattr("rehearsal.cloud.rights.utcnow", lambda: later)
+    monkeypatch.setattr("agentenv.rehearsal.cloud.iam.authorization.utcnow", lambda: later)
     with refused("ExpiredToken"):
         caller(cloud, given).get_caller_identity()
     with refused("ExpiredTokenException"):

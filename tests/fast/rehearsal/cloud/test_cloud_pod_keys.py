@@ -8,15 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from rehearsal.cloud.serve import Cloud
-from rehearsal.controlplane import pod_keys
-from rehearsal.controlplane.account import Account
-from rehearsal.controlplane.client import Client
-from rehearsal.controlplane.pod_keys import AGENT, PODS, STS, NoKeys, PodKeys
-
-from .conftest import Ask
-from .saying import ACCOUNT, allow, remove, subnets, trust
-from .signer import Signer
+from agentenv.rehearsal.cloud.server import Cloud
+from agentenv.rehearsal.controlplane.auth import pod_credentials as pod_keys
+from agentenv.rehearsal.controlplane.auth.account import Account
+from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS, STS, NoKeys, PodKeys
+from agentenv.rehearsal.controlplane.client import Client
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, remove, subnets, trust
+from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.signer import Signer
 
 SPACE, NAME = "system", "driver"
 

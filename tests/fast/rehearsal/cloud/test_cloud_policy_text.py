@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehearsal.cloud.policy_text import IDENTITY, ON_KEY, ON_RESOURCE, TRUST, Kind, compact_length, faults
-
-from .saying import allow, trust
+from agentenv.rehearsal.cloud.iam.policy_documents import (
+    IDENTITY,
+    ON_KEY,
+    ON_RESOURCE,
+    TRUST,
+    Kind,
+    compact_length,
+    faults,
+)
+from tests.fast.rehearsal.cloud.calls import allow, trust
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6),

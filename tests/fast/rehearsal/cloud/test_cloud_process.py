@@ -14,7 +14,7 @@ PATIENCE = 60
 
 def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "rehearsal.cloud", *arguments],
+        [sys.executable, "-m", "agentenv.rehearsal.cloud", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,8 +12,8 @@ from moto.core.request import Request
 from moto.core.utils import camelcase_to_underscores
 from werkzeug.test import EnvironBuilder
 
-from rehearsal.cloud.calls import Call, Scope, candidates, recognise
-from rehearsal.cloud.rows import ROWS
+from agentenv.rehearsal.cloud.requests import Call, Scope, candidates, recognise
+from agentenv.rehearsal.cloud.rows import ROWS
 
 MODULES = {"lambda": "awslambda", "cognito-idp": "cognitoidp"}
 STATUS = re.compile(r"(?P<what>.+) (?P<status>\d{3})( x\d+)?$")

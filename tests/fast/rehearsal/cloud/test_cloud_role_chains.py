@@ -9,14 +9,13 @@ from typing import Any
 import boto3
 import pytest
 
-from model.exchange import Holder, SecretsPlace, request, role_rights, role_trust
-from model.service_aws import rights
-from rehearsal.cloud.serve import Cloud
-from rehearsal.controlplane.pod_keys import STS
-
-from .conftest import Ask
-from .saying import ACCOUNT, allow, refused, remove, subnets, trust
-from .signer import Signer
+from agentenv.core.iam.identity_exchange import Holder, SecretsPlace, request, role_rights, role_trust
+from agentenv.core.service.iam_policy import rights
+from agentenv.rehearsal.cloud.server import Cloud
+from agentenv.rehearsal.controlplane.auth.pod_credentials import STS
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets, trust
+from tests.fast.rehearsal.cloud.conftest import Ask
+from tests.fast.rehearsal.cloud.signer import Signer
 
 PLACE = SecretsPlace(f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:", "sandbox-secrets/dev")
 HOLDER = Holder("u-1", "standard", "w-1")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from .conftest import Ask
-from .saying import ACCOUNT, allow, refused, remove, subnets
+from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, refused, remove, subnets
+from tests.fast.rehearsal.cloud.conftest import Ask
 
 NFS = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049}
 pytestmark = pytest.mark.usefixtures("unchanged")

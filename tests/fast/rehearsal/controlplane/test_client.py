@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.controlplane.client import ApiError, Client, Credentials
+from agentenv.rehearsal.controlplane.client import ApiError, Client, Credentials
 
 
 class _Server(ThreadingHTTPServer):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehearsal.controlplane import fargate
+from agentenv.rehearsal.controlplane.nodes import fargate
 
 DNS = fargate.profile(
     {"fargateProfileName": "dns", "selectors": [{"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}}]}

@@ -1,88 +1,152 @@
-"""A node is launched for a pool that stands, and taken back if the pool goes at that moment."""
+"""What a NodePool launches."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rehearsal.controlplane import node_claims
-from rehearsal.controlplane.account import Account
-from rehearsal.controlplane.client import ApiError, Client
-from rehearsal.controlplane.karpenter_nodes import Launcher
-from rehearsal.controlplane.nodes import NodeShape
+from agentenv.rehearsal.controlplane.nodes import karpenter_launches as launches
+from agentenv.rehearsal.controlplane.nodes.karpenter_launches import InstanceType
 
-POOLS = "/apis/karpenter.sh/v1/nodepools"
-POOL: dict[str, Any] = {
-    "metadata": {"name": "system", "uid": "u-1"},
-    "spec": {"template": {"spec": {"nodeClassRef": {"name": "system"}}}},
-}
-SHAPE = NodeShape("system-a", "us-east-1a", "m7g.large", "2", "8Gi")
-GOING = {**POOL, "metadata": {**POOL["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-ANOTHER = {**POOL, "metadata": {"name": "system", "uid": "u-2"}}
-
-
-@dataclass
-class Cluster:
-    """Holds claims and nodes; the pool is what each look at it is said to find, the last for ever."""
-
-    looks: list[dict[str, Any] | None]
-    things: dict[str, dict[str, Any]] = field(default_factory=dict)
-    failing: list[ApiError] = field(default_factory=list)  # what is said of nodes first
-
-    def find(self, path: str) -> dict[str, Any] | None:
-        if path.startswith(POOLS):
-            return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-        return self.things.get(path)
-
-    def get(self, path: str, **_: str) -> dict[str, Any]:
-        assert path == "/api/v1/pods"
-        return {"items": []}
-
-    def make(self, thing: dict[str, Any]) -> bool:
-        folder = node_claims.PATH if thing["kind"] == "NodeClaim" else "/api/v1/nodes"
-        if thing["kind"] == "Node" and self.failing:
-            raise self.failing.pop()
-        return self.things.setdefault(f"{folder}/{thing['metadata']['name']}", thing) is thing
-
-    def delete(self, path: str) -> None:
-        # What finalizers hold stays until they are gone
-        if path in self.things and not self.things[path]["metadata"].get("finalizers"):
-            del self.things[path]
-
-    def merge(self, path: str, change: dict[str, Any]) -> None:
-        assert change == {"metadata": {"finalizers": None}}
-        del self.things[path]
+TYPES = [
+    InstanceType("m7g.large", 2, 8192, "arm64"),
+    InstanceType("m7g.xlarge", 4, 16384, "arm64"),
+    InstanceType("c7g.xlarge", 4, 8192, "arm64"),
+    InstanceType("m7i.xlarge", 4, 16384, "amd64"),
+    InstanceType("m5.xlarge", 4, 16384, "amd64"),
+    InstanceType("m7i-flex.2xlarge", 8, 32768, "amd64"),
+    InstanceType("u-6tb1.metal", 448, 6291456, "amd64", ""),
+]
+ZONES = ["us-east-1a", "us-east-1b"]
+FAMILY = "karpenter.k8s.aws/instance-family"
 
 
-def launched(*looks: dict[str, Any] | None) -> tuple[Cluster, Launcher]:
-    cluster = Cluster(list(looks))
-    launcher = Launcher(cast("Client", cluster), cast("Account", None))
-    launcher._launch(POOL, SHAPE)
-    return cluster, launcher
+def pool(*requirements: tuple[str, str, list[str]], **spec: Any) -> dict[str, Any]:
+    rows = [{"key": key, "operator": operator, "values": values} for key, operator, values in requirements]
+    return {
+        "metadata": {"name": "standard"},
+        "spec": {
+            **spec,
+            "template": {
+                "metadata": {"labels": {"sandbox.users.io/tier": "standard"}},
+                "spec": {
+                    "requirements": rows,
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gvisor"},
+                    "taints": [{"key": "tier", "value": "standard", "effect": "NoSchedule"}],
+                },
+            },
+        },
+    }
 
 
-def test_a_pool_that_stands_gets_its_node_and_claim() -> None:
-    cluster, launcher = launched(POOL)
-    assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
-    assert set(launcher._launched) == {"system-a"}
+def names(found: dict[str, Any], cpu: int = 4) -> list[str]:
+    return [shape.instance_type for shape in launches.launch(found, TYPES, ZONES[:1], cpu=cpu)]
 
 
-@pytest.mark.parametrize("found", [None, GOING, ANOTHER], ids=["gone", "going", "another of its name"])
-def test_a_pool_that_went_gets_none(found: dict[str, Any] | None) -> None:
-    for looks in ([found], [POOL, found]):
-        cluster, launcher = launched(*looks)
-        assert cluster.things == {}
-        assert launcher._launched == {}
+@pytest.mark.parametrize(
+    ("requirements", "chosen"),
+    [
+        ([], "c7g.xlarge"),
+        ([(FAMILY, "In", ["m7g", "m7i"])], "m7g.xlarge"),
+        ([(FAMILY, "In", ["m7i-flex"])], "m7i-flex.2xlarge"),
+        ([("kubernetes.io/arch", "In", ["amd64"])], "m7i.xlarge"),
+        ([("node.kubernetes.io/instance-type", "In", ["m5.xlarge", "m5.large"])], "m5.xlarge"),
+        (
+            [("kubernetes.io/arch", "In", ["amd64"]), ("karpenter.k8s.aws/instance-generation", "Lt", ["7"])],
+            "m5.xlarge",
+        ),
+        ([("karpenter.k8s.aws/instance-category", "NotIn", ["c"])], "m7g.xlarge"),
+        ([("karpenter.k8s.aws/instance-cpu", "Lt", ["4"])], "m7g.large"),
+        ([(FAMILY, "In", ["p5"])], None),
+        ([("topology.kubernetes.io/zone", "In", ["us-east-1b"])], None),
+        ([("no.such/label", "Exists", [])], None),
+        ([("no.such/label", "DoesNotExist", [])], "c7g.xlarge"),
+    ],
+)
+def test_the_smallest_type_that_the_requirements_allow(
+    requirements: list[tuple[str, str, list[str]]], chosen: str | None
+) -> None:
+    assert names(pool(*requirements)) == ([chosen] if chosen else [])
 
 
-def test_a_node_that_could_not_be_made_is_made_at_the_next_look() -> None:
-    cluster = Cluster([POOL], failing=[ApiError(500, "InternalError", "the server is busy")])
-    launcher = Launcher(cast("Client", cluster), cast("Account", None))
-    with pytest.raises(ApiError):
-        launcher._launch(POOL, SHAPE)
-    assert (set(cluster.things), launcher._launched) == ({f"{node_claims.PATH}/system-a"}, {})
-    launcher._launch(POOL, SHAPE)
-    assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
-    assert set(launcher._launched) == {"system-a"}
+def test_a_node_in_each_zone_as_far_as_the_limits_reach() -> None:
+    assert [shape.zone for shape in launches.launch(pool(), TYPES, ZONES)] == ZONES
+    assert [shape.zone for shape in launches.launch(pool(limits={"cpu": "7500m"}), TYPES, ZONES)] == ZONES[:1]
+    assert launches.launch(pool(limits={"cpu": 3}), TYPES, ZONES) == []
+
+
+def test_its_nodes_carry_what_pods_select_and_tolerate() -> None:
+    found = pool(("karpenter.sh/capacity-type", "In", ["on-demand"]), ("team", "In", ["a"]))
+    node = launches.launch(found, TYPES, ZONES)[0].node()
+    labels = node["metadata"]["labels"]
+    assert labels["karpenter.sh/nodepool"] == "standard"
+    assert labels["karpenter.k8s.aws/ec2nodeclass"] == "gvisor"
+    assert labels["karpenter.sh/capacity-type"] == "on-demand"
+    assert labels["sandbox.users.io/tier"] == "standard"
+    assert labels["team"] == "a"
+    assert labels["kubernetes.io/arch"] == "arm64"
+    assert node["spec"]["taints"] == [{"key": "tier", "value": "standard", "effect": "NoSchedule"}]
+
+
+def test_spot_is_preferred_where_both_are_allowed() -> None:
+    both = pool(("karpenter.sh/capacity-type", "In", ["on-demand", "spot"]))
+    assert launches.launch(both, TYPES, ZONES)[0].labels["karpenter.sh/capacity-type"] == "spot"
+
+
+def test_pods_may_use_what_the_kubelet_and_the_hypervisor_leave() -> None:
+    # 60 + 10 + 10 thousandths of four cores; 16384 less 7.5%, less 11 a pod and 255, less 100
+    assert InstanceType("m7i.xlarge", 4, 16384, "amd64").allocatable(58) == ("3920m", "14162Mi")
+    assert InstanceType("m7g.large", 2, 8192, "arm64").allocatable(29) == ("1930m", "6844Mi")
+
+
+@given(cpu=st.integers(1, 448), memory=st.integers(512, 6291456), pods=st.integers(1, 737))
+def test_never_more_than_there_is_and_more_pods_never_leave_more_memory(cpu: int, memory: int, pods: int) -> None:
+    one = InstanceType("x1.large", cpu, memory, "amd64")
+    usable, more = one.allocatable(pods), one.allocatable(pods + 1)
+    assert 0 < int(usable[0].removesuffix("m")) < cpu * 1000
+    assert 0 <= int(more[1].removesuffix("Mi")) <= int(usable[1].removesuffix("Mi")) < memory
+    assert more[0] == usable[0]
+
+
+def test_types_have_the_labels_that_pools_ask_for() -> None:
+    labels = TYPES[0].labels()
+    parts = ("category", "family", "generation", "size", "cpu", "memory")
+    assert [labels[f"karpenter.k8s.aws/instance-{part}"] for part in parts] == ["m", "m7g", "7", "large", "2", "8192"]
+
+
+def test_disks_that_come_with_an_instance_are_a_label_of_its_node() -> None:
+    disk = "karpenter.k8s.aws/instance-local-nvme"
+    assert InstanceType("m8gd.large", 2, 8192, "arm64", local_disk_gb=118).labels()[disk] == "118"
+    assert disk not in InstanceType("m8g.large", 2, 8192, "arm64").labels()
+
+
+def test_graphics_processors_are_labels_and_capacity_within_the_limit_of_the_pool() -> None:
+    maker = {"key": "karpenter.k8s.aws/instance-gpu-manufacturer", "operator": "In", "values": ["nvidia"]}
+    types = [*TYPES, InstanceType("g6.xlarge", 4, 16384, "amd64", gpus=1, gpu_maker="nvidia")]
+    plain, gpu = pool(), pool()
+    gpu["spec"]["template"]["spec"]["requirements"] = [maker]
+    gpu["spec"]["limits"] = {"nvidia.com/gpu": "1"}
+    [node] = launches.launch(gpu, types, ZONES, cpu=4)
+    assert node.instance_type == "g6.xlarge"
+    assert node.labels["karpenter.k8s.aws/instance-gpu-count"] == "1"
+    assert node.node()["status"]["allocatable"]["nvidia.com/gpu"] == "1"
+    assert all("nvidia.com/gpu" not in one.extended for one in launches.launch(plain, TYPES, ZONES, cpu=4))
+
+
+def test_an_operator_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="In, NotIn, Exists"):
+        launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})
+
+
+def test_a_node_for_nitro_sandboxes_says_how_many_it_can_hold() -> None:
+    plain, nitro = pool(), pool()
+    nitro["spec"]["template"]["metadata"]["labels"]["sandbox.users.io/wall"] = "nitro"
+    rooms = [
+        launches.launch(found, TYPES, ZONES[:1], cpu=4)[0].node()["status"]["allocatable"] for found in (plain, nitro)
+    ]
+    slots = "eks.amazonaws.com/nip-slots"
+    assert slots not in rooms[0]
+    assert int(rooms[1][slots]) == int(rooms[1]["pods"]) > 0

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
-from model.ledger_table import create_table
-from service import aws
-from service.ledger.store import Ledger
+from agentenv.core.ledger.table import create_table
+from agentenv.service.aws import clients as aws
+from agentenv.service.ledger.table import Ledger
 
 REGION, TABLE = "us-east-1", "ledger"
 

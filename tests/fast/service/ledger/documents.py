@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.cluster import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES
-from tests.fast.service.shelf import Shelf
+from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES
+from tests.fast.service.fake_dynamodb import Shelf
 
 Document = dict[str, Any]
 SPACE = "sandbox-standard"

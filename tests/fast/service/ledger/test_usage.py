@@ -13,9 +13,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from model.holdings import Holding, Pod, Span
-from model.ledger import Row
-from service.ledger.usage import CPU, MEMORY, NETWORK, REST_SECONDS, SLOW_SECONDS, Meter, Prometheus
+from agentenv.core.ledger.holdings import Holding, Pod, Span
+from agentenv.core.ledger.rows import Row
+from agentenv.service.ledger.usage import CPU, MEMORY, NETWORK, REST_SECONDS, SLOW_SECONDS, Meter, Prometheus
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from model.moments import written
-from model.workspaces import ARCHIVE, ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
-from service.archives import ended
-from service.cluster import CLAIMS, VOLUMES
-from service.loops.attending import ending
-from service.loops.retention import retention
-from tests.fast.service.loops.house import SPACE, START, House, always
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces.workspace import ARCHIVE, ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
+from agentenv.service.loops.retention import retention
+from agentenv.service.loops.workspace_passes import ending
+from agentenv.service.workspaces.archives import ended
+from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 
 def session(house: House, name: str, chat: str) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from service.loops.catalogue import in_turn
-from service.loops.scheduler import Done, Loop, Scheduler, Still
-from service.telemetry.metrics import Metrics
+from agentenv.service.loops.catalog import in_turn
+from agentenv.service.loops.scheduler import Done, Loop, Scheduler, Still
+from agentenv.service.telemetry.metrics import Metrics
 
 NAMES = ("keeping", "slots", "audit")
 

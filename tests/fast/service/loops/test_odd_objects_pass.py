@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from model.classes.names import TASK_LABEL, USER_LABEL
-from model.moments import written
-from model.workspaces import DESTROY_REQUESTED
-from service.cluster import CLAIMS, CONFIGURATIONS, POOLS, TEMPLATES, VOLUME_CLAIMS, VOLUMES, Document
-from service.keeping import keep_all
-from service.loops.attending import ending, idle, waking
-from service.loops.audit import auditing
-from service.loops.retention import destroying, retention
-from service.loops.scheduler import Done
-from service.loops.slots import slots
-from service.metering import measured_bytes
-from service.records import LABEL, OPEN, Records
-from service.releases import retire
-from tests.fast.service.loops.house import SPACE, START, House, always
+from agentenv.core.classes.names import TASK_LABEL, USER_LABEL
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces.workspace import DESTROY_REQUESTED
+from agentenv.service.home_metering import measured_bytes
+from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, POOLS, TEMPLATES, VOLUME_CLAIMS, VOLUMES, Document
+from agentenv.service.loops.audit import auditing
+from agentenv.service.loops.retention import destroying, retention
+from agentenv.service.loops.scheduler import Done
+from agentenv.service.loops.slots import slots
+from agentenv.service.loops.workspace_passes import ending, idle, waking
+from agentenv.service.workspaces.destruction_records import LABEL, OPEN, Records
+from agentenv.service.workspaces.retain_volume import keep_all
+from agentenv.service.workspaces.retire_releases import retire
+from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 LONG = 10 * 24 * 3600.0
 # Fields without which an object cannot be told apart; the real API server always sets them.

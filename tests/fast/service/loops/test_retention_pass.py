@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from model.lifecycle.retention import HOLD
-from model.lifecycle.returning import NOBODY
-from model.moments import in_seconds, written
-from model.workspaces import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from service.clock import FRESH, ServerClock
-from service.cluster import CLAIMS, CONFIGURATIONS, VOLUMES, RefusedError, section
-from service.loops.catalogue import loops_of
-from service.loops.retention import MOST as AT_MOST
-from service.loops.retention import destroying, retention
-from service.records import MOST, Records
-from tests.fast.service.loops.house import SPACE, START, House, always
-from tests.fast.service.shelf import Killed
+from agentenv.core.lifecycle.restore import NOBODY
+from agentenv.core.lifecycle.retention import HOLD
+from agentenv.core.values.timestamps import in_seconds, written
+from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
+from agentenv.service.kube.clock import FRESH, ServerClock
+from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, VOLUMES, RefusedError, section
+from agentenv.service.loops.catalog import loops_of
+from agentenv.service.loops.retention import MOST as AT_MOST
+from agentenv.service.loops.retention import destroying, retention
+from agentenv.service.workspaces.destruction_records import MOST, Records
+from tests.fast.service.fake_dynamodb import Killed
+from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 DAY = timedelta(days=1)
 DATED = {DELETED_AT: written(START - 40 * DAY), DESTROY_AFTER: written(START - 10 * DAY)}

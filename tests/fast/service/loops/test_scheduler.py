@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from service.loops.scheduler import LONGEST_PAUSE, Done, Loop, Scheduler, Still
-from service.telemetry.metrics import Metrics
+from agentenv.service.loops.scheduler import LONGEST_PAUSE, Done, Loop, Scheduler, Still
+from agentenv.service.telemetry.metrics import Metrics
 
 
 class Clock:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from model.classes.names import USER_LABEL
-from model.lifecycle.audit import Point
-from model.moments import written
-from model.seats import CLASS_TAG, USER_TAG
-from service.cluster import VOLUMES
-from service.loops.slots import ORPHAN_TAG, slots
-from tests.fast.service.loops.house import OWNER, House, always
+from agentenv.core.classes.names import USER_LABEL
+from agentenv.core.lifecycle.access_point_audit import Point
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
+from agentenv.service.kube.sync_client import VOLUMES
+from agentenv.service.loops.slots import ORPHAN_TAG, slots
+from tests.fast.service.loops.cluster import OWNER, House, always
 
 PATHS = {
     "home": "/classes/box/pvc-1",

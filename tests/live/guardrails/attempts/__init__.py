@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tests.live.guardrails.attempts.attempt import Attempt
-
-from . import (
+from tests.live.guardrails.attempts import (
     claims,
     doors,
     identity,
@@ -18,6 +16,7 @@ from . import (
     volume_claims,
     volumes,
 )
+from tests.live.guardrails.attempts.attempt import Attempt
 
 ATTEMPTS: tuple[Attempt, ...] = (
     *claims.ATTEMPTS,

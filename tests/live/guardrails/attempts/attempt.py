@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rehearsal.controlplane.client import ApiError
+from agentenv.rehearsal.controlplane.client import ApiError
 from tests.live.guardrails.stage import NODE, Guarded
 
 Object = dict[str, Any]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.capabilities.surroundings import CLASS_LABEL
-from model.classes.names import KEPT, USER_LABEL
-from model.workspaces import BUDGET, DEADLINE, IDLE_AFTER, LAST_ACTIVE, LEASES, SHARED
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import KEPT, USER_LABEL
+from agentenv.core.workspaces.workspace import BUDGET, DEADLINE, IDLE_AFTER, LAST_ACTIVE, LEASES, SHARED
 from tests.live.guardrails.attempts.attempt import Attempt, Table, apply, changed, create, merge, patch, put
 from tests.live.guardrails.stage import (
     CLASS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model.storage_metering import NAME, volume
+from agentenv.core.service.home_metering import NAME, volume
 from tests.live.guardrails.attempts.attempt import Attempt, Request, Table, changed, create, merge, put
 from tests.live.guardrails.stage import (
     CRON,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.classes.names import USER_LABEL
+from agentenv.core.classes.names import USER_LABEL
 from tests.live.guardrails.attempts.attempt import STRATEGIC, Attempt, Table, apply, merge, patch
 from tests.live.guardrails.stage import CONTROLLER, DEPLOYER, INSIDER, SERVICE, Guarded, Object, claim
 

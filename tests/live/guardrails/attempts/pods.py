@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from model.classes.identity import FILE
-from model.exchange import AUDIENCE, TOKEN_SECONDS
-from model.ids import class_id
+from agentenv.core.classes.pods.aws_identity import FILE
+from agentenv.core.iam.identity_exchange import AUDIENCE, TOKEN_SECONDS
+from agentenv.core.values.posix_ids import class_id
 from tests.live.guardrails.attempts.attempt import put
 from tests.live.guardrails.stage import CLASS, LOOSE, SHARED, Object
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from model import seats
-from model.guardrails import EKS, policies
+from agentenv.core.guardrails import EKS, policies
+from agentenv.core.workspaces import seats
 from tests.live.guardrails.attempts.attempt import (
     Attempt,
     Table,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from model import seats
-from model.classes.names import USER_LABEL, WORKSPACE_LABEL
-from model.guardrails.hands import METER
-from model.lifecycle.retention import HOLD
-from model.workspaces import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
+from agentenv.core.classes.names import USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.guardrails.principals import METER
+from agentenv.core.lifecycle.retention import HOLD
+from agentenv.core.workspaces import seats
+from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from tests.live.guardrails.attempts.attempt import Attempt, Table, changed, create, merge, patch, put
 from tests.live.guardrails.stage import (
     BINDER,

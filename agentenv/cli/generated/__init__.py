@@ -1,0 +1,1 @@
+"""The text of the files that `python -m agentenv.generate` writes."""

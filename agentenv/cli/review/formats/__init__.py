@@ -1,0 +1,1 @@
+"""A review as Markdown, on a terminal, and as SARIF."""

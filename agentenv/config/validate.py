@@ -1,0 +1,182 @@
+"""Checks plain data against the settings, and makes of a file with mistakes the settings that can still be judged.
+
+Somebody who mistyped one word should not fix it only to be told then that two classes collide. So what is wrong is left
+out, defaults take its place, and the refusals are judged on the rest; `reading` drops those that rest on what was left
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+
+from agentenv.config import vocabulary
+from agentenv.config.decode import Plain
+from agentenv.config.mistakes import Mistake, Place, mistake_at, nearest, shown
+from agentenv.config.settings import Settings
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+MOST_ROUNDS = 40
+
+# Where there is no default, a value that offends no refusal.
+_STAND_INS: dict[Place, Plain] = {
+    ("environment",): "dev",
+    ("region",): "us-east-1",
+    ("sandboxClasses", "*", "image"): f"example.com/sandbox@sha256:{'0' * 64}",
+}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found: the settings, as far as they can be judged, the mistakes, and the places not to rest on."""
+
+    settings: Settings | None
+    mistakes: list[Mistake]
+    tainted: list[Place]
+    original: dict[Place, list[int]]
+
+    def place(self, place: Place) -> Place:
+        """A place in the judged settings as a place in the stack file: items that were left out moved the others."""
+        return _original(place, self.original)
+
+
+def check(data: dict[str, Plain]) -> Checked:
+    """Validate, report every mistake, and judge the rest."""
+    try:
+        return Checked(_validated(data), [], [], {})
+    except ValidationError as errors:
+        details = list(_places(errors))
+    mistakes = [_mistake(place, error) for place, error in details]
+    tainted = [place for place, _ in details] + [_meant(place, error) for place, error in details]
+    settings, original = _repaired(data, details)
+    return Checked(settings, mistakes, tainted, original)
+
+
+def _validated(data: object) -> Settings:
+    return Settings.model_validate(data, by_alias=True, by_name=False)
+
+
+def _places(errors: ValidationError) -> Iterator[tuple[Place, ErrorDetails]]:
+    for error in errors.errors(include_url=False):
+        # Pydantic counts only the items that are well, and each of the others has a message of its own.
+        short = error["type"] == "too_short" and len(error["input"]) >= error.get("ctx", {})["min_length"]
+        if not short:
+            yield error["loc"], error
+
+
+def _mistake(place: Place, error: ErrorDetails) -> Mistake:
+    kind, context = error["type"], error.get("ctx", {})
+    value: object = error["input"]
+    found = "nothing" if kind == "missing" else shown(value)
+    if kind == "mistake":
+        return mistake_at(place, found, str(context["allowed"]), str(context["hint"]))
+    if kind == "extra_forbidden":
+        return _unknown(place)
+    hint = ""
+    if isinstance(value, str):
+        hint = nearest(value, vocabulary.words(place))
+        if not hint and kind in {"int_type", "bool_type"}:
+            hint = "write it without quotes"
+    elif kind == "string_type" and isinstance(value, bool | int | float):
+        hint = "put it in quotes"
+    if kind == "missing":
+        hint = "it has no default"
+    elif value is None and place:
+        hint = "remove the key, or write something after it"
+    return mistake_at(place, found, vocabulary.allowed(place), hint)
+
+
+def _unknown(place: Place) -> Mistake:
+    """A key that the settings do not have: the one that was meant, or the section it belongs to."""
+    key = str(place[-1])
+    known = vocabulary.keys(place[:-1])
+    hint = nearest(key, known)
+    if not hint and (elsewhere := vocabulary.sections_with(key)):
+        hint = f"it belongs under {' or '.join(elsewhere)}"
+    return mistake_at(place, f"the key {shown(key)}", ", ".join(known), hint)
+
+
+def _meant(place: Place, error: ErrorDetails) -> Place:
+    """The place that a mistyped key was meant for: its default says nothing about the file either."""
+    if error["type"] != "extra_forbidden":
+        return place
+    hint = nearest(str(place[-1]), vocabulary.keys(place[:-1]))
+    return (*place[:-1], hint.split("'")[1]) if hint else place
+
+
+def _repaired(
+    data: dict[str, Plain], details: list[tuple[Place, ErrorDetails]]
+) -> tuple[Settings | None, dict[Place, list[int]]]:
+    tree = _mutable(data)
+    for _ in range(MOST_ROUNDS):
+        for place, error in details:
+            if not _repair(tree, place, missing=error["type"] == "missing"):
+                return None, {}
+        original: dict[Place, list[int]] = {}
+        try:
+            return _validated(_compressed(tree, (), original)), original
+        except ValidationError as errors:
+            details = [(_original(place, original), error) for place, error in _places(errors)]
+    return None, {}
+
+
+_LEFT_OUT = object()
+
+
+def _repair(tree: dict[str, Any], place: Place, *, missing: bool) -> bool:
+    """Leave out what is wrong, or put in what is missing; False when there is nothing left to leave out."""
+    if not place:
+        return False
+    pattern = tuple("*" if isinstance(token, int) else token for token in place)
+    if missing and pattern not in _STAND_INS:
+        return _repair(tree, place[:-1], missing=False)
+    node: Any = tree
+    for token in place[:-1]:
+        # Something around it was left out already.
+        if isinstance(token, str) and token not in node:
+            return True
+        node = node[token]
+        if node is _LEFT_OUT:
+            return True
+    if missing:
+        node[place[-1]] = _STAND_INS[pattern]
+    elif isinstance(place[-1], int):
+        node[place[-1]] = _LEFT_OUT
+    else:
+        # A place that is not there is one of the settings' own: the whole mapping is in its way.
+        if place[-1] not in node:
+            return _repair(tree, place[:-1], missing=False)
+        del node[place[-1]]
+    return True
+
+
+def _mutable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _mutable(inner) for key, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, tuple):
+        return [_mutable(inner) for inner in cast("tuple[Any, ...]", value)]
+    return value
+
+
+def _compressed(value: Any, place: Place, original: dict[Place, list[int]]) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {key: _compressed(inner, (*place, key), original) for key, inner in items}
+    if isinstance(value, list):
+        kept = [(index, inner) for index, inner in enumerate(cast("list[Any]", value)) if inner is not _LEFT_OUT]
+        original[place] = [index for index, _ in kept]
+        return tuple(_compressed(inner, (*place, position), original) for position, (_, inner) in enumerate(kept))
+    return value
+
+
+def _original(place: Place, original: dict[Place, list[int]]) -> Place:
+    made: list[str | int] = []
+    for position, token in enumerate(place):
+        indexes = original.get(place[:position])
+        made.append(indexes[token] if indexes is not None and isinstance(token, int) else token)
+    return tuple(made)

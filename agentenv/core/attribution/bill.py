@@ -1,0 +1,231 @@
+"""Reads a bill: the lines of AWS's export by the hour (CUR 2.0 with split cost data) as charges, places and warm time.
+
+An instance's own line is the charge; the lines of pods on it are not charged again, and say two things that nobody else
+knows afterwards: where each pod ran, and which slots waited. What a slot had while no row of the ledger covers it was
+the pool's, to the second at which the ledger says that it was claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from agentenv.core.attribution.types import HOUR, Charge, Kind, Places, Warm, weight_hours
+from agentenv.core.classes.names import namespace
+from agentenv.core.ledger.rows import NO_POD, Row
+from agentenv.core.nodes.node_pools import SYSTEM
+from agentenv.core.usage_export import usage_types as usage
+from agentenv.core.usage_export.columns import tag_key
+
+Line = Mapping[str, Any]
+Sizes = Mapping[str, tuple[int, Decimal]]  # of types of instances: cores and GiB
+
+_ROOM = namespace("")
+_POD = re.compile(r":pod/(?P<cluster>[^/]+)/(?P<namespace>[^/]+)/(?P<name>[^/]+)/(?P<uid>[^/]+)$")
+_INSTANCE = re.compile(r"i-[0-9a-f]+")
+_RUNNING = re.compile(r"(?:BoxUsage|SpotUsage|DedicatedUsage)(?::(?P<type>[a-z0-9.-]+))?$")
+_MOVED, _KEPT, _COPIED = (re.compile(one) for one in (usage.MOVED, usage.KEPT, usage.COPIED))
+# A commitment is counted where it was used, and not again where it was paid.
+_FEES = frozenset({"RIFee", "SavingsPlanRecurringFee", "SavingsPlanUpfrontFee", "SavingsPlanNegation"})
+_COVERED = {
+    "SavingsPlanCoveredUsage": "savings_plan_savings_plan_effective_cost",
+    "DiscountedUsage": "reservation_effective_cost",
+}
+_POOL_TAG, _ENVIRONMENT_TAG = tag_key("karpenter.sh/nodepool"), tag_key("environment")
+
+
+@dataclass(frozen=True)
+class Whose:
+    """Which lines are an environment's: those with its tag, and its cluster's pods; of no environment, all lines.
+
+    A pod's line has the pod's labels and no tag of an environment, so who does not name the cluster gets no pods.
+    """
+
+    environment: str | None = None
+    cluster: str | None = None
+
+
+@dataclass
+class Bill:
+    """A bill, read."""
+
+    charges: list[Charge] = field(default_factory=list[Charge])
+    places: Places = field(default_factory=Places)
+    warm: list[Warm] = field(default_factory=list[Warm])
+    left_out: Decimal = Decimal(0)  # dollars of lines that are not the environment's
+    unknown_types: set[str] = field(default_factory=set[str])  # of instances: nothing of them counts as idle
+
+
+@dataclass
+class _Waiting:
+    """What a slot's lines say of one hour."""
+
+    cores: Decimal = Decimal(0)
+    gib: Decimal = Decimal(0)
+
+
+def read_bill(lines: Iterable[Line], rows: Sequence[Row], sizes: Sizes, whose: Whose | None = None) -> Bill:
+    """The charges of an environment, where its pods ran, and what waited."""
+    found, whose = Bill(), whose or Whose()
+    nodes: dict[str, str] = {}
+    rooms: defaultdict[str, set[str]] = defaultdict(set)  # by instance: the namespaces of what ran there
+    slots: defaultdict[tuple[str, str, datetime], _Waiting] = defaultdict(_Waiting)
+    running: list[tuple[Line, str, str]] = []
+    for line in lines:
+        if text(line, "line_item_line_item_type") in _FEES:
+            continue
+        pod = _POD.search(text(line, "line_item_resource_id"))
+        if not _is(line, pod, whose):
+            found.left_out += _cost(line)
+        elif parent := text(line, "split_line_item_parent_resource_id"):
+            instance = _INSTANCE.search(parent)
+            if pod and instance:
+                nodes[pod["uid"]] = instance[0]
+                rooms[instance[0]].add(pod["namespace"])
+                _wait(slots, line, pod)
+        elif pod and pod["namespace"].startswith(_ROOM):
+            nodes[pod["uid"]] = pod["uid"]
+            found.charges.append(_charge("nodes", line, supply=pod["uid"]))
+        elif (kind := _RUNNING.search(text(line, "line_item_usage_type"))) and not pod:
+            running.append((line, text(line, "line_item_resource_id"), kind["type"] or "m1.small"))
+        else:
+            found.charges.append(_charge(_kind(line), line))
+    for line, instance, kind in running:
+        if kind not in sizes:
+            found.unknown_types.add(kind)
+        platform = _is_platform(line, rooms.get(instance, set()))
+        found.charges.append(_charge("fixed", line) if platform else _machine(line, instance, sizes.get(kind)))
+    found.places = Places(nodes)
+    found.warm = _warm(slots, rows)
+    return found
+
+
+def _is(line: Line, pod: re.Match[str] | None, whose: Whose) -> bool:
+    """Whether a line is the environment's."""
+    if whose.environment is None:
+        return True
+    if pod and whose.cluster is not None:
+        return pod["cluster"] == whose.cluster
+    return tags(line).get(_ENVIRONMENT_TAG) == whose.environment
+
+
+def _is_platform(line: Line, rooms: set[str]) -> bool:
+    """Whether an instance is there for everybody: by its node pool, else by what ran on it."""
+    pool = tags(line).get(_POOL_TAG, "")
+    return pool.split("-")[0] == SYSTEM if pool else bool(rooms) and not any(one.startswith(_ROOM) for one in rooms)
+
+
+def _machine(line: Line, instance: str, size: tuple[int, Decimal] | None) -> Charge:
+    """The charge of a node for sandboxes, with what it could hold; of one of unknown size only what was held counts."""
+    hours = number(line, "line_item_usage_amount")
+    cores, gib = size or (0, Decimal(0))
+    return _charge("nodes", line, supply=instance, capacity=weight_hours(cores * hours, gib * hours))
+
+
+def _kind(line: Line) -> Kind:
+    """What a line that is no machine is for."""
+    if text(line, "line_item_line_item_type") in {"Tax", "Credit", "Refund"}:
+        return "fixed"
+    product, called = text(line, "line_item_product_code"), text(line, "line_item_usage_type")
+    if product == usage.FILES:
+        return "storage" if _KEPT.search(called) else "storage_io"
+    if product == usage.BACKUPS:
+        return "storage" if _COPIED.search(called) else "fixed"
+    return "network" if product != usage.LOGS and _MOVED.search(called) else "fixed"
+
+
+def _charge(kind: Kind, line: Line, supply: str = "", capacity: Decimal = Decimal(0)) -> Charge:
+    began, ended = moment(line, "line_item_usage_start_date"), moment(line, "line_item_usage_end_date")
+    began = began.replace(minute=0, second=0, microsecond=0)
+    if ended != (whole := ended.replace(minute=0, second=0, microsecond=0)):
+        ended = whole + HOUR
+    return Charge(
+        kind=kind, began=began, ended=max(ended, began + HOUR), amount=_cost(line), supply=supply, capacity=capacity,
+        service=text(line, "line_item_product_code"),
+    )  # fmt: skip
+
+
+def _cost(line: Line) -> Decimal:
+    """Dollars of a line; a pod's line has none of its own, they are its instance's."""
+    if text(line, "split_line_item_parent_resource_id"):
+        return Decimal(0)
+    return number(line, _COVERED.get(text(line, "line_item_line_item_type"), "line_item_unblended_cost"))
+
+
+def _wait(slots: defaultdict[tuple[str, str, datetime], _Waiting], line: Line, pod: re.Match[str]) -> None:
+    """Keep what a sandbox's line says, for the case that it was a slot."""
+    if not pod["namespace"].startswith(_ROOM):
+        return
+    hour = moment(line, "line_item_usage_start_date").replace(minute=0, second=0, microsecond=0)
+    had = slots[pod["uid"], pod["namespace"].removeprefix(_ROOM), hour]
+    amount = number(line, "split_line_item_split_usage")
+    if "vCPU" in text(line, "line_item_usage_type"):
+        had.cores += amount
+    else:
+        had.gib += amount
+
+
+def _warm(slots: Mapping[tuple[str, str, datetime], _Waiting], rows: Sequence[Row]) -> list[Warm]:
+    """What slots had in the time that no row covers; the time of a pod before it was there is not told apart."""
+    of: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row.pod != NO_POD:
+            of[row.pod].append(row)
+    found: list[Warm] = []
+    for (uid, sandbox_class, hour), had in sorted(slots.items()):
+        first = min((row.began for row in of[uid]), default=hour + HOUR) if uid in of else hour + HOUR
+        until = min(first, hour + HOUR)
+        if until <= hour:
+            continue
+        share = _share_before(of.get(uid, []), hour, until)
+        found.append(
+            Warm(
+                pod=uid,
+                sandbox_class=sandbox_class,
+                began=hour,
+                ended=until,
+                cpu_seconds=had.cores * 3600 * share,
+                memory_gib_hours=had.gib * share,
+            )
+        )
+    return found
+
+
+def _share_before(rows: Sequence[Row], hour: datetime, until: datetime) -> Decimal:
+    """Of a slot's hour, the share before somebody had it; an hour that it did not live to the end counts to its end."""
+    end = max((min(row.ended, hour + HOUR) for row in rows), default=until)
+    lived = max(end - hour, until - hour)
+    return Decimal((until - hour) // timedelta(seconds=1)) / Decimal(max(lived // timedelta(seconds=1), 1))
+
+
+def text(line: Line, name: str) -> str:
+    """A value as text; nothing where there is none."""
+    value = line.get(name)
+    return "" if value is None else str(value)
+
+
+def number(line: Line, name: str) -> Decimal:
+    """A value as a number; what was read as a float is taken as it is written."""
+    value = text(line, name)
+    return Decimal(value) if value else Decimal(0)
+
+
+def moment(line: Line, name: str) -> datetime:
+    """A value as a moment; AWS writes them in UTC, with and without saying so."""
+    value = line.get(name)
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(text(line, name).replace(" UTC", ""))
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def tags(line: Line) -> dict[str, str]:
+    """The tags of a line: of a table, of its JSON, or of pairs as Parquet has them."""
+    value: Any = line.get("resource_tags") or {}
+    if isinstance(value, str):
+        value = json.loads(value)
+    return {str(key): str(held) for key, held in dict[Any, Any](value).items()}

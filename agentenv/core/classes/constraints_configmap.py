@@ -1,0 +1,79 @@
+"""What the admission twins of a class hold requests against: a ConfigMap in its namespace, all of it text.
+
+It says of the class what is decided here and nowhere else; the rules that read it are the same for all classes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentenv.core.classes.names import CONSTRAINTS, SANDBOX, namespace, storage_class
+from agentenv.core.classes.namespace import claimable_by, room_labels
+from agentenv.core.classes.pods.aws_identity import audiences
+from agentenv.core.classes.pools.hours import HOURS_KEY, hours_text
+from agentenv.core.classes.releases import releases_of
+from agentenv.core.classes.retirement import RELEASES_KEY
+from agentenv.core.classes.template import pod_labels
+from agentenv.core.values.posix_ids import class_id
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from agentenv.core.classes.plan import ClassPlan
+
+Plain = dict[str, Any]
+
+
+# With whose ids a sandbox of the class may run beside its own: on a home that was made in another class.
+HOME_IDS = "homeIds"
+SUSPEND_AFTER, MAX_LIFETIME = "suspendAfter", "maxLifetime"
+RETAIN_DELETED_FOR, SESSION_RETENTION = "retainDeletedFor", "sessionRetention"
+
+
+def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
+    """The parameters of a class; `file_systems` are the ids of all of them, joined by commas."""
+    wall = plan.wall
+    shards = range(plan.shards) if plan.slots else ()
+    images = [image for _, image in plan.images]
+    images += [plan.gate_image] if plan.gate else []
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": CONSTRAINTS, "namespace": namespace(plan.name), "labels": room_labels(plan)},
+        "data": {
+            "class": plan.name,
+            "tier": plan.asked.tier,
+            "runtimeClassName": (wall.runtime_class or "") if wall else "",
+            "uid": str(plan.uid),
+            "serviceAccount": SANDBOX,
+            "storage": plan.asked.storage.kind,
+            "storageClasses": ",".join(storage_class(plan.name, shard) for shard in shards),
+            "claimEnv": "true" if plan.asked.claim_env else "false",
+            "compute": plan.asked.compute,
+            # Fargate gives its pods a priority of its own.
+            "priorityClassName": "" if plan.on_fargate else SANDBOX,
+            HOME_IDS: ",".join(f"{name}:{class_id(name)}" for name in plan.lenders),
+            "seats": ",".join(f"{seat.name}:{seat.uid}" for seat in plan.seats),
+            "fileSystems": file_systems,
+            "images": ",".join(images),
+            "pools": plan.name,
+            "podLabels": ",".join(f"{key}={value}" for key, value in sorted(pod_labels(plan).items())),
+            # Tokens for others than AWS: those that the workspace service exchanges.
+            "tokenAudiences": audiences(plan),
+            # By these the service lets workspaces sleep and end, and their data go.
+            SUSPEND_AFTER: _seconds(plan.asked.suspend_after),
+            MAX_LIFETIME: _seconds(plan.asked.max_lifetime),
+            RETAIN_DELETED_FOR: _seconds(plan.retain_deleted_for),
+            SESSION_RETENTION: _seconds(plan.session_retention),
+            "modes": ",".join(plan.asked.modes),
+            "claimableBy": claimable_by(plan),
+            # By these old releases are told from current ones, and how large those have to be to take their place.
+            HOURS_KEY: hours_text(plan.asked.pool),
+            RELEASES_KEY: ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
+        },
+    }
+
+
+def _seconds(length: timedelta | None) -> str:
+    """A length of time; nothing where there is none."""
+    return "" if length is None else str(int(length.total_seconds()))

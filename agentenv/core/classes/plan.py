@@ -1,0 +1,133 @@
+"""What everything of a class follows from: its settings, and the few facts of the environment that it depends on.
+
+Nothing here waits for a deployment. What only a deployment knows, such as the ids of file systems, is in `Known` beside
+it, and never has a part in a name or in the hash of a release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from agentenv.core.capabilities.from_settings import ingress_of, surroundings_of
+from agentenv.core.classes.pods.network_gate import gate_container, gate_image
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.nodes.tiers import Wall, wall_of
+from agentenv.core.pinned_versions import releases
+from agentenv.core.values.posix_ids import class_id, seat_id
+
+if TYPE_CHECKING:
+    from agentenv.config.sections.classes import SandboxClass
+    from agentenv.config.sections.workspaces import Seat
+    from agentenv.config.settings import Settings
+    from agentenv.core.capabilities.cluster_facts import Surroundings
+    from agentenv.core.capabilities.sets.reach import Reach
+
+STABLE = "stable"
+
+
+@dataclass(frozen=True)
+class PlannedSeat:
+    """A declared workspace of the class: it has an id of its own and takes a part of the class's quota."""
+
+    name: str
+    uid: int
+    size: str
+
+
+@dataclass(frozen=True)
+class ClassPlan:
+    """One class, with all that its objects are made from."""
+
+    asked: SandboxClass
+    environment: str
+    owner: str
+    cost_center: str
+    version: str  # of Kubernetes
+    shards: int  # file systems that homes are spread over
+    here: Surroundings
+    ingress: Reach
+    gate_image: str
+    kubectl_image: str
+    retain_deleted_for: timedelta
+    session_retention: timedelta
+    lenders: tuple[str, ...] = ()  # other classes whose homes may come here with a workspace that changes its class
+    seats: tuple[PlannedSeat, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The class's name."""
+        return self.asked.name
+
+    @property
+    def uid(self) -> int:
+        """The user and group that its sandboxes run as, and that its access points enforce."""
+        return class_id(self.name)
+
+    @property
+    def on_fargate(self) -> bool:
+        """Whether its sandboxes have no node of ours."""
+        return self.asked.compute == "fargate"
+
+    @property
+    def wall(self) -> Wall | None:
+        """What stands between a sandbox and its node; on Fargate AWS sees to it, and nothing of ours names it."""
+        return None if self.on_fargate else wall_of(self.asked.tier, self.asked.kernel)
+
+    @property
+    def slots(self) -> bool:
+        """Whether every sandbox is born with an access point of its own."""
+        return self.asked.storage.kind in {"slot", "shared"} and not self.on_fargate
+
+    @cached_property
+    def gate(self) -> dict[str, Any] | None:
+        """The container that waits until the class's policy is felt; none where there is nothing to feel it by."""
+        return gate_container(self.asked, self.here, self.gate_image)
+
+    @property
+    def images(self) -> tuple[tuple[str, str], ...]:
+        """The channels of the class, each with its image; its own settings are the stable one."""
+        return ((STABLE, self.asked.image), *((one.channel, one.image) for one in self.asked.releases))
+
+
+def plans(settings: Settings, here: Surroundings | None = None) -> tuple[ClassPlan, ...]:
+    """All classes of an environment, in their order.
+
+    `here` is what is known of its cluster, where that is more than the settings say: a network or a cluster that stood
+    already was divided by somebody else.
+    """
+    # The public addresses of the API server are left out of no grant: it answers the ranges that it is open for alone,
+    # and the addresses that sandboxes leave the VPC under are not among them.
+    known = here or surroundings_of(settings, api=())
+    mirrors = Mirrors(settings.network.mirrors.registry)
+    return tuple(
+        ClassPlan(
+            asked=one,
+            environment=settings.environment,
+            owner=settings.cost.owner,
+            cost_center=settings.cost.cost_center,
+            version=settings.cluster.version,
+            shards=settings.storage.file_systems,
+            here=known,
+            ingress=ingress_of(one, settings),
+            gate_image=gate_image(mirrors),
+            kubectl_image=mirrors.image(releases().images["kubectl"]),
+            retain_deleted_for=settings.storage.retain_deleted_for,
+            session_retention=settings.service.session_retention,
+            lenders=tuple(other.name for other in settings.sandbox_classes if _lends(other, one)),
+            seats=tuple(_planned(seat, one) for seat in settings.workspaces if seat.class_ == one.name),
+        )
+        for one in settings.sandbox_classes
+    )
+
+
+def _lends(other: SandboxClass, one: SandboxClass) -> bool:
+    """Whether the homes of one class could be mounted in another: both have them on file systems of the environment."""
+    kinds = {one.storage.kind, other.storage.kind}
+    return other.name != one.name and kinds <= {"slot", "shared"} and "fargate" not in {one.compute, other.compute}
+
+
+def _planned(seat: Seat, one: SandboxClass) -> PlannedSeat:
+    return PlannedSeat(seat.name, seat_id(seat.name), str(seat.size or one.storage.size))

@@ -1,0 +1,1 @@
+"""The pod of a sandbox: its resources, its hardening, and the containers that we add."""

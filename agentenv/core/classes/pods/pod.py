@@ -1,0 +1,153 @@
+"""The pod of a sandbox, hardened: everything that could be left to a default is said.
+
+Nothing of it comes from whoever claims one; a claim adds labels and annotations to it and no more.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.capabilities.policies.network_policy import dns_settings
+from agentenv.core.classes.names import HOME, SANDBOX
+from agentenv.core.classes.pods import aws_identity as identity
+from agentenv.core.classes.pods.hardening import container_security, pod_security
+from agentenv.core.classes.pods.resources import SCRATCH, share
+from agentenv.core.nodes.tiers import placement
+from agentenv.core.values.quantities import size
+
+if TYPE_CHECKING:
+    from agentenv.core.classes.plan import ClassPlan
+
+Plain = dict[str, Any]
+
+# How long a sandbox may take to write down what it has in hand. A Spot instance is taken away after two minutes.
+GRACE_SECONDS = 30
+ZONE = "topology.kubernetes.io/zone"
+LOCAL_DISK = "karpenter.k8s.aws/instance-local-nvme"
+
+
+def pod_spec(plan: ClassPlan, image: str) -> Plain:
+    """The specification of a sandbox's pod; its volume claim comes to it by name."""
+    return {
+        "serviceAccountName": SANDBOX,
+        "automountServiceAccountToken": False,
+        # Every service of the namespace would be told to it in variables.
+        "enableServiceLinks": False,
+        "securityContext": pod_security(plan.uid),
+        **dns_settings(granted=any(grant.word == "dns" for grant in plan.asked.capabilities), here=plan.here),
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        **_place(plan),
+        **({"initContainers": [deepcopy(plan.gate)]} if plan.gate else {}),
+        "containers": [_container(plan, image)],
+        "volumes": [*_scratch_volumes(plan), *identity.volumes(plan)],
+    }
+
+
+def home_path(plan: ClassPlan) -> str | None:
+    """Where the home is mounted; None for a class without one."""
+    return None if plan.asked.storage.kind == "none" else plan.asked.storage.mount_path
+
+
+def _container(plan: ClassPlan, image: str) -> Plain:
+    asked = plan.asked
+    given = {variable.name: variable.value for variable in asked.env}
+    # The image's own home is on a file system that nobody can write to.
+    variables = {"HOME": home_path(plan) or "/tmp", **identity.variables(plan), **given}  # noqa: S108 - of the sandbox
+    return {
+        "name": SANDBOX,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        **({"command": list(asked.command)} if asked.command else {}),
+        **({"args": list(asked.args)} if asked.args else {}),
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "resources": share(plan).written(),
+        # A sandbox is made larger or smaller without ending what runs in it; on Fargate it has a machine of its size.
+        **({} if plan.on_fargate else {"resizePolicy": _resize_policy()}),
+        "securityContext": container_security(),
+        **_probes(plan),
+        "volumeMounts": _mounts(plan),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _probes(plan: ClassPlan) -> Plain:
+    """When it has started, and when it is ready.
+
+    There is no probe of its life: a sandbox that is too busy to answer is working, and what runs in it would be lost.
+    """
+    asked = plan.asked.probe
+    if asked is None:
+        return {}
+    if asked.command:
+        way: Plain = {"exec": {"command": list(asked.command)}}
+    elif asked.path is not None:
+        way = {"httpGet": {"path": asked.path, "port": asked.port}}
+    else:
+        way = {"tcpSocket": {"port": asked.port}}
+    seconds = int(asked.start_within.total_seconds())
+    return {
+        # A pool waits for it, and so may a claim: it is asked for often, and no longer once it has answered.
+        "startupProbe": {**way, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": seconds},
+        "readinessProbe": {**way, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
+    }
+
+
+def _resize_policy() -> list[Plain]:
+    return [{"resourceName": name, "restartPolicy": "NotRequired"} for name in ("cpu", "memory")]
+
+
+def _place(plan: ClassPlan) -> Plain:
+    """Where it runs. Fargate gives each pod a node of its own, and a priority that it sets itself."""
+    asked, wall = plan.asked, plan.wall
+    if wall is None:
+        return {}
+    spread: Plain = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        # A zone without room is no reason to keep somebody waiting.
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {CLASS_LABEL: plan.name}},
+    }
+    on_disk: Plain = {"matchExpressions": [{"key": LOCAL_DISK, "operator": "Exists"}]}
+    return {
+        **placement(wall, asked.capacity, asked.architecture, gpu=asked.gpu > 0),
+        **(
+            {
+                "affinity": {
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_disk]}}
+                }
+            }
+            if asked.storage.kind == "scratch"
+            else {}
+        ),
+        "topologySpreadConstraints": [spread],
+        "priorityClassName": SANDBOX,
+    }
+
+
+def _scratch_paths(plan: ClassPlan) -> dict[str, Decimal]:
+    """Where a sandbox may write besides its home, with a size each."""
+    room = plan.asked.resources.ephemeral.value
+    return {path: room * part for path, part in SCRATCH.items() if path != home_path(plan)}
+
+
+def _scratch_volumes(plan: ClassPlan) -> list[Plain]:
+    volumes = [
+        {"name": _volume(path), "emptyDir": {"sizeLimit": size(room)}} for path, room in _scratch_paths(plan).items()
+    ]
+    if plan.asked.storage.kind == "scratch":
+        volumes.append({"name": HOME, "emptyDir": {"sizeLimit": size(plan.asked.storage.size.value)}})
+    return volumes
+
+
+def _mounts(plan: ClassPlan) -> list[Plain]:
+    mounts = [{"name": _volume(path), "mountPath": path} for path in _scratch_paths(plan)] + identity.mounts(plan)
+    home = home_path(plan)
+    return [*mounts, {"name": HOME, "mountPath": home}] if home else mounts
+
+
+def _volume(path: str) -> str:
+    return path.strip("/").replace("/", "-")

@@ -1,0 +1,1 @@
+"""Warm pools: their sizes, their schedules, and the objects of them."""

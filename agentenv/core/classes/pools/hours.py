@@ -1,0 +1,54 @@
+"""How many members a scheduled pool has at which time of the week, as a class's constraints tell it.
+
+A schedule's jobs scale a pool when its size changes and at no other time. Whoever has to know what is right in between,
+such as whoever lets a new release take an old one's place, reads it here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from agentenv.core.classes.pools.sizes import base_size
+from agentenv.core.cost.pool_week import DAY, size_of, spans
+from agentenv.core.values.object_fields import parsed
+
+if TYPE_CHECKING:
+    from agentenv.config.sections.classes import Pool
+
+HOURS_KEY = "poolHours"
+
+
+@dataclass(frozen=True)
+class Hours:
+    """The sizes of a pool over a week, in minutes since Monday began in its time zone."""
+
+    timezone: str
+    base: int
+    spans: tuple[tuple[int, int, int], ...]
+
+    def size_at(self, now: datetime) -> int:
+        """How many members it has at a moment."""
+        here = now.astimezone(ZoneInfo(self.timezone))
+        return size_of(self.spans, self.base, here.weekday() * DAY + here.hour * 60 + here.minute)
+
+
+def hours_text(pool: Pool) -> str:
+    """The hours of a pool as text; nothing where it has one size all week."""
+    if not pool.schedules:
+        return ""
+    return json.dumps([pool.schedules[0].timezone, base_size(pool), spans(pool)], separators=(",", ":"))
+
+
+def hours_of(text: str) -> Hours | None:
+    """The hours that a text tells; None where it tells none that can be read."""
+    read: Any = parsed(text)
+    try:
+        timezone, base, told = read
+        ZoneInfo(timezone)
+        return Hours(timezone, int(base), tuple((int(start), int(end), int(size)) for start, end, size in told))
+    except (ValueError, TypeError, OverflowError, OSError, ZoneInfoNotFoundError):
+        return None

@@ -1,0 +1,207 @@
+"""Office hours of a pool: jobs that scale it when a time of the week with another size begins or ends.
+
+The jobs run in a namespace of their own, as an account that may read and scale the pools of the class and nothing else.
+A pool that is scheduled belongs to its schedule: whoever declares it leaves its size alone. Until the first switch, and
+after one that was missed by more than the time it may be late, it has the size from before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentenv.core.classes.names import SCHEDULES, namespace, owner_labels
+from agentenv.core.classes.namespace import restricted, room_labels
+from agentenv.core.classes.pods.hardening import container_security
+from agentenv.core.classes.pools.sizes import base_size
+from agentenv.core.classes.pools.warm_pool import divided
+from agentenv.core.classes.releases import releases_of
+from agentenv.core.values.names import fit
+
+if TYPE_CHECKING:
+    from agentenv.config.sections.classes import Pool
+    from agentenv.core.classes.plan import ClassPlan
+
+Plain = dict[str, Any]
+
+WEEK = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+# A CronJob adds eleven characters to the name of its jobs, in a label of 63.
+LONGEST_JOB = 52
+NOBODY = 65_532
+LATE_SECONDS = 600
+PATIENCE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A time of the week at which a pool changes its size."""
+
+    days: tuple[str, ...]
+    time: str
+    members: int
+
+    @property
+    def cron(self) -> str:
+        """As a CronJob takes it."""
+        hour, minute = self.time.split(":")
+        return f"{int(minute)} {int(hour)} * * {','.join(str(WEEK.index(day)) for day in self.days)}"
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """What scales the pools of a class: who may, and when it does."""
+
+    account: Plain
+    role: Plain
+    binding: Plain
+    jobs: tuple[Plain, ...]
+
+    def documents(self) -> tuple[Plain, ...]:
+        """All of it, each after what it needs."""
+        return (self.account, self.role, self.binding, *self.jobs)
+
+
+def switches(pool: Pool) -> tuple[Switch, ...]:
+    """When a pool changes its size, and to what; where one schedule ends as another starts, the start counts."""
+    at: dict[tuple[str, str], int] = {}
+    for one in pool.schedules:
+        for day in one.days:
+            at.setdefault(_moment(day, one.end), base_size(pool))
+    for one in pool.schedules:
+        for day in one.days:
+            at[day, one.start] = one.size
+    days: dict[tuple[str, int], list[str]] = {}
+    for (day, time), members in at.items():
+        days.setdefault((time, members), []).append(day)
+    return tuple(
+        Switch(tuple(sorted(some, key=WEEK.index)), time, members) for (time, members), some in sorted(days.items())
+    )
+
+
+def _moment(day: str, time: str) -> tuple[str, str]:
+    """The end of a day is the beginning of the next, which is what a CronJob knows it by."""
+    return (WEEK[(WEEK.index(day) + 1) % len(WEEK)], "00:00") if time == "24:00" else (day, time)
+
+
+def schedules(plan: ClassPlan) -> Schedules | None:
+    """What scales a class's pools; None for a class whose pool has one size all week."""
+    changes = switches(plan.asked.pool)
+    if not changes:
+        return None
+    who = {"name": plan.name, "namespace": SCHEDULES, "labels": room_labels(plan)}
+    inside = {"name": SCHEDULES, "namespace": namespace(plan.name), "labels": room_labels(plan)}
+    names = [name for release in releases_of(plan) for name in release.names]
+    pools = {"apiGroups": ["extensions.agents.x-k8s.io"], "resourceNames": names}
+    return Schedules(
+        account={
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": who,
+            "automountServiceAccountToken": False,
+        },
+        role={
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": inside,
+            "rules": [
+                # kubectl looks at what it is to scale first.
+                {**pools, "resources": ["sandboxwarmpools"], "verbs": ["get"]},
+                {**pools, "resources": ["sandboxwarmpools/scale"], "verbs": ["get", "patch", "update"]},
+            ],
+        },
+        binding={
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": inside,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SCHEDULES},
+            "subjects": [{"kind": "ServiceAccount", "name": plan.name, "namespace": SCHEDULES}],
+        },
+        jobs=tuple(_job(plan, change) for change in changes),
+    )
+
+
+def schedules_namespace(version: str) -> Plain:
+    """The namespace that the jobs of all classes run in."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": SCHEDULES, "labels": restricted(version)},
+    }
+
+
+def _job(plan: ClassPlan, change: Switch) -> Plain:
+    # One timezone a pool: times of two would cross each other twice a year.
+    timezone = plan.asked.pool.schedules[0].timezone
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": _job_name(plan, change), "namespace": SCHEDULES, "labels": room_labels(plan)},
+        "spec": {
+            "schedule": change.cron,
+            "timeZone": timezone,
+            "concurrencyPolicy": "Replace",
+            "startingDeadlineSeconds": LATE_SECONDS,
+            "successfulJobsHistoryLimit": 1,
+            "failedJobsHistoryLimit": 1,
+            "jobTemplate": {
+                "spec": {
+                    "backoffLimit": 3,
+                    "activeDeadlineSeconds": PATIENCE_SECONDS,
+                    "template": {"metadata": {"labels": owner_labels(plan)}, "spec": _job_pod(plan, change)},
+                }
+            },
+        },
+    }
+
+
+def _job_pod(plan: ClassPlan, change: Switch) -> Plain:
+    return {
+        "serviceAccountName": plan.name,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": NOBODY,
+            "runAsGroup": NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_scaling(plan, members, names) for members, names in _by_size(plan, change)],
+    }
+
+
+def _scaling(plan: ClassPlan, members: int, names: Sequence[str]) -> Plain:
+    """The container that gives these pools this size: kubectl takes one size at a time, and its image has no shell."""
+    amounts = {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "16Mi"}
+    return {
+        "name": f"scale-to-{members}",
+        "image": plan.kubectl_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["kubectl"],
+        "args": [
+            "scale",
+            f"--namespace={namespace(plan.name)}",
+            f"--replicas={members}",
+            *(f"sandboxwarmpools.extensions.agents.x-k8s.io/{name}" for name in names),
+        ],
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _by_size(plan: ClassPlan, change: Switch) -> Iterator[tuple[int, list[str]]]:
+    """The pools by the size that each is to have."""
+    by_size: dict[int, list[str]] = {}
+    for release in releases_of(plan):
+        for name, members in zip(release.names, divided(change.members, len(release.names)), strict=True):
+            by_size.setdefault(members, []).append(name)
+    yield from by_size.items()
+
+
+def _job_name(plan: ClassPlan, change: Switch) -> str:
+    """One of a pool's names: what happens when. Days are in it as a hash, for there may be seven of them."""
+    days = hashlib.sha256(",".join(change.days).encode()).hexdigest()[:4]
+    return fit(f"{plan.name}-{change.time.replace(':', '')}-{change.members}-{days}", LONGEST_JOB)

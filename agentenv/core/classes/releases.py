@@ -1,0 +1,89 @@
+"""The releases of a class: which there are, what they are called, and the objects of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import CHANNEL_LABEL, RELEASE_LABEL, SHARD_LABEL, cold_pool, owner_labels, release_name
+from agentenv.core.classes.pools.warm_pool import sizes, warm_pool
+from agentenv.core.classes.template import release_hash, template
+
+if TYPE_CHECKING:
+    from agentenv.core.classes.plan import ClassPlan
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version of a class, with a template and a pool for each shard."""
+
+    class_name: str
+    channel: str
+    image: str
+    hash: str
+    shards: tuple[int, ...]
+
+    def name(self, shard: int = 0) -> str:
+        """The name of its template and its pool."""
+        return release_name(self.class_name, self.hash, shard)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its templates and pools, by shard."""
+        return tuple(self.name(shard) for shard in self.shards)
+
+
+def releases_of(plan: ClassPlan) -> tuple[Release, ...]:
+    """The releases of a class, the stable one first.
+
+    The channel is in no hash: a release that is tried as `next` becomes the stable one with its pool full.
+    """
+    # Only homes are on a shard; without them one pool is enough.
+    shards = tuple(range(plan.shards)) if plan.slots else (0,)
+    return tuple(
+        Release(plan.name, channel, image, release_hash(plan, image), shards) for channel, image in plan.images
+    )
+
+
+def templates(plan: ClassPlan) -> tuple[Plain, ...]:
+    """The templates of all releases."""
+    return tuple(
+        template(plan, one, shard, labels(plan, one, shard)) for one in releases_of(plan) for shard in one.shards
+    )
+
+
+def pools(plan: ClassPlan) -> tuple[Plain, ...]:
+    """The pools of all releases, each named like its template."""
+    return tuple(
+        warm_pool(plan, one.name(shard), members, labels(plan, one, shard))
+        for one in releases_of(plan)
+        for shard, members in zip(one.shards, sizes(plan.asked.pool, len(one.shards)), strict=True)
+    )
+
+
+def cold_pools(plan: ClassPlan) -> tuple[Plain, ...]:
+    """For each template a pool that is always empty, by which whoever comes back starts on the home that was kept.
+
+    A warm slot has a home already and takes no other. A class without homes of its own has nothing to come back to.
+    """
+    if not plan.slots:
+        return ()
+    return tuple(
+        warm_pool(plan, cold_pool(one.name(shard)), 0, labels(plan, one, shard), one.name(shard))
+        for one in releases_of(plan)
+        for shard in one.shards
+    )
+
+
+def labels(plan: ClassPlan, release: Release, shard: int) -> dict[str, str]:
+    """What a template and a pool of a release are found by."""
+    return {
+        CLASS_LABEL: plan.name,
+        RELEASE_LABEL: release.hash,
+        CHANNEL_LABEL: release.channel,
+        SHARD_LABEL: str(shard),
+        **owner_labels(plan),
+    }

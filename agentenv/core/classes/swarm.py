@@ -1,0 +1,135 @@
+"""The swarm of a task: several sandboxes of a class that have a volume in common, beside each one's own.
+
+A warm sandbox cannot take a volume that is chosen later, so a swarm starts cold: from a template of its task, by way of
+a pool that is always empty. Both go when no claim names them any more, like those of a release that is over.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import (
+    CHANNEL_LABEL,
+    EXTENSIONS,
+    HOME,
+    RELEASE_LABEL,
+    SANDBOX,
+    SHARED_PATH,
+    TASK_LABEL,
+    USER_LABEL,
+    namespace,
+    owner_labels,
+    storage_class,
+)
+from agentenv.core.classes.pools.warm_pool import warm_pool
+from agentenv.core.classes.template import template
+from agentenv.core.values.names import KINDS, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agentenv.core.classes.plan import ClassPlan
+    from agentenv.core.classes.releases import Release
+
+Plain = dict[str, Any]
+
+SHARED = "shared"
+
+
+def swarm_name(release: Release, task: str) -> str:
+    """The template and the pool of a task."""
+    return fit(f"{release.name()}-task-{task}", KINDS["kubernetes-label"].limit)
+
+
+def shared_claim(task: str) -> str:
+    """The claim of what the sandboxes of a task have in common."""
+    return f"{SHARED}-{task}"
+
+
+def shared_volume(plan: ClassPlan, task: str, shard: int = 0) -> Plain:
+    """That claim: an access point of the class's, which all of them mount to read and to write."""
+    _check(plan, task)
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": shared_claim(task),
+            "namespace": namespace(plan.name),
+            "labels": {CLASS_LABEL: plan.name, TASK_LABEL: task, **owner_labels(plan)},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "storageClassName": storage_class(plan.name, shard),
+            "resources": {"requests": {"storage": str(plan.asked.storage.size)}},
+        },
+    }
+
+
+def swarm_template(plan: ClassPlan, release: Release, task: str, shard: int = 0) -> Plain:
+    """The template of a task: its release's, with the volume that its sandboxes have in common."""
+    _check(plan, task)
+    made = template(plan, release, shard, _labels(plan, release, task))
+    made["metadata"]["name"] = swarm_name(release, task)
+    _mount_shared(made["spec"]["podTemplate"], task)
+    return made
+
+
+def task_objects(of: Mapping[str, Any], task: str, owner: str) -> tuple[Plain, Plain, Plain]:
+    """Return the shared volume's claim, the template and the pool of a task, for a class's template in the cluster.
+
+    By these a member returns alone, after the swarm that it was of is gone.
+    """
+    about: Plain = of["metadata"]
+    labels: dict[str, str] = {**(about.get("labels") or {}), TASK_LABEL: task, USER_LABEL: owner}
+    # Of no channel: nothing in the stack names it.
+    labels.pop(CHANNEL_LABEL, None)
+    name = fit(f"{about['name']}-task-{task}", KINDS["kubernetes-label"].limit)
+    where: Plain = {"namespace": about["namespace"], "labels": labels}
+    spec: Plain = deepcopy(dict(of["spec"]))
+    _mount_shared(spec["podTemplate"], task)
+    homes: list[Plain] = spec["volumeClaimTemplates"]
+    (home,) = (one for one in homes if one["metadata"]["name"] == HOME)
+    template_: Plain = {"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": {"name": name, **where}}
+    pool: Plain = {
+        "apiVersion": EXTENSIONS,
+        "kind": "SandboxWarmPool",
+        "metadata": {"name": name, **deepcopy(where)},
+        "spec": {"replicas": 0, "sandboxTemplateRef": {"name": name}, "updateStrategy": {"type": "Recreate"}},
+    }
+    volume: Plain = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": shared_claim(task), **deepcopy(where)},
+        "spec": deepcopy(home["spec"]),
+    }
+    volume["metadata"]["labels"].pop(RELEASE_LABEL, None)
+    return volume, {**template_, "spec": spec}, pool
+
+
+def _mount_shared(pod: Plain, task: str) -> None:
+    """Have the pods of a template mount the volume of their task."""
+    pod["metadata"]["labels"][TASK_LABEL] = task
+    pod["spec"].setdefault("volumes", [])
+    pod["spec"]["volumes"].append({"name": SHARED, "persistentVolumeClaim": {"claimName": shared_claim(task)}})
+    for container in pod["spec"]["containers"]:
+        if container["name"] == SANDBOX:
+            container["volumeMounts"].append({"name": SHARED, "mountPath": SHARED_PATH})
+
+
+def swarm_pool(plan: ClassPlan, release: Release, task: str) -> Plain:
+    """The pool that its claims name: they get a cold start each, and nothing is kept warm for a task."""
+    _check(plan, task)
+    return warm_pool(plan, swarm_name(release, task), 0, _labels(plan, release, task))
+
+
+def _labels(plan: ClassPlan, release: Release, task: str) -> dict[str, str]:
+    return {CLASS_LABEL: plan.name, RELEASE_LABEL: release.hash, TASK_LABEL: task, **owner_labels(plan)}
+
+
+def _check(plan: ClassPlan, task: str) -> None:
+    if plan.asked.storage.kind != "shared":
+        raise ValueError(f"class {plan.name} has storage {plan.asked.storage.kind}; a swarm wants one with shared")
+    if not KINDS["kubernetes-label"].takes(task):
+        raise ValueError(f"{task!r} is no task: {KINDS['kubernetes-label'].allowed}, 63 at the most")

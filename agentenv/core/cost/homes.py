@@ -1,0 +1,75 @@
+"""What homes cost: where they lie, what is read and written, and the copies; awake or asleep, a home is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from agentenv.core.cost.lines import Part, plain
+from agentenv.core.prices.units import HOURS_A_MONTH, total
+from agentenv.core.service.home_metering import folders
+
+if TYPE_CHECKING:
+    from agentenv.core.cost.assumptions import Assumptions
+    from agentenv.core.cost.context import Ground
+
+
+ENTRY_BYTES = 4096  # what EFS counts an operation on metadata as
+
+
+def homes(ground: Ground, hours: Decimal) -> Iterator[Part]:
+    """A user's home, with so many active hours a month."""
+    storage, taken = ground.settings.storage, ground.taken
+    size = taken.home
+    touched = still_touched(storage.infrequent_access_after, taken)
+    # Only Elastic file systems have an archive, and nothing is archived before it is seldom used.
+    archived = 1 - still_touched(storage.archive_after, taken) if storage.throughput == "elastic" else Decimal(0)
+    archived = min(archived, 1 - touched)
+    seldom = 1 - touched - archived
+    lies = total(
+        (
+            ground.cost("efs.standard", size * touched, "GB-month"),
+            ground.cost("efs.infrequent", size * seldom * taken.padding, "GB-month"),
+            ground.cost("efs.archive", size * archived * taken.padding, "GB-month"),
+        )
+    )
+    words = f"{plain(size)} GB: {touched:.0%} Standard, {seldom:.0%} Infrequent Access, {archived:.0%} Archive"
+    yield Part("homes", lies, words, "user")
+    moved = size * taken.tiered if touched < 1 else Decimal(0)
+    cost, words = ground.cost("efs.tiering", moved, "GB"), f"{plain(moved)} GB to and from cheaper classes"
+    if storage.throughput == "elastic":
+        read, written = (taken.reads + taken.metadata / 2) * hours, (taken.writes + taken.metadata / 2) * hours
+        cost += ground.cost("efs.read", read, "GB") + ground.cost("efs.write", written, "GB")
+        words = f"{plain(read)} GB read and {plain(written)} GB written, metadata counted; {words}"
+    yield Part("reading and writing homes", cost, words, "user")
+    if storage.backup:
+        copies = size * taken.backup_growth
+        cost = ground.cost("backup.efs", copies, "GB-month")
+        yield Part("backups of homes", cost, f"{plain(copies)} GB for 35 days of copies", "user")
+
+
+def throughput(ground: Ground) -> Iterator[Part]:
+    """Throughput that is paid for whether it is used or not."""
+    storage = ground.settings.storage
+    if storage.throughput == "provisioned" and storage.provisioned_mibps and not storage.existing:
+        cost = ground.rate("efs.provisioned").all_month() * (storage.provisioned_mibps * storage.file_systems)
+        yield Part("throughput of homes", cost, f"{storage.provisioned_mibps} MiB/s on each of {storage.file_systems}")
+
+
+def looking(ground: Ground) -> Iterator[Part]:
+    """What it costs to find out how large homes are: never more than this, however many there are."""
+    if ground.settings.storage.throughput != "elastic" or not folders(ground.settings):
+        return
+    entries = ground.settings.cost.storage_metering.entries_per_day
+    read = entries * ENTRY_BYTES * (HOURS_A_MONTH / 24) / 10**9
+    words = f"{plain(read)} GB of metadata: at most {entries} entries a day, 4 KiB each"
+    yield Part("looking how large homes are", ground.cost("efs.read", read, "GB"), words)
+
+
+def still_touched(transition: str, taken: Assumptions) -> Decimal:
+    """How much of a home is touched within a time: half of it within the time that is assumed, and ever less beyond."""
+    if transition == "never":
+        return Decimal(1)
+    days = Decimal(transition.removesuffix("d"))
+    return days / (days + taken.half_touched)

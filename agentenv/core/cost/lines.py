@@ -1,0 +1,52 @@
+"""Lines of an estimate: a part, what it costs a month, and what that was reckoned from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from agentenv.core.prices.units import Dollars
+
+# The finest that a line is counted in. With it every sum is exact: no division's tail is left to be rounded later.
+GRAIN = Decimal("1e-10")
+Scale = Literal["fixed", "user"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that is paid for: once for the environment, or once for each user."""
+
+    name: str
+    cost: Dollars  # a month; of scale `user`, for one user
+    basis: str
+    scale: Scale = "fixed"
+    sandbox_class: str | None = None  # the class that causes it, where one does
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost", Dollars(self.cost.value.quantize(GRAIN)))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of an estimate, for all users together."""
+
+    part: str
+    monthly: Decimal
+    basis: str
+    fixed: bool
+    sandbox_class: str | None = None
+
+
+def line(part: Part, users: int) -> Line:
+    """A part as a line, for so many users."""
+    fixed = part.scale == "fixed"
+    cost = part.cost if fixed else part.cost * users
+    basis = part.basis if fixed else f"{users} x ${part.cost.value.quantize(Decimal('0.0001'))}: {part.basis}"
+    return Line(part.name, cost.value, basis, fixed, part.sandbox_class)
+
+
+def plain(number: Decimal) -> str:
+    """A number for people: no tail of zeros, no power of ten, four decimals at most."""
+    short = number.quantize(Decimal("0.0001")) if number == number.to_integral_value() or abs(number) < 1000 else number
+    return f"{short.normalize():f}" if short else "0"

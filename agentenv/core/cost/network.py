@@ -1,0 +1,74 @@
+"""Ways in and out: gateways, addresses, endpoints and the load balancer, and what users send over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from agentenv.core.cost.lines import Part, plain
+from agentenv.core.prices.units import Dollars, total
+
+if TYPE_CHECKING:
+    from agentenv.core.cost.context import Ground
+
+
+def ways(ground: Ground) -> Iterator[Part]:
+    """What is there whoever comes; a network that stands already is somebody else's to pay."""
+    network, service = ground.settings.network, ground.settings.service
+    zones = network.zone_count
+    if network.existing is None:
+        gateways = {"none": 0, "single": 1, "per-zone": zones}[network.nat]
+        if gateways:
+            each = ground.rate("nat.gateway") + ground.rate("address.public")
+            words = f"{gateways} ({network.nat}), each with a public address"
+            yield Part("NAT gateways", each.all_month() * gateways, words)
+        if network.endpoints:
+            doors = ground.rate("endpoint.interface").all_month() * (len(network.endpoints) * zones)
+            yield Part("interface endpoints", doors, f"{', '.join(network.endpoints)} in {zones} zones")
+    if service.deployed and service.domain is not None:
+        addresses = zones if service.reach == "internet" else 0
+        balancer = ground.rate("balancer.network").all_month() + ground.rate("address.public").all_month() * addresses
+        yield Part("load balancer", balancer, f"1 for {service.domain}, with {addresses} public addresses")
+
+
+def traffic(ground: Ground, hours: Decimal, node_hours: Decimal) -> Iterator[Part]:
+    """What a user moves in so many active hours, which take so many hours of nodes."""
+    network, taken = ground.settings.network, ground.taken
+    down, up = taken.downloads * hours, taken.uploads * hours
+    yield Part("to the internet", ground.cost("traffic.out", up, "GB"), f"{plain(up)} GB", "user")
+    if network.existing is None and network.nat != "none":
+        images = node_hours / taken.node_life * pulled(ground)
+        moved = down + up + images
+        words = f"{plain(down + up)} GB of users' and {plain(images)} GB of images for new nodes"
+        cost = total((ground.cost("nat.traffic", moved, "GB"), _across(ground, moved)))
+        yield Part("through NAT", cost, words, "user")
+
+
+def images(ground: Ground, node_hours: Decimal) -> Iterator[Part]:
+    """What nodes take through NAT that stand there for nobody yet, whose hours these are."""
+    network, taken = ground.settings.network, ground.taken
+    moved = node_hours / taken.node_life * pulled(ground)
+    if network.existing is None and network.nat != "none" and moved:
+        cost = total((ground.cost("nat.traffic", moved, "GB"), _across(ground, moved)))
+        words = f"{plain(moved)} GB through NAT: a node stands for {plain(taken.node_life)} h"
+        yield Part("images for standing nodes", cost, words)
+
+
+def pulled(ground: Ground) -> Decimal:
+    """How many gigabytes of images a new node takes through NAT: what is in ECR of the region comes over S3's own
+    endpoint, for nothing."""
+    taken, near = ground.taken, f".dkr.ecr.{ground.settings.region}.amazonaws.com"
+    on_nodes = [one for one in ground.settings.sandbox_classes if one.compute == "karpenter"]
+    far = [one for one in on_nodes if near not in one.image.partition("/")[0]]
+    return (Decimal(0) if ground.settings.network.mirrors.registry else taken.platform_images) + (
+        taken.sandbox_image if far else Decimal(0)
+    )
+
+
+def _across(ground: Ground, moved: Decimal) -> Dollars:
+    """With one gateway, what comes from other zones crosses over to it: paid on leaving and on entering."""
+    if ground.settings.network.nat != "single":
+        return Dollars()
+    zones = ground.settings.network.zone_count
+    return ground.cost("traffic.cross-zone", moved * (zones - 1) / zones * 2, "GB")

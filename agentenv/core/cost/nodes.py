@@ -1,0 +1,184 @@
+"""Nodes: what is left of an instance for pods, how many it holds, which one Karpenter buys, and what an hour costs.
+
+What a node keeps for itself is reckoned as Karpenter reckons it before it buys one, because that decides how many
+sandboxes it plans to put there: the hypervisor's share of memory, the kubelet's share by cores and by addresses, and
+the thresholds of eviction. A node's disk counts, too: with many sandboxes it is what runs out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING
+
+from agentenv.core.nodes.fargate_sizes import GIB
+from agentenv.core.prices.book import Instance, NoPrices, PriceBook
+from agentenv.core.prices.units import HOURS_A_MONTH, Amount, Rate
+
+if TYPE_CHECKING:
+    from agentenv.core.cost.assumptions import Assumptions
+    from agentenv.core.cost.context import Ground
+
+MIB = Decimal(2**20)
+# Karpenter's own reckoning (VM_MEMORY_OVERHEAD_PERCENT as the chart has it, and its kubelet reservations).
+HYPERVISOR = Decimal("0.075")
+GRAVITON_KEPT = 64 * MIB
+KUBELET_MEMORY, KUBELET_MEMORY_A_POD = 255 * MIB, 11 * MIB
+EVICTION_MEMORY, EVICTION_DISK = 100 * MIB, Decimal("0.1")
+KUBELET_DISK = GIB
+KUBELET_CORES = ((1, Decimal("0.06")), (1, Decimal("0.01")), (2, Decimal("0.005")), (10**6, Decimal("0.0025")))
+# What runs on every node, by what its add-on asks for: the CNI with its policy agent, and kube-proxy. The storage
+# driver's and the identity agent's daemons ask for nothing.
+DAEMON_CORES, DAEMON_PODS = Decimal("0.15"), 4
+HALF = Decimal("0.5")
+PREFIX = 16  # addresses that come together, in prefix delegation
+# What a pool demands of its instances at the least (`_SMALLEST` in agentenv/core/nodes/node_pools.py).
+FEWEST_CORES, LEAST_MEMORY = 2, 3500 * MIB
+
+
+@dataclass(frozen=True)
+class Room:
+    """So much of a node: what is left on it, or what a pod takes."""
+
+    cores: Decimal
+    memory: Decimal  # bytes
+    disk: Decimal  # bytes
+    pods: int = 1
+
+    def __add__(self, other: Room) -> Room:
+        return Room(
+            self.cores + other.cores, self.memory + other.memory, self.disk + other.disk, self.pods + other.pods
+        )
+
+    def times(self, number: int) -> Room:
+        """Of so many."""
+        return Room(self.cores * number, self.memory * number, self.disk * number, self.pods * number)
+
+    @property
+    def weight(self) -> Decimal:
+        """Its weight among others, by which a node's price is shared: a core as much as nine gigabytes."""
+        return 9 * self.cores + self.memory / GIB
+
+
+NOTHING = Room(Decimal(0), Decimal(0), Decimal(0), 0)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Nodes of one kind of node: what they are bought from, how, and with which disk."""
+
+    instances: tuple[Instance, ...]
+    spot_share: Decimal  # of the time
+    root_disk: Decimal  # bytes
+    most_pods: int
+    book: PriceBook
+    taken: Assumptions
+
+    @property
+    def bought(self) -> str:
+        """How they are bought, in a word."""
+        share = self.spot_share
+        return "Spot" if share == 1 else f"Spot {share:%} of the time" if share else "on-demand"
+
+    def left(self, one: Instance) -> Room:
+        """What is left for pods of an instance."""
+        memory = one.memory * GIB - (GRAVITON_KEPT if one.architecture == "arm64" else 0)
+        usual_pods = one.interfaces * (one.addresses - 1) + 2
+        memory -= memory * HYPERVISOR + KUBELET_MEMORY + KUBELET_MEMORY_A_POD * usual_pods + EVICTION_MEMORY
+        cores, counted = Decimal(one.vcpu) - DAEMON_CORES, 0
+        for more, share in KUBELET_CORES:
+            step = min(more, one.vcpu - counted)
+            cores, counted = cores - step * share, counted + step
+        pods = min(self.most_pods, one.interfaces * (one.addresses - 1) * PREFIX + 2) - DAEMON_PODS
+        return Room(cores, memory, self.root_disk * (1 - EVICTION_DISK) - KUBELET_DISK, pods)
+
+    def holds(self, one: Instance, pod: Room) -> int:
+        """How many such pods fit on an instance."""
+        left = self.left(one)
+        ratios = [left.cores / pod.cores, left.memory / pod.memory] if pod.cores and pod.memory else []
+        ratios += [left.disk / pod.disk] if pod.disk else []
+        return max(min([left.pods, *(int(ratio) for ratio in ratios)]), 0)
+
+    def filled(self, one: Instance, all_of_them: Room) -> Decimal:
+        """How many of an instance some pods fill, none of which is large beside a node."""
+        left = self.left(one)
+        if min(left.cores, left.memory, left.disk, left.pods) <= 0:
+            return Decimal(10**9)
+        return max(
+            all_of_them.cores / left.cores,
+            all_of_them.memory / left.memory,
+            all_of_them.disk / left.disk,
+            Decimal(all_of_them.pods) / left.pods,
+        )
+
+    def needed(self, one: Instance, all_of_them: Room) -> Decimal:
+        """How many of an instance hold all of some pods, when they are there together and for good."""
+        return self.filled(one, all_of_them).to_integral_value(rounding=ROUND_CEILING)
+
+    def kept(self, one: Instance, all_of_them: Room) -> Decimal:
+        """How many there are on average for pods among which others come and go.
+
+        Nodes are no fuller than they are on average, and the last of them is half empty; there are never fewer than
+        hold what is there for good.
+        """
+        filled = self.filled(one, all_of_them)
+        return max(self.needed(one, all_of_them), filled / self.taken.node_fill + HALF)
+
+    def price(self, one: Instance) -> Rate:
+        """An hour of one with its root disk."""
+        spot = one.spot or one.on_demand.times(1 - self.taken.spot_discount)
+        bought = spot.times(self.spot_share) + one.on_demand.times(1 - self.spot_share)
+        disk = self.book.rate("ebs.gp3").of(Amount(self.root_disk / GIB, "GB-month"))
+        return bought + Rate(disk.value / HOURS_A_MONTH, "h")
+
+    def for_one(self, pod: Room) -> Instance:
+        """What is bought for one pod that has no place: the cheapest that holds it, however few more it holds."""
+        fitting = [one for one in self.instances if self.holds(one, pod) >= 1]
+        if not fitting:
+            raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
+        return min(fitting, key=lambda one: (self.price(one).dollars, -self.holds(one, pod), one.name))
+
+    def for_all(
+        self, all_of_them: Room, largest: Room, *, among_others: bool = False
+    ) -> tuple[Instance, Decimal, Rate]:
+        """What is bought for pods that wait together: type, number and the price of an hour of all. Among others that
+        come and go there are more of them, and not a whole number on average."""
+        fitting = [one for one in self.instances if self.holds(one, largest) >= 1]
+        if not fitting:
+            raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
+
+        number = self.kept if among_others else self.needed
+
+        def cost(one: Instance) -> tuple[Decimal, Decimal, str]:
+            count = number(one, all_of_them)
+            return (self.price(one).dollars * count, count, one.name)
+
+        best = min(fitting, key=cost)
+        count = number(best, all_of_them)
+        return best, count, self.price(best).times(count)
+
+
+def machine(families: Sequence[str], ground: Ground, *, spot_share: Decimal, architecture: str = "any") -> Machine:
+    """Nodes of some families; Graviton is tried first, so where there is any the others are not reckoned with."""
+    book, capacity = ground.book, ground.settings.capacity
+    offered = [one for one in book.of_families(families) if _large_enough(one)]
+    wanted = "arm64" if architecture == "any" and any(one.architecture == "arm64" for one in offered) else architecture
+    fitting = tuple(one for one in offered if wanted in {"any", one.architecture})
+    if not fitting:
+        raise NoPrices(
+            f"there are no prices in {book.region} of {', '.join(families)}"
+            f"{'' if architecture == 'any' else f' for {architecture}'}; `agentenv prices refresh --region "
+            f"{book.region}` looks them up, or choose others of {', '.join(sorted(book.families()))}"
+        )
+    disk, most = capacity.root_volume.value, capacity.pods_per_node
+    return Machine(fitting, spot_share, disk, most, book, ground.taken)
+
+
+def summed(rooms: Iterable[Room]) -> Room:
+    """All of them together."""
+    return sum(rooms, start=NOTHING)
+
+
+def _large_enough(one: Instance) -> bool:
+    return one.vcpu >= FEWEST_CORES and one.memory * GIB > LEAST_MEMORY

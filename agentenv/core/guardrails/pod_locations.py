@@ -1,0 +1,127 @@
+"""Where the shape of a sandbox's pod is written, and what differs there: templates, Sandboxes, pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.pods.aws_identity import FILE
+from agentenv.core.guardrails.class_parameters import listed, said
+from agentenv.core.guardrails.guardrail import Operation, Watch, every, text, texts, unless
+from agentenv.core.guardrails.principals import Hands
+from agentenv.core.iam.identity_exchange import TOKEN_SECONDS
+from agentenv.core.nodes.tiers import TIER_LABEL
+
+# Whose tokens EKS's own webhooks put into pods, for the two ways to a role.
+AUDIENCES = ("sts.amazonaws.com", "pods.eks.amazonaws.com")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the shape of a pod is written."""
+
+    name: str
+    about: str
+    watch: Watch
+    spec: str
+    metadata: str
+    same: str  # CEL: whether a change leaves the specification as it was
+    same_metadata: str  # CEL: whether it leaves labels and annotations
+    images: str  # CEL: whether its images are right
+    images_message: str
+    labels: str  # CEL: whether its labels are right
+    own_volumes: str  # CEL: which volumes it may have beside scratch space, as a condition on `volume`
+    other_priority: str = ""
+
+
+def places(hands: Hands) -> tuple[Place, ...]:
+    """The three of them."""
+    written: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    inside, about = "object.spec.podTemplate.spec", "object.spec.podTemplate.?metadata"
+    same = f"oldObject != null && {inside} == oldObject.spec.podTemplate.spec"
+    same_metadata = "oldObject != null && object.spec.podTemplate.?metadata == oldObject.spec.podTemplate.?metadata"
+    named = _labels(CLASS_LABEL, "class"), _labels(TIER_LABEL, "tier")
+    labelled = every(
+        *named,
+        f"{listed('podLabels')}.all(pair, variables.labels[?pair.split('=')[0]].orValue('') == pair.split('=')[1])",
+    )
+    known = f"variables.containers.all(one, one.image in {listed('images')})"
+    # Its own home, by the name that the controller gives it; a swarm's, by the name of its task.
+    home = "volume.?persistentVolumeClaim.?claimName.orValue('') == 'home-' + object.metadata.name"
+    shared = (
+        f"{said('storage')} == 'shared' && variables.labels[?'sandbox.users.io/task'].orValue('') != '' &&"
+        " volume.?persistentVolumeClaim.?claimName.orValue('') =="
+        " 'shared-' + variables.labels[?'sandbox.users.io/task'].orValue('')"
+    )
+    projected = "source.?serviceAccountToken"
+    sources = "volume.?projected.?sources.orValue([])"
+    # The token of the class's identity as its template mounts it, and nothing beside it.
+    identity = every(
+        "volume.all(key, key in ['name', 'projected'])",
+        f"{sources}.size() == 1",
+        f"{sources}.all(source, "
+        + every(
+            "source.all(key, key == 'serviceAccountToken')",
+            f"{projected}.?audience.orValue('') in {listed('tokenAudiences')}",
+            f"{projected}.?expirationSeconds.orValue(0) == {TOKEN_SECONDS}",
+            f"{projected}.?path.orValue('') == {text(FILE)}",
+        )
+        + ")",
+    )
+    webhook = every(
+        f"{sources}.size() > 0",
+        f"{sources}.all(source, {projected}.?audience.orValue('') in {texts(AUDIENCES)})",
+    )
+    controllers = f"request.userInfo.username == {text(hands.sandbox_controller)}"
+    listing = "every image is one of the class's, by its digest"
+    return (
+        Place(
+            "templates",
+            "The pod in a SandboxTemplate, when one is made and when its pod changes.",
+            Watch("extensions.agents.x-k8s.io", ("sandboxtemplates",), written),
+            inside,
+            about,
+            same,
+            same_metadata,
+            known,
+            listing,
+            labelled,
+            f"({shared}) || ({identity})",
+        ),
+        Place(
+            "sandboxes",
+            "The pod in a Sandbox, when one is made and when its pod changes.",
+            Watch("agents.x-k8s.io", ("sandboxes",), written),
+            inside,
+            about,
+            same,
+            same_metadata,
+            # The controller's are of a template that was looked at when it was written; a release that the class has
+            # left behind still fills its pool until the new one is full.
+            unless(controllers, known),
+            listing,
+            every(*named, unless(controllers, labelled)),
+            f"({home}) || ({shared}) || ({identity})",
+        ),
+        Place(
+            "pods",
+            "Pods, when they are made.",
+            Watch("", ("pods",), ("CREATE",)),
+            "object.spec",
+            "object.metadata",
+            "",
+            "",
+            # A workspace wakes with the image that it was made with, long after its class has gone on to another.
+            "variables.containers.all(one, one.image.contains('@sha256:'))",
+            "every image is named by its digest",
+            # The same holds for what its owner was called then, and who paid.
+            every(*named),
+            f"({home}) || ({shared}) || ({identity}) || ({webhook})",
+            f" || ({said('compute')} == 'fargate' && variables.spec.?priorityClassName.orValue('') =="
+            " 'system-node-critical')",
+        ),
+    )
+
+
+def _labels(key: str, said_by: str) -> str:
+    return f"variables.labels[?{text(key)}].orValue('') == {said(said_by)}"

@@ -1,0 +1,1 @@
+"""The ledger: its rows, its table, its rates, and the budgets that act on it."""

@@ -1,0 +1,176 @@
+"""What somebody holds at the moment, by the cluster's own facts, and which rows of the ledger follow from it.
+
+Nothing here remembers: the same facts and the same open rows give the same rows again, so whoever was killed is made up
+for by the next, and two who do it at once write the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from agentenv.core.ledger.rows import NO_POD, NOTHING, VOLUME_PREFIX, Row, cut
+from agentenv.core.lifecycle.clock_skew import SKEW
+
+# A row whose facts are missing was perhaps only not listed yet. After this long it has surely ended.
+PATIENCE = timedelta(minutes=1)
+# How often a row that grows is written down: what is lost to a crash together with the facts is no more than this. What
+# sleeps costs little, and is not worth more writes.
+GROWS_EVERY = timedelta(minutes=5)
+GROWS_ASLEEP_EVERY = timedelta(hours=6)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pod:
+    """A pod that somebody held or holds, from when it had a place on a node."""
+
+    uid: str
+    began: datetime
+    ended: datetime | None = None
+    cores: Decimal = NOTHING  # set aside for it
+    memory_gib: Decimal = NOTHING
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holding:
+    """What one claim holds. `asleep_since` says since when it has no pod and keeps its files only."""
+
+    owner: str
+    claim: str
+    sandbox_class: str
+    workspace: str
+    since: datetime
+    mode: str = "user"
+    task: str = ""
+    pods: tuple[Pod, ...] = ()
+    asleep_since: datetime | None = None
+    ended: datetime | None = None
+    storage_gib: Decimal = NOTHING  # that were asked for
+    measured_gib: Decimal | None = None  # that were found on it, once somebody has looked
+    volume: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A row to be written, still without amounts, and what they are of. Without a holding only the row is left."""
+
+    row: Row
+    holding: Holding | None
+    pod: Pod | None
+    before: Row | None  # as it was written last
+
+
+def spans(
+    holdings: Iterable[Holding], still_open: Iterable[Row], now: datetime, seen: Mapping[str, datetime] | None = None
+) -> list[Span]:
+    """All rows that there have to be by now.
+
+    `still_open` has to be read before the holdings: a row of a claim that was made in between would look abandoned.
+    `seen` is when each row's pod was last seen, by its sort key, where anybody remembers: it is later than what was
+    written down.
+    """
+    seen = seen or {}
+    unclaimed = {(row.claim, row.pod): row for row in sorted(still_open, key=lambda row: row.began)}
+    by_claim: dict[str, Holding] = {}
+    found: list[Span] = []
+    for holding in holdings:
+        by_claim[holding.claim] = holding
+        for pod, began, ended in _intervals(holding):
+            before = unclaimed.pop((holding.claim, pod.uid if pod else NO_POD), None)
+            found += _days(holding, pod, before, (before.began if before else began, ended), now)
+    deleted = {(one.owner, one.workspace): one.since for one in by_claim.values() if _outlived(one)}
+    for row in unclaimed.values():
+        last = max(row.ended, seen.get(row.sort_key, row.ended))
+        holding = by_claim.get(row.claim)
+        known = deleted.get((row.owner, row.workspace))
+        if holding is not None:
+            end = _end_of(row, holding, last)
+        elif known is not None and known >= row.began:
+            end = known
+        elif now - last >= PATIENCE:
+            end = last
+        else:
+            continue
+        if end - now > SKEW:
+            # By a clock that nobody can go by. What was written already stays.
+            end = min(end, max(now, row.ended))
+        found += _abandoned(row, end)
+    return found
+
+
+def worth_writing(span: Span, now: datetime) -> bool:
+    """Whether a row has something new to say: it is new, it ended, or it grew for long enough."""
+    before = span.before
+    if before is None or span.row.closed or before.sort_key != span.row.sort_key:
+        return True
+    return now - before.ended >= (GROWS_ASLEEP_EVERY if span.row.pod == NO_POD else GROWS_EVERY)
+
+
+def _intervals(holding: Holding) -> Iterator[tuple[Pod | None, datetime, datetime | None]]:
+    """What it held: each pod from when it was its own, and the time without one; an end of None is yet to come."""
+    for pod in holding.pods:
+        end = pod.ended if holding.ended is None else min(pod.ended or holding.ended, holding.ended)
+        yield pod, max(holding.since, pod.began), end
+    if holding.asleep_since is not None and all(pod.ended is not None for pod in holding.pods):
+        yield None, max(holding.since, holding.asleep_since), holding.ended
+
+
+def _outlived(holding: Holding) -> bool:
+    """Whether it is the data of a workspace that was deleted: it says when that was."""
+    return holding.claim.startswith(VOLUME_PREFIX)
+
+
+def _days(
+    holding: Holding, pod: Pod | None, before: Row | None, interval: tuple[datetime, datetime | None], now: datetime
+) -> Iterator[Span]:
+    """An interval as a row a day; the last one is open while there is no end."""
+    began, ended = interval
+    over = ended is not None and ended <= now
+    until = ended if ended is not None and over else now
+    if before is not None:
+        # What was written stays: a clock that is behind takes nothing back. Only a known end does.
+        until = max(until, before.began if over else before.ended)
+    blank = Row(
+        owner=holding.owner,
+        claim=holding.claim,
+        pod=pod.uid if pod else NO_POD,
+        began=began,
+        ended=began,
+        sandbox_class=holding.sandbox_class,
+        workspace=holding.workspace,
+        mode=holding.mode,
+        task=holding.task,
+    )
+    days = [*cut(began, until)]
+    if not days and before is not None and over:
+        days = [(began, began)]
+    for start, end in days:
+        row = replace(blank, began=start, ended=end, closed=end != until or over or _midnight(end))
+        yield Span(row, holding, pod, before if start == began else None)
+
+
+def _abandoned(row: Row, end: datetime) -> Iterator[Span]:
+    """A row whose pod, or whose claim, is there no more."""
+    for start, stop in [*cut(row.began, end)] or [(row.began, row.began)]:
+        ended = replace(row, began=start, ended=stop, closed=True)
+        yield Span(ended, None, None, row if start == row.began else None)
+
+
+def _end_of(row: Row, holding: Holding, last: datetime) -> datetime:
+    """When a row of a claim that is still there was over, by what that claim holds now."""
+    later = min((pod.began for pod in holding.pods if pod.began >= row.began), default=None)
+    if row.pod == NO_POD:
+        # What sleeps does so until its next pod, whether or not anybody looked.
+        return later or max(row.began, holding.ended or last)
+    asleep = holding.asleep_since
+    if asleep is not None and asleep >= row.began and (later is None or asleep <= later):
+        return asleep
+    if later is None and holding.ended is not None:
+        return max(row.began, holding.ended)
+    return last if later is None else min(last, later)
+
+
+def _midnight(when: datetime) -> bool:
+    return (when.hour, when.minute, when.second) == (0, 0, 0)

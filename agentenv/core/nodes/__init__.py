@@ -1,0 +1,1 @@
+"""Nodes: node pools, tiers, bootstrap scripts, image mirrors, and sizes of Fargate."""

@@ -1,0 +1,122 @@
+"""What a node does before its kubelet starts: it installs the runtime of its wall, and tells containerd of it.
+
+The image's own agent writes containerd's configuration from every NodeConfig it is given and starts containerd only
+after cloud-init's scripts, so nothing is restarted and no pod meets a node that is half ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agentenv.core.nodes.tiers import Wall
+from agentenv.core.pinned_versions import Source
+
+_BOUNDARY = "//"
+# containerd 2 reads this plugin's table; the name that it had before would be passed over without a word.
+_RUNTIMES = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes"
+
+# What joins the cluster starts after this script and is kept from it by taking its unit's place. The image has the unit
+# itself where `systemctl mask` would put its link, and the command refuses then.
+_OPENING = """\
+#!/bin/bash
+set -euo pipefail
+# A node without its wall must not take pods: it never joins, goes out, and Karpenter launches another.
+close() {
+  [ "$1" -ne 0 ] || return 0
+  set +e
+  ln -sf /dev/null /etc/systemd/system/nodeadm-run.service
+  systemctl daemon-reload
+  systemctl poweroff --no-block
+}
+trap 'close "$?"' EXIT
+machine="$(uname -m)"
+case "$machine" in
+  x86_64) package=amd64 ;;
+  aarch64) package=arm64 ;;
+  *) exit 1 ;;
+esac
+cd "$(mktemp -d)"
+fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 5 --retry-all-errors -O "$1"; }
+"""
+
+
+def user_data(wall: Wall, sources: Mapping[str, Source]) -> str | None:
+    """The user data of a node behind whose wall sandboxes run; None where the image has all it needs.
+
+    Karpenter adds a part of its own, and the parts are merged.
+    """
+    if wall.word == "gvisor":
+        script, table = _gvisor(sources["gvisor"])
+    elif wall.word == "kata":
+        script, table = _kata(sources["kata"])
+    else:
+        return None
+    config = "\n".join(f"      {line}" for line in table)
+    parts = {
+        'text/x-shellscript; charset="us-ascii"': _OPENING + "\n".join(script),
+        "application/node.eks.aws": "\n".join(
+            ("apiVersion: node.eks.aws/v1alpha1", "kind: NodeConfig", "spec:", "  containerd:", "    config: |", config)
+        ),
+    }
+    body = "".join(f"--{_BOUNDARY}\nContent-Type: {kind}\n\n{text}\n\n" for kind, text in parts.items())
+    return f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n{body}--{_BOUNDARY}--\n'
+
+
+def _gvisor(source: Source) -> tuple[list[str], list[str]]:
+    address = source.address.format(machine="$machine", package="$package")
+    archive = address.rsplit("/", 1)[1]
+    script = [
+        *(f'fetch "{address}{ending}"' for ending in ("", source.checksum)),
+        f"sha512sum --check {archive}{source.checksum}",
+        *_unpacked(archive, "/usr/local/bin"),
+        # It runs by what lies beside it, and fetches what does not: then rather no node.
+        "test -x /usr/local/bin/gvisor-bin/gvisor_sentry -a -x /usr/local/bin/containerd-shim-runsc-v1",
+        "mkdir -p /etc/containerd",
+        "cat > /etc/containerd/runsc.toml <<'END'",
+        "[runsc_config]",
+        'platform = "systrap"',
+        # Without it a sandbox's share of its node is counted where the kubelet does not look.
+        'systemd-cgroup = "true"',
+        "END",
+    ]
+    table = [
+        f"[{_RUNTIMES}.runsc]",
+        'runtime_type = "io.containerd.runsc.v1"',
+        f"[{_RUNTIMES}.runsc.options]",
+        'TypeUrl = "io.containerd.runsc.v1.options"',
+        'ConfigPath = "/etc/containerd/runsc.toml"',
+    ]
+    return script, table
+
+
+def _unpacked(archive: str, folder: str) -> list[str]:
+    return [
+        "command -v zstd >/dev/null || dnf install -y zstd",
+        f'tar --zstd --no-same-owner -xf "{archive}" -C {folder}',
+    ]
+
+
+def _kata(source: Source) -> tuple[list[str], list[str]]:
+    address = source.address.format(machine="$machine", package="$package")
+    archive = address.rsplit("/", 1)[1]
+    script = [
+        # Nothing is unpacked whose digest is not known: on any other processor this ends here.
+        'case "$package" in',
+        *(f"  {package}) digest={digest} ;;" for package, digest in sorted(source.sha256.items()) if digest),
+        "  *) exit 1 ;;",
+        "esac",
+        f'fetch "{address}"',
+        f'echo "$digest  {archive}" | sha256sum --check',
+        *_unpacked(archive, "/"),
+        "ln -sf /opt/kata/bin/containerd-shim-kata-v2 /usr/local/bin/containerd-shim-kata-v2",
+        # Without them the machine monitor cannot speak to its guest.
+        "modprobe -a kvm vhost vhost_net vhost_vsock",
+    ]
+    table = [
+        f"[{_RUNTIMES}.kata]",
+        'runtime_type = "io.containerd.kata.v2"',
+        "privileged_without_host_devices = true",
+        f"[{_RUNTIMES}.kata.options]",
+        'ConfigPath = "/opt/kata/share/defaults/kata-containers/configuration-clh.toml"',
+    ]
+    return script, table

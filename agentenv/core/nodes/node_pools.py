@@ -1,0 +1,300 @@
+"""Which nodes there may be: a node class a tier and way of buying, and node pools of each for the processors it has.
+
+Karpenter launches them; what is here is their specifications as plain data, for the program, policies and estimates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agentenv.core.nodes.tiers import (
+    ARCHITECTURE_LABEL,
+    CAPACITY_LABEL,
+    GPU_LABEL,
+    GPU_TAINT,
+    Wall,
+    labels,
+    taints,
+    wall_of,
+)
+
+Plain = dict[str, Any]
+
+GRAVITON = re.compile(r"[a-z]{1,3}[0-9]{1,2}g[a-z]*")
+# A `d` behind the generation says so, and some families have them without saying it.
+LOCAL_DISK = re.compile(
+    r"[a-z]{1,3}[0-9]{1,2}[a-z]*d[a-z]*"
+    r"|(i[3-9]|im[4-9]|is[4-9]|d[3-9]|f[12]|g[6-9]|gr6|p[56]|trn[12])[a-z]*(-b[0-9]+)?|g5"
+)
+SYSTEM = "system"
+POOL_LABEL = "sandbox.users.io/pool"
+DISCOVERY_TAG = "karpenter.sh/discovery"
+METAL = "-metal"
+_AWS = "karpenter.k8s.aws"
+# DaemonSets and the system's own share take about one core and two gigabytes: a smaller node holds little else.
+_SMALLEST: list[Plain] = [
+    {"key": f"{_AWS}/instance-cpu", "operator": "Gt", "values": ["1"]},
+    {"key": f"{_AWS}/instance-memory", "operator": "Gt", "values": ["3500"]},
+]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one class of sandboxes asks of nodes."""
+
+    tier: str
+    kernel: str
+    capacity: str
+    gpu: bool = False
+
+
+@dataclass(frozen=True)
+class NodeLayout:
+    """How nodes are to be; times are in seconds, amounts as Kubernetes writes them."""
+
+    families: tuple[str, ...]
+    nested_families: tuple[str, ...]
+    gpu_families: tuple[str, ...]
+    system_families: tuple[str, ...]
+    system_capacity: str
+    cpu_limit: str
+    memory_limit: str
+    system_cpu_limit: str
+    system_memory_limit: str
+    gpu_limit: int
+    pods_per_node: int
+    root_volume: str
+    image: str
+    consolidate_after: int
+    expire_after: int
+    termination_grace: int
+    disruption_budget: str
+    drift_budget: str
+
+
+@dataclass(frozen=True)
+class NodeClass:
+    """A kind of node: its image, disk and start."""
+
+    name: str
+    wall: Wall | None
+    gpu: bool = False
+    # Whether its instances are whole machines: these run guests without being told to, and refuse to be told.
+    metal: bool = False
+
+    @property
+    def nested(self) -> bool:
+        """Whether its instances are told to let their guests have guests."""
+        return self.wall is not None and self.wall.word == "kata" and not self.metal
+
+    def spec(
+        self, layout: NodeLayout, *, cluster: str, identity: Plain, key: Any, user_data: str | None, tags: Any
+    ) -> Plain:
+        """The specification of its EC2NodeClass; identity (`role` or `instanceProfile`), key and tags may be known
+        later."""
+        nitro = self.wall is not None and self.wall.word == "nitro"
+        discovered = [{"tags": {DISCOVERY_TAG: cluster}}]
+        return {
+            # AWS has no public image with the Nitro runtime: whoever builds one marks it so.
+            **(
+                {
+                    "amiFamily": "AL2023",
+                    "amiSelectorTerms": [{"owner": "self", "tags": {"sandbox.users.io/wall": "nitro"}}],
+                }
+                if nitro
+                else {"amiSelectorTerms": [{"alias": layout.image}]}
+            ),
+            **identity,
+            "subnetSelectorTerms": discovered,
+            "securityGroupSelectorTerms": discovered,
+            "associatePublicIPAddress": False,
+            "metadataOptions": {
+                "httpEndpoint": "enabled",
+                "httpProtocolIPv6": "disabled",
+                # One hop ends at the node: a pod's request is the second.
+                "httpPutResponseHopLimit": 1,
+                "httpTokens": "required",
+            },
+            "blockDeviceMappings": [
+                {
+                    "deviceName": "/dev/xvda",
+                    "rootVolume": True,
+                    "ebs": {
+                        "volumeSize": layout.root_volume,
+                        "volumeType": "gp3",
+                        "encrypted": True,
+                        "kmsKeyID": key,
+                        "deleteOnTermination": True,
+                    },
+                }
+            ],
+            # Types without local disks pass it over.
+            "instanceStorePolicy": "RAID0",
+            "kubelet": {"maxPods": layout.pods_per_node},
+            **({"cpuOptions": {"nestedVirtualization": "enabled"}} if self.nested else {}),
+            **({"userData": user_data} if user_data else {}),
+            "tags": tags,
+        }
+
+
+@dataclass(frozen=True)
+class NodePool:
+    """Nodes of one class, bought in one way, with one kind of processor."""
+
+    name: str
+    node_class: NodeClass
+    capacity: str
+    architecture: str
+    families: tuple[str, ...]
+    weight: int
+
+    @property
+    def system(self) -> bool:
+        """Whether it holds what is neither a sandbox nor on Fargate."""
+        return self.node_class.wall is None
+
+    def labels(self) -> dict[str, str]:
+        """What its nodes are marked with."""
+        wall = self.node_class.wall
+        found = {POOL_LABEL: self.name, **(labels(wall) if wall else {})}
+        return {**found, GPU_LABEL: "true"} if self.node_class.gpu else found
+
+    def taints(self) -> list[Plain]:
+        """What keeps others off; nothing keeps anybody off the system's."""
+        wall = self.node_class.wall
+        return taints(wall, gpu=self.node_class.gpu) if wall else []
+
+    def spec(self, layout: NodeLayout) -> Plain:
+        """The specification of its NodePool."""
+        template: Plain = {
+            "nodeClassRef": {"group": _AWS, "kind": "EC2NodeClass", "name": self.node_class.name},
+            "requirements": self._requirements(),
+            "expireAfter": duration(layout.expire_after),
+            # Without it a node that has expired would wait for ever for a pod that may not be disturbed.
+            "terminationGracePeriod": duration(layout.termination_grace),
+        }
+        kept_off = self.taints()
+        return {
+            "weight": self.weight,
+            "template": {
+                "metadata": {"labels": self.labels()},
+                "spec": {**template, "taints": kept_off} if kept_off else template,
+            },
+            "disruption": {
+                # What somebody has claimed asks not to be disturbed and keeps its node; a slot is made anew elsewhere.
+                "consolidationPolicy": "WhenEmptyOrUnderutilized",
+                "consolidateAfter": duration(layout.consolidate_after),
+                "budgets": self._budgets(layout),
+            },
+            "limits": self._limits(layout),
+        }
+
+    def _budgets(self, layout: NodeLayout) -> list[Plain]:
+        everything: Plain = {"nodes": layout.disruption_budget}
+        # A node that is no longer as declared is replaced like one that has expired: after the grace of its termination
+        # whatever runs on it is ended, asked not to be disturbed or not. So sandboxes have a say of their own in it.
+        return [everything] if self.system else [everything, {"nodes": layout.drift_budget, "reasons": ["Drifted"]}]
+
+    def _requirements(self) -> list[Plain]:
+        return [
+            {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+            {"key": ARCHITECTURE_LABEL, "operator": "In", "values": [self.architecture]},
+            {"key": CAPACITY_LABEL, "operator": "In", "values": [self.capacity]},
+            {"key": f"{_AWS}/instance-family", "operator": "In", "values": _names(self.families)},
+            *_SMALLEST,
+            *self._machines(),
+        ]
+
+    def _machines(self) -> list[Plain]:
+        """What else an instance of the families has to be: a family has both, machines and shares of them."""
+        found: list[Plain] = []
+        if self.node_class.metal:
+            # A whole machine has no hypervisor, which Karpenter writes as a label without a value.
+            found.append({"key": f"{_AWS}/instance-hypervisor", "operator": "NotIn", "values": ["nitro", "xen"]})
+        elif self.node_class.nested:
+            found.append({"key": f"{_AWS}/instance-hypervisor", "operator": "In", "values": ["nitro"]})
+        if self.node_class.gpu:
+            found.append({"key": f"{_AWS}/instance-gpu-manufacturer", "operator": "In", "values": ["nvidia"]})
+        return found
+
+    def _limits(self, layout: NodeLayout) -> Plain:
+        if self.system:
+            return {"cpu": layout.system_cpu_limit, "memory": layout.system_memory_limit}
+        limits: Plain = {"cpu": layout.cpu_limit, "memory": layout.memory_limit}
+        return {**limits, GPU_TAINT: str(layout.gpu_limit)} if self.node_class.gpu else limits
+
+
+def node_pools(layout: NodeLayout, demands: Iterable[Demand]) -> list[NodePool]:
+    """The pools that classes ask for, and that of the system, in an order that does not depend on theirs."""
+    wanted: set[tuple[str, str, str, bool]] = set()
+    for demand in demands:
+        wall = wall_of(demand.tier, demand.kernel)
+        for capacity in _ways(demand.capacity):
+            wanted.add((demand.tier, wall.word, capacity, demand.gpu))
+    made = [pool for bought in _ways(layout.system_capacity) for pool in _system_pools(layout, bought)]
+    for tier, word, capacity, gpu in sorted(wanted):
+        # Only one tier has two walls.
+        words = (tier, word * (tier == "untrusted"), "gpu" * gpu)
+        families = layout.gpu_families if gpu else layout.nested_families if word == "kata" else layout.families
+        made += _pools(words, wall_of(tier, word), capacity, families, gpu=gpu)
+    return made
+
+
+def node_classes(pools: Iterable[NodePool]) -> list[NodeClass]:
+    """The node classes of pools, each once."""
+    return list({pool.node_class.name: pool.node_class for pool in pools}.values())
+
+
+def duration(seconds: int) -> str:
+    """A time as Karpenter takes it, in the largest units that fit it exactly."""
+    parts = ((seconds // 3600, "h"), (seconds % 3600 // 60, "m"), (seconds % 60, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
+
+
+def processor(family: str) -> str:
+    """The processors of a family, as Kubernetes calls them."""
+    return "arm64" if GRAVITON.fullmatch(family.removesuffix(METAL)) else "amd64"
+
+
+def has_local_disk(family: str) -> bool:
+    """Whether the instances of a family come with disks of their own."""
+    return LOCAL_DISK.fullmatch(family.removesuffix(METAL)) is not None
+
+
+def _ways(capacity: str) -> tuple[str, ...]:
+    return ("spot", "on-demand") if capacity == "both" else (capacity,)
+
+
+def _system_pools(layout: NodeLayout, capacity: str) -> list[NodePool]:
+    """Those of the system: on-demand they are the ones it always had, and keep their name."""
+    words = (SYSTEM,) if capacity == "on-demand" else (SYSTEM, capacity)
+    return _pools(words, None, capacity, layout.system_families)
+
+
+def _pools(
+    words: Sequence[str], wall: Wall | None, capacity: str, families: Sequence[str], *, gpu: bool = False
+) -> list[NodePool]:
+    """A pool a kind of processor, and others for whole machines, which are not of the same class.
+
+    Each is named by its processor even where it is the only one: a family that is added later renames no pool, which
+    would drain its nodes. Karpenter tries the pool of greater weight first: so Graviton comes before the others, Spot
+    before what costs more, and a whole machine last. Limits hold for each.
+    """
+    made: list[NodePool] = []
+    for metal in (False, True):
+        bought = "" if wall is None else capacity
+        name = "-".join(part for part in (*words, "metal" * metal, bought) if part)
+        node_class = NodeClass(name, wall, gpu, metal)
+        first = (1 if metal else 10) if capacity == "on-demand" else (3 if metal else 50)
+        for kind, more in (("arm64", 1 if metal else 10), ("amd64", 0)):
+            some = tuple(one for one in families if processor(one) == kind and one.endswith(METAL) == metal)
+            if some:
+                made.append(NodePool(f"{name}-{kind}", node_class, capacity, kind, some, first + more))
+    return made
+
+
+def _names(families: Sequence[str]) -> list[str]:
+    return [family.removesuffix(METAL) for family in families]

@@ -1,0 +1,1 @@
+"""The workspace service as Kubernetes and IAM documents."""

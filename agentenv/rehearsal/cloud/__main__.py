@@ -1,0 +1,61 @@
+"""`python -m agentenv.rehearsal.cloud`: the endpoint as a process of its own, until it is told to end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+
+def announce(ready_file: Path, url: str) -> None:
+    """Write the address in one step: whoever waits for the file never reads half of it."""
+    unfinished = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
+    unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}) + "\n", encoding="utf-8")
+    unfinished.replace(ready_file)
+
+
+def arguments() -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m agentenv.rehearsal.cloud", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one (default)")
+    parser.add_argument("--ready-file", type=Path, help="written with the address and process id once it answers")
+    parser.add_argument("--log", type=Path, help="file for errors and operations that nobody knew; default none")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Serve until SIGTERM or SIGINT; 1 if the port cannot be had."""
+    asked = arguments()
+    ended = threading.Event()
+    # Before the slow imports, so that an early signal ends us as quietly as a late one.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+
+    from agentenv.rehearsal.cloud.server import Cloud
+
+    try:
+        cloud = Cloud.start(port=asked.port, log=asked.log)
+    except OSError as error:
+        sys.stderr.write(
+            f"The cloud cannot listen on 127.0.0.1:{asked.port}: {error.strerror or error}. "
+            "Ask for another port, or for 0 to take a free one.\n"
+        )
+        return 1
+    with cloud:
+        if asked.ready_file:
+            announce(asked.ready_file, cloud.url)
+        else:
+            sys.stdout.write(f"{cloud.url}\n")
+            sys.stdout.flush()
+        ended.wait()
+        if asked.ready_file:
+            asked.ready_file.unlink(missing_ok=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

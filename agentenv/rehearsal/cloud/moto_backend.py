@@ -1,0 +1,195 @@
+"""Moto, behind the gate: hands it requests, and knows when it has no answer.
+
+A call in a protocol that moto does not speak (CBOR), or one that a row changed or made up, is written again by
+botocore's serializer in the protocol that moto does speak, and the answer is read back by botocore's parser.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from botocore.parsers import create_parser
+from botocore.serialize import create_serializer
+from moto.backends import get_backend
+from moto.core import responses, utils
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.exceptions import HTTPException
+from werkzeug.test import EnvironBuilder
+
+from agentenv.rehearsal.cloud.requests import model_of
+from agentenv.rehearsal.cloud.responses import Answer, Refused
+
+if TYPE_CHECKING:
+    from moto.core.request import Request
+
+    from agentenv.rehearsal.cloud.requests import Call
+
+SPOKEN = ("json", "rest-json", "rest-xml", "query", "ec2")
+# These wait for something to happen; held under the lock they would keep everyone else out meanwhile.
+PATIENT = frozenset({("sqs", "ReceiveMessage"), ("stepfunctions", "StartSyncExecution"), ("lambda", "Invoke")})
+
+
+class Unanswered(Exception):
+    """Moto does not implement the operation."""
+
+
+# What a class's methods are moto asks at each call, though the answer stays the same.
+setattr(responses, "method_names_from_class", functools.cache(utils.method_names_from_class))  # noqa: B010 - imported there
+
+
+class Dispatcher(DomainDispatcherApplication):
+    """Moto's own, but for services that moto does not have: those it would announce on standard output.
+
+    It also remembers who answers for a host: moto lists its folders to find out, twice a request.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(create_backend_app)
+        self._answering: dict[str | None, Any] = {}
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        """The module that answers for a host's name."""
+        if host not in self._answering:
+            self._answering[host] = self._found(host)
+        return self._answering[host]
+
+    def _found(self, host: str | None) -> Any:
+        known = any(pattern.match(f"http://{host}") for _, pattern in self.backend_url_patterns)
+        if host and "amazonaws.com" in host and not known:
+            raise Unanswered(f"moto has no service at {host}")
+        return super().get_backend_for_host(host)
+
+
+class MotoSide:
+    """Moto's applications, one a service, behind one lock.
+
+    Moto's backends are plain dicts that some operations iterate while others change them, and check-then-act is
+    everywhere: answers under load are only right one at a time. Python runs them one at a time anyway.
+    """
+
+    # Of the class, because moto's state is the process's.
+    lock = threading.RLock()
+
+    def __init__(self) -> None:
+        self._dispatcher = Dispatcher()
+
+    def prepare(self, service: str) -> None:
+        """Load what a service's first call would otherwise wait for."""
+        with self.lock, self._dispatcher.lock:
+            if service not in self._dispatcher.app_instances:
+                self._dispatcher.app_instances[service] = create_backend_app(service)  # type: ignore[arg-type]
+
+    def backend(self, service: str, account: str, region: str) -> Any:
+        """Moto's own state for a service."""
+        regions = get_backend(service)[account]  # type: ignore[call-overload]
+        return regions[region] if region in regions else regions["aws"]
+
+    def answer(self, environ: dict[str, Any], call: Call | None = None) -> Answer:
+        """Moto's answer to a request as it came."""
+        try:
+            # The first request for a service imports it, and so may whatever else holds the lock: two threads that
+            # import each other's modules halfway would wait for one another.
+            with self.lock:
+                application = self._dispatcher.get_application(environ)
+            application.url_map.bind_to_environ(environ).match()
+        except (HTTPException, ImportError, KeyError, AttributeError) as error:
+            raise Unanswered(f"moto has no route: {type(error).__name__}") from error
+        began: list[tuple[str, list[tuple[str, str]]]] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:
+            began[:] = [(status, headers)]
+            return lambda _: None
+
+        patient = call is not None and (call.service, call.name) in PATIENT
+        try:
+            if patient:
+                body = b"".join(application(environ, start_response))
+            else:
+                with self.lock:
+                    body = b"".join(application(environ, start_response))
+        except NotImplementedError as error:
+            raise Unanswered(f"moto does not implement it: {error}") from error
+        status, headers = began[-1]
+        code = int(status.split(" ", 1)[0])
+        if code == 404 and not body and environ["REQUEST_METHOD"] != "HEAD":
+            raise Unanswered("moto found no action for the request")
+        return Answer(code, dict(headers), body)
+
+    def result(self, operation: Any, parameters: dict[str, Any], region: str, key: str) -> dict[str, Any]:
+        """Moto's result for an operation with these parameters; Refused if it says no."""
+        model = operation.service_model
+        spoken = [name for name in SPOKEN if name in model.metadata.get("protocols", [model.protocol])]
+        # CloudWatch and SQS still read the query protocol where moto knows it best.
+        protocol = "query" if "query" in spoken and model.service_name == "cloudwatch" else spoken[0]
+        environ = written_again(operation, parameters, protocol, region, key)
+        answered = self.answer(environ)
+        parsed = create_parser(protocol).parse(
+            {"status_code": answered.status, "headers": _Headers(answered.headers), "body": answered.body},
+            operation.output_shape,
+        )
+        parsed.pop("ResponseMetadata", None)
+        if answered.ok:
+            return parsed
+        said = parsed.get("Error", {})
+        raise Refused(said.get("Code", "InternalFailure"), said.get("Message", ""), answered.status)
+
+
+class _Headers(dict[str, str]):
+    """Headers that are found whatever their case, as the parsers expect."""
+
+    def __init__(self, headers: Any) -> None:
+        super().__init__({name.lower(): value for name, value in headers.items()})
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return super().get(key.lower(), default)
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(str(key).lower())
+
+    def __getitem__(self, key: str) -> str:
+        return super().__getitem__(key.lower())
+
+
+def written_again(operation: Any, parameters: dict[str, Any], protocol: str, region: str, key: str) -> dict[str, Any]:
+    """A request for an operation, written by botocore in the given protocol, as a WSGI environment."""
+    service = operation.service_model
+    request = create_serializer(protocol, include_validation=False).serialize_to_request(parameters, operation)
+    body = request["body"]
+    if isinstance(body, dict):
+        body = urlencode(body, doseq=True)
+    scope = f"{key}/20260101/{region}/{service.signing_name}/aws4_request"
+    signature = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0"
+    headers = {**request["headers"], "Authorization": signature}
+    if protocol in {"query", "ec2"}:
+        headers["Content-Type"] = "application/x-www-form-urlencoded; charset=utf-8"
+    builder = EnvironBuilder(
+        path=request["url_path"],
+        method=request["method"],
+        query_string=request["query_string"] or None,
+        headers=headers,
+        data=body.encode() if isinstance(body, str) else body,
+        base_url=f"http://{service.endpoint_prefix}.{region}.amazonaws.com/",
+    )
+    environ = builder.get_environ()
+    builder.close()
+    return environ
+
+
+def as_it_came(request: Request, body: bytes) -> dict[str, Any]:
+    """The request's environment, with the body that was already read put back."""
+    environ = {**request.environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+    environ.pop("HTTP_TRANSFER_ENCODING", None)
+    environ.pop("werkzeug.request", None)
+    return environ
+
+
+def operation_of(service: str, name: str) -> Any:
+    """An operation's model."""
+    model = model_of(service)
+    if model is None:
+        raise LookupError(f"botocore has no service named {service}")
+    return model.operation_model(name)

@@ -1,0 +1,217 @@
+"""Recognises a call: which service, which operation, with which parameters, in whatever protocol it came.
+
+The signature's scope names the service; the service's own model, as botocore ships it, names the operation and says
+how its parameters are spelled. Moto's request parsers do the reading; CBOR is read by botocore's own codec (`cbor`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import unquote
+
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.request import Request, determine_request_protocol
+from moto.core.routing import get_service_router
+from moto.core.utils import get_service_model
+from werkzeug.exceptions import HTTPException
+
+from agentenv.rehearsal.cloud import cbor
+
+ACCOUNT = "123456789012"
+REGION = "us-east-1"  # of calls that do not say one
+RPC = re.compile(r"/service/(?P<target>[^/]+)/operation/(?P<operation>[^/]+)/?$")
+SCOPE = re.compile(r"Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
+
+
+class Unreadable(Exception):
+    """The request names an operation, but its body or a value in it cannot be read."""
+
+
+@dataclass
+class Call:
+    """One request, recognised.
+
+    The operation's model is `Any` to a type checker: botocore's models are made of cached properties that hide types.
+    """
+
+    service: str
+    operation: Any
+    protocol: str
+    region: str
+    key: str
+    request: Request
+    body: bytes
+    labels: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+        return str(self.operation.name)
+
+    @property
+    def model(self) -> Any:
+        """The service's model, `Any` like its operations."""
+        return self.operation.service_model
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a request's signature says of itself."""
+
+    service: str
+    region: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A request for a service that we know, whose operation its model does not have."""
+
+    service: str
+    operation: str
+    protocol: str
+
+
+@cache
+def signing_names() -> dict[str, list[str]]:
+    """Services by the name they sign with, where that is not their own name alone."""
+    text = files("agentenv.rehearsal.cloud").joinpath("data/signing_names.json").read_text(encoding="utf-8")
+    return json.loads(text)
+
+
+def scope_of(request: Request) -> Scope | None:
+    """Service and region that the request was signed for, in its header or in its query."""
+    found = SCOPE.search(request.headers.get("Authorization", "")) or SCOPE.search(
+        "Credential=" + unquote(request.args.get("X-Amz-Credential", ""))
+    )
+    return Scope(found["service"], found["region"], found["key"]) if found else None
+
+
+def needs_no_signature(request: Request) -> bool:
+    """Whether it is a call to STS by somebody who has a token and no keys yet; its model says which those are."""
+    model = model_of("sts")
+    named = request.values.get("Action", "")
+    return (
+        request.values.get("Version") == model.api_version
+        and named in model.operation_names
+        and model.operation_model(named).auth_type == "none"
+    )
+
+
+def model_of(service: str) -> Any:
+    """The service's model, or nothing where botocore has none of that name."""
+    try:
+        return get_service_model(service)
+    except Exception:  # noqa: BLE001 -- the loader raises a class of its own for each way of not knowing
+        return None
+
+
+def candidates(signed: str) -> list[Any]:
+    """The services that may be meant by a signing name."""
+    names = signing_names().get(signed, [signed])
+    return [model for name in names if (model := model_of(name)) is not None]
+
+
+def read_body(request: Request, scope: Scope | None) -> bytes:
+    """The whole body, unpacked if the client compressed it; what S3 is given it keeps as it is."""
+    body = request.get_data(cache=True, parse_form_data=False)
+    if request.headers.get("Content-Encoding", "").lower() == "gzip" and scope and scope.service != "s3":
+        try:
+            body = gzip.decompress(body)
+        except (OSError, EOFError) as error:
+            raise Unreadable(f"The body is not gzip: {error}") from error
+        request.environ.pop("HTTP_CONTENT_ENCODING")
+        request._cached_data = body
+    return body
+
+
+def recognise(request: Request, scope: Scope, body: bytes) -> Call | Stranger | None:
+    """The call that a signed request makes; a Stranger if its service has no such operation; None if no service."""
+    rpc = RPC.match(request.path)
+    named = ""
+    models = candidates(scope.service)
+    if request.path.startswith("/v20180820/"):
+        # S3 Control signs as S3, whose objects could have any path; no bucket has a name that begins like this.
+        models = [model for model in models if model.service_name == "s3control"] or models
+    for model in models:
+        if rpc and "smithy-rpc-v2-cbor" in model.metadata.get("protocols", []):
+            named = rpc["operation"]
+            if named in model.operation_names:
+                operation = model.operation_model(named)
+                named_service = str(model.service_name)
+                return Call(named_service, operation, "smithy-rpc-v2-cbor", scope.region, scope.key, request, body)
+            continue
+        found = _routed(model, request, scope, body)
+        if found is not None:
+            return found
+    if not models:
+        return None
+    target = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
+    named = named or target or request.values.get("Action", "") or f"{request.method} {request.path}"
+    return Stranger(str(models[0].service_name), named, _spoken(models[0], request))
+
+
+def _spoken(model: Any, request: Request) -> str:
+    """The protocol of a request to a service."""
+    if request.headers.get("Smithy-Protocol") == "rpc-v2-cbor":
+        return "smithy-rpc-v2-cbor"
+    try:
+        return determine_request_protocol(model, request.content_type)
+    except NotImplementedError:
+        return str(model.protocol)
+
+
+def _routed(model: Any, request: Request, scope: Scope, body: bytes) -> Call | None:
+    version = request.values.get("Version") if model.protocol in {"query", "ec2"} else None
+    if version and version != model.api_version:
+        return None
+    try:
+        operation, labels = get_service_router(str(model.service_name)).match(request)
+    except (HTTPException, NotImplementedError):
+        return None
+    spoken = _spoken(model, request)
+    return Call(str(model.service_name), operation, spoken, scope.region, scope.key, request, body, labels)
+
+
+def parameters_of(call: Call) -> dict[str, Any]:
+    """What the call says, by the names of its operation's model."""
+    shape = call.operation.input_shape
+    if shape is None:
+        return {}
+    try:
+        if call.protocol == "smithy-rpc-v2-cbor":
+            return cbor.read(call.body, shape) if call.body else {}
+        if call.protocol in {"json", "rest-json"} and call.body and not _streams(call):
+            json.loads(call.body)  # the parser below takes whatever is no JSON for a message
+        parsed = PROTOCOL_PARSERS[call.protocol](call.operation).parse(
+            {
+                "method": call.request.method,
+                "values": call.request.values,
+                "headers": call.request.headers,
+                "body": call.body,
+                "url_path": call.request.path,
+                "url_params": call.labels,
+            }
+        )
+    except Exception as error:  # the parsers raise whatever a malformed value runs into
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+    return {name: value for name, value in parsed.items() if not _unsaid(value, shape.members[name])}
+
+
+def _streams(call: Call) -> bool:
+    """Whether the body is a payload of its own and not an object of parameters."""
+    shape = call.operation.input_shape
+    payload = shape.serialization.get("payload")
+    return bool(payload) and shape.members[payload].type_name in {"blob", "string"}
+
+
+def _unsaid(value: Any, shape: Any) -> bool:
+    """Whether a value stands for nothing: the parsers read lists and maps beside the body as empty if not sent."""
+    return value is None or (value in ([], {}) and shape.serialization.get("location") in {"querystring", "headers"})

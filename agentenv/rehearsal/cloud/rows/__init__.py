@@ -1,0 +1,70 @@
+"""The table of what we answer ourselves: a module a family, a row an operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentenv.rehearsal.cloud.rows import (
+    athena,
+    budgets,
+    cloudwatch,
+    cost_explorer,
+    data_exports,
+    ec2_endpoints,
+    ec2_flow_logs,
+    ec2_routes,
+    ec2_vpc,
+    efs,
+    eks_addons,
+    eks_auth,
+    eks_clusters,
+    eks_tags,
+    eks_updates,
+    iam,
+    kms,
+    logs,
+    s3,
+    sts_roles,
+    tagging_api,
+)
+from agentenv.rehearsal.cloud.rows import ec2_security_group_rules as ec2_rules
+from agentenv.rehearsal.cloud.rows import ec2_security_groups as ec2_security
+from agentenv.rehearsal.cloud.rows import eks_access_entries as eks_access
+from agentenv.rehearsal.cloud.rows import eks_node_groups as eks_nodes
+from agentenv.rehearsal.cloud.rows import eks_pod_identity as eks_identity
+from agentenv.rehearsal.cloud.rows import sts_web_identity as sts
+
+if TYPE_CHECKING:
+    from agentenv.rehearsal.cloud.request_context import Row
+
+TABLES = (
+    ec2_vpc.ROWS,
+    ec2_routes.ROWS,
+    ec2_security.ROWS,
+    ec2_rules.ROWS,
+    ec2_endpoints.ROWS,
+    ec2_flow_logs.ROWS,
+    efs.ROWS,
+    eks_clusters.ROWS,
+    eks_nodes.ROWS,
+    eks_addons.ROWS,
+    eks_access.ROWS,
+    eks_identity.ROWS,
+    eks_auth.ROWS,
+    eks_tags.ROWS,
+    eks_updates.ROWS,
+    iam.ROWS,
+    sts.ROWS,
+    sts_roles.ROWS,
+    kms.ROWS,
+    logs.ROWS,
+    s3.ROWS,
+    cloudwatch.ROWS,
+    budgets.ROWS,
+    cost_explorer.ROWS,
+    data_exports.ROWS,
+    tagging_api.ROWS,
+    athena.ROWS,
+)
+
+ROWS: dict[tuple[str, str], Row] = {(row.service, row.operation): row for table in TABLES for row in table}

@@ -1,0 +1,90 @@
+"""Who holds what in a VPC: the dependents because of which AWS would not let a thing go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentenv.rehearsal.cloud.responses import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentenv.rehearsal.cloud.request_context import Desk
+
+
+def refuse_dependents(holders: Iterator[str], what: str, name: str) -> None:
+    """Say no, as EC2 does, if anything still holds the thing; name the holder, which EC2 does not."""
+    holder = next(holders, None)
+    if holder is not None:
+        text = f"The {what} '{name}' has dependencies and cannot be deleted. Held by {holder}."
+        raise Refused("DependencyViolation", text, 400)
+
+
+def _balancers(desk: Desk) -> Iterator[Any]:
+    yield from desk.backend("elbv2").load_balancers.values()
+
+
+def _clusters(desk: Desk) -> Iterator[Any]:
+    yield from desk.backend("eks").clusters.values()
+
+
+def holders_of_subnet(desk: Desk, subnet: str) -> Iterator[str]:
+    """Whatever has an address in a subnet."""
+    ec2 = desk.backend("ec2")
+    yield from (nat.id for nat in ec2.nat_gateways.values() if nat.subnet_id == subnet and nat.state != "deleted")
+    yield from (eni.id for eni in ec2.enis.values() if eni.subnet.id == subnet)
+    yield from (
+        target.mount_target_id
+        for target in desk.backend("efs").mount_targets_by_id.values()
+        if target.subnet_id == subnet
+    )
+    for cluster in _clusters(desk):
+        if subnet in cluster.resources_vpc_config.get("subnetIds", []):
+            yield f"the EKS cluster {cluster.name}"
+    for balancer in _balancers(desk):
+        if subnet in {getattr(one, "id", one) for one in balancer.subnets}:
+            yield balancer.arn
+
+
+def holders_of_group(desk: Desk, group: str) -> Iterator[str]:
+    """Whatever wears a security group, and the groups whose rules name it."""
+    ec2 = desk.backend("ec2")
+    yield from (eni.id for eni in ec2.enis.values() if group in {one.id for one in eni.group_set})
+    yield from (
+        endpoint.id
+        for endpoint in ec2.vpc_end_points.values()
+        if group in endpoint.security_group_ids and endpoint.state != "deleted"
+    )
+    for target in desk.backend("efs").mount_targets_by_id.values():
+        if group in (target.security_groups or []):
+            yield target.mount_target_id
+    for cluster in _clusters(desk):
+        config = cluster.resources_vpc_config
+        if group in [*config.get("securityGroupIds", []), config.get("clusterSecurityGroupId")]:
+            yield f"the EKS cluster {cluster.name}"
+    for balancer in _balancers(desk):
+        if group in (balancer.security_groups or []):
+            yield balancer.arn
+    for groups in ec2.groups.values():
+        for other in groups.values():
+            rules = [*other.ingress_rules, *other.egress_rules]
+            if other.id != group and any((rule.source_group or {}).get("GroupId") == group for rule in rules):
+                yield f"a rule of {other.id}"
+
+
+def holders_of_vpc(desk: Desk, vpc: str) -> Iterator[str]:
+    """Whatever lies in a VPC, but for what AWS made with it."""
+    ec2 = desk.backend("ec2")
+    yield from (name for zone in ec2.subnets.values() for name, subnet in zone.items() if subnet.vpc_id == vpc)
+    yield from (gateway.id for gateway in ec2.internet_gateways.values() if gateway.vpc and gateway.vpc.id == vpc)
+    yield from (
+        endpoint.id
+        for endpoint in ec2.vpc_end_points.values()
+        if endpoint.vpc_id == vpc and endpoint.state != "deleted"
+    )
+    yield from (
+        table.id for table in ec2.route_tables.values() if table.vpc_id == vpc and not table.main_association_id
+    )
+    yield from (name for name, group in ec2.groups.get(vpc, {}).items() if not group.is_default)
+    yield from (acl.id for acl in ec2.network_acls.values() if acl.vpc_id == vpc and str(acl.default).lower() != "true")
+    yield from (gateway.id for gateway in ec2.egress_only_internet_gateways.values() if gateway.vpc_id == vpc)

@@ -1,0 +1,56 @@
+"""Tags that no service takes: reserved, too long, or said twice. The services' models do not say so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentenv.rehearsal.cloud.parameter_checks import validation_code
+from agentenv.rehearsal.cloud.responses import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentenv.rehearsal.cloud.requests import Call
+
+LONGEST_KEY, LONGEST_VALUE = 128, 256
+# Where the services put the tags that a call brings; lists of keys to be taken away are not among them.
+PLACES = ("Tags", "tags", "ResourceTags", "TagList")
+
+
+def refuse_tags(call: Call) -> None:
+    """Say no, as the service would, to the first tag that could not be kept."""
+    for tags in _brought(call.parameters):
+        seen: set[str] = set()
+        for key, value in tags:
+            found = _fault(key, value, seen)
+            if found:
+                code = "InvalidParameterValue" if call.service == "ec2" else validation_code(call)
+                raise Refused(code, found, 400)
+            seen.add(key)
+
+
+def _fault(key: str, value: str, seen: set[str]) -> str:
+    if key.lower().startswith("aws:"):
+        return f"Tag keys starting with 'aws:' are reserved for internal use: {key}"
+    if not key or len(key) > LONGEST_KEY:
+        return f"Tag keys have 1 to {LONGEST_KEY} characters, not {len(key)}: {key[:40]}"
+    if len(value) > LONGEST_VALUE:
+        return f"Tag values have at most {LONGEST_VALUE} characters, not {len(value)}: {key}"
+    return f"Duplicate tag key '{key}' specified." if key in seen else ""
+
+
+def _brought(parameters: dict[str, Any]) -> Iterator[list[tuple[str, str]]]:
+    for place in PLACES:
+        yield _pairs(parameters.get(place))
+    for specification in parameters.get("TagSpecifications", []):
+        yield _pairs(specification.get("Tags"))
+
+
+def _pairs(tags: Any) -> list[tuple[str, str]]:
+    """Key and value of each tag, whether the service writes a list or a map."""
+    if isinstance(tags, dict):
+        return [(key, value) for key, value in tags.items() if isinstance(value, str)]
+    if not isinstance(tags, list):
+        return []
+    pairs = [(one.get("Key"), one.get("Value", "")) for one in tags if isinstance(one, dict)]
+    return [(key, value) for key, value in pairs if isinstance(key, str) and isinstance(value, str)]

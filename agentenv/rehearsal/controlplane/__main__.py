@@ -1,0 +1,60 @@
+"""`python -m agentenv.rehearsal.controlplane`: a control plane by itself, to look at with kubectl until Ctrl-C.
+
+Prints one JSON object once it is up: where it is, its kubeconfig, what it took. `--once` ends it right after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+
+from agentenv.rehearsal.controlplane.plane import PROGRAMS, PlaneFailed, control_plane
+from agentenv.rehearsal.stage import cleanup_process as warden
+from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.tools import ensure
+from agentenv.rehearsal.tools.errors import ToolError
+from agentenv.rehearsal.tools.progress import Lines
+
+
+def main() -> int:
+    """Open, tell, wait, close."""
+    parser = argparse.ArgumentParser(prog="python -m agentenv.rehearsal.controlplane", description=__doc__)
+    parser.add_argument("--once", action="store_true", help="end as soon as it is up")
+    asked = parser.parse_args()
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    runs.sweep()
+    run = runs.create()
+    keeper = warden.hire(run.id, run.folder)
+    try:
+        toolbox = ensure(PROGRAMS, Lines(sys.stderr))
+        with control_plane(toolbox, run.folder / "plane", {**os.environ, processes.MARK: run.id}) as plane:
+            memory = {name: round(used) for name, used in plane.memory().items()}
+            told = {
+                "server": plane.server,
+                "kubeconfig": str(plane.kubeconfig()),
+                "seconds": round(plane.seconds, 1),
+                "memory_mb": {**memory, "all": sum(memory.values())},
+            }
+            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.flush()
+            if not asked.once:
+                ended.wait()
+    except (PlaneFailed, ToolError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    finally:
+        processes.end(run.id)
+        run.remove()
+        warden.dismiss(keeper, "done")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

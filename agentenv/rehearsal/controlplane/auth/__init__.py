@@ -1,0 +1,1 @@
+"""Who a caller is to the cluster: tokens, certificates, access entries, pod credentials."""

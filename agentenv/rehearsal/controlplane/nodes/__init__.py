@@ -1,0 +1,1 @@
+"""Nodes of a rehearsed cluster: kwok, Karpenter, and Fargate."""

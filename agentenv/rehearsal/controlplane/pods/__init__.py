@@ -1,0 +1,1 @@
+"""Pods whose program runs for real, as a process on this machine."""

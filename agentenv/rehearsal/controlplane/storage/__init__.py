@@ -1,0 +1,1 @@
+"""Volumes of a rehearsed cluster: the EFS CSI driver's part."""

@@ -1,0 +1,1 @@
+"""Stand-ins for provider plugins that are not installed."""

@@ -1,0 +1,172 @@
+"""Which kinds the API server has, under which path, and whether they have a namespace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agentenv.rehearsal.providers.kubernetes.client import ApiError, Client
+
+FRESH: Final = 1.0  # seconds: many operations may miss the same kind at once, one of them asks
+
+# Where no server can be asked, only these are without a namespace (group, kind).
+CLUSTER_WIDE: Final = frozenset(
+    {
+        ("", "Namespace"),
+        ("", "Node"),
+        ("", "PersistentVolume"),
+        ("", "ComponentStatus"),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        ("apiregistration.k8s.io", "APIService"),
+        ("authentication.k8s.io", "SelfSubjectReview"),
+        ("authentication.k8s.io", "TokenReview"),
+        ("authorization.k8s.io", "SelfSubjectAccessReview"),
+        ("authorization.k8s.io", "SelfSubjectRulesReview"),
+        ("authorization.k8s.io", "SubjectAccessReview"),
+        ("certificates.k8s.io", "CertificateSigningRequest"),
+        ("certificates.k8s.io", "ClusterTrustBundle"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+        ("networking.k8s.io", "IngressClass"),
+        ("networking.k8s.io", "IPAddress"),
+        ("networking.k8s.io", "ServiceCIDR"),
+        ("node.k8s.io", "RuntimeClass"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("resource.k8s.io", "DeviceClass"),
+        ("resource.k8s.io", "ResourceSlice"),
+        ("scheduling.k8s.io", "PriorityClass"),
+        ("storage.k8s.io", "CSIDriver"),
+        ("storage.k8s.io", "CSINode"),
+        ("storage.k8s.io", "StorageClass"),
+        ("storage.k8s.io", "VolumeAttachment"),
+        ("storage.k8s.io", "VolumeAttributesClass"),
+    }
+)
+
+
+class UnknownKind(Exception):
+    """The API server has no such kind (yet)."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind as the API server serves it."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str]
+
+    @property
+    def group(self) -> str:
+        return group_of(self.api_version)
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        place = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return f"{root}{place}/{self.plural}" + (f"/{name}" if name else "")
+
+
+def canonical(api_version: str) -> str:
+    """`core/v1`, as type tokens have it, is `v1` to the server."""
+    return api_version.removeprefix("core/")
+
+
+def group_of(api_version: str) -> str:
+    group, _, version = canonical(api_version).rpartition("/")
+    return group if version else ""
+
+
+def scope(api_version: str, kind: str) -> bool | None:
+    """Whether the kind has a namespace, as far as that can be told without a server."""
+    group = group_of(api_version)
+    if (group, kind) in CLUSTER_WIDE:
+        return False
+    return True if "." not in group else None
+
+
+class Discovery:
+    """The server's kinds, asked for by group version and kept until something is missed."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._known: dict[str, dict[str, Kind]] = {}
+        self._asked: dict[str, float] = {}
+        self._announced: dict[tuple[str, str], bool] = {}
+
+    def find(self, api_version: str, kind: str) -> Kind:
+        """The kind; a group version in which it is missed is asked for again, though not more than once a second."""
+        version = canonical(api_version)
+        with self._lock:
+            found = self._known.get(version, {}).get(kind)
+            recently = time.monotonic() - self._asked.get(version, float("-inf")) < FRESH
+        if found is not None:
+            return found
+        if not recently:
+            kinds = self._ask(version)
+            with self._lock:
+                self._known[version] = kinds
+                self._asked[version] = time.monotonic()
+            if kind in kinds:
+                return kinds[kind]
+        raise UnknownKind(f'no matches for kind "{kind}" in version "{version}"')
+
+    def forget(self) -> None:
+        """A definition came or went: everything may be different."""
+        with self._lock:
+            self._known.clear()
+            self._asked.clear()
+
+    def announce(self, definition: Mapping[str, Any]) -> None:
+        """A CustomResourceDefinition of the program: its kinds' scope is known before the server has it."""
+        spec = definition.get("spec")
+        if isinstance(spec, Mapping) and isinstance(spec.get("names"), Mapping):
+            key = (str(spec.get("group")), str(spec["names"].get("kind")))
+            with self._lock:
+                self._announced[key] = spec.get("scope") != "Cluster"
+
+    def namespaced(self, api_version: str, kind: str, *, ask: bool = True) -> bool | None:
+        """Whether objects of the kind live in a namespace; None when nobody knows."""
+        plain = scope(api_version, kind)
+        if plain is False:
+            return False
+        if ask:
+            try:
+                return self.find(api_version, kind).namespaced
+            except UnknownKind:
+                pass
+        with self._lock:
+            return self._announced.get((group_of(api_version), kind), plain)
+
+    def versions(self) -> tuple[str, ...]:
+        """Every group version that the server has, as charts ask for them."""
+        groups = self._client.request("GET", "/apis").get("groups") or []
+        return ("v1", *(str(v["groupVersion"]) for group in groups for v in group.get("versions") or []))
+
+    def _ask(self, version: str) -> dict[str, Kind]:
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        try:
+            listed = self._client.request("GET", root)
+        except ApiError as error:
+            if error.gone:
+                return {}
+            raise
+        return {
+            str(item["kind"]): Kind(
+                version, str(item["kind"]), str(item["name"]), bool(item["namespaced"]), frozenset(item["verbs"])
+            )
+            for item in listed.get("resources") or []
+            if "/" not in item["name"]
+        }

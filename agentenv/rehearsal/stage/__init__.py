@@ -1,0 +1,1 @@
+"""Where a rehearsal runs: its folder, engine, processes, credentials, and cluster."""

@@ -1,0 +1,215 @@
+"""Which of the engine's plugins are installed, and shims for the stand-ins of those that are not.
+
+The engine looks for a plugin on PATH, where any version will do; a language host also beside the `pulumi` program; then
+in its plugin cache, where only the version that the SDK asks for will do. A shim on PATH would win over an official
+plugin in the cache, so a shim is written only where the engine would find nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentenv.rehearsal.tools import program_versions as asking
+from agentenv.rehearsal.tools.versions import Version, parse
+
+EXECUTOR = "pulumi-language-python-exec"
+_EXECUTOR_TOOL = "language-python-exec"
+_MARK = "# a stand-in of agentenv rehearse"
+_TRUE = {"1", "true", "t"}
+
+
+@dataclass(frozen=True)
+class Official:
+    """An official plugin that the engine would use."""
+
+    path: Path
+    source: str  # "path", "beside pulumi" or "plugin cache"
+    version: str
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A plugin of ours, for where the official one is missing."""
+
+    kind: str
+    name: str
+    module: str
+
+    @property
+    def program(self) -> str:
+        """The name under which the engine looks for it."""
+        return f"pulumi-{self.kind}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Shim:
+    """A written shim: the program that the engine starts, and the module that answers."""
+
+    name: str
+    path: Path
+    module: str
+
+
+STAND_INS = (
+    StandIn("language", "python", "agentenv.rehearsal.tools.python_host.language_host"),
+    StandIn("resource", "aws", "agentenv.rehearsal.providers.aws"),
+    StandIn("resource", "eks", "agentenv.rehearsal.providers.eks"),
+    StandIn("resource", "kubernetes", "agentenv.rehearsal.providers.kubernetes"),
+)
+# Programs that plugins and kubeconfigs run, beside the plugins themselves.
+COMMANDS = {"aws": "agentenv.rehearsal.providers.eks.aws_command"}
+
+
+def find(
+    kind: str, name: str, version: str | None = None, *, pulumi: Path | None = None, home: Path | None = None
+) -> Path | None:
+    """The official plugin that the engine would use, or None."""
+    official = locate(kind, name, version, pulumi=pulumi, home=home)
+    return official.path if official else None
+
+
+def locate(
+    kind: str,
+    name: str,
+    version: str | None = None,
+    *,
+    pulumi: Path | None = None,
+    home: Path | None = None,
+) -> Official | None:
+    """The official plugin that the engine would use, and where it stands.
+
+    `pulumi` is the program that will run (else the one on PATH), `home` its home (else PULUMI_HOME, else ~/.pulumi).
+    """
+    program = f"pulumi-{kind}-{name}"
+    if os.environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "").lower() not in _TRUE:
+        for path in asking.candidates(program):
+            if not _is_shim(path):
+                return Official(path, "path", _said(kind, path))
+    if kind == "language" and (beside := _beside(program, pulumi)) is not None:
+        return Official(beside, "beside pulumi", _said(kind, beside))
+    return cached(kind, name, version, home)
+
+
+def requested(package: str) -> str | None:
+    """The plugin version that the installed SDK of a package asks for, read without importing it."""
+    spec = importlib.util.find_spec(f"pulumi_{package.replace('-', '_')}")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        try:
+            return str(json.loads((Path(folder) / "pulumi-plugin.json").read_text(encoding="utf-8"))["version"])
+        except (OSError, ValueError, KeyError):
+            continue
+    return None
+
+
+def wanted(stand_in: StandIn) -> str | None:
+    """The version of the official plugin that the engine would ask for; of a language host any will do."""
+    return requested(stand_in.name) if stand_in.kind == "resource" else None
+
+
+def shims(
+    folder: Path, python: Path, *, executor: Path | None = None, pulumi: Path | None = None, home: Path | None = None
+) -> list[Shim]:
+    """Write a shim for every plugin and command that is missing, to a folder that then goes onto PATH.
+
+    `executor` is what `ensure(["language-python-exec"], …)` yields; by default the one in the cache.
+    """
+    written: list[Shim] = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for stand_in in STAND_INS:
+        if find(stand_in.kind, stand_in.name, wanted(stand_in), pulumi=pulumi, home=home) is not None:
+            continue
+        arguments: list[str] = []
+        if stand_in.kind == "language":
+            # A copy: the cache may be emptied while a kept rehearsal still runs.
+            beside = folder / EXECUTOR
+            shutil.copyfile(executor or _executor(), beside)
+            beside.chmod(0o755)
+            arguments = ["--use-executor", str(beside)]
+        path = folder / stand_in.program
+        path.write_text(_script(stand_in.module, python, arguments), encoding="utf-8")
+        path.chmod(0o755)
+        written.append(Shim(stand_in.program, path, stand_in.module))
+    for name, module in COMMANDS.items():
+        if all(_is_shim(path) for path in asking.candidates(name)):
+            path = folder / name
+            path.write_text(_script(module, python, []), encoding="utf-8")
+            path.chmod(0o755)
+            written.append(Shim(name, path, module))
+    return written
+
+
+def _script(module: str, python: Path, arguments: list[str]) -> str:
+    # The engine starts plugins in the program's folder: isolated mode keeps the modules there, and those of a
+    # PYTHONPATH, from shadowing ours. What the plugin starts in turn sees the environment as it was.
+    command = [str(python), "-I", "-m", module, *arguments]
+    return f'#!/bin/sh\n{_MARK}\nexec {shlex.join(command)} "$@"\n'
+
+
+def _executor() -> Path:
+    from agentenv.rehearsal.tools import catalog as catalogue
+    from agentenv.rehearsal.tools import toolbox
+
+    tool = toolbox.find(catalogue.recipe(_EXECUTOR_TOOL))
+    return toolbox.Toolbox({tool.name: tool} if tool.path else {}).path(tool.name)
+
+
+def _is_shim(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _MARK.encode() in file.read(200)
+    except OSError:
+        return False
+
+
+def _home() -> Path:
+    given = os.environ.get("PULUMI_HOME")
+    return Path(given) if given else Path.home() / ".pulumi"
+
+
+def _beside(program: str, pulumi: Path | None) -> Path | None:
+    if pulumi is None:
+        pulumi = next(asking.candidates("pulumi"), None)
+    if pulumi is None:
+        return None
+    path = pulumi.resolve().parent / program
+    return path if os.access(path, os.X_OK) and path.is_file() and not _is_shim(path) else None
+
+
+def any_cached() -> bool:
+    """Whether the engine's plugin cache holds any provider at all."""
+    return next((_home() / "plugins").glob("resource-*"), None) is not None
+
+
+def cached(kind: str, name: str, version: str | None, home: Path | None = None) -> Official | None:
+    """The plugin as it lies in the engine's plugin cache: of that version, or of the newest if none is asked for."""
+    program = f"pulumi-{kind}-{name}"
+    prefix = f"{kind}-{name}-v"
+    kept: list[tuple[Version, Path]] = []
+    for folder in ((home or _home()) / "plugins").glob(f"{prefix}*"):
+        found = parse(folder.name.removeprefix(prefix))
+        # The marker beside it says that the engine has not finished installing it.
+        if found is None or not folder.is_dir() or folder.with_name(f"{folder.name}.partial").exists():
+            continue
+        if version is not None and found != parse(version):
+            continue
+        if (folder / program).is_file() or (folder / "PulumiPlugin.yaml").is_file():
+            kept.append((found, folder))
+    if not kept:
+        return None
+    best, folder = max(kept)
+    path = folder / program
+    return Official(path if path.is_file() else folder, "plugin cache", str(best))
+
+
+def _said(kind: str, path: Path) -> str:
+    """A language host says its version; a provider would have to be started for that, so it is left unsaid."""
+    if kind != "language":
+        return "any"
+    version = asking.version_of(path, ("--version",))
+    return "unknown" if isinstance(version, str) else str(version)

@@ -1,0 +1,93 @@
+"""AWS as the service speaks it: its clients, and what their refusals mean.
+
+The library comes without types, so it is met here alone. A client tries again by itself where AWS is busy, and waits
+for nothing long: a pass that failed is done again, and who asks is told to ask again.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from threading import Lock
+from typing import Any
+
+from agentenv.service.telemetry import traces
+
+_TRIES = 5
+_READING = Lock()
+# What AWS answers, whichever of its services, when it would have been done at another time.
+BUSY = frozenset(
+    {
+        "InternalFailure",
+        "InternalServerError",
+        "InternalServiceError",
+        "LimitExceededException",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionConflictException",
+    }
+)
+
+
+class AwsUnavailableError(Exception):
+    """AWS does not answer, or not now; nothing is lost by trying again."""
+
+
+class AwsRefusedError(Exception):
+    """AWS refuses what was asked; trying again does not help. `code` is AWS's word for why."""
+
+    def __init__(self, operation: str, code: str, message: str, item: dict[str, Any] | None = None) -> None:
+        super().__init__(f"{operation}: {code}: {message}")
+        self.code = code
+        self.item = item or {}  # of DynamoDB: what was in the way
+
+
+def client(service: str, region: str, endpoint: str | None = None, **credentials: str) -> Any:
+    """A client for one service; whose it is follows from the process's surroundings where no keys are given."""
+    configuration = import_module("botocore.config").Config(
+        connect_timeout=3,
+        read_timeout=5,
+        retries={"mode": "standard", "max_attempts": _TRIES},
+        max_pool_connections=16,
+    )
+    # A session of its own: one is not safe to use from several threads at once. What AWS's services are like is read
+    # once for all of them: it is ten megabytes each time. It is botocore's session, as each of boto3's would add a
+    # place to look in to what all of them share.
+    with _READING:
+        session = import_module("botocore.session").Session()
+        session.register_component("data_loader", _described())
+        return session.create_client(
+            service, region_name=region, endpoint_url=endpoint, config=configuration, **credentials
+        )
+
+
+@cache
+def _described() -> Any:
+    return import_module("botocore.loaders").create_loader()
+
+
+def ask(of: Any, operation: str, **asked: Any) -> dict[str, Any]:
+    """What AWS answers; `AwsUnavailableError` or `AwsRefusedError` where it does not."""
+    with traces.asking(f"aws {operation}", {"rpc.system": "aws-api", "rpc.method": operation}):
+        return _ask(of, operation, asked)
+
+
+def _ask(of: Any, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+    errors = import_module("botocore.exceptions")
+    try:
+        return getattr(of, operation)(**asked)
+    except errors.ClientError as refusal:
+        said: dict[str, Any] = refusal.response
+        error: dict[str, Any] = said.get("Error", {})
+        code, message = str(error.get("Code", "")), str(error.get("Message", ""))
+        if code in BUSY or said.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500:
+            raise AwsUnavailableError(f"{operation}: {code}: {message}") from refusal
+        raise AwsRefusedError(operation, code, message, said.get("Item")) from refusal
+    except errors.BotoCoreError as failure:
+        raise AwsUnavailableError(f"{operation}: {failure}") from failure

@@ -1,0 +1,92 @@
+"""Owners' secrets over HTTP: put, listed and taken away by their owner. What is in one is never told here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Path, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, ConfigDict, Field
+
+from agentenv.core.iam.identity_exchange import ExchangeError
+from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
+from agentenv.service.credentials.vault import MOST_BYTES, Kept, Vault
+from agentenv.service.http.caller import Calling, Sharing
+from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.problems import Problem, not_found
+from agentenv.service.http.responses import problems
+from agentenv.service.telemetry.logs import audit
+
+_Found = TypeVar("_Found")
+
+router = APIRouter(prefix="/v1/secrets", tags=["identity"])
+Named = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class SecretPut(BaseModel):
+    """A secret's value."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    value: Annotated[str, Field(min_length=1, max_length=MOST_BYTES // 4, repr=False)]
+
+
+class SecretShape(BaseModel):
+    """A secret, without its value."""
+
+    name: str
+    reference: Annotated[str, Field(description="Its name in Secrets Manager.")]
+    arn: str
+    changed: datetime | None = None
+
+
+class SecretList(BaseModel):
+    """All secrets of one owner."""
+
+    secrets: list[SecretShape]
+
+
+@router.get("", operation_id="listSecrets", responses=problems(401, 403, 429, 503))
+async def all_secrets(caller: Calling, parts: Sharing) -> SecretList:
+    """The caller's secrets by name."""
+    found = await _asked(parts, lambda vault: vault.all(caller.owner))
+    return SecretList(secrets=[_shape(one) for one in found])
+
+
+@router.put("/{name}", operation_id="putSecret", responses=problems(401, 403, 422, 429, 503))
+async def put(name: Named, asked: SecretPut, caller: Calling, parts: Sharing) -> SecretShape:
+    """Have a secret there, with this value: the caller's sandboxes read it by its name, and nobody else's do."""
+    kept = await _asked(parts, lambda vault: vault.put(caller.owner, name, asked.value))
+    audit("secret put", owner=caller.owner, secret_name=name)
+    return _shape(kept)
+
+
+@router.delete(
+    "/{name}", operation_id="deleteSecret", status_code=204, responses=problems(401, 403, 404, 422, 429, 503)
+)
+async def delete(name: Named, caller: Calling, parts: Sharing) -> Response:
+    """Let a secret go; for a week it comes back by being put again."""
+    if not await _asked(parts, lambda vault: vault.delete(caller.owner, name)):
+        raise not_found("secret")
+    audit("secret deleted", owner=caller.owner, secret_name=name)
+    return Response(status_code=204)
+
+
+async def _asked(parts: Parts, ask: Callable[[Vault], _Found]) -> _Found:
+    vault = parts.vault
+    if vault is None:
+        raise Problem("not-allowed", "no secrets are kept here", "a class of the environment has to have an identity")
+    try:
+        return await run_in_threadpool(ask, vault)
+    except ExchangeError as failure:
+        raise Problem("malformed", str(failure), "choose another name") from failure
+    except AwsRefusedError as failure:
+        raise Problem("unavailable", f"AWS refuses it: {failure.code}", "tell whoever runs the service") from failure
+    except AwsUnavailableError as failure:
+        raise Problem("unavailable", "AWS does not answer", "ask again in a moment", retry_after=2) from failure
+
+
+def _shape(kept: Kept) -> SecretShape:
+    return SecretShape(name=kept.name, reference=kept.reference, arn=kept.arn, changed=kept.changed)

@@ -1,0 +1,87 @@
+"""Who may do what with a workspace, as a table. Pure.
+
+What somebody may not even see is not there for them: the answer is the same as for a name that nobody has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.catalog import Class
+from agentenv.service.http.auth.callers import Caller, has_claim
+from agentenv.service.http.problems import Problem, not_found
+
+Action = Literal["see", "read", "write", "sleep", "wake", "change", "delete", "destroy", "raise-budget"]
+Standing = Literal["owner", "rw", "ro", "operator", "admin"]
+
+ALLOWED: Mapping[Standing, frozenset[Action]] = {
+    "owner": frozenset({"see", "read", "write", "sleep", "wake", "change", "delete", "destroy"}),
+    "rw": frozenset({"see", "read", "write", "wake"}),
+    "ro": frozenset({"see", "read"}),
+    # Looks after them, and has no business with what is in them.
+    "operator": frozenset({"see", "sleep", "wake", "delete"}),
+    "admin": frozenset({"see", "read", "write", "sleep", "wake", "change", "delete", "destroy", "raise-budget"}),
+}
+NO_CLAIMS: Mapping[str, Any] = {}
+WORDS: Mapping[Action, str] = {
+    "see": "look at it",
+    "read": "attach to it",
+    "write": "attach to it for writing",
+    "sleep": "put it to sleep",
+    "wake": "wake it",
+    "change": "change it",
+    "delete": "delete it",
+    "destroy": "destroy its data",
+    "raise-budget": "raise its budget",
+}
+
+
+def standings(caller: Caller, workspace: Workspace) -> frozenset[Standing]:
+    """What somebody is to a workspace."""
+    found: set[Standing] = set()
+    if workspace.owner == caller.owner:
+        found.add("owner")
+    # What was deleted is its owner's alone: it comes back only by them.
+    elif workspace.state != "deleted" and (access := workspace.shared.get(caller.owner)):
+        found.add(access)
+    if caller.operates:
+        found.add("operator")
+    if caller.administers:
+        found.add("admin")
+    return frozenset(found)
+
+
+def may(caller: Caller, action: Action, workspace: Workspace) -> bool:
+    """Whether somebody may do something with a workspace."""
+    return any(action in ALLOWED[standing] for standing in standings(caller, workspace))
+
+
+def demand(caller: Caller, action: Action, workspace: Workspace | None) -> Workspace:
+    """The workspace, if somebody may do that with it; a `Problem` otherwise."""
+    if workspace is None or not may(caller, "see", workspace):
+        raise not_found("workspace")
+    if not may(caller, action, workspace):
+        raise Problem(
+            "not-allowed", f"it is not yours to {WORDS[action]}", "ask its owner, or whoever looks after the service"
+        )
+    return workspace
+
+
+def demand_class(caller: Caller, of_class: Class) -> None:
+    """A `Problem` unless somebody may have a sandbox of a class: by a role, or by what their token says."""
+    if not claimable(caller, of_class):
+        raise Problem(
+            "class-not-claimable",
+            f"class {of_class.name} is not for you",
+            "ask for a class that GET /v1/classes lists, or have `claimableBy` of this one widened",
+        )
+
+
+def claimable(caller: Caller, of_class: Class) -> bool:
+    """Whether somebody may have a sandbox of a class."""
+    by = of_class.plan.asked.claimable_by
+    # An account's claims are ours, not an issuer's: they say who it is, and nothing that a class could ask for.
+    claims: Mapping[str, Any] = caller.claims if caller.source == "token" else NO_CLAIMS
+    return bool(caller.roles & set(by.roles)) or any(has_claim(claims, one.name, one.value) for one in by.tokens)

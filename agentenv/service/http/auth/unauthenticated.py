@@ -1,0 +1,17 @@
+"""What is said to whoever nobody knows: the same to all of them, with the reason for those who can put it right."""
+
+from __future__ import annotations
+
+from agentenv.service.http.problems import Problem
+
+
+class Unsigned(Problem):
+    """A request without a token that counts."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            "not-signed-in",
+            why,
+            "send `Authorization: Bearer` with a token of the environment's issuer, or of a Kubernetes service account"
+            " for the service's audience",
+        )

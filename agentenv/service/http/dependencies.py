@@ -1,0 +1,72 @@
+"""What the routes share: the backend, the classes, whoever tells callers, and what counts. One a process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol, cast
+
+from fastapi import Request  # noqa: TC002 - FastAPI reads a dependency's annotations
+
+from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.http.auth.rate_limits import Limits
+from agentenv.service.http.problems import Problem
+
+if TYPE_CHECKING:
+    from agentenv.core.ledger.budgets import Policy, Spent
+    from agentenv.service.catalog import Catalog
+    from agentenv.service.credentials.exchange import Exchange
+    from agentenv.service.credentials.vault import Vault
+    from agentenv.service.http.auth.authenticate import Authenticating
+    from agentenv.service.http.swarm_tasks import Swarming
+    from agentenv.service.kube.sync_client import Api
+    from agentenv.service.ledger.table import Ledger
+    from agentenv.service.telemetry.metrics import Metrics
+    from agentenv.service.workspaces.backend import KubernetesBackend
+
+
+class Budgets(Protocol):
+    """Says whether a workspace's budget is spent."""
+
+    async def refusal(self, workspace: Workspace) -> Problem | None:
+        """Why it may not run."""
+        ...
+
+
+class Accounts(Protocol):
+    """Says what an owner's month costs so far."""
+
+    @property
+    def policy(self) -> Policy:
+        """Rates and limits."""
+        ...
+
+    def spent(self, owner: str) -> Spent:
+        """What it costs; asks the ledger."""
+        ...
+
+
+@dataclass
+class Parts:
+    """All of them."""
+
+    backend: KubernetesBackend
+    catalog: Catalog
+    authenticating: Authenticating
+    limits: Limits
+    metrics: Metrics
+    cluster: Api | None = None  # for what is done in threads
+    swarming: Swarming | None = None
+    budgets: Budgets | None = None
+    settle: Callable[[Workspace], Awaitable[object]] | None = None  # writes down what it used until now
+    ledger: Ledger | None = None
+    accounts: Accounts | None = None  # what months cost
+    exchange: Exchange | None = None
+    vault: Vault | None = None
+    now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+
+def parts_of(request: Request) -> Parts:
+    """Those of the process that a request came to."""
+    return cast("Parts", request.app.state.parts)

@@ -1,0 +1,101 @@
+"""What is remembered of each request: how long it took, and, of those that change something or were refused, by whom.
+
+Nothing that a caller sends is written down but the names of workspaces: no token, no body, no header.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from agentenv.service.telemetry import traces
+from agentenv.service.telemetry.logs import audit
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from agentenv.service.telemetry.metrics import Metrics
+
+_LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
+# What somebody sends may name no route at all; all of that is counted as one.
+NO_ROUTE = "none"
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+# Not the probes, which come every few seconds.
+TRACED = "/v1/"
+
+
+class Recording:
+    """Around the whole of the API."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and remember it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not scope["path"].startswith(TRACED):
+            await self._answer(scope, receive, send)
+            return
+        with traces.answering(scope["method"], scope["headers"]) as span:
+            code = await self._answer(scope, receive, send)
+            _describe(span, scope, code)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+        began = time.monotonic()
+        code = 500
+
+        async def telling(message: Message) -> None:
+            nonlocal code
+            if message["type"] == "http.response.start":
+                code = int(message["status"])
+                # What is asked is somebody's own, and no page of a site.
+                message["headers"] = [
+                    *message.get("headers", []),
+                    (b"cache-control", b"no-store"),
+                    (b"x-content-type-options", b"nosniff"),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, telling)
+        finally:
+            self._remember(scope, code, time.monotonic() - began)
+        return code
+
+    def _remember(self, scope: Scope, code: int, seconds: float) -> None:
+        route, method = _named(scope)
+        self._metrics.request(route, method, code, seconds)
+        if (method in _LOOKING and code not in {401, 403}) or route == NO_ROUTE:
+            return
+        caller = scope.get("state", {}).get("caller")
+        names: dict[str, Any] = scope.get("path_params") or {}
+        audit(
+            "request",
+            method=method,
+            route=route,
+            code=code,
+            owner=getattr(caller, "owner", None),
+            roles=sorted(getattr(caller, "roles", ())),
+            workspace=names.get("id") or names.get("id_"),
+            task=names.get("task"),
+            holder=names.get("holder"),
+            source=(scope.get("client") or ("",))[0],
+            milliseconds=round(seconds * 1000),
+        )
+
+
+def _named(scope: Scope) -> tuple[str, str]:
+    """The route of a request, with its parameters' names and not with their values, and its method."""
+    route: str = getattr(scope.get("route"), "path", "") or NO_ROUTE
+    return route, scope["method"] if scope["method"] in METHODS else "other"
+
+
+def _describe(span: Span, scope: Scope, code: int) -> None:
+    route, method = _named(scope)
+    span.update_name(f"{method} {route}")
+    span.set_attributes({"http.request.method": method, "http.route": route, "http.response.status_code": code})
+    if code >= 500:
+        traces.failed(span, str(code))

@@ -1,0 +1,173 @@
+"""How answers are made that are more than a body: where to look, when to ask again, and how what went wrong is told."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from agentenv.core.workspaces.workspace import Made
+from agentenv.service.http.problems import MEDIA_TYPE, Problem
+from agentenv.service.http.schemas import ProblemShape, location
+from agentenv.service.kube.client import Refused
+from agentenv.service.kube.sync_client import RefusedError
+from agentenv.service.workspaces.create import refused
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request, Response
+
+_LOG = logging.getLogger(__name__)
+LOOK_AFTER = "1"
+
+
+def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """What may go wrong, for the API's description."""
+    rows: dict[int | str, dict[str, Any]] = {}
+    for code in codes:
+        row: dict[str, Any] = {
+            "description": _WORDS[code],
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemShape"}}},
+        }
+        if code in {429, 503}:
+            row["headers"] = {"Retry-After": {"description": "Seconds", "schema": {"type": "integer"}}}
+        rows[code] = row
+    return rows
+
+
+_WORDS = {
+    400: "It cannot be read",
+    401: "Nobody knows who you are",
+    402: "The budget is spent",
+    403: "You may not do this",
+    404: "There is no such thing, or it is not yours to see",
+    409: "It is not in the state for this, or somebody else was quicker",
+    422: "The request is not as it has to be",
+    429: "Too many requests",
+    503: "It cannot be done now",
+}
+PROBLEMS = problems(401, 402, 403, 404, 409, 422, 429, 503)
+
+
+def created(response: Response, made: Made) -> None:
+    """Say whether it is there, and where to look."""
+    response.headers["Location"] = location(made)
+    if made.ready:
+        response.status_code = 200 if made.existed else 201
+    elif made.workspace.state in {"creating", "deleting"}:
+        response.status_code = 202
+        response.headers["Retry-After"] = LOOK_AFTER
+    else:
+        # Asleep or failed: waiting for it is of no use, and it says so itself.
+        response.status_code = 200
+    if made.cold:
+        response.headers["Agentenv-Cold"] = made.cold
+
+
+def install(app: FastAPI) -> None:
+    """Have everything that goes wrong written out as a problem."""
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(RefusedError, _refused_in_a_thread)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def written(problem: Problem) -> Response:
+    """A problem as it is told."""
+    headers: dict[str, str] = {}
+    if problem.retry_after is not None:
+        headers["Retry-After"] = str(problem.retry_after)
+    if problem.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return JSONResponse(problem.document(), problem.status, headers, media_type=MEDIA_TYPE)
+
+
+async def _problem(_request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, Problem)  # noqa: S101 - how it was installed
+    return written(failure)
+
+
+async def _refused(_request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, Refused)  # noqa: S101
+    if failure.code in {401, 403}:
+        # Ours, not the caller's: the service's own account lacks a right.
+        _LOG.error("the service may not do its work: %s", failure.message)
+        return written(Problem("unavailable", "the service lacks a right", "tell whoever runs it", retry_after=60))
+    return written(refused(failure))
+
+
+async def _refused_in_a_thread(request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, RefusedError)  # noqa: S101
+    if failure.passes:
+        return written(Problem("unavailable", str(failure), "try again in a while; nothing was lost", retry_after=5))
+    return await _refused(request, Refused(failure.code, failure.reason, str(failure)))
+
+
+async def _malformed(_request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, RequestValidationError)  # noqa: S101
+    rows = [
+        {"where": ".".join(str(part) for part in error["loc"]), "found": error["msg"], "kind": error["type"]}
+        for error in failure.errors()
+    ]
+    told = "; ".join(f"{row['where']}: {row['found']}" for row in rows[:5])
+    return written(Problem("malformed", told, "put right what `errors` names; see /openapi.json", errors=rows))
+
+
+async def _http(request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, HTTPException)  # noqa: S101
+    if failure.status_code == HTTPStatus.BAD_REQUEST:
+        return written(Problem("malformed", str(failure.detail), "send JSON in UTF-8"))
+    headers = dict(failure.headers or {})
+    if failure.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods(request))
+    document = {
+        "type": "about:blank",
+        "title": str(failure.detail),
+        "status": failure.status_code,
+        "detail": str(failure.detail),
+        "way_out": "see /openapi.json for what there is",
+    }
+    return JSONResponse(document, failure.status_code, headers, media_type=MEDIA_TYPE)
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be done with a path: each of its methods is a route of its own."""
+    paths: dict[str, dict[str, Any]] = request.app.openapi()["paths"]
+    asked = request.url.path.split("/")
+    found: set[str] = set()
+    for path, methods in paths.items():
+        parts = path.split("/")
+        if len(parts) == len(asked) and all(
+            part == other or (part.startswith("{") and other) for part, other in zip(parts, asked, strict=True)
+        ):
+            found |= {method.upper() for method in methods}
+    return sorted(found)
+
+
+async def _unexpected(_request: Request, failure: Exception) -> Response:
+    _LOG.error("a request failed", exc_info=failure)
+    problem = Problem("unavailable", "something went wrong that nobody thought of", "try again; it is in the log")
+    document = {**problem.document(), "status": 500}
+    return JSONResponse(document, 500, media_type=MEDIA_TYPE)
+
+
+def describe(app: FastAPI) -> None:
+    """Have the API's description name problems as they are told, and nothing that is never told."""
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = made()
+            schemas: dict[str, Any] = document["components"]["schemas"]
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            schemas["ProblemShape"] = ProblemShape.model_json_schema()
+            app.openapi_schema = document
+        return app.openapi_schema or {}
+
+    app.openapi = openapi  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,1 @@
+"""Kubernetes clients of the service: requests, retries, informers, and cached views."""

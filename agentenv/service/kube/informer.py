@@ -1,0 +1,148 @@
+"""Keeps up with all objects of a kind: what there is, and then what happens to them.
+
+It lists once and watches from there. Where a watch breaks it is taken up where it was; where that is too long ago
+everything is listed again, and what is no longer there is told as gone. Nobody may take what it tells for the truth: it
+is a moment old, and older while the API server is away.
+
+An object whose update cannot be read is told as gone, reported and counted: what was known of it is no longer true, and
+the others are not to wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+
+from agentenv.core.values.object_fields import section, text
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.client import WATCH_SILENCE, Document, Gone, Kind, Refused, Wire
+from agentenv.service.kube.unreadable import REPORTS, Key, Reports, key_of
+
+_LOG = logging.getLogger(__name__)
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+# What is known counts as stale when the server was not heard for so many seconds. A quiet cluster is heard by its
+# bookmarks; a watch that was cut without a word is noticed by its silence and taken up again within this.
+STALE_AFTER = WATCH_SILENCE + 3 * LONGEST_PAUSE
+
+
+class Informer:
+    """All objects of a kind that have certain labels; `bare` for no more than their metadata."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        kind: Kind,
+        put: Callable[[Document], None],
+        drop: Callable[[Key], None],
+        *,
+        labels: str = "",
+        fields: str = "",
+        bare: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        reports: Reports = REPORTS,
+    ) -> None:
+        self._wire, self._kind = wire, kind
+        self._clock, self._reports = clock, reports
+        self._put, self._drop = put, drop
+        self._chosen: dict[str, Any] = {"labels": labels, "fields": fields, "bare": bare}
+        self._known: set[Key] = set()
+        self._version = ""
+        self._heard = -STALE_AFTER  # as of when what is known was complete
+        self.listed = asyncio.Event()
+        self.watching = False  # whether the server tells it of changes just now
+        self.unreadable: set[Key] = set()
+
+    @property
+    def kind(self) -> str:
+        """The kind of its objects."""
+        return self._kind.kind
+
+    @property
+    def fresh(self) -> bool:
+        """Whether everything was listed once, and what is known is no staler than `STALE_AFTER`."""
+        return self.listed.is_set() and self._clock() - self._heard <= STALE_AFTER
+
+    async def run(self) -> None:
+        """Keep up until cancelled."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                    self.listed.set()
+                async for what, document in self._wire.watch(
+                    self._kind,
+                    self._version,
+                    seconds=random.randint(240, 360),  # noqa: S311 - so that not all replicas come back at once
+                    begun=self._begun,
+                    **self._chosen,
+                ):
+                    self._happened(what, document)
+                    pause = FIRST_PAUSE
+                self.watching = False
+                continue
+            except Gone:
+                self._version = ""
+            except (httpx2.HTTPError, Problem) as failure:
+                _LOG.warning("%s cannot be watched: %r", self._kind.plural, failure)
+            except Refused as refusal:
+                _LOG.error("%s may not be watched: %s", self._kind.plural, refusal.message)
+            self.watching = False
+            await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - no secret
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _begun(self) -> None:
+        self.watching = True
+        self._heard = self._clock()
+
+    async def _list(self) -> None:
+        began = self._clock()
+        seen: set[Key] = set()
+        version = ""
+        async for page, of in self._wire.list(self._kind, **self._chosen):
+            version = of
+            for document in page:
+                seen.add(key_of(document))
+                self._update(document)
+            # A page of hundreds takes milliseconds to read; whoever waits for an answer is let through between.
+            await asyncio.sleep(0)
+        for key in self._known - seen:
+            self._remove(key)
+        self._known, self._version, self._heard = seen, version, began
+
+    def _happened(self, what: str, document: Document) -> None:
+        self._heard = self._clock()
+        self._version = text(section(document, "metadata"), "resourceVersion") or self._version
+        if what == "BOOKMARK":
+            return
+        key = key_of(document)
+        if what == "DELETED":
+            self._known.discard(key)
+            self._remove(key)
+        else:
+            self._known.add(key)
+            self._update(document)
+
+    def _update(self, document: Document) -> None:
+        key = key_of(document)
+        try:
+            self._put(document)
+        except Exception as failure:  # noqa: BLE001 - whatever is wrong with one, the others are told of
+            self._remove(key)
+            self.unreadable.add(key)
+            self._reports.report(self.kind, key, failure)
+        else:
+            self.unreadable.discard(key)
+
+    def _remove(self, key: Key) -> None:
+        self.unreadable.discard(key)
+        try:
+            self._drop(key)
+        except Exception as failure:  # noqa: BLE001 - nor does one that cannot be dropped end the watch
+            self._reports.report(self.kind, key, failure)

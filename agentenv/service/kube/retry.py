@@ -1,0 +1,72 @@
+"""An API server that is asked again for as long as it cannot just now: work of many calls is not lost for one of them.
+
+Whoever asks one thing of it is better told to come back. Whoever is half way with hundreds has to go on, or to take
+back what was done, and a server that is busy can do neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import TypeVar
+
+from agentenv.service.kube.sync_client import Api, Document, Kind, RefusedError
+
+Answer = TypeVar("Answer")
+
+
+class Patient(Api):
+    """One that waits so many seconds for each answer."""
+
+    def __init__(
+        self, api: Api, seconds: float, *, every: float, pause: Callable[[float], None], clock: Callable[[], float]
+    ) -> None:
+        self._api, self._seconds, self._every = api, seconds, every
+        self._pause, self._clock = pause, clock
+
+    def list(
+        self, kind: Kind, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Iterator[Document]:
+        """All of a kind, read to the end: half a list is none."""
+        return iter(self._answered(lambda: [*self._api.list(kind, namespace, labels)]))
+
+    def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
+        """One of them, if it is there."""
+        return self._answered(lambda: self._api.find(kind, name, namespace))
+
+    def make(self, kind: Kind, document: Document) -> bool:
+        """Make it; False where one of its name was there already."""
+        lost = False
+
+        def made() -> bool:
+            nonlocal lost
+            try:
+                # What is there since nobody answered is what was asked for then.
+                return self._api.make(kind, document) or lost
+            except RefusedError as refusal:
+                lost |= _may_be_done(refusal)
+                raise
+
+        return self._answered(made)
+
+    def change(self, kind: Kind, read: Document, changes: Document) -> bool:
+        """Merge changes into what was read; False where it is another by now, be it by these, without an answer."""
+        return self._answered(lambda: self._api.change(kind, read, changes))
+
+    def remove(self, kind: Kind, read: Document) -> bool:
+        """Delete what was read; False where it is another by now, or gone."""
+        return self._answered(lambda: self._api.remove(kind, read))
+
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
+        until = self._clock() + self._seconds
+        while True:
+            try:
+                return ask()
+            except RefusedError as refusal:
+                if not refusal.passes or self._clock() >= until:
+                    raise
+            self._pause(self._every)
+
+
+def _may_be_done(refusal: RefusedError) -> bool:
+    return refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR and refusal.reason != "Conflict"

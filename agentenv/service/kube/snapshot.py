@@ -1,0 +1,64 @@
+"""What the loops of a replica see of its API's view: ten thousand workspaces are kept in step once, and not twice.
+
+The view is the event loop's, and passes run in threads: they are given a copy, made where the view is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agentenv.core.workspaces.workspace import Workspace
+
+# Copying takes a millisecond. An API that has so much to do that it does not come to it is not waited for.
+PATIENCE = 5.0
+
+
+class Seeing(Protocol):
+    """A backend that is told of what changes."""
+
+    def standing(self) -> Sequence[Workspace] | None:
+        """All workspaces that stand; None while it is not told of changes."""
+        ...
+
+
+class Sight:
+    """Sees by the backend of the API, while that is there."""
+
+    def __init__(self) -> None:
+        self._by: tuple[Seeing, asyncio.AbstractEventLoop] | None = None
+
+    @contextmanager
+    def by(self, backend: Seeing) -> Generator[None]:
+        """Within the API's own event loop: from now on, by this."""
+        self._by = backend, asyncio.get_running_loop()
+        try:
+            yield
+        finally:
+            self._by = None
+
+    def workspaces(self) -> Sequence[Workspace] | None:
+        """All that stand, from whatever thread but the API's own; None where nobody can say just now."""
+        by = self._by
+        if by is None:
+            return None
+        backend, loop = by
+
+        async def copied() -> Sequence[Workspace] | None:
+            return backend.standing()
+
+        copying = copied()
+        try:
+            asked = asyncio.run_coroutine_threadsafe(copying, loop)
+        except RuntimeError:  # the API has just ended
+            copying.close()
+            return None
+        try:
+            return asked.result(PATIENCE)
+        except (TimeoutError, CancelledError):  # it has too much to do, or ends just now
+            asked.cancel()
+            return None

@@ -1,0 +1,92 @@
+"""Report objects that cannot be read: by name and type of failure, never by content, and at a bounded rate."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from agentenv.core.values.object_fields import Document, section, text
+
+_LOG = logging.getLogger(__name__)
+# One object is named again after so many seconds, for as long as it stays unreadable.
+AGAIN_AFTER = 600.0
+# Lines a minute, however many objects there are; what is left out is counted in the next line.
+MOST_A_MINUTE = 20
+_REMEMBERED = 10_000
+
+# What using an object raises that is not as it should be: it concerns the one, and a pass goes on to the others.
+ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+Row = TypeVar("Row")
+Key = tuple[str, str]
+
+
+class Reports:
+    """The reports of one process."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._reported: dict[tuple[str, Key], float] = {}
+        self._minute, self._lines, self._omitted = clock(), 0, 0
+
+    def report(self, kind: str, key: Key, failure: BaseException) -> None:
+        """Log that an object cannot be read, unless it was reported lately or too many were."""
+        now = self._clock()
+        last = self._reported.pop((kind, key), None)
+        if last is not None and now - last < AGAIN_AFTER:
+            self._reported[kind, key] = last
+            return
+        if now - self._minute >= 60:
+            self._minute, self._lines = now, 0
+        if self._lines >= MOST_A_MINUTE:
+            self._omitted += 1
+            return
+        self._lines += 1
+        self._reported[kind, key] = now
+        while len(self._reported) > _REMEMBERED:
+            del self._reported[next(iter(self._reported))]
+        facts = {"kind": kind, "namespace": key[0], "name": key[1], "failure": type(failure).__name__}
+        facts |= {"where": _where(failure), "omitted": self._omitted}
+        self._omitted = 0
+        _LOG.error("an object cannot be read and is left out", extra={"facts": facts})
+
+
+REPORTS = Reports()
+
+
+def key_of(document: object) -> Key:
+    """Return the namespace and name of an object; empty ones where it says none."""
+    about = section(document, "metadata")
+    return text(about, "namespace"), text(about, "name")
+
+
+def readable(
+    kind: str,
+    documents: Iterable[Document],
+    read: Callable[[Document], Row],
+    failures: list[str] | None = None,
+    reports: Reports = REPORTS,
+) -> Iterator[tuple[Document, Row]]:
+    """Read each document; one that cannot be read is reported, named in `failures` and left out."""
+    for document in documents:
+        try:
+            row = read(document)
+        except Exception as failure:  # noqa: BLE001 - whatever is wrong with one, the others are read
+            key = key_of(document)
+            reports.report(kind, key, failure)
+            if failures is not None:
+                failures.append(f"{kind} {'/'.join(filter(None, key))} cannot be read: {type(failure).__name__}")
+        else:
+            yield document, row
+
+
+def _where(failure: BaseException) -> str:
+    """Return the line of code that failed."""
+    step = failure.__traceback__
+    if step is None:
+        return ""
+    while step.tb_next is not None:
+        step = step.tb_next
+    return f"{step.tb_frame.f_globals.get('__name__', '')}:{step.tb_lineno}"

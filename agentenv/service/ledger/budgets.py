@@ -1,0 +1,249 @@
+"""Budgets act: near a limit its owner is told, at it the workspace sleeps, and beyond it nobody wakes it.
+
+What is spent is read from the ledger, every pass anew; what was done stands on the claim. So a pass may be killed and
+be run by two at once: a workspace is put to sleep once, and its owner told once a month.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from agentenv.core.classes.names import USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.ledger.budgets import Limited, Policy, Spent, action, cents
+from agentenv.core.ledger.rows import month_of
+from agentenv.core.values.object_fields import read_amount, required, strings
+from agentenv.core.workspaces.workspace import BUDGET, DOMAIN, SUSPENDED_BECAUSE, Workspace
+from agentenv.service.aws.clients import AwsUnavailableError
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.sync_client import CLAIMS, EVENTS, Api, Document, RefusedError, section
+from agentenv.service.kube.unreadable import ODD, readable
+from agentenv.service.ledger.table import Ledger
+from agentenv.service.telemetry.logs import audit
+from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.workspaces.suspend import put_to_sleep
+
+_LOG = logging.getLogger(__name__)
+_SPACE_PREFIX = "sandbox-"
+# The month of which a workspace's owner was told, and of how much.
+NOTICED = f"{DOMAIN}budget-noticed"
+# How often a pass is made. In between a workspace may spend what an hour of it costs, divided by six.
+HOLD_EVERY = timedelta(minutes=10)
+# How long, and of how many owners, a replica remembers what was spent. The ledger itself is written every ten minutes.
+REMEMBERED_SECONDS = 60.0
+MOST_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a pass found and did."""
+
+    owners: int
+    noticed: int
+    suspended: int
+    failures: tuple[str, ...] = ()  # of single claims; the pass went on to the others
+
+
+class Budgets:
+    """The budgets of one environment."""
+
+    def __init__(
+        self,
+        cluster: Api,
+        ledger: Ledger,
+        policy: Policy,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._ledger = ledger
+        self.policy = policy
+        self._metrics = metrics
+        self._clock = clock
+        self._lately: dict[str, tuple[float, Spent]] = {}
+
+    def hold_all(self) -> Held:
+        """Look at everybody who is awake."""
+        awake: dict[str, list[Document]] = {}
+        failures: list[str] = []
+        for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _whose, failures):
+            about = section(claim, "metadata")
+            owner = _labels(claim).get(USER_LABEL)
+            asleep = SUSPENDED_BECAUSE in section(about, "annotations")
+            if owner and not asleep and not about.get("deletionTimestamp"):
+                awake.setdefault(owner, []).append(claim)
+        noticed = suspended = 0
+        for owner, claims in awake.items():
+            spent = self._spent(owner)
+            for claim in claims:
+                limited = spent.nearest(*_whose(claim))
+                try:
+                    match action(limited, self.policy.notice_at):
+                        case "suspend":
+                            suspended += self._suspend(claim, limited)
+                        case "notice":
+                            noticed += self._notice(claim, limited)
+                        case None:
+                            pass
+                except RefusedError as refusal:
+                    if refusal.passes:
+                        raise
+                    failures.append(f"{claim['metadata']['name']}: {refusal}")
+                except ODD as failure:
+                    failures.append(f"{claim['metadata']['name']} cannot be read: {type(failure).__name__}")
+        return Held(len(awake), noticed, suspended, tuple(failures))
+
+    async def refusal(self, workspace: Workspace) -> Problem | None:
+        """Why a workspace may not be made or woken: what it may cost this month is spent.
+
+        Where the ledger does not answer it may: nobody is kept from their work by our own trouble, and the next pass
+        puts to sleep what should be asleep. Of whoever was far from their limits a moment ago it is not asked again.
+        """
+        if self._was_far(workspace):
+            return None
+        asked = self._clock()
+        try:
+            spent = await asyncio.to_thread(self.spent, workspace.owner)
+        except AwsUnavailableError as failure:
+            _unknown(workspace, failure)
+            return None
+        self._lately[workspace.owner] = asked, spent
+        while len(self._lately) > MOST_REMEMBERED:
+            del self._lately[next(iter(self._lately))]
+        limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
+        if limited is None or not limited.over:
+            return None
+        self._metrics.budget("refuse")
+        return Problem(
+            "budget-spent",
+            f"this month has cost {limited}",
+            f"have the budget raised, or wait until {_next_month(self._ledger.now()):%Y-%m-%d}; nothing was deleted",
+            spent=str(cents(limited.spent)),
+            limit=str(limited.limit),
+            of=limited.of,
+        )
+
+    def stays_asleep(self, workspace: Workspace, claim: Document) -> bool:
+        """Whether a workspace whose hour it is may not be woken: it is stopped as if it had been, and its owner told.
+
+        Where the ledger does not answer it may, as whoever asks for it themselves.
+        """
+        try:
+            limited = self.spent(workspace.owner).nearest(workspace.id, workspace.class_name, workspace.budget)
+        except AwsUnavailableError as failure:
+            _unknown(workspace, failure)
+            return False
+        if limited is None or not limited.over:
+            return False
+        # From now on that is why it sleeps, and nobody asks again until it was woken by somebody who may.
+        if put_to_sleep(self._cluster, claim, "budget") in {"done", "already"}:
+            self._metrics.budget("refuse")
+            audit("workspace not woken", because="budget", spent=str(limited), **_facts(claim))
+            self._tell(claim, "BudgetSpent", f"not woken at its hour: {limited}", claim["metadata"]["uid"])
+        return True
+
+    def _was_far(self, workspace: Workspace) -> bool:
+        """Whether less than is told of was spent of every limit, within the last minute: nobody spends the rest in one.
+
+        Limits are looked at as they are now; only what was spent is remembered.
+        """
+        told, spent = self._lately.get(workspace.owner, (0.0, None))
+        if spent is None or self._clock() - told > REMEMBERED_SECONDS:
+            return False
+        limited = spent.nearest(workspace.id, workspace.class_name, workspace.budget)
+        return limited is None or (limited.percent < self.policy.notice_at and not limited.over)
+
+    def spent(self, owner: str) -> Spent:
+        """What an owner's month costs so far."""
+        return self._spent(owner, now=True)
+
+    def _spent(self, owner: str, *, now: bool = False) -> Spent:
+        until = self._ledger.now() + timedelta(seconds=1)
+        return Spent(self.policy, self._ledger.of_owner(owner, month_of(until), until, consistent=now))
+
+    def _suspend(self, claim: Document, limited: Limited | None) -> bool:
+        about = claim["metadata"]
+        # Whoever changed it meanwhile was quicker: the next pass looks again.
+        if put_to_sleep(self._cluster, claim, "budget") != "done":
+            return False
+        self._metrics.budget("suspend")
+        self._metrics.suspended(_whose(claim)[1], "budget")
+        audit("workspace suspended", because="budget", spent=str(limited), **_facts(claim))
+        self._tell(claim, "BudgetSpent", f"put to sleep: {limited}; its files are kept", about["uid"])
+        return True
+
+    def _notice(self, claim: Document, limited: Limited | None) -> bool:
+        month = f"{month_of(self._ledger.now()):%Y-%m}"
+        if section(claim["metadata"], "annotations").get(NOTICED) == month:
+            return False
+        self._tell(claim, "BudgetNearlySpent", f"{limited}; at all of it the workspace is put to sleep", month)
+        # Last: a pass that was killed before it tells again rather than never.
+        if not self._cluster.change(CLAIMS, claim, {"metadata": {"annotations": {NOTICED: month}}}):
+            return False
+        self._metrics.budget("notice")
+        audit("budget notice", spent=str(limited), **_facts(claim))
+        return True
+
+    def _tell(self, claim: Document, reason: str, message: str, once: str) -> None:
+        """An event of the claim, under a name that it has once; one that cannot be told is no reason to stop."""
+        about = claim["metadata"]
+        now = self._ledger.now()
+        written = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        event: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{about['name']}.{reason.lower()}.{once}", "namespace": about["namespace"]},
+            "involvedObject": {
+                "apiVersion": claim.get("apiVersion"),
+                "kind": "SandboxClaim",
+                "name": about["name"],
+                "namespace": about["namespace"],
+                "uid": about["uid"],
+            },
+            "reason": reason,
+            "message": message,
+            "type": "Warning",
+            "source": {"component": "workspace-service"},
+            "firstTimestamp": written,
+            "lastTimestamp": written,
+            "count": 1,
+        }
+        try:
+            self._cluster.make(EVENTS, event)
+        except RefusedError as refusal:
+            _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), **_facts(claim)}})
+
+
+def budget_of(claim: Document) -> Decimal | None:
+    """The budget that a claim has of its own; what is no number is none, and its class's holds it."""
+    return read_amount(strings(section(claim, "metadata"), "annotations").get(BUDGET))
+
+
+def _unknown(workspace: Workspace, failure: AwsUnavailableError) -> None:
+    facts = {"owner": workspace.owner, "why": str(failure)}
+    _LOG.warning("nobody knows what is spent", extra={"facts": facts})
+
+
+def _whose(claim: Document) -> tuple[str, str, Decimal | None]:
+    """Its workspace, its class and its own budget."""
+    workspace = _labels(claim).get(WORKSPACE_LABEL) or required(claim, "metadata", "name")
+    return workspace, required(claim, "metadata", "namespace").removeprefix(_SPACE_PREFIX), budget_of(claim)
+
+
+def _labels(claim: Document) -> dict[str, str]:
+    return strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
+
+
+def _facts(claim: Document) -> dict[str, str]:
+    workspace, sandbox_class, _ = _whose(claim)
+    return {"owner": _labels(claim).get(USER_LABEL, ""), "workspace": workspace, "class": sandbox_class}
+
+
+def _next_month(now: datetime) -> datetime:
+    return month_of(month_of(now) + timedelta(days=32))

@@ -1,0 +1,146 @@
+"""Keeps the ledger: a pass reads what is held and has every row there that follows from it.
+
+A pass may be killed anywhere and be run by two at once. What it remembers (when each pod was last seen) only makes the
+end of one that vanished more exact; without it, that is known to the last row written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.ledger.holdings import Span, spans, worth_writing
+from agentenv.core.ledger.rows import Row
+from agentenv.service.aws import clients as aws
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    PODS,
+    SANDBOXES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Api,
+    RefusedError,
+    section,
+)
+from agentenv.service.ledger.read_holdings import Listed, holdings, home_of
+from agentenv.service.ledger.table import Ledger, LedgerError
+from agentenv.service.ledger.usage import Meter
+from agentenv.service.telemetry.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
+
+# How often a pass is made: reading ten thousand workspaces takes seconds, and the facts wait.
+KEEP_EVERY = timedelta(minutes=10)
+# What may be wrong with one row alone: its amounts, what stands in its place, or what the table says to it.
+_OF_ONE = (aws.AwsRefusedError, LedgerError, ArithmeticError, LookupError, TypeError, ValueError)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a pass found and did."""
+
+    holdings: int
+    due: int  # rows that had something new to say
+    written: int
+    rows: tuple[Row, ...]  # as they are now
+    failures: tuple[str, ...] = ()  # of single rows; the pass went on to the others
+
+
+class Keeper:
+    """The ledger of one cluster."""
+
+    def __init__(
+        self,
+        cluster: Api,
+        ledger: Ledger,
+        meter: Meter,
+        listing: Callable[[], Listed] | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`listing` is where to look, where somebody is told of changes already; the cluster is asked else."""
+        self._metrics = metrics
+        self._cluster = cluster
+        self._ledger = ledger
+        self._meter = meter
+        self._listing = listing or (lambda: listed(cluster))
+        self._seen: dict[str, datetime] = {}
+
+    def keep_all(self) -> Pass:
+        """Have every row there."""
+        # First, so that a row of whatever is made meanwhile is not taken for one that nothing belongs to any more.
+        still_open = self._ledger.open_rows()
+        held = holdings(self._listing())
+        now = self._ledger.now()
+        found = spans(held, still_open, now, self._seen)
+        self._seen = {span.row.sort_key: span.row.ended for span in found if not span.row.closed}
+        return self._write(found, now, len(held))
+
+    def settle(self, namespace: str, name: str) -> Pass | None:
+        """Have the rows of one claim there as of now, before what they follow from is taken away; None where that
+        cannot be done.
+
+        It spares the next pass a guess and no more: what is left undone here, that one does. So nothing waits for it.
+        """
+        done, why = None, ""
+        try:
+            done = self._settle(namespace, name)
+            why = "; ".join(done.failures)
+        except (aws.AwsUnavailableError, RefusedError, *_OF_ONE) as failure:
+            why = str(failure)
+        if why:
+            facts = {"workspace": name, "why": why}
+            _LOG.warning("what a workspace used is written down later", extra={"facts": facts})
+        return done
+
+    def _settle(self, namespace: str, name: str) -> Pass:
+        held = holdings(self._one(namespace, name))
+        still_open = [row for one in held for row in self._ledger.of_claim(one.owner, one.claim) if not row.closed]
+        now = self._ledger.now()
+        return self._write(spans(held, still_open, now), now, len(held), everything=True)
+
+    def _one(self, namespace: str, name: str) -> Listed:
+        """What the rows of one claim follow from."""
+        find = self._cluster.find
+        claim = find(CLAIMS, name, namespace)
+        chosen = section(section(claim or {}, "status"), "sandbox").get("name")
+        sandbox = find(SANDBOXES, chosen, namespace) if chosen else None
+        pod = find(PODS, chosen, namespace) if chosen else None
+        home = find(VOLUME_CLAIMS, home_of(sandbox), namespace) if sandbox else None
+        bound = section(home or {}, "spec").get("volumeName")
+        volume = find(VOLUMES, bound) if bound else None
+        return Listed(*([one] if one else [] for one in (claim, sandbox, pod, home, volume)))
+
+    def _write(self, found: Iterable[Span], now: datetime, held: int, *, everything: bool = False) -> Pass:
+        due = [span for span in found if everything or worth_writing(span, now)]
+        written = 0
+        rows: list[Row] = []
+        failures: list[str] = []
+        for span in due:
+            try:
+                kept = self._ledger.keep(self._meter.row(span), lambda row, span=span: self._piece(span, row))
+            except _OF_ONE as failure:
+                failures.append(f"{span.row.owner} {span.row.sort_key}: {type(failure).__name__}: {failure}")
+                continue
+            written += kept.written
+            if self._metrics is not None and kept.written:
+                self._metrics.ledger_rows(kept.written)
+            rows.append(kept.row)
+        return Pass(held, len(due), written, tuple(rows), tuple(failures))
+
+    def _piece(self, span: Span, row: Row) -> Row:
+        return self._meter.row(replace(span, row=row))
+
+
+def listed(cluster: Api) -> Listed:
+    """Everything that the ledger follows from; whatever cannot be listed ends the pass, for nothing may look gone."""
+    of_classes: dict[str, str | None] = {CLASS_LABEL: None}
+    return Listed(
+        claims=cluster.list(CLAIMS),
+        sandboxes=cluster.list(SANDBOXES),
+        pods=cluster.list(PODS, labels=of_classes),
+        volume_claims=cluster.list(VOLUME_CLAIMS),
+        volumes=cluster.list(VOLUMES),
+    )

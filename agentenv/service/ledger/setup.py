@@ -1,0 +1,52 @@
+"""The ledger and the budgets of a replica, from its configuration; none where the environment has no table."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from agentenv.core.ledger.rates import policy_of
+from agentenv.core.prices.book import NoPrices
+from agentenv.service.aws import clients as aws
+from agentenv.service.ledger.budgets import Budgets
+from agentenv.service.ledger.record import Keeper
+from agentenv.service.ledger.table import Ledger
+from agentenv.service.ledger.usage import Meter, Prometheus
+
+if TYPE_CHECKING:
+    from agentenv.service.configuration import Configuration
+    from agentenv.service.kube.sync_client import Api
+    from agentenv.service.telemetry.metrics import Metrics
+
+_LOG = logging.getLogger(__name__)
+
+
+def ledger_of(configuration: Configuration) -> Ledger | None:
+    """The table."""
+    if configuration.ledger_table is None:
+        return None
+    kept = configuration.settings.service.ledger_retention
+    return Ledger(aws.client("dynamodb", configuration.region), configuration.ledger_table, kept)
+
+
+def keeper_of(configuration: Configuration, cluster: Api, metrics: Metrics) -> Keeper | None:
+    """What writes it."""
+    ledger = ledger_of(configuration)
+    if ledger is None:
+        return None
+    watched = Prometheus(configuration.prometheus) if configuration.prometheus else None
+    return Keeper(cluster, ledger, Meter(watched), metrics=metrics)
+
+
+def budgets_of(configuration: Configuration, cluster: Api, metrics: Metrics) -> Budgets | None:
+    """What acts on it, where something is limited and there are prices to reckon with."""
+    ledger = ledger_of(configuration)
+    if ledger is None:
+        return None
+    try:
+        policy = policy_of(configuration.settings)
+    except NoPrices as failure:
+        # The environment works; what it costs is then for the bill to say. Preflight and policies say so before.
+        _LOG.error("budgets do not act", extra={"facts": {"why": str(failure)}})
+        return None
+    return Budgets(cluster, ledger, policy, metrics)

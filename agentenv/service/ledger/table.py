@@ -1,0 +1,213 @@
+"""The table of the ledger: rows go in by conditions, so that no two writers and no crash double or lose any.
+
+A row that is there and still open is put in place of itself, with a later end. One that is closed stays as it is: what
+is left of the interval behind its end is a row of its own. So everybody may write everything they know, at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from typing import Any
+
+from agentenv.core.ledger.rows import Row, item_of, midnight_after, row_of
+from agentenv.core.ledger.table import BY_TIME, OPEN_ROWS
+from agentenv.core.values.timestamps import in_seconds
+from agentenv.service.aws import clients as aws
+
+# Closed rows of a day that were cut by losses and lists that came late; more of them are a fault of ours.
+_MOST_PIECES = 100
+_READS = 100  # keys a batch
+_TAKEN = "ConditionalCheckFailedException"
+
+Amounted = Callable[[Row], Row]
+
+
+class LedgerError(Exception):
+    """What is in the table is not what we write there."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What became of a row that had to be there."""
+
+    row: Row  # as it stands now, or the last piece of it
+    written: int  # how many rows were put for it
+
+
+class Ledger:
+    """The rows of one environment."""
+
+    def __init__(self, client: Any, table: str, retention: timedelta = timedelta(days=400)) -> None:
+        """`client` is a DynamoDB client of `agentenv.service.aws.clients`."""
+        self._client = client
+        self._table = table
+        self._retention = retention
+        self._ahead: timedelta | None = None  # of our clock, behind the table's; None until it has answered
+
+    def now(self) -> datetime:
+        """The time by the table's clock, of which there is one for all replicas, as of its last answer."""
+        if self._ahead is None:
+            # Whichever row: it is the answer's date that is asked for.
+            self._ask("get_item", Key=_sent({"owner": "-", "row": "-"}))
+        return (datetime.now(UTC) + (self._ahead or timedelta())).replace(microsecond=0)
+
+    def keep(self, row: Row, amounted: Amounted = lambda row: row) -> Kept:
+        """Have a row there, or of what is closed already what is left behind it.
+
+        `amounted` gives a row its amounts: they are asked for again where only a piece is left.
+        """
+        written = 0
+        for _ in range(_MOST_PIECES):
+            there = self._put(row)
+            if there is None:
+                return Kept(row, written + 1)
+            if not there.closed or there.ended >= row.ended:
+                return Kept(there, written)
+            row = amounted(replace(row, began=there.ended))
+        raise LedgerError(f"{row.owner} {row.sort_key} is in more than {_MOST_PIECES} pieces")
+
+    def _put(self, row: Row) -> Row | None:
+        """Put it if it is new, or there and open with no later end; what is there instead, if not."""
+        still = "#closed = :no" if row.closed else "#closed = :no AND #to <= :to"
+        values = {":no": False} if row.closed else {":no": False, ":to": in_seconds(row.ended)}
+        names = (
+            {"#row": "row", "#closed": "closed"} if row.closed else {"#row": "row", "#closed": "closed", "#to": "to"}
+        )
+        try:
+            self._ask(
+                "put_item",
+                Item=_sent(item_of(row, self._expires(row))),
+                ConditionExpression=f"attribute_not_exists(#row) OR ({still})",
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=_sent(values),
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        except aws.AwsRefusedError as refusal:
+            if refusal.code != _TAKEN:
+                raise
+            return row_of(_read(refusal.item)) if refusal.item else self._found(row)
+        return None
+
+    def _found(self, row: Row) -> Row:
+        """The row that was in the way, read for itself where the refusal did not bring it along."""
+        key = _sent({"owner": row.owner, "row": row.sort_key})
+        answer = self._ask("get_item", Key=key, ConsistentRead=True)
+        if "Item" not in answer:
+            raise aws.AwsUnavailableError(f"{row.owner} {row.sort_key} went while it was written")
+        return row_of(_read(answer["Item"]))
+
+    def open_rows(self) -> list[Row]:
+        """All rows that may still grow. One that was closed a moment ago may be among them, one just opened missing."""
+        keys = [
+            {name: item[name] for name in ("owner", "row")}
+            for page in self._pages(
+                "query",
+                IndexName=OPEN_ROWS,
+                KeyConditionExpression="#open = :yes",
+                ExpressionAttributeNames={"#open": "open"},
+                ExpressionAttributeValues=_sent({":yes": "1"}),
+            )
+            for item in page
+        ]
+        found = [row_of(item) for item in self._batches(keys)]
+        return [row for row in found if not row.closed]
+
+    def of_claim(self, owner: str, claim: str) -> list[Row]:
+        """The rows of one claim, as they are at this moment."""
+        pages = self._pages(
+            "query",
+            KeyConditionExpression="#owner = :owner AND begins_with(#row, :claim)",
+            ExpressionAttributeNames={"#owner": "owner", "#row": "row"},
+            ExpressionAttributeValues=_sent({":owner": owner, ":claim": f"{claim}#"}),
+            ConsistentRead=True,
+        )
+        return [row_of(_read(item)) for page in pages for item in page]
+
+    def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
+        """An owner's rows that began in a time, in the order in which they did; half as dear if a moment old."""
+        pages = self._pages(
+            "query",
+            IndexName=BY_TIME,
+            KeyConditionExpression="#owner = :owner AND #from BETWEEN :since AND :until",
+            ExpressionAttributeNames={"#owner": "owner", "#from": "from"},
+            ExpressionAttributeValues=_sent(
+                {":owner": owner, ":since": in_seconds(since), ":until": in_seconds(until - timedelta(seconds=1))}
+            ),
+            ConsistentRead=consistent,
+        )
+        return [row_of(_read(item)) for page in pages for item in page]
+
+    def everybody(self, since: datetime, until: datetime) -> Iterator[Row]:
+        """All rows that began in a time. It reads the whole table: for reports."""
+        pages = self._pages(
+            "scan",
+            FilterExpression="#from >= :since AND #from < :until",
+            ExpressionAttributeNames={"#from": "from"},
+            ExpressionAttributeValues=_sent({":since": in_seconds(since), ":until": in_seconds(until)}),
+        )
+        return (row_of(_read(item)) for page in pages for item in page)
+
+    def _expires(self, row: Row) -> datetime:
+        # A day is forgotten as a whole: a report of half of one would be wrong without looking it.
+        return midnight_after(row.began) + self._retention
+
+    def _pages(self, operation: str, **asked: Any) -> Iterator[list[Mapping[str, Any]]]:
+        start: dict[str, Any] = {}
+        while True:
+            answer = self._ask(operation, **asked, **start)
+            yield answer.get("Items", [])
+            if not answer.get("LastEvaluatedKey"):
+                return
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def _batches(self, keys: list[Any]) -> Iterator[Mapping[str, Any]]:
+        """The items of many keys; what the table leaves unanswered when it is busy is asked for again."""
+        waiting = list(keys)
+        idle = 0
+        while waiting:
+            asked, waiting = waiting[:_READS], waiting[_READS:]
+            answer = self._ask("batch_get_item", RequestItems={self._table: {"Keys": asked, "ConsistentRead": True}})
+            found = answer.get("Responses", {}).get(self._table, [])
+            left = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
+            waiting += left
+            idle = 0 if found or not left else idle + 1
+            if idle > _MOST_PIECES:
+                raise aws.AwsUnavailableError("the table answers for none of the rows asked for")
+            yield from (_read(item) for item in found)
+
+    def _ask(self, operation: str, **asked: Any) -> dict[str, Any]:
+        where = {} if operation == "batch_get_item" else {"TableName": self._table}
+        answer = aws.ask(self._client, operation, **where, **asked)
+        self._told(answer)
+        return answer
+
+    def _told(self, answer: Mapping[str, Any]) -> None:
+        """Keep what the answer says of the time. It has whole seconds, so a difference of one is none."""
+        said = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")
+        if not said:
+            return
+        ahead = parsedate_to_datetime(said) - datetime.now(UTC)
+        self._ahead = ahead if abs(ahead) > timedelta(seconds=2) else timedelta()
+
+
+_TYPES = import_module("boto3.dynamodb.types")
+_SERIALIZER: Any = _TYPES.TypeSerializer()
+_DESERIALIZER: Any = _TYPES.TypeDeserializer()
+
+
+def _sent(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _SERIALIZER.serialize(value) for name, value in item.items()}
+
+
+def _read(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(_DESERIALIZER.deserialize(value)) for name, value in item.items()}
+
+
+def _plain(value: Any) -> Any:
+    # Zero comes back with places that it was not given.
+    return value + Decimal(0) if isinstance(value, Decimal) else value

@@ -1,0 +1,202 @@
+"""What an interval used: from Prometheus where it watched all of it, else what was set aside; and it says which.
+
+Amounts are of a whole row and never of a part since last time. So they can be asked for again by anybody, and a pass
+that was killed leaves nothing that the next one would count twice.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any, Protocol
+
+from agentenv.core.ledger.holdings import Holding, Span
+from agentenv.core.ledger.rows import (
+    BYTES_A_GIB,
+    NO_POD,
+    NOTHING,
+    SECONDS_AN_HOUR,
+    Amounts,
+    Row,
+    StorageUsage,
+    Usage,
+    rounded,
+)
+
+_LOG = logging.getLogger(__name__)
+
+# The recording rules of the cluster, one sample a minute. A claim has one pod at a time, so the time tells them apart.
+CPU, MEMORY, NETWORK = (
+    "sandbox:owner_cpu_seconds:rate1m",
+    "sandbox:owner_memory_bytes:avg1m",
+    "sandbox:owner_network_bytes:rate1m",
+)
+SECONDS_A_SAMPLE = Decimal(60)
+# Of the minutes of a row, so many have to have been seen; else what was set aside is nearer to the truth.
+ENOUGH = Decimal("0.9")
+# Shorter rows may fall between two samples.
+SHORTEST_SECONDS = Decimal(180)
+_PATIENCE = 10.0
+# One that does not answer, or takes so long over a row, is left alone for a while: a pass has many rows, and people who
+# take a workspace away wait for its last one. What is written meanwhile says what was set aside.
+SLOW_SECONDS, REST_SECONDS = 2.0, 60.0
+_UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
+
+
+class Watched(Protocol):
+    """Who watched what sandboxes use."""
+
+    def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+        """CPU-seconds, byte-seconds of memory and bytes over the network in a row; None where it did not see it all."""
+        ...
+
+
+class Meter:
+    """Gives rows their amounts."""
+
+    def __init__(self, watched: Watched | None = None) -> None:
+        self._watched = watched
+
+    def row(self, span: Span) -> Row:
+        """The row of a span with its amounts."""
+        amounts = self._amounts(span) if span.holding is not None else self._last_known(span)
+        return replace(
+            span.row,
+            cpu_seconds=rounded(amounts.cpu_seconds),
+            memory_gib_hours=rounded(amounts.memory_gib_hours),
+            network_bytes=rounded(amounts.network_bytes),
+            storage_gib_hours=rounded(amounts.storage_gib_hours),
+            source=amounts.source,
+        )
+
+    def _amounts(self, span: Span) -> Amounts:
+        row, holding, pod = span.row, span.holding, span.pod
+        hours = row.seconds / SECONDS_AN_HOUR
+        gib, storage = _storage(holding) if holding else (NOTHING, "none")
+        kept = Amounts(storage_gib_hours=gib * hours, storage=storage)
+        if pod is None:
+            return kept
+        used = self._used(row)
+        aside = replace(
+            kept,
+            cpu_seconds=pod.cores * row.seconds,
+            memory_gib_hours=pod.memory_gib * hours,
+            usage="requests",
+        )
+        return aside if used is None else _whichever_is_more(aside, *used)
+
+    def _last_known(self, span: Span) -> Amounts:
+        """Of a row whose facts are gone: as it used until it was written last, and as Prometheus saw it."""
+        before = span.before or span.row
+        grown = span.row.seconds / before.seconds if before.seconds else NOTHING
+        usage, _, storage = before.source.partition("/")
+        aside = Amounts(
+            cpu_seconds=before.cpu_seconds * grown,
+            memory_gib_hours=before.memory_gib_hours * grown,
+            network_bytes=before.network_bytes * grown,
+            storage_gib_hours=before.storage_gib_hours * grown,
+            usage=_USAGES.get(usage, "none"),
+            storage=_STORAGES.get(storage, "none"),
+        )
+        used = None if span.row.pod == NO_POD else self._used(span.row)
+        return aside if used is None else _whichever_is_more(aside, *used)
+
+    def _used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+        if self._watched is None or row.seconds < SHORTEST_SECONDS:
+            return None
+        return self._watched.used(row)
+
+
+class Prometheus:
+    """A Prometheus with the cluster's recording rules."""
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
+            raise ValueError(f"{url} is no address of a Prometheus")
+        self._url = f"{url.rstrip('/')}/api/v1/query"
+        self._clock = clock
+        self._rests_until = -math.inf
+
+    def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+        """What the rules recorded of a row; None where they recorded too little of it, or nobody answers."""
+        began = self._clock()
+        if began < self._rests_until or not _UID.fullmatch(row.claim):
+            return None
+        try:
+            return self._used(row)
+        except (OSError, HTTPException, ValueError, LookupError, TypeError, ArithmeticError) as failure:
+            _LOG.warning("prometheus does not say what was used", extra={"facts": {"why": str(failure)}})
+            if _silent(failure):
+                self._rest()
+            return None
+        finally:
+            if self._clock() - began > SLOW_SECONDS:
+                self._rest()
+
+    def _rest(self) -> None:
+        self._rests_until = self._clock() + REST_SECONDS
+
+    def _used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+        over = f'{{claim_uid="{row.claim}"}}[{int(row.seconds)}s]'
+        seen = self._one(f"count_over_time({CPU}{over})", row)
+        if seen * SECONDS_A_SAMPLE < row.seconds * ENOUGH:
+            return None
+        # Minutes nobody saw were like the others.
+        each = row.seconds / seen
+        cpu, memory, network = (
+            self._one(f"sum_over_time({name}{over})", row) * each for name in (CPU, MEMORY, NETWORK)
+        )
+        return cpu, memory, network
+
+    def _one(self, query: str, row: Row) -> Decimal:
+        """The one number that a query has at the end of a row."""
+        asked = urllib.parse.urlencode({"query": query, "time": int(row.ended.timestamp())})
+        # Whatever a proxy around this process says: it is in the cluster.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{self._url}?{asked}", timeout=_PATIENCE) as answer:
+            said: dict[str, Any] = json.load(answer)
+        result: list[dict[str, Any]] = said["data"]["result"]
+        found = sum((Decimal(one["value"][1]) for one in result), NOTHING)
+        if not found.is_finite() or found < 0:
+            raise ValueError(f"{found} is no amount")
+        return found
+
+
+def _silent(failure: Exception) -> bool:
+    """Whether it was no answer to what was asked."""
+    if isinstance(failure, urllib.error.HTTPError):
+        return failure.code >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(failure, (OSError, HTTPException))
+
+
+def _storage(holding: Holding) -> tuple[Decimal, StorageUsage]:
+    if not holding.volume:
+        return NOTHING, "none"
+    measured = holding.measured_gib
+    return (holding.storage_gib, "requested") if measured is None else (measured, "metered")
+
+
+def _whichever_is_more(aside: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
+    """What was set aside has to be paid for too, and what is used beyond it was taken from somebody."""
+    return replace(
+        aside,
+        cpu_seconds=max(aside.cpu_seconds, cpu),
+        memory_gib_hours=max(aside.memory_gib_hours, memory / BYTES_A_GIB / SECONDS_AN_HOUR),
+        network_bytes=network,
+        usage="prometheus",
+    )
+
+
+_USAGES: dict[str, Usage] = {"prometheus": "prometheus", "requests": "requests", "none": "none"}
+_STORAGES: dict[str, StorageUsage] = {"metered": "metered", "requested": "requested", "none": "none"}

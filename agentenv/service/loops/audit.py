@@ -1,0 +1,68 @@
+"""The audit of what admission cannot see: whether each access point is of the class, path and ids that it should be.
+
+It changes nothing. What it finds is in the log and counted, and an alarm on that number is what it is for.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from agentenv.core.classes.names import HOME_CLASS_LABEL, base_path, namespace
+from agentenv.core.lifecycle.access_point_audit import Expected, Volume, audit
+from agentenv.core.lifecycle.restore import home_class
+from agentenv.core.values.object_fields import required, text
+from agentenv.core.values.posix_ids import class_id, seat_id
+from agentenv.core.workspaces.seats import FOLDER
+from agentenv.service.kube.sync_client import VOLUMES, Document, section
+from agentenv.service.kube.unreadable import readable
+from agentenv.service.loops.context import Context
+from agentenv.service.loops.scheduler import Done, Still
+from agentenv.service.loops.slots import is_ours
+
+SEATS = "seat-"
+_LOG = logging.getLogger(__name__)
+
+
+def auditing(context: Context, still: Still) -> Done:
+    """Look at every volume of every class, and at its access point."""
+    if context.points is None or not still():
+        return Done()
+    # Volumes first: of one that is made meanwhile the access point is there already.
+    systems, failures = tuple(context.file_systems), list[str]()
+    listed = readable("PersistentVolume", context.api.list(VOLUMES), lambda one: _ours(one, systems), failures)
+    volumes = [volume for _, volume in listed if volume is not None]
+    points = {one.id: one for system in context.file_systems for one in context.points.of(system)}
+    found = audit(volumes, points)
+    counted: dict[str, int] = {}
+    for one in found:
+        counted[one.wrong] = counted.get(one.wrong, 0) + 1
+        facts = {"volume": one.volume, "wrong": one.wrong, "why": one.why}
+        _LOG.error("a volume does not lead where it should", extra={"facts": facts})
+    context.told.findings("audit", counted)
+    return Done(len(found), failures=tuple(failures))
+
+
+def _ours(document: Document, file_systems: tuple[str, ...]) -> Volume | None:
+    return volume_of(document, file_systems) if is_ours(document) else None
+
+
+def volume_of(document: Document, file_systems: tuple[str, ...]) -> Volume:
+    """A volume, and where it should lead."""
+    about, spec = section(document, "metadata"), section(document, "spec")
+    space = text(section(spec, "claimRef"), "namespace")
+    made_in = home_class(document)
+    name = required(document, "metadata", "name")
+    if name.startswith(SEATS):
+        seat = name.removeprefix(SEATS)
+        expected = Expected(file_systems, f"{FOLDER}/{seat}-*", seat_id(seat), seat_id(seat))
+    else:
+        expected = Expected(file_systems, f"{base_path(made_in)}/{name}", class_id(made_in), class_id(made_in))
+    return Volume(
+        name,
+        text(section(spec, "csi"), "volumeHandle"),
+        space,
+        made_in,
+        space.removeprefix(namespace("")),
+        moved=HOME_CLASS_LABEL in section(about, "labels"),
+        expected=expected,
+    )

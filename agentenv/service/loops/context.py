@@ -1,0 +1,106 @@
+"""What passes work with: the API server, its clock, the classes' limits, and whoever else is asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import CONSTRAINTS
+from agentenv.core.lifecycle.idle import Seen
+from agentenv.core.lifecycle.limits import Limits, limits
+from agentenv.core.values.object_fields import text
+from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.aws.access_points import Points
+from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, NAMESPACES, Api, Document, section
+from agentenv.service.kube.unreadable import readable
+
+
+class Clock(Protocol):
+    """What decides what time it is."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is no doubt of it: nothing is destroyed else."""
+        ...
+
+    def now(self) -> datetime:
+        """What time it is."""
+        ...
+
+
+class Source(Protocol):
+    """Somebody who sees what workspaces do, beside the API that they are used through."""
+
+    name: str
+
+    def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
+        """What it knows of each workspace, by id; of one that it leaves out it knows nothing."""
+        ...
+
+
+class Told(Protocol):
+    """Where what was done is counted."""
+
+    def suspended(self, sandbox_class: str, because: str) -> None:
+        """A workspace was put to sleep."""
+        ...
+
+    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+        """What a loop found to be wrong, by kind."""
+        ...
+
+
+@dataclass
+class Context:
+    """One replica's, for all its loops."""
+
+    api: Api
+    clock: Clock
+    told: Told
+    namespace: str
+    replica: str
+    points: Points | None = None
+    file_systems: Sequence[str] = ()
+    sources: Sequence[Source] = ()
+    # Has what a workspace used written down before it goes, by its namespace and name; the ledger's next pass else.
+    settle: Callable[[str, str], object] | None = None
+    # Keeps one asleep that may cost no more as its hour comes, and says whether it has; its hour wakes it else.
+    stays_asleep: Callable[[Workspace, Document], bool] | None = None
+    # Whoever is told of changes, and knows of all just now; they are listed else.
+    told_of: Callable[[], Sequence[Workspace] | None] = lambda: None
+    monotonic: Callable[[], float] = time.monotonic
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _attended: Sequence[Workspace] = ()
+    _read: float | None = None
+
+    def limits(self) -> dict[str, Limits]:
+        """How long things last, by class."""
+        found: dict[str, Limits] = {}
+        for space in self.api.list(NAMESPACES, labels={CLASS_LABEL: None}):
+            about = section(space, "metadata")
+            constraints = self.api.find(CONFIGURATIONS, CONSTRAINTS, text(about, "name"))
+            found[text(section(about, "labels"), CLASS_LABEL)] = limits(section(constraints, "data"))
+        return found
+
+    def attended(self, age: float) -> Sequence[Workspace]:
+        """All workspaces, as they were so many seconds ago at most: loops that only look for work share one look.
+
+        Whoever then does something to one reads it again.
+        """
+        told = self.told_of()
+        with self._lock:
+            if told is not None:
+                self._attended, self._read = (), None
+                return told
+            if self._read is None or self.monotonic() - self._read > age:
+                began = self.monotonic()
+                listed = readable("SandboxClaim", self.api.list(CLAIMS), of_claim)
+                self._attended = [one for _, one in listed if one is not None]
+                self._read = began
+            return self._attended

@@ -1,0 +1,155 @@
+"""Who runs the loops: one replica at a time, by a Lease, and whoever it is knows when it no longer is.
+
+No two clocks are compared: a replica that waits looks for how long the lease has not changed, by its own clock; the one
+that leads stops by itself before anybody else could begin. Should two lead for a moment in spite of it, their steps are
+changes of what each has read, and one of them is told.
+
+The time at which the API server saw the lease renewed is its clock, by which everything here is decided: nobody leads
+before it was told what time it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from agentenv.core.values.timestamps import moment
+from agentenv.service.kube.clock import ServerClock
+from agentenv.service.kube.sync_client import LEASES, MANAGER, Api, Document, section
+
+NAME = "workspace-service-loops"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """For how long a lease is had, in seconds."""
+
+    lasts: float = 15.0
+    gives_up: float = 10.0  # leads no longer when it could not renew for so long
+    renews: float = 3.0
+
+
+TERMS = Terms()
+
+
+class Leader:
+    """One replica's part in the election."""
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        replica: str,
+        *,
+        clock: ServerClock | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        terms: Terms = TERMS,
+    ) -> None:
+        self.terms = terms
+        self.clock = clock or ServerClock(monotonic=monotonic)
+        self._api = api
+        self._namespace = namespace
+        self._replica = replica
+        self._monotonic = monotonic
+        self._renewed: float | None = None
+        self._written: tuple[datetime, float] | None = None  # our last renewal, and when it was done
+        self._seen: tuple[str, float] | None = None
+
+    def leads(self) -> bool:
+        """Whether it may act now: it has the lease, and knows what time it is."""
+        return self._has_it() and self.clock.known
+
+    def stand(self) -> bool:
+        """Renew the lease, or take it if it is free; whether this replica leads then."""
+        before = self._monotonic()
+        try:
+            held = self._stand()
+        except Exception as error:  # noqa: BLE001 - whoever cannot ask leads until it would have to have asked
+            _LOG.warning("the lease of the loops cannot be had", extra={"facts": {"why": str(error)}})
+            return self.leads()
+        self._renewed = before if held else None
+        if held and not self.clock.known:
+            _LOG.warning("nothing is done: the API server does not say when it took the lease of the loops")
+        return self.leads()
+
+    def resign(self) -> None:
+        """Let others take it at once."""
+        was, self._renewed = self._has_it(), None
+        if not was:
+            return
+        try:
+            found = self._api.find(LEASES, NAME, self._namespace)
+            if found is not None and _holder(found) == self._replica:
+                self._api.change(LEASES, found, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
+        except Exception as error:  # noqa: BLE001 - it runs out by itself
+            _LOG.info("the lease of the loops runs out by itself", extra={"facts": {"why": str(error)}})
+
+    def _has_it(self) -> bool:
+        return self._renewed is not None and self._monotonic() - self._renewed < self.terms.gives_up
+
+    def _stand(self) -> bool:
+        found = self._api.find(LEASES, NAME, self._namespace)
+        if found is not None and _holder(found) == self._replica:
+            self._learn(found)
+        elif found is not None and not self._free(found):
+            return False
+        if not self._renew(found):
+            return False
+        if not self.clock.known:
+            # It was just taken, and the next renewal is seconds away.
+            self._learn(self._api.find(LEASES, NAME, self._namespace))
+        return True
+
+    def _renew(self, found: Document | None) -> bool:
+        now = self.clock.local().astimezone(UTC)
+        spec = self._spec(found, now.isoformat(timespec="microseconds").replace("+00:00", "Z"))
+        self._written = None
+        if found is None:
+            about = {"name": NAME, "namespace": self._namespace}
+            document: Document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": about}
+            done = self._api.make(LEASES, {**document, "spec": spec})
+        else:
+            done = self._api.change(LEASES, found, {"spec": spec})
+        if done:
+            self._written = (now, self.clock.monotonic())
+        return done
+
+    def _free(self, found: Document) -> bool:
+        """Whether nobody has renewed it for as long as it lasts, since we first saw it so."""
+        version, at = found["metadata"]["resourceVersion"], self._monotonic()
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, at)
+        lasts = section(found, "spec").get("leaseDurationSeconds") or self.terms.lasts
+        return not _holder(found) or at - self._seen[1] > lasts
+
+    def _spec(self, found: Document | None, now: str) -> Document:
+        spec: Document = {
+            "holderIdentity": self._replica,
+            "leaseDurationSeconds": max(int(self.terms.lasts), 1),
+            "renewTime": now,
+        }
+        if found is None or _holder(found) != self._replica:
+            before = section(found or {}, "spec").get("leaseTransitions") or 0
+            spec |= {"acquireTime": now, "leaseTransitions": before + (found is not None)}
+        return spec
+
+    def _learn(self, found: Document | None) -> None:
+        """What time it was for the server when it took our last renewal; nothing where it has taken another since."""
+        if found is None or self._written is None or _holder(found) != self._replica:
+            return
+        renewal, at = self._written
+        if moment(section(found, "spec").get("renewTime")) != renewal:
+            return
+        rows: list[Any] = found["metadata"].get("managedFields") or []
+        told = next((moment(row.get("time")) for row in rows if row.get("manager") == MANAGER), None)
+        if told is not None:
+            self.clock.learn(told, at)
+
+
+def _holder(lease: Document) -> str:
+    return section(lease, "spec").get("holderIdentity") or ""

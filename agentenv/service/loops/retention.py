@@ -1,0 +1,229 @@
+"""The pass over kept volumes: those of deleted workspaces get their dates, and go when their time is over.
+
+What is destroyed is destroyed by telling the driver that the volume need not be kept: it takes away the access point,
+and nobody can reach the folder any more. That is one change, of the volume as it was decided about. Before it there is
+a record, the workspace is looked for once more, and the API server's clock is known: a replica that cannot tell what
+time it is destroys nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from types import MappingProxyType
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL, namespace
+from agentenv.core.classes.storage_classes import DRIVER
+from agentenv.core.classes.swarm import SHARED
+from agentenv.core.lifecycle.limits import Limits
+from agentenv.core.lifecycle.restore import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
+from agentenv.core.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
+from agentenv.core.values.object_fields import required, strings, text
+from agentenv.core.values.timestamps import moment, written
+from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, RefusedError, section
+from agentenv.service.kube.unreadable import ODD, readable
+from agentenv.service.loops.context import Context
+from agentenv.service.loops.scheduler import Done, Still
+from agentenv.service.telemetry.logs import audit
+from agentenv.service.workspaces.destruction_records import Records
+from agentenv.service.workspaces.restore import bring_back
+
+MOST = 50
+# What the driver makes says so; a declared seat's volume does not, and is the stack's.
+MADE_BY = "pv.kubernetes.io/provisioned-by"
+RECORDS_KEPT = timedelta(days=400)
+_LOG = logging.getLogger(__name__)
+
+
+def retention(context: Context, still: Still) -> Done:
+    """See to every kept volume."""
+    return _Pass(context, still).take()
+
+
+def destroying(context: Context, still: Still) -> Done:
+    """Destroy what was requested to be destroyed, as soon as its volume is released."""
+    return _Pass(context, still).requested()
+
+
+class _Pass:
+    def __init__(self, context: Context, still: Still) -> None:
+        self._context = context
+        self._api = context.api
+        self._still = still
+        self._records = Records(context.api, context.namespace)
+        self._failures: list[str] = []
+        self._steps = 0
+
+    def take(self) -> Done:
+        limits = self._context.limits()
+        found: list[tuple[Document, Home]] = []
+        there: set[str] = set()
+        for read, home in self._homes():
+            there.add(home.volume)
+            # Of most of ten thousand nothing can become: they are not held.
+            if not is_in_use(home):
+                found.append((read, home))
+        # After the volumes: a workspace that came back meanwhile is among them.
+        going: dict[tuple[str, str | None, str | None], bool] = {}
+        for claim in self._api.list(CLAIMS):
+            about = section(claim, "metadata")
+            labels = strings(about, "labels")
+            for key in labels.keys() & {WORKSPACE_LABEL, TASK_LABEL}:
+                whose = (key, labels.get(USER_LABEL), labels[key])
+                going[whose] = going.get(whose, True) and bool(about.get("deletionTimestamp"))
+        left = False
+        for read, home in found:
+            if not self._still():
+                break
+            if self._steps >= MOST:
+                left = True
+                break
+            key, name = _needed_by(home)
+            whose = (key, home.owner, name)
+            now = replace(home, wanted=whose in going, going=going.get(whose, False))
+            self._decide(read, now, limits.get(_class_of(read), Limits()))
+        self._steps += self._finish(there)
+        return Done(self._steps, left, tuple(self._failures))
+
+    def requested(self) -> Done:
+        """See to the volumes of which destruction was requested: nobody waits for a pass over all of them."""
+        for volume in [*self._homes({DESTROY_REQUESTED: None})]:
+            read, home = volume
+            if self._steps >= MOST or not self._still():
+                break
+            if home.phase in {"Released", "Available"} and home.policy != "Delete" and not home.held:
+                claims = self._claims_of(home)
+                going = all(section(claim, "metadata").get("deletionTimestamp") for claim in claims)
+                self._decide(read, replace(home, wanted=bool(claims), going=going), Limits())
+        return Done(self._steps, self._steps >= MOST, tuple(self._failures))
+
+    def _decide(self, read: Document, home: Home, limits: Limits) -> None:
+        """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
+        decided = fate(home, limits, self._context.clock.now())
+        try:
+            self._steps += self._do(read, home, decided)
+        except RefusedError as refusal:
+            if refusal.passes:
+                raise
+            self._failures.append(f"{home.volume}: {refusal}")
+        except ODD as failure:
+            self._failures.append(f"{home.volume} cannot be read: {type(failure).__name__}")
+
+    def _homes(self, marks: Mapping[str, None] = MappingProxyType({})) -> Iterator[tuple[Document, Home]]:
+        volumes = self._api.list(VOLUMES, labels={USER_LABEL: None, **marks})
+        for volume, home in readable("PersistentVolume", volumes, home_of, self._failures):
+            made_by = section(section(volume, "metadata"), "annotations").get(MADE_BY)
+            if made_by == DRIVER and home.workspace:
+                yield volume, home
+
+    def _do(self, volume: Document, home: Home, decided: Fate) -> bool:
+        moving = section(volume["metadata"], "annotations").get(MOVING_TO)
+        if moving and not home.wanted and home.phase in {"Released", "Available"}:
+            # Whoever moved it was cut short.
+            arrived = bring_back(self._api, volume, moving, now=self._context.clock.now)
+            if arrived.outcome == "refused":
+                self._failures.append(f"{home.workspace} does not arrive in class {moving}: {arrived.why}")
+            return arrived.outcome == "made"
+        if decided.do == "date" and decided.deleted_at and decided.destroy_after:
+            notes = {DELETED_AT: written(decided.deleted_at), DESTROY_AFTER: written(decided.destroy_after)}
+            return self._api.change(VOLUMES, volume, {"metadata": {"annotations": notes}})
+        if decided.do == "undate":
+            return self._api.change(VOLUMES, volume, UNDATED)
+        if decided.do == "release":
+            return self._api.change(VOLUMES, volume, {"spec": {"claimRef": {"uid": NOBODY}}})
+        if decided.do == "destroy":
+            return self._destroy(volume, home)
+        if decided.do == "report":
+            self._failures.append(f"{home.volume} stays: {decided.why}")
+        return False
+
+    def _destroy(self, volume: Document, home: Home) -> bool:
+        now = self._context.clock.now()
+        if not self._context.clock.known:
+            _LOG.warning("nothing is destroyed: it is not known what time it is")
+            return False
+        if self._claims_of(home):
+            return False
+        facts = {
+            "owner": home.owner,
+            "workspace": home.workspace,
+            "class": home_class(volume),
+            "mode": home.mode,
+            "handle": section(volume["spec"], "csi").get("volumeHandle", ""),
+            "uid": volume["metadata"]["uid"],
+            "deleted": written(home.deleted_at) if home.deleted_at else "",
+            "due": written(home.destroy_after) if home.destroy_after else "",
+            "by": self._context.replica,
+        }
+        if not self._records.write(home.volume, facts, now):
+            return False
+        if not self._api.change(VOLUMES, volume, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}):
+            return False
+        audit("data of a deleted workspace is destroyed", volume=home.volume, **facts)
+        return True
+
+    def _claims_of(self, home: Home) -> list[Document]:
+        """Return the claims of a volume's workspace, wherever they are."""
+        key, name = _needed_by(home)
+        return [one for one in self._api.list(CLAIMS, labels={key: name}) if _is_of(one, home)]
+
+    def _finish(self, there: set[str]) -> int:
+        """Complete the records of what is gone."""
+        now, done = self._context.clock.now(), 0
+        for name, facts in [*self._records.unfinished()]:
+            if name in there or not self._still():
+                continue
+            if self._api.find(VOLUMES, name) is None and self._records.finish(name, now):
+                audit("data of a deleted workspace is gone", volume=name, **facts)
+                done += 1
+        if self._context.clock.known:
+            self._records.close(now)
+            self._records.prune(now - RECORDS_KEPT)
+        return done
+
+
+def home_of(volume: Document) -> Home:
+    """A volume as decisions look at it."""
+    about, spec = section(volume, "metadata"), section(volume, "spec")
+    labels, notes = section(about, "labels"), section(about, "annotations")
+    status = section(volume, "status")
+    phase = text(status, "phase")
+    named = text(section(spec, "claimRef"), "name")
+    of_task = TASK_LABEL in labels and WORKSPACE_LABEL not in labels
+    shared = named if of_task and named.startswith(f"{SHARED}-") else ""
+    return Home(
+        volume=required(volume, "metadata", "name"),
+        phase="going" if about.get("deletionTimestamp") else phase,
+        policy=text(spec, "persistentVolumeReclaimPolicy"),
+        owner=text(labels, USER_LABEL),
+        workspace=text(labels, WORKSPACE_LABEL) or shared,
+        task=text(labels, TASK_LABEL) if shared else "",
+        mode=text(labels, MODE_LABEL) or "user",
+        deleted_at=moment(notes.get(DELETED_AT)),
+        destroy_after=moment(notes.get(DESTROY_AFTER)),
+        archive_ended=moment(notes.get(ARCHIVE_ENDED)),
+        destroy_requested=DESTROY_REQUESTED in labels,
+        held=bool(notes.get(HOLD)),
+        claimed=phase == "Bound",
+        returning=moment(notes.get(RETURNING_SINCE)),
+        released_since=moment(status.get("lastPhaseTransitionTime")),
+    )
+
+
+def _needed_by(home: Home) -> tuple[str, str]:
+    """The label, and its value, of the claims that have a volume, or share it."""
+    return (TASK_LABEL, home.task) if home.task else (WORKSPACE_LABEL, home.workspace)
+
+
+def _class_of(volume: Document) -> str:
+    labels = section(section(volume, "metadata"), "labels")
+    used = text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix(namespace(""))
+    return used or text(labels, CLASS_LABEL)
+
+
+def _is_of(claim: Document, home: Home) -> bool:
+    return section(section(claim, "metadata"), "labels").get(USER_LABEL) == home.owner

@@ -1,0 +1,165 @@
+"""The passes over workspaces that stand: who idles goes to sleep, whose hour it is wakes, whose time is over ends.
+
+All of them look for work in what was read a moment ago, and look again before they do anything: what is decided is
+decided about what is changed, by its version. A pass goes on until it has done enough, past those who need nothing
+after all; and it begins with another one each time, so that those who are always refused keep nobody behind them
+waiting.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+
+from agentenv.core.lifecycle.deadline import End, end
+from agentenv.core.lifecycle.idle import Rest, Seen, rest
+from agentenv.core.lifecycle.limits import Limits
+from agentenv.core.lifecycle.wake import alarm
+from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.workspace import Workspace
+from agentenv.service.kube.sync_client import CLAIMS, Document, RefusedError
+from agentenv.service.kube.unreadable import ODD, readable
+from agentenv.service.loops.activity_sources import Together
+from agentenv.service.loops.context import Context
+from agentenv.service.loops.scheduler import Done, Still
+from agentenv.service.workspaces.delete import let_go
+from agentenv.service.workspaces.suspend import forget_hour, put_to_sleep, sandbox_of, wake
+
+# What one pass does at most, and is refused at most; what is left over is the next one's. Sources are asked of as many.
+MOST = 50
+AGE = 20.0
+_NONE = Limits()
+
+
+def idle(context: Context, still: Still) -> Done:
+    """Put to sleep who idles, and finish what was begun."""
+    limits, now = context.limits(), context.clock.now()
+    sources = Together(context.sources, limits, now)
+    seen: dict[str, Sequence[Seen]] = {}
+
+    def sleeps(one: Workspace) -> bool:
+        if one.state != "running":
+            return False
+        begun = one.suspended_because is not None
+        return begun or _rest(one, limits, seen.get(one.id, ()), now).sleep
+
+    def asked_about(found: Sequence[Workspace]) -> Iterator[Workspace]:
+        for first in range(0, len(found), MOST):
+            if first and not still():
+                return
+            some = found[first : first + MOST]
+            seen.update(sources.seen(some))
+            yield from filter(sleeps, some)
+
+    def put(one: Workspace, claim: Document) -> bool:
+        because = one.suspended_because
+        if because is None or because == "idle":
+            moment = context.clock.now()
+            decided = _rest(one, limits, seen.get(one.id, ()), moment)
+            if not decided.sleep:
+                # It was begun and not finished, and is used by now.
+                return because is not None and wake(context.api, claim, moment) == "done"
+        done = put_to_sleep(context.api, claim, because or "idle") == "done"
+        if done:
+            context.told.suspended(one.class_name, because or "idle")
+        return done
+
+    found = [one for one in context.attended(AGE) if sleeps(one)]
+    return _each(context, still, asked_about(_from_anywhere(found, now)), put)
+
+
+def waking(context: Context, still: Still) -> Done:
+    """Wake whose hour it is, and who should not be asleep."""
+    now = context.clock.now()
+    found = [one for one in context.attended(AGE) if _acts(one, now)]
+
+    def rouse(one: Workspace, claim: Document) -> bool:
+        decided = alarm(one, context.clock.now())
+        if decided.wake:
+            # Who sleeps for no reason was asked for already, and that was looked at then.
+            if decided.forget and context.stays_asleep is not None and context.stays_asleep(one, claim):
+                return True
+            return wake(context.api, claim, context.clock.now()) == "done"
+        return decided.forget and forget_hour(context.api, claim)
+
+    return _each(context, still, _from_anywhere(found, now), rouse)
+
+
+def ending(context: Context, still: Still) -> Done:
+    """End whose time is over: at a deadline it sleeps, at the end of its class's life it goes and its data stays."""
+    limits = context.limits()
+
+    def of(one: Workspace) -> End:
+        known = limits.get(one.class_name, _NONE)
+        return end(one, known, context.clock.now())
+
+    found = [one for one in context.attended(AGE) if of(one).do != "nothing"]
+
+    def stop(one: Workspace, claim: Document) -> bool:
+        decided = of(one)
+        if decided.do == "delete" and decided.keep_for is not None:
+            if context.settle is not None:
+                context.settle(one.namespace, one.id)
+            return let_go(context.api, claim, decided.keep_for, context.clock.now()) == "done"
+        if decided.do == "suspend" and put_to_sleep(context.api, claim, "deadline") == "done":
+            context.told.suspended(one.class_name, "deadline")
+            return True
+        return False
+
+    return _each(context, still, _from_anywhere(found, context.clock.now()), stop)
+
+
+def _acts(one: Workspace, now: datetime) -> bool:
+    decided = alarm(one, now)
+    return decided.wake or decided.forget
+
+
+def _rest(one: Workspace, limits: dict[str, Limits], seen: Sequence[Seen], now: datetime) -> Rest:
+    known = limits.get(one.class_name, _NONE)
+    return rest(one, known, seen, now)
+
+
+def _each(
+    context: Context,
+    still: Still,
+    chosen: Iterable[Workspace],
+    do: Callable[[Workspace, Document], bool],
+) -> Done:
+    """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
+    steps = 0
+    failures: list[str] = []
+    for one, claim in _fresh(context, still, chosen, failures):
+        try:
+            steps += do(one, claim)
+        except RefusedError as refusal:
+            if refusal.passes:
+                raise
+            failures.append(f"{one.id}: {refusal}")
+        except ODD as failure:
+            failures.append(f"{one.id} cannot be read: {type(failure).__name__}")
+        if steps >= MOST or len(failures) >= MOST:
+            break
+    return Done(steps, steps >= MOST, tuple(failures))
+
+
+def _from_anywhere(found: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
+    # Nothing is remembered from one pass to the next, so what time it is says where to begin.
+    start = random.Random(now.timestamp()).randrange(len(found)) if found else 0  # noqa: S311 - no secret
+    return [*found[start:], *found[:start]]
+
+
+def _fresh(
+    context: Context, still: Still, chosen: Iterable[Workspace], failures: list[str]
+) -> Iterator[tuple[Workspace, Document]]:
+    for one in chosen:
+        if not still():
+            return
+        found = context.api.find(CLAIMS, one.id, one.namespace)
+        for claim, now in readable("SandboxClaim", [found] if found else [], of_claim, failures):
+            if now is None or now.claim_uid != one.claim_uid:
+                continue
+            # A sandbox that is not there yet, or another claim's, is for the next pass.
+            if sandbox_of(context.api, claim) is None and now.state in {"running", "suspended"}:
+                continue
+            yield now, claim

@@ -1,0 +1,41 @@
+"""Whether there is room for one sandbox more: asked before a cold start, which would wait for it without a word."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from agentenv.core.classes.names import SANDBOX
+from agentenv.core.classes.pods.resources import GPU, Amounts, whole_pod
+from agentenv.core.workspaces.swarms import short_of
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.client import QUOTAS, Wire
+
+if TYPE_CHECKING:
+    from agentenv.core.classes.plan import ClassPlan
+    from agentenv.service.catalog import Class
+
+
+async def refuse_without_room(wire: Wire, of_class: Class) -> None:
+    """A `Problem` that says what of the class's quota is used up, if one sandbox more would not fit."""
+    quota = await wire.find(QUOTAS, SANDBOX, of_class.namespace)
+    wrong = short_of(quota or {}, needs(of_class.plan))
+    if wrong:
+        raise Problem(
+            "no-room",
+            f"class {of_class.name} is full: {'; '.join(wrong)}",
+            "delete what is not needed, or have `maxSandboxes` of the class raised",
+            retry_after=30,
+            **{"class": of_class.name},
+        )
+
+
+def needs(plan: ClassPlan) -> Amounts:
+    """What one sandbox takes of a class's quota, by its names for it."""
+    pod = whole_pod(plan)
+    found: Amounts = {"pods": Decimal(1)}
+    found |= {f"requests.{name}": value for name, value in pod.requests.items()}
+    found |= {f"limits.{name}": value for name, value in pod.limits.items() if name != GPU}
+    if plan.slots:
+        found |= {"persistentvolumeclaims": Decimal(1), "requests.storage": plan.asked.storage.size.value}
+    return found

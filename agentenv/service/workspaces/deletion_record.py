@@ -1,0 +1,84 @@
+"""What stands on the volume of a workspace that is taken away: whose it was, since when, and how long it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentenv.core.classes.names import USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.lifecycle.restore import RETURNING_LABEL, deletion, home_name, shorter
+from agentenv.core.values.object_fields import text
+from agentenv.core.workspaces.records import of_volume
+from agentenv.core.workspaces.workspace import OWN_LABEL, RECORD, Workspace
+from agentenv.service.http.problems import Problem, not_found
+from agentenv.service.kube.client import VOLUME_CLAIMS, VOLUMES, Document, Wire, section
+from agentenv.service.workspaces.eager_retention import volume_of
+from agentenv.service.workspaces.read import Reading
+
+ATTEMPTS = 8
+
+
+class Leaving:
+    """Marks volumes of workspaces that go."""
+
+    def __init__(self, wire: Wire, reading: Reading, *, now: Callable[[], datetime]) -> None:
+        self._wire, self._reading, self._now = wire, reading, now
+
+    async def record(self, read: Workspace, claim: Document, keep_for: timedelta) -> None:
+        """Have its volume say until when it is kept, and all by which it can stand again."""
+        now = self._now()
+        own = {key: value for key, value in section(claim["metadata"], "labels").items() if key.startswith(OWN_LABEL)}
+        said = section(claim["metadata"], "annotations")
+        record = {key: value for key, value in said.items() if key in RECORD}
+        going = read.state == "deleting"
+        whose = claim["spec"]["additionalPodMetadata"]["labels"]
+        for _ in range(ATTEMPTS):
+            volume = await volume_of(self._wire, read) or await self._waiting(read)
+            if volume is None:
+                return
+            dates, marks = deletion(volume, read.created, now, keep_for, going=going)
+            changes: dict[str, Any] = {
+                "metadata": {"labels": {**own, **whose, **marks}, "annotations": {**record, **dates}},
+                "spec": {"persistentVolumeReclaimPolicy": "Retain"},
+            }
+            if await self._wire.merge(VOLUMES, volume, changes) is not None:
+                return
+        raise Problem("busy", f"the volume of {read.id} is changed by others all the time", "ask again", retry_after=1)
+
+    async def abandon(self, read: Workspace) -> None:
+        """Delete the volume claim of one that returned and had no sandbox yet: nobody returns by that any more."""
+        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
+        about = section(found, "metadata")
+        if found is None or about.get("ownerReferences"):
+            return
+        if section(about, "labels").get(RETURNING_LABEL) == "true":
+            await self._wire.remove(VOLUME_CLAIMS, found)
+
+    async def _waiting(self, read: Workspace) -> Document | None:
+        """The volume of one that returned and has no sandbox yet: its volume claim is there, and names it."""
+        found = await self._wire.find(VOLUME_CLAIMS, home_name(read.id), read.namespace)
+        named = text(section(found, "spec"), "volumeName")
+        volume = await self._wire.find(VOLUMES, named) if named else None
+        labels = section(section(volume, "metadata"), "labels")
+        own = (labels.get(USER_LABEL), labels.get(WORKSPACE_LABEL)) == (read.owner, read.id)
+        return volume if own else None
+
+    async def shorten(self, id_: str, keep_for: timedelta) -> Workspace:
+        """A deleted one whose data is to be kept for less long; never for longer, by asking again.
+
+        One that is on its way to another class stays where it is: it would be brought back there, whatever was asked.
+        """
+        for _ in range(ATTEMPTS):
+            volume = await self._reading.volume(id_)
+            read = of_volume(volume) if volume else None
+            if volume is None or read is None:
+                raise not_found("workspace")
+            notes, marks = shorter(volume, self._now(), keep_for)
+            if not (notes or marks):
+                return read
+            changes = {"metadata": {"annotations": notes, "labels": marks}}
+            merged = await self._wire.merge(VOLUMES, volume, changes)
+            if merged is not None:
+                return of_volume(merged) or read
+        raise Problem("busy", f"the volume of {id_} is changed by others all the time", "ask again", retry_after=1)

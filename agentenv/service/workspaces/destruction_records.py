@@ -1,0 +1,105 @@
+"""The record of data that was destroyed: whose it was, when it was deleted, and when it went.
+
+Written before anything goes, so that nothing goes without one, and completed when it is gone. A ConfigMap a day in the
+service's own namespace, and another one when a day's is full. Only those that are open are looked at by every pass: a
+page is open until its day is over and all that is on it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from agentenv.core.values.object_fields import parsed_object
+from agentenv.core.values.timestamps import written
+from agentenv.service.kube.sync_client import CONFIGURATIONS, Api, Document, section
+
+LABEL, OPEN = "sandbox.users.io/record", "sandbox.users.io/record-open"
+OF = "destroyed"
+# Of some four hundred bytes each: a ConfigMap holds a mebibyte.
+MOST = 1500
+# How far back whoever prunes looks for pages that are over their time.
+MISSED = 7
+
+
+class Records:
+    """What one environment has destroyed."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+
+    def write(self, name: str, facts: dict[str, str], now: datetime) -> bool:
+        """Say that a volume is about to go; False where somebody else wrote at the same time."""
+        if any(name in section(page, "data") for page in self._open()):
+            return True
+        text = _text({**facts, "decided": written(now)})
+        for page, found in self._of_day(now):
+            if found is None:
+                about = {"name": page, "namespace": self._namespace, "labels": {LABEL: OF, OPEN: "true"}}
+                document: Document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": {name: text}}
+                return self._api.make(CONFIGURATIONS, document)
+            if len(section(found, "data")) < MOST:
+                again: Document = {"metadata": {"labels": {OPEN: "true"}}, "data": {name: text}}
+                return self._api.change(CONFIGURATIONS, found, again)
+        return False
+
+    def unfinished(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Those of which it is not said yet that they are gone."""
+        for page in self._open():
+            for name, text in section(page, "data").items():
+                facts = parsed_object(text)
+                if facts is not None and "gone" not in facts:
+                    yield name, facts
+
+    def finish(self, name: str, now: datetime) -> bool:
+        """Say that a volume is gone."""
+        for page in self._open():
+            text = section(page, "data").get(name)
+            if text is not None:
+                told = _text({**(parsed_object(text) or {}), "gone": written(now)})
+                return self._api.change(CONFIGURATIONS, page, {"data": {name: told}})
+        return False
+
+    def close(self, now: datetime) -> int:
+        """Close the pages of days that are over on which all is gone."""
+        closed = 0
+        for page in [*self._open()]:
+            today = page["metadata"]["name"].startswith(_day(now))
+            rows = [parsed_object(text) for text in section(page, "data").values()]
+            # A row that cannot be read keeps its page open: nobody can say that what it is of is gone.
+            if not today and all(row is not None and "gone" in row for row in rows):
+                closed += self._api.change(CONFIGURATIONS, page, {"metadata": {"labels": {OPEN: None}}})
+        return closed
+
+    def prune(self, before: datetime) -> int:
+        """Take away closed pages of that day, and of some days before it."""
+        gone = 0
+        for back in range(MISSED):
+            for _, page in self._of_day(before - timedelta(days=back)):
+                if page is None:
+                    break
+                if OPEN not in section(page["metadata"], "labels"):
+                    gone += self._api.remove(CONFIGURATIONS, page)
+        return gone
+
+    def _open(self) -> Iterator[Document]:
+        return self._api.list(CONFIGURATIONS, self._namespace, {LABEL: OF, OPEN: "true"})
+
+    def _of_day(self, day: datetime) -> Iterator[tuple[str, Document | None]]:
+        """The pages of a day by name, and the first one that there is none of yet."""
+        for number in range(1, 1000):
+            name = _day(day) if number == 1 else f"{_day(day)}-{number}"
+            found = self._api.find(CONFIGURATIONS, name, self._namespace)
+            yield name, found
+            if found is None:
+                return
+
+
+def _day(now: datetime) -> str:
+    return f"{OF}-{now:%Y-%m-%d}"
+
+
+def _text(facts: dict[str, str]) -> str:
+    return json.dumps(facts, separators=(",", ":"), sort_keys=True)

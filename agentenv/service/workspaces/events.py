@@ -1,0 +1,59 @@
+"""What happened to a workspace: the events that Kubernetes keeps of its claim, its sandbox and its pod, for an hour."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agentenv.core.values.object_fields import number, section, text
+from agentenv.core.values.timestamps import moment
+from agentenv.core.workspaces.workspace import Event, Workspace
+from agentenv.service.kube.client import EVENTS, Document, Wire
+
+KINDS = frozenset({"SandboxClaim", "Sandbox", "Pod", "PersistentVolumeClaim"})
+MOST = 100
+
+
+async def events_of(wire: Wire, workspace: Workspace) -> list[Event]:
+    """The latest first."""
+    names = {name for name in (workspace.id, workspace.sandbox) if name}
+    # A sandbox and its pod have one name, and its home is called after them.
+    names |= {f"home-{workspace.sandbox}"} if workspace.sandbox else set()
+    found = await asyncio.gather(*(_named(wire, workspace.namespace, name) for name in sorted(names)))
+    rows = [event for events in found for event in events]
+    rows.sort(key=lambda event: event.at, reverse=True)
+    return rows[:MOST]
+
+
+async def _named(wire: Wire, namespace: str, name: str) -> list[Event]:
+    rows: list[Event] = []
+    async for page, _ in wire.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
+        rows += [event for one in page if (event := _event(one))]
+    return rows
+
+
+def _event(document: Document) -> Event | None:
+    about = section(document, "involvedObject")
+    at = next(
+        (
+            found
+            for text in (
+                section(document, "series").get("lastObservedTime"),
+                document.get("lastTimestamp"),
+                document.get("eventTime"),
+                section(document, "metadata").get("creationTimestamp"),
+            )
+            if (found := moment(text))
+        ),
+        None,
+    )
+    kind = text(about, "kind")
+    if kind not in KINDS or at is None:
+        return None
+    return Event(
+        at=at,
+        about=f"{kind}/{text(about, 'name')}",
+        reason=text(document, "reason"),
+        message=text(document, "message"),
+        count=number(document, "count") or number(section(document, "series"), "count") or 1,
+        warning=document.get("type") == "Warning",
+    )

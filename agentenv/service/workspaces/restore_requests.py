@@ -1,0 +1,131 @@
+"""Brings workspaces back and moves them, for whoever asks over the API: the steps of
+`agentenv/service/workspaces/restore.py`, awaited.
+
+What is still on its way out is waited for, a while; who is cut short or gives up finds it further on by asking again,
+and what was begun is gone on with by the loop of retention.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Literal, ParamSpec, TypeVar
+
+from agentenv.core.classes.names import cold_pool
+from agentenv.core.lifecycle.restore import MOVING_TO
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces.records import of_claim
+from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE, Workspace
+from agentenv.service.catalog import Class
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.sync_client import CLAIMS, Api, Document, RefusedError, section
+from agentenv.service.workspaces import change_class as moving
+from agentenv.service.workspaces.pool_selection import Choice
+from agentenv.service.workspaces.restore import Returned, bring_back, kept_volume
+from agentenv.service.workspaces.restore_protocol import arrives_in, refuse_destroyed
+
+PATIENCE = 60.0
+PAUSE = 0.1
+# How often one thing is asked of an API server that cannot just now: for some three seconds.
+ATTEMPTS = 6
+
+_Asked = ParamSpec("_Asked")
+_Found = TypeVar("_Found")
+
+
+class Homecoming:
+    """Of one cluster; `api` is asked in threads."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        patience: float = PATIENCE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._api, self._patience, self._now = api, patience, now
+
+    async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
+        """The workspace of a volume that was kept, with a claim again."""
+        # The volume itself is read again each time.
+        return await self._until(kept.owner, kept.id, None, arrives_in(volume, kept))
+
+    async def move(self, claim: Document, to: Class) -> Workspace:
+        """The workspace of a claim, of another class on the same data."""
+        read = of_claim(claim)
+        if read is None:
+            raise Problem("refused", "the claim is nobody's", "make a workspace of your own")
+        for _ in self._tries():
+            found = await self._asked(self._api.find, CLAIMS, read.id, read.namespace)
+            if (
+                found is None
+                or found["metadata"]["uid"] != read.claim_uid
+                or found["metadata"].get("deletionTimestamp")
+            ):
+                break
+            begun = await self._asked(moving.start, self._api, found, to.name, self._now())
+            if begun.outcome == "made":
+                break
+            self._refuse(begun)
+            await asyncio.sleep(PAUSE)
+        return await self._until(read.owner, read.id, to.name, to.name)
+
+    def choice(self, why: Literal["returned", "moved"]) -> Choice:
+        """How such a start is told: no pool was chosen for it."""
+        return Choice(cold_pool(""), why)
+
+    async def _until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
+        last = Returned("waiting", name, "it has not been looked for")
+        for _ in self._tries():
+            last = await self._asked(self._step, owner, name, to)
+            if last.outcome in {"made", "there"}:
+                claim = await self._asked(self._api.find, CLAIMS, name, f"sandbox-{within}")
+                read = of_claim(claim) if claim else None
+                if read is not None:
+                    return read
+            self._refuse(last)
+            await asyncio.sleep(PAUSE)
+        raise Problem("busy", last.why or "it is on its way", "ask again: it goes on from here", retry_after=5)
+
+    def _step(self, owner: str, name: str, to: str | None) -> Returned:
+        volume = kept_volume(self._api, owner, name)
+        if volume is None:
+            return Returned("refused", name, "its data is not there any more")
+        refuse_destroyed(volume, name)
+        notes = section(volume["metadata"], "annotations")
+        if to is not None and DELETED_AT in notes and notes.get(MOVING_TO) != to:
+            # Two ways at once would end in two claims for the one volume.
+            return Returned("refused", name, "it was deleted, or sent to a third class, at the same time")
+        return bring_back(self._api, volume, to, shape=self._fresh, now=self._now)
+
+    def _fresh(self, claim: Document) -> Document:
+        """It was asked for now: it does not fall asleep again for what was before it was deleted."""
+        notes = {**section(claim["metadata"], "annotations"), LAST_ACTIVE: written(self._now())}
+        claim["metadata"]["annotations"] = notes
+        return claim
+
+    def _refuse(self, returned: Returned) -> None:
+        if returned.outcome == "refused":
+            raise Problem("refused", returned.why, "ask whoever operates the platform: what is kept is not touched")
+
+    async def _asked(self, ask: Callable[_Asked, _Found], *asked: _Asked.args, **more: _Asked.kwargs) -> _Found:
+        """What the API server answers; asked again, a few times and each time later, while it cannot.
+
+        All of it can be asked again: each step goes on from wherever the one before it came to.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                return await asyncio.to_thread(ask, *asked, **more)
+            except RefusedError as refusal:
+                if not refusal.passes:
+                    raise
+                if attempt == ATTEMPTS - 1:
+                    why = "ask again: it goes on from here"
+                    raise Problem("unavailable", str(refusal), why, retry_after=5) from refusal
+            await asyncio.sleep(PAUSE * 2**attempt)
+        raise AssertionError("a loop of attempts ends by itself")
+
+    def _tries(self) -> range:
+        """So many tries as there is patience for."""
+        return range(max(int(self._patience / PAUSE), 1))

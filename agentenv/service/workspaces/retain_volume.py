@@ -1,0 +1,271 @@
+"""Keeps what claimed sandboxes write: a slot's volume goes with its sandbox until somebody has it.
+
+A slot is born with a volume that is deleted with it, so that slots which nobody claims leave nothing behind. Once one
+is claimed its volume has to stay, whatever becomes of sandbox and claim: that is done before a workspace is handed over
+(`keep`), and made up for where it was not (`keep_all`). The volume then says whose it is, for as long as it stands: one
+that says it is somebody else's is never handed over, however a sandbox came by it, and nothing of it is changed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.values.object_fields import owner_uids, required, strings, text
+from agentenv.core.workspaces.records import of_another
+from agentenv.service.kube.project_fields import brief
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    SANDBOXES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Api,
+    Document,
+    RefusedError,
+    section,
+)
+from agentenv.service.kube.unreadable import ODD, key_of, readable
+from agentenv.service.telemetry.logs import audit
+from agentenv.service.workspaces import shared_volumes
+
+# Kinds of storage by which a sandbox has a volume of its own.
+WITH_SLOTS = ("slot", "shared")
+WHOSE = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
+# Of a claim.
+LOOKED_AT = (
+    *(("metadata", key) for key in ("namespace", "name", "uid", "resourceVersion")),
+    ("metadata", "annotations", KEPT),
+    *(("spec", "additionalPodMetadata", "labels", key) for key in WHOSE),
+    ("status", "sandbox", "name"),
+)
+
+# Nobody learns whose it is.
+ANOTHERS = "its volume says that it is somebody else's"
+
+Find = Callable[..., Document | None]
+Outcome = Literal["kept", "already", "waiting", "overtaken", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How it stands with the volume of one claim."""
+
+    namespace: str
+    claim: str
+    outcome: Outcome
+    volume: str = ""
+    why: str = ""
+    foreign: bool = False  # refused because the volume is somebody else's
+
+
+def keep_all(cluster: Api) -> list[Kept]:
+    """See to every claim of every class whose sandboxes have volumes."""
+    found: list[Kept] = []
+    for space in cluster.list(NAMESPACES, labels={CLASS_LABEL: None}):
+        namespace = space["metadata"]["name"]
+        constraints = cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
+        if section(constraints or {}, "data").get("storage") in WITH_SLOTS:
+            listed = _Listed(cluster, namespace)
+            # No list is left half read for as long as changes take, nor are ten thousand claims held for it.
+            left = [
+                row if isinstance(row, Kept) else brief(claim, LOOKED_AT)
+                for claim, row in readable(
+                    "SandboxClaim",
+                    cluster.list(CLAIMS, namespace),
+                    lambda claim, listed=listed: _looked_at(claim, listed),
+                )
+            ]
+            found += [row if isinstance(row, Kept) else keep(cluster, row, listed.find) for row in left]
+            for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
+                found += _shared(cluster, namespace, shared)
+    return found
+
+
+def _shared(cluster: Api, namespace: str, volume_claim: Document) -> list[Kept]:
+    """See to what the sandboxes of a task share; whether it was refused, or cannot be read."""
+    _, name = key_of(volume_claim)
+    try:
+        shared_volumes.keep(cluster, volume_claim)
+    except RefusedError as refusal:
+        if refusal.passes:
+            raise
+        return [Kept(namespace, name, "refused", why=str(refusal))]
+    except ODD as failure:
+        return [Kept(namespace, name, "refused", why=f"it cannot be read: {type(failure).__name__}")]
+    return []
+
+
+def _looked_at(claim: Document, listed: _Listed) -> Kept | None:
+    """How it stands with a claim of which nothing is to be done; None where something is."""
+    namespace, name = required(claim, "metadata", "namespace"), required(claim, "metadata", "name")
+    volume = _volume_of(listed.find, claim)
+    if isinstance(volume, str):
+        return Kept(namespace, name, "waiting", why=volume)
+    if _is_marked(claim) and not _changes(claim, volume):
+        return Kept(namespace, name, "already", volume["metadata"]["name"])
+    return None
+
+
+def keep(cluster: Api, claim: Document, find: Find | None = None) -> Kept:
+    """Have the volume of a claim's sandbox stay; `find` is where to look things up, if not one by one.
+
+    Only a claim of which this says `kept` or `already` may be handed over. What is done is done again without harm, and
+    the claim is marked last: a pass that was killed is made up for by the next. The mark is for others to read; whether
+    it is true is looked up every time, for a claim whose sandbox was lost gets another one, with another volume.
+    """
+    about: Document = claim["metadata"]
+    namespace, name = about["namespace"], about["name"]
+    volume = _volume_of(find or cluster.find, claim)
+    if isinstance(volume, str):
+        return Kept(namespace, name, "waiting", why=volume)
+    try:
+        return _kept(cluster, claim, volume)
+    except RefusedError as refusal:
+        if refusal.passes:
+            raise
+        # One that cannot be kept is no reason to lose the others.
+        return Kept(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
+
+
+def _kept(cluster: Api, claim: Document, volume: Document) -> Kept:
+    about: Document = claim["metadata"]
+    namespace, name = about["namespace"], about["name"]
+    own = volume["metadata"]["name"]
+    owner = _labels(claim).get(USER_LABEL, "")
+    if of_another(volume, owner):
+        report_another(volume, owner, namespace, name)
+        return Kept(namespace, name, "refused", own, ANOTHERS, foreign=True)
+    changes = _changes(claim, volume)
+    if changes and not cluster.change(VOLUMES, volume, changes):
+        return Kept(namespace, name, "overtaken", own, "its volume was changed at the same time")
+    marked = _is_marked(claim)
+    if not marked and not cluster.change(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
+        return Kept(namespace, name, "overtaken", own, "it was changed at the same time")
+    return Kept(namespace, name, "already" if marked and not changes else "kept", own)
+
+
+class _Listed:
+    """What of a class a pass looks up, listed once: three calls a claim would be too many for thousands of claims.
+
+    A row for each, and not the documents: of ten thousand workspaces those are half a gigabyte.
+    """
+
+    def __init__(self, cluster: Api, namespace: str) -> None:
+        self._owners: dict[str, tuple[str, ...]] = dict(
+            row for _, row in readable("Sandbox", cluster.list(SANDBOXES, namespace), _owned_by)
+        )
+        self._bound: dict[str, tuple[str, str]] = dict(
+            row for _, row in readable("PersistentVolumeClaim", cluster.list(VOLUME_CLAIMS, namespace), _bound_to)
+        )
+        self._volumes = {
+            row.name: row
+            for _, row in readable("PersistentVolume", cluster.list(VOLUMES), _Volume.of)
+            if row.namespace in {"", namespace}
+        }
+
+    def find(self, kind: object, name: str, namespace: str | None = None) -> Document | None:  # noqa: ARG002 - the same
+        """Of one of them, what keeping looks at."""
+        if kind is SANDBOXES:
+            uids = self._owners.get(name)
+            return None if uids is None else {"metadata": {"ownerReferences": [{"uid": uid} for uid in uids]}}
+        if kind is VOLUME_CLAIMS and name in self._bound:
+            uid, volume = self._bound[name]
+            return {"metadata": {"uid": uid}, "spec": {"volumeName": volume}}
+        row = self._volumes.get(name) if kind is VOLUMES else None
+        return row.document(name) if row else None
+
+
+def _owned_by(sandbox: Document) -> tuple[str, tuple[str, ...]]:
+    return required(sandbox, "metadata", "name"), tuple(owner_uids(sandbox))
+
+
+def _bound_to(volume_claim: Document) -> tuple[str, tuple[str, str]]:
+    bound = text(section(volume_claim, "spec"), "volumeName")
+    return required(volume_claim, "metadata", "name"), (required(volume_claim, "metadata", "uid"), bound)
+
+
+class _Volume(NamedTuple):
+    name: str
+    namespace: str  # of the claim that it is for, where it is for one
+    uid: str
+    version: str
+    whose: tuple[str | None, ...]
+    policy: str
+    claim_uid: str
+
+    @classmethod
+    def of(cls, volume: Document) -> _Volume:
+        spec, labels = section(volume, "spec"), strings(section(volume, "metadata"), "labels")
+        ref = section(spec, "claimRef")
+        return cls(
+            required(volume, "metadata", "name"),
+            sys.intern(text(ref, "namespace")),
+            required(volume, "metadata", "uid"),
+            required(volume, "metadata", "resourceVersion"),
+            tuple(labels.get(key) for key in WHOSE),
+            sys.intern(text(spec, "persistentVolumeReclaimPolicy")),
+            text(ref, "uid"),
+        )
+
+    def document(self, name: str) -> Document:
+        labels = {key: value for key, value in zip(WHOSE, self.whose, strict=True) if value is not None}
+        return {
+            "metadata": {"name": name, "uid": self.uid, "resourceVersion": self.version, "labels": labels},
+            "spec": {"persistentVolumeReclaimPolicy": self.policy, "claimRef": {"uid": self.claim_uid}},
+        }
+
+
+def _volume_of(find: Find, claim: Document) -> Document | str:
+    """The volume that a claim's sandbox has as its home, or why there is none yet."""
+    namespace = required(claim, "metadata", "namespace")
+    chosen = text(section(section(claim, "status"), "sandbox"), "name")
+    sandbox = find(SANDBOXES, chosen, namespace) if chosen else None
+    if sandbox is None or required(claim, "metadata", "uid") not in owner_uids(sandbox):
+        return "it has no sandbox yet"
+    volume_claim = find(VOLUME_CLAIMS, f"{HOME}-{chosen}", namespace)
+    bound = text(section(volume_claim, "spec"), "volumeName")
+    volume = find(VOLUMES, bound) if bound else None
+    if volume_claim is None or volume is None:
+        return "its sandbox has no volume yet"
+    # By uid: a claim of the same name may have been there before, and its volume may be somebody else's.
+    if section(section(volume, "spec"), "claimRef").get("uid") != volume_claim["metadata"]["uid"]:
+        return "its volume is not bound yet"
+    return volume
+
+
+def _changes(claim: Document, volume: Document) -> Document:
+    """What of a volume is not yet as it has to be."""
+    said = _labels(claim)
+    whose = {key: said[key] for key in WHOSE if key in said}
+    missing = whose.items() - strings(section(volume, "metadata"), "labels").items()
+    changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
+    if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
+        changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
+    return changes
+
+
+def report_another(volume: Document, owner: str, namespace: str, workspace: str) -> None:
+    """Tell for good that a claim came by a volume that says it is somebody else's."""
+    about: Document = volume["metadata"]
+    audit(
+        "a volume of somebody else was not handed over",
+        volume=about["name"],
+        owner=section(about, "labels").get(USER_LABEL, ""),
+        claimed_by=owner,
+        workspace=workspace,
+        namespace=namespace,
+    )
+
+
+def _labels(claim: Document) -> dict[str, str]:
+    return strings(section(section(claim, "spec"), "additionalPodMetadata"), "labels")
+
+
+def _is_marked(claim: Document) -> bool:
+    return section(section(claim, "metadata"), "annotations").get(KEPT) == "true"

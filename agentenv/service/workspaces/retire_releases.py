@@ -1,0 +1,233 @@
+"""Lets old releases go: reads what the cluster has of each class, and takes the steps that may be taken now.
+
+One pass is safe to run at any time, by several at once, and to be killed: every step is a change of what was read, of
+that version only, and the next pass sees how far this one came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.names import CHANNEL_LABEL, CONSTRAINTS, EXTENSIONS, cold_pool
+from agentenv.core.classes.pools.hours import HOURS_KEY, hours_of
+from agentenv.core.classes.retirement import (
+    RELEASES_KEY,
+    RETIRING,
+    Claim,
+    ClassState,
+    Plan,
+    Pool,
+    Step,
+    Template,
+    current_pools,
+    plan,
+)
+from agentenv.core.values.object_fields import UnreadableError, number, required, rows, text
+from agentenv.core.values.timestamps import moment
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    POOLS,
+    SANDBOXES,
+    TEMPLATES,
+    Api,
+    Document,
+    RefusedError,
+    section,
+)
+from agentenv.service.kube.unreadable import readable
+
+# What upstream puts on a sandbox in a pool, and takes off when somebody claims it.
+IN_POOL = "agents.x-k8s.io/warm-pool-sandbox"
+# Whatever a person wrote instead of a moment counts as written this moment, for ever: nothing goes by it.
+_UNKNOWN = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Retired:
+    """What a pass found and did in one class."""
+
+    namespace: str
+    sandbox_class: str
+    current: Mapping[str, list[str]]
+    plan: Plan
+    done: tuple[Step, ...] = ()
+    overtaken: tuple[Step, ...] = ()  # somebody else had changed it by then; the next pass looks again
+    refused: tuple[str, ...] = ()  # what the API server said to a step
+
+
+@dataclass
+class _Read:
+    """The documents of one class, by name, as they were read."""
+
+    state: ClassState
+    pools: dict[str, Document]
+    templates: dict[str, Document]
+
+
+def now() -> datetime:
+    """The time as objects carry it."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> list[Retired]:
+    """Look at every class, and take the steps that may be taken if `act`."""
+    found: list[Retired] = []
+    for space in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
+        class_name = text(section(section(space, "metadata"), "labels"), CLASS_LABEL)
+        try:
+            read = _read(cluster, _name(space), clock())
+        except UnreadableError as failure:
+            # What cannot be read may name any pool: nothing of this class goes, and the other classes go on.
+            found.append(Retired(_name(space), class_name, {}, Plan(), refused=(str(failure),)))
+            continue
+        if read is None:
+            continue
+        decided = plan(read.state, clock())
+        current = {channel: [*names] for channel, names in read.state.current.items()}
+        looked = Retired(_name(space), class_name, current, decided)
+        found.append(_take(cluster, looked, read, clock()) if act else looked)
+    return found
+
+
+def _read(cluster: Api, namespace: str, at: datetime) -> _Read | None:
+    """All of a class; None where nothing says which of its releases the stack names.
+
+    `UnreadableError` where anything of it cannot be read.
+    """
+    templates = {_name(one): one for one in cluster.list(TEMPLATES, namespace)}
+    pools = {_name(one): one for one in cluster.list(POOLS, namespace)}
+    members = _members(cluster, namespace)
+    failures: list[str] = []
+    claims = [row for _, row in readable("SandboxClaim", cluster.list(CLAIMS, namespace), _claim, failures)]
+    # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
+    # named in it.
+    told = _told(cluster, namespace)
+    current = _current(told)
+    if current is None:
+        return None
+    hours = hours_of(text(told, HOURS_KEY))
+    of_pools = readable("SandboxWarmPool", pools.values(), lambda one: _pool(one, members), failures)
+    of_templates = readable("SandboxTemplate", templates.values(), lambda one: Template(*_marks(one)), failures)
+    state = ClassState(
+        current,
+        [row for _, row in of_pools],
+        [row for _, row in of_templates],
+        claims,
+        hours.size_at(at) if hours else None,
+    )
+    if failures:
+        raise UnreadableError("; ".join(failures))
+    return _Read(state, pools, templates)
+
+
+def _told(cluster: Api, namespace: str) -> Document:
+    return section(cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace) or {}, "data")
+
+
+def _current(told: Document) -> dict[str, list[str]] | None:
+    releases = text(told, RELEASES_KEY)
+    return current_pools(releases) if releases else None
+
+
+def _take(cluster: Api, looked: Retired, read: _Read, at: datetime) -> Retired:
+    done: list[Step] = []
+    overtaken: list[Step] = []
+    refused: list[str] = []
+    for step in looked.plan.steps:
+        # A deployment may have come back to this release since: it would find it empty, or gone.
+        if _current(_told(cluster, looked.namespace)) != read.state.current:
+            overtaken.append(step)
+            continue
+        try:
+            (done if _step(cluster, read, step, at) else overtaken).append(step)
+        except RefusedError as refusal:
+            refused.append(f"{step.do} {step.name}: {refusal}")
+    return replace(looked, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
+
+
+def _step(cluster: Api, read: _Read, step: Step, at: datetime) -> bool:
+    """Take one step; False where what it is about has changed since it was read."""
+    pool, template = read.pools.get(step.name), read.templates.get(step.name)
+    if step.do in {"mark", "unmark"}:
+        marked: Document = {"metadata": {"annotations": {RETIRING: at.isoformat() if step.do == "mark" else None}}}
+        things = [(TEMPLATES, template), (POOLS, pool)]
+        return all(cluster.change(kind, thing, marked) for kind, thing in things if thing is not None)
+    if step.do == "scale" and pool is not None:
+        return cluster.change(POOLS, pool, {"spec": {"replicas": step.members}})
+    if step.do == "empty" and pool is not None:
+        return cluster.change(POOLS, pool, {"spec": {"replicas": 0}})
+    if step.do == "remove-pool" and pool is not None:
+        return cluster.remove(POOLS, pool)
+    if step.do == "restore-pool" and (of := _template_of(read, step.name)) is not None:
+        return cluster.make(POOLS, _restored(of, step.name, at))
+    return step.do == "remove-template" and template is not None and cluster.remove(TEMPLATES, template)
+
+
+def _template_of(read: _Read, pool: str) -> Document | None:
+    """The template that a pool was of, by its name."""
+    found = (one for name, one in read.templates.items() if cold_pool(name) == pool)
+    # A task may be called anything, so a template of the very name comes first.
+    return read.templates.get(pool) or next(found, None)
+
+
+def _restored(template: Document, name: str, at: datetime) -> Document:
+    """A pool of a template as it was before it went: empty, and on its way out."""
+    about = template["metadata"]
+    return {
+        "apiVersion": EXTENSIONS,
+        "kind": "SandboxWarmPool",
+        "metadata": {
+            "name": name,
+            "namespace": about["namespace"],
+            "labels": section(about, "labels"),
+            "annotations": {RETIRING: at.isoformat()},
+        },
+        "spec": {"replicas": 0, "sandboxTemplateRef": {"name": about["name"]}},
+    }
+
+
+def _members(cluster: Api, namespace: str) -> dict[str, int]:
+    """How many sandboxes are in each pool, by its uid."""
+    found: dict[str, int] = {}
+    for one in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):
+        for owner in rows(section(one, "metadata"), "ownerReferences"):
+            if owner.get("kind") == "SandboxWarmPool":
+                uid = text(owner, "uid")
+                found[uid] = found.get(uid, 0) + 1
+    return found
+
+
+def _pool(document: Document, members: Mapping[str, int]) -> Pool:
+    status, spec = section(document, "status"), section(document, "spec")
+    return Pool(
+        *_marks(document),
+        # Upstream's own default.
+        wanted=number(spec, "replicas") if "replicas" in spec else 1,
+        ready=number(status, "readyReplicas"),
+        observed=status.get("observedGeneration") == section(document, "metadata").get("generation"),
+        members=members.get(required(document, "metadata", "uid"), 0),
+        template=required(document, "spec", "sandboxTemplateRef", "name"),
+    )
+
+
+def _marks(document: Document) -> tuple[str, str, datetime | None]:
+    about = section(document, "metadata")
+    marked = section(about, "annotations").get(RETIRING)
+    since = (moment(marked) or _UNKNOWN) if marked else None
+    return required(document, "metadata", "name"), text(section(about, "labels"), CHANNEL_LABEL), since
+
+
+def _claim(document: Document) -> Claim:
+    made = moment(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
+    sandbox = text(section(section(document, "status"), "sandbox"), "name") or None
+    name, pool = required(document, "metadata", "name"), required(document, "spec", "warmPoolRef", "name")
+    return Claim(name, pool, made, sandbox)
+
+
+def _name(document: Document) -> str:
+    return text(section(document, "metadata"), "name")

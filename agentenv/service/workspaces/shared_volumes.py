@@ -1,0 +1,132 @@
+"""Keeps what the sandboxes of a task share, as homes are kept: marked, dated when it is deleted, and returned to.
+
+Its volume says whose it is and of which task, and of no workspace: by that it is told from the homes of the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.lifecycle.restore import RETURNING_SINCE, being_destroyed, deletion, naming
+from agentenv.core.values.object_fields import required, strings, text
+from agentenv.core.values.timestamps import moment
+from agentenv.core.workspaces.records import of_another
+from agentenv.core.workspaces.workspace import DELETED_AT
+from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Api, Document, section
+from agentenv.service.workspaces.bind_volume import NotReturned, bind, lead, led, undate
+
+ATTEMPTS = 10
+
+
+def of_task(api: Api, owner: str, task: str) -> tuple[Document | None, dict[str, Document]]:
+    """Return the kept shared volume of a task, and its kept homes by workspace: of several the latest deleted."""
+    shared: Document | None = None
+    homes: dict[str, Document] = {}
+    for one in sorted(api.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}), key=_deleted_at):
+        workspace = text(section(section(one, "metadata"), "labels"), WORKSPACE_LABEL)
+        if workspace:
+            homes[workspace] = one
+        else:
+            shared = one
+    return shared, homes
+
+
+def keep(api: Api, volume_claim: Document, notes: dict[str, str] | None = None) -> Document | None:
+    """Have the volume of a task's claim stay, and say whose it is; None where it has none that could."""
+    labels = strings(section(volume_claim, "metadata"), "labels")
+    owner, task = labels.get(USER_LABEL), labels.get(TASK_LABEL)
+    for _ in range(ATTEMPTS):
+        volume = _bound(api, volume_claim)
+        if volume is None or not owner or not task or of_another(volume, owner):
+            return None
+        about = section(volume, "metadata")
+        marks = {USER_LABEL: owner, TASK_LABEL: task, MODE_LABEL: "agent"}.items() - strings(about, "labels").items()
+        texts = (notes or {}).items() - strings(about, "annotations").items()
+        changes: Document = {"metadata": {"labels": dict(marks), "annotations": dict(texts)}}
+        if not _retained(volume):
+            changes["spec"] = {"persistentVolumeReclaimPolicy": "Retain"}
+        if not (marks or texts or "spec" in changes) or api.change(VOLUMES, volume, changes):
+            return volume
+    return None
+
+
+def is_kept(api: Api, volume_claim: Document) -> bool:
+    """Return whether the volume of a task's claim stays when the claim goes."""
+    volume = _bound(api, volume_claim)
+    return volume is not None and _retained(volume)
+
+
+def ensure(api: Api, document: Document, now: Callable[[], datetime]) -> None:
+    """Create the claim of a task's shared volume where it is not there: on what was kept of it, if anything was."""
+    about = document["metadata"]
+    found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
+    labels = about["labels"]
+    if found is not None:
+        there = section(found, "metadata")
+        if section(there, "labels").get(USER_LABEL) != labels[USER_LABEL]:
+            raise NotReturned("refused", f"{about['name']} is somebody else's")
+        if there.get("deletionTimestamp"):
+            raise NotReturned("waiting", "what its task shared is on its way out")
+        return
+    volume, _ = of_task(api, labels[USER_LABEL], labels[TASK_LABEL])
+    if volume is None or text(section(section(volume, "spec"), "claimRef"), "namespace") != about["namespace"]:
+        api.make(VOLUME_CLAIMS, document)
+        return
+    if being_destroyed(volume):
+        raise NotReturned("waiting", "what its task shared is being destroyed")
+    lead(api, volume, about["namespace"], about["name"], now)
+    volume = led(api, volume)
+    bind(api, volume, naming(document, volume))
+
+
+def returned(api: Api, document: Document) -> None:
+    """Take the dates of its deletion off a task's shared volume, whose claim is there again."""
+    about = document["metadata"]
+    found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
+    volume = _bound(api, found) if found else None
+    if volume is not None and RETURNING_SINCE in section(section(volume, "metadata"), "annotations"):
+        undate(api, volume)
+
+
+def leave(api: Api, volume_claim: Document, keep_for: timedelta | None, now: datetime) -> None:
+    """Delete the claim of a task's shared volume: first the volume is kept, and dated where it is known for how long.
+
+    One without dates gets them from the loop of retention. What is on its way out was left already.
+    """
+    if section(volume_claim, "metadata").get("deletionTimestamp"):
+        return
+    name, space, uid = (required(volume_claim, "metadata", key) for key in ("name", "namespace", "uid"))
+    created = moment(section(volume_claim, "metadata").get("creationTimestamp"))
+    for _ in range(ATTEMPTS):
+        volume = keep(api, volume_claim)
+        if volume is None or keep_for is None:
+            break
+        found = api.find(VOLUMES, required(volume, "metadata", "name"))
+        if found is None:
+            break
+        notes, labels = deletion(found, created, now, keep_for)
+        if api.change(VOLUMES, found, {"metadata": {"annotations": notes, "labels": labels}}):
+            break
+    found = api.find(VOLUME_CLAIMS, name, space)
+    while found is not None and text(about := section(found, "metadata"), "uid") == uid:
+        if about.get("deletionTimestamp") or api.remove(VOLUME_CLAIMS, found):
+            return
+        found = api.find(VOLUME_CLAIMS, name, space)
+
+
+def _bound(api: Api, volume_claim: Document) -> Document | None:
+    """Return the volume of a volume claim, by its uid: one of its name may have been there before."""
+    name, uid = text(section(volume_claim, "spec"), "volumeName"), required(volume_claim, "metadata", "uid")
+    volume = api.find(VOLUMES, name) if name else None
+    return volume if text(section(section(volume, "spec"), "claimRef"), "uid") == uid else None
+
+
+def _retained(volume: Document) -> bool:
+    return text(section(volume, "spec"), "persistentVolumeReclaimPolicy") == "Retain"
+
+
+def _deleted_at(volume: Document) -> str:
+    at = moment(section(section(volume, "metadata"), "annotations").get(DELETED_AT))
+    return at.isoformat() if at else ""

@@ -1,0 +1,85 @@
+"""Puts workspaces to sleep and wakes them: two writes each, of which the first says what is meant.
+
+To sleep: the claim says why, then its sandbox is told. To wake: the reason goes, then the sandbox is told. Each is a
+change of what was read, so whoever was decided about and has changed since is left alone; and whoever finds only the
+first of the two done knows how it should end (`agentenv/core/lifecycle/wake.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from agentenv.core.values.object_fields import owner_uids, text
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces.workspace import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
+from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, Api, Document, section
+
+RUNNING, ASLEEP = "Running", "Suspended"
+Outcome = Literal["done", "already", "overtaken", "no-sandbox"]
+
+
+def sandbox_of(api: Api, claim: Document) -> Document | None:
+    """The sandbox that a claim has now; one of that name that is another claim's is none."""
+    name = text(section(section(claim, "status"), "sandbox"), "name")
+    found = api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
+    return found if claim["metadata"]["uid"] in owner_uids(found) else None
+
+
+def put_to_sleep(api: Api, claim: Document, because: Because) -> Outcome:
+    """Let a claim's sandbox sleep, if the claim is still as it was read."""
+    sandbox = sandbox_of(api, claim)
+    if sandbox is None:
+        return "no-sandbox"
+    if section(claim["metadata"], "annotations").get(SUSPENDED_BECAUSE) != because and not _noted(
+        api, claim, {SUSPENDED_BECAUSE: because}
+    ):
+        return "overtaken"
+    if section(sandbox, "spec").get("operatingMode") == ASLEEP:
+        return "already"
+    done = _told(api, sandbox, ASLEEP)
+    now = api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
+    if now is not None and now["metadata"]["uid"] == claim["metadata"]["uid"]:
+        said = section(now["metadata"], "annotations").get(SUSPENDED_BECAUSE)
+        if said is None and (asleep := sandbox_of(api, now)) is not None:
+            # Somebody came between the two writes, and found it awake still.
+            _told(api, asleep, RUNNING)
+            return "overtaken"
+    return "done" if done else "overtaken"
+
+
+def wake(api: Api, claim: Document, now: datetime) -> Outcome:
+    """Wake a claim's sandbox; the hour that was set for it is over with that."""
+    sandbox = sandbox_of(api, claim)
+    if sandbox is None:
+        return "no-sandbox"
+    notes = section(claim["metadata"], "annotations")
+    changes = {SUSPENDED_BECAUSE: None, WAKE_AT: None, LAST_ACTIVE: written(now)}
+    if notes.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not _noted(api, claim, changes):
+        return "overtaken"
+    if section(sandbox, "spec").get("operatingMode") != ASLEEP:
+        return "already"
+    return "done" if _told(api, sandbox, RUNNING) else "overtaken"
+
+
+def forget_hour(api: Api, claim: Document) -> bool:
+    """Take away an hour that is over."""
+    return _noted(api, claim, {WAKE_AT: None})
+
+
+def _noted(api: Api, claim: Document, notes: Mapping[str, str | None]) -> bool:
+    return api.change(CLAIMS, claim, {"metadata": {"annotations": dict(notes)}})
+
+
+def _told(api: Api, sandbox: Document, mode: str) -> bool:
+    """Tell a sandbox, however often its controller writes to it meanwhile."""
+    about = sandbox["metadata"]
+    now: Document | None = sandbox
+    while now is not None and now["metadata"]["uid"] == about["uid"]:
+        if section(now, "spec").get("operatingMode") == mode:
+            return True
+        if api.change(SANDBOXES, now, {"spec": {"operatingMode": mode}}):
+            return True
+        now = api.find(SANDBOXES, about["name"], about["namespace"])
+    return False

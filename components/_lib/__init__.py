@@ -1,0 +1,1 @@
+"""What every component uses: arguments, options, tags, IAM documents, Kubernetes objects."""

@@ -1,0 +1,240 @@
+"""What stands already: how it is named, how it is read through the provider, and that it is right before it is used.
+
+It is read while the program runs, and not once something else is known: so whatever is wrong ends the program before
+anything is registered beside it, and number and names of what follows do not hang on an answer.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NotRequired, TypedDict, TypeVar
+
+import pulumi
+from pulumi_aws import ec2, efs, eks
+
+from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.core.adoption import Shortcoming
+from agentenv.core.adoption.cluster import FoundCluster, cluster_shortcomings
+from agentenv.core.adoption.file_systems import FoundFileSystem, file_system_shortcomings
+from agentenv.core.adoption.network import AVAILABLE, FoundSubnet, FoundVpc, network_shortcomings
+from agentenv.core.nodes.node_pools import DISCOVERY_TAG
+
+T = TypeVar("T")
+
+# States of a range of a VPC's in which an address of it may be somebody's.
+STANDING = ("associating", "associated", "disassociating")
+
+
+class ExistingNetwork(TypedDict):
+    """A VPC that stands already."""
+
+    vpc_id: str
+    """The VPC."""
+
+    private_subnet_ids: list[str]
+    """Its private subnets, one a zone, in an order that must not change afterwards."""
+
+    public_subnet_ids: NotRequired[list[str]]
+    """Its public subnets, for load balancers."""
+
+
+class ExistingFileSystems(TypedDict):
+    """File systems that stand already."""
+
+    ids: list[str]
+    """The file systems, by shard."""
+
+    mount_group_id: NotRequired[str]
+    """The security group of the mount targets that they have; without one they have none, and some are made."""
+
+
+class Existing(TypedDict):
+    """What of an environment stands already. What is not named is made."""
+
+    network: NotRequired[ExistingNetwork]
+    """The VPC it is in."""
+
+    cluster: NotRequired[bool]
+    """Whether the cluster of its name stands; false unless told."""
+
+    file_systems: NotRequired[ExistingFileSystems]
+    """The file systems that homes live on."""
+
+
+class ExistingError(pulumi.RunError):
+    """What stands already is not as it has to be: all of it at once, each with its way out."""
+
+    def __init__(self, wrong: Sequence[Shortcoming]) -> None:
+        lines = "\n".join(f"  {one}" for one in wrong)
+        super().__init__(f"what stands already cannot be used as it is:\n{lines}")
+
+
+@dataclass(frozen=True)
+class StandingNetwork:
+    """What an environment uses of a VPC."""
+
+    cidr: str
+    cidrs: Sequence[str]  # all of them: an address of any is inside
+    zones: Sequence[str]
+
+
+@dataclass(frozen=True)
+class StandingCluster:
+    """What an environment uses of a cluster."""
+
+    arn: str
+    endpoint: str
+    authority: str
+    security_group_id: str
+    issuer: str
+    vpc_id: str
+    service_cidr: str
+
+
+@dataclass(frozen=True)
+class StandingFiles:
+    """What an environment uses of its file systems."""
+
+    arns: Sequence[str]
+    dns_names: Sequence[str]
+    key_arns: Sequence[str]
+
+
+def network_of(given: Plain) -> ExistingNetwork:
+    """The VPC as it was named, with two private subnets at least."""
+    private = given.texts("private_subnet_ids")
+    if len(private) < 2:
+        raise ArgumentError(f"{given.path}.private_subnet_ids", f"{len(private)}", "subnets in two zones at least")
+    return {
+        "vpc_id": given.text("vpc_id"),
+        "private_subnet_ids": private,
+        "public_subnet_ids": given.texts("public_subnet_ids"),
+    }
+
+
+def files_of(given: Plain) -> ExistingFileSystems:
+    """The file systems as they were named, at least one."""
+    named: ExistingFileSystems = {"ids": given.texts("ids")}
+    if not named["ids"]:
+        raise ArgumentError(f"{given.path}.ids", "an empty list", "ids of file systems")
+    if given.has("mount_group_id"):
+        named["mount_group_id"] = given.text("mount_group_id")
+    return named
+
+
+def existing_of(given: Plain) -> Existing:
+    """What was named as standing already, with its shape checked."""
+    if not given.has("existing"):
+        return {}
+    named = given.part("existing", Existing)
+    existing: Existing = {}
+    if named.has("network"):
+        existing["network"] = network_of(named.part("network", ExistingNetwork))
+    if named.flag("cluster", default=False):
+        existing["cluster"] = True
+    if named.has("file_systems"):
+        existing["file_systems"] = files_of(named.part("file_systems", ExistingFileSystems))
+    return existing
+
+
+def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> StandingNetwork:
+    """The VPC, if it is right for a cluster of that name; all that is wrong with it otherwise."""
+    # The state of a VPC can be asked for and is never answered.
+    vpc = _answer(
+        named["vpc_id"],
+        lambda: ec2.get_vpc(id=named["vpc_id"], state=AVAILABLE, opts=asked),
+        lack="cannot be read as an available VPC",
+        way_out="wait until it is available, or name one of this account and region",
+    )
+    tagged: Any = [{"name": f"tag:{DISCOVERY_TAG}", "values": [cluster]}]
+    discovered = _answer("its subnets", lambda: ec2.get_subnets(filters=tagged, opts=asked))
+    private = [_subnet(id_, asked) for id_ in named["private_subnet_ids"]]
+    public = [_subnet(id_, asked) for id_ in named.get("public_subnet_ids") or []]
+    known = FoundVpc(vpc.id, AVAILABLE, vpc.enable_dns_support, vpc.enable_dns_hostnames)
+    _refuse(network_shortcomings(known, private, public, discovered.ids, cluster))
+    ranges = [one.cidr_block for one in vpc.cidr_block_associations or [] if one.state in STANDING]
+    return StandingNetwork(vpc.cidr_block, ranges or [vpc.cidr_block], [one.zone for one in private])
+
+
+def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions) -> StandingCluster:
+    """The cluster, if it is right; all that is wrong with it otherwise."""
+    found = _answer(f"cluster {name}", lambda: eks.get_cluster(name=name, opts=asked))
+    vpc = found.vpc_config
+    issuer = next((oidc.issuer for one in found.identities for oidc in one.oidcs), "")
+    known = FoundCluster(
+        name,
+        found.status,
+        found.version,
+        next((one.authentication_mode for one in found.access_configs), ""),
+        vpc.vpc_id,
+        bool(vpc.endpoint_private_access),
+        issuer,
+    )
+    _refuse(cluster_shortcomings(known, version, vpc_id))
+    authority = found.certificate_authorities[0].data
+    services = next((one.service_ipv4_cidr for one in found.kubernetes_network_configs or []), "")
+    return StandingCluster(
+        found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer, vpc.vpc_id, services
+    )
+
+
+def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> StandingFiles:
+    """The file systems, if they are right; all that is wrong with them otherwise.
+
+    Who is let in and where they are mounted no function of the provider tells: preflight asks AWS for it.
+    """
+    found = [_answer(id_, lambda id_=id_: efs.get_file_system(file_system_id=id_, opts=asked)) for id_ in named["ids"]]
+    systems = [
+        FoundFileSystem(one.file_system_id, one.encrypted, one.availability_zone_name or "", one.performance_mode)
+        for one in found
+    ]
+    _refuse([wrong for one in systems for wrong in file_system_shortcomings(one)])
+    return StandingFiles([one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found])
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Those of the addresses of an environment that somebody else has chosen; empty where they are its own."""
+
+    vpc_cidrs: Sequence[str] = ()
+    service_cidr: str = ""
+
+
+def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> Standing:
+    """Find all of it right, or end the program; what it is told is what classes of sandboxes are kept away from."""
+    network, files = existing.get("network"), existing.get("file_systems")
+    around = read_network(network, cluster, asked) if network is not None else None
+    there = None
+    if existing.get("cluster"):
+        there = read_cluster(cluster, version, network["vpc_id"] if network else None, asked)
+    if files is not None:
+        read_files(files, asked)
+    return Standing(around.cidrs if around else (), there.service_cidr if there else "")
+
+
+def _answer(
+    thing: str, ask: Callable[[], T], *, lack: str = "cannot be read", way_out: str = "name one that is there"
+) -> T:
+    """What the provider says of a thing, or that it could not tell, in the provider's words."""
+    try:
+        return ask()
+    except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
+        # The official provider lists its errors, a line each.
+        told = " ".join(str(silence).rpartition("returned an error: ")[2].split()).rstrip(".")
+        raise ExistingError([Shortcoming(thing, f"{lack}: {told}", way_out)]) from None
+
+
+def _subnet(id_: str, asked: pulumi.InvokeOptions) -> FoundSubnet:
+    found = _answer(id_, lambda: ec2.get_subnet(id=id_, opts=asked))
+    return FoundSubnet(
+        found.id,
+        found.vpc_id,
+        found.availability_zone,
+        int(found.available_ip_address_count),
+        found.map_public_ip_on_launch,
+        found.tags or {},
+    )
+
+
+def _refuse(wrong: Sequence[Shortcoming]) -> None:
+    if wrong:
+        raise ExistingError(wrong)

@@ -1,0 +1,1 @@
+"""Nodes: Karpenter, its node pools, and the headroom kept free."""

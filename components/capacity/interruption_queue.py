@@ -1,0 +1,76 @@
+"""What AWS says before it takes a node away, brought to Karpenter by a queue."""
+
+import json
+from collections.abc import Mapping
+
+import pulumi
+from pulumi_aws import cloudwatch, sqs
+
+from agentenv.components._lib import iam_policies as documents
+from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib.options import Child
+from agentenv.components._lib.planned_documents import Promises, queue_arn, rule_arn
+from agentenv.components._lib.tags import Labels
+from agentenv.components.capacity.karpenter_iam import queue_policy
+
+EVENTS: Mapping[str, tuple[str, str]] = {
+    "health": ("aws.health", "AWS Health Event"),
+    "spot": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
+    "rebalance": ("aws.ec2", "EC2 Instance Rebalance Recommendation"),
+    "state": ("aws.ec2", "EC2 Instance State-change Notification"),
+    "reservation": ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
+}
+
+
+def interruption_queue(
+    labels: Labels, child: Child, place: pulumi.Output[Whereabouts], promises: Promises
+) -> tuple[sqs.Queue, list[pulumi.Resource]]:
+    """Make the queue, its policy and the rules that fill it; returns the queue and what fills it."""
+    name = labels.base
+    queue = sqs.Queue(
+        f"{name}-interruptions",
+        name=labels.name("sqs-queue", "interruptions"),
+        # A warning older than this is about a node that has gone.
+        message_retention_seconds=300,
+        sqs_managed_sse_enabled=True,
+        tags=labels.tags("interruptions"),
+        opts=child(),
+    )
+    rules = [
+        cloudwatch.EventRule(
+            f"{name}-{word}",
+            name=labels.name("events-rule", word),
+            description=f"{kind}, for Karpenter",
+            event_pattern=json.dumps({"source": [source], "detail-type": [kind]}, sort_keys=True),
+            # Only a declared state is compared: a rule that was disabled by hand is enabled again.
+            state="ENABLED",
+            tags=labels.tags(word),
+            opts=child(),
+        )
+        for word, (source, kind) in EVENTS.items()
+    ]
+    policy = sqs.QueuePolicy(
+        f"{name}-interruptions",
+        queue_url=queue.url,
+        policy=pulumi.Output.all(queue.arn, *[rule.arn for rule in rules]).apply(
+            lambda known: documents.text(queue_policy(known[0], known[1:]))
+        ),
+        opts=child(),
+    )
+    promises.of(
+        "aws:sqs/queuePolicy:QueuePolicy",
+        f"{name}-interruptions",
+        "policy",
+        place.apply(lambda at: queue_policy(queue_arn(at), [rule_arn(at)])),
+    )
+    targets = [
+        cloudwatch.EventTarget(
+            f"{name}-{word}",
+            rule=rule.name,
+            target_id="karpenter",
+            arn=queue.arn,
+            opts=child(pulumi.ResourceOptions(depends_on=[policy])),
+        )
+        for word, rule in zip(EVENTS, rules, strict=True)
+    ]
+    return queue, [policy, *targets]

@@ -1,0 +1,1 @@
+"""The EKS cluster: access, add-ons, Fargate, security groups, or an existing cluster."""

@@ -1,0 +1,93 @@
+"""Add-ons of EKS: which build, with which configuration, and as whom."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_aws import eks
+
+from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.options import Child
+from agentenv.components._lib.tags import Labels
+from agentenv.components.cluster.irsa import Bearer
+from agentenv.core.metering.exporters import allowlist
+from agentenv.core.pinned_versions import releases
+
+CONFIGURATION: Mapping[str, dict[str, Any]] = {
+    "vpc-cni": {
+        "enableNetworkPolicy": "true",
+        "env": {
+            # A pod that no policy selects reaches nothing. The other mode lets a new pod reach everything until its
+            # policies have been found.
+            "NETWORK_POLICY_ENFORCING_MODE": "strict",
+            "ENABLE_PREFIX_DELEGATION": "true",
+            "WARM_PREFIX_TARGET": "1",
+        },
+    },
+    "coredns": {"computeType": "Fargate"},
+    "kube-state-metrics": {"metricLabelsAllowlist": allowlist()},
+}
+
+CNI = Bearer("kube-system", "aws-node")
+EFS_CONTROLLER = Bearer("kube-system", "efs-csi-controller-sa")
+EFS_NODE = Bearer("kube-system", "efs-csi-node-sa")
+
+
+@dataclass(frozen=True)
+class Builds:
+    """Which build of each add-on is installed."""
+
+    by_name: Mapping[str, str]
+
+    @classmethod
+    def of(cls, arguments: Plain, version: str) -> "Builds":
+        """Those that are pinned for a cluster version, with those that were asked for in their place."""
+        pinned = releases().addons
+        if version not in pinned:
+            raise ArgumentError(f"{arguments.path}.version", f"'{version}'", ", ".join(sorted(pinned)))
+        chosen: dict[str, Any] = arguments.values.get("addon_versions") or {}
+        for name, build in chosen.items():
+            path = f"{arguments.path}.addon_versions.{name}"
+            if name not in pinned[version]:
+                raise ArgumentError(path, "an add-on that is not installed", ", ".join(sorted(pinned[version])))
+            if not isinstance(build, str) or not build.startswith("v"):
+                raise ArgumentError(path, f"{build!r}", "a build such as v1.23.0-eksbuild.1")
+        return cls({**pinned[version], **chosen})
+
+
+@dataclass(frozen=True)
+class Installer:
+    """Installs add-ons of one cluster."""
+
+    cluster: pulumi.Input[str]
+    builds: Builds
+    labels: Labels
+    child: Child
+
+    def install(
+        self,
+        name: str,
+        *,
+        after: Sequence[pulumi.Resource] = (),
+        token_role: pulumi.Input[str] | None = None,
+        agent_roles: Mapping[Bearer, pulumi.Input[str]] | None = None,
+    ) -> eks.Addon:
+        """Install one; what was installed by hand before gives way to it, and it goes with the stack."""
+        configuration = CONFIGURATION.get(name)
+        roles = [{"role_arn": role, "service_account": bearer.name} for bearer, role in (agent_roles or {}).items()]
+        return eks.Addon(
+            f"{self.labels.base}-{name}",
+            cluster_name=self.cluster,
+            addon_name=name,
+            addon_version=self.builds.by_name[name],
+            configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+            service_account_role_arn=token_role,
+            pod_identity_associations=roles or None,  # pyright: ignore[reportArgumentType] - dictionaries of its shape
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="OVERWRITE",
+            preserve=False,
+            tags=self.labels.tags(name),
+            opts=self.child(pulumi.ResourceOptions(depends_on=list(after))),
+        )

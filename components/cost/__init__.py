@@ -1,0 +1,1 @@
+"""Budgets, the usage export, and the metrics that attribute costs."""

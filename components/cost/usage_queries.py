@@ -1,0 +1,98 @@
+"""What can be asked of the bill: a table over the export, a place to ask from, and queries that are kept there."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+from pulumi_aws import athena, glue
+
+from agentenv.components._lib.options import Child
+from agentenv.components._lib.tags import Labels
+from agentenv.components.cost.usage_export import UsageExport
+from agentenv.core.usage_export import columns, queries
+from agentenv.core.usage_export import locations as places
+
+TABLE = "usage"
+PARQUET = "org.apache.hadoop.hive.ql.io.parquet"
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Where queries are asked from, and what of."""
+
+    workgroup: pulumi.Output[str]
+    database: pulumi.Output[str]
+
+
+def ask_usage(
+    labels: Labels, child: Child, usage: UsageExport, *, cluster: str, tagged: bool, limit_bytes: int
+) -> Asking:
+    """Make the table, the workgroup and its queries."""
+    name = f"{labels.base}-usage"
+    bucket = usage.bucket
+    database = glue.CatalogDatabase(
+        name,
+        # Athena takes no '-' in a name that is not quoted
+        name=labels.name("glue-database", "usage", plain=True),
+        description=f"The bill of environment {labels.environment}, by the hour",
+        tags=labels.tags("usage"),
+        opts=child(),
+    )
+    glue.CatalogTable(
+        name,
+        name=TABLE,
+        database_name=database.name,
+        description="Cost and usage, one line an hour and resource, and two an hour and pod",
+        table_type="EXTERNAL_TABLE",
+        parameters=bucket.apply(lambda named: places.projection(named, usage.export)),
+        partition_keys=[{"name": columns.PARTITION, "type": "string"}],
+        storage_descriptor=bucket.apply(lambda named: _stored(named, usage.export)),  # pyright: ignore[reportArgumentType] - of its shape
+        opts=child(),
+    )
+    workgroup = athena.Workgroup(
+        name,
+        name=labels.name("athena-workgroup", "usage"),
+        description=f"Questions about the costs of environment {labels.environment}",
+        # Together with its queries and what was asked before.
+        force_destroy=True,
+        configuration={
+            # Otherwise whoever asks could say where answers go, and how they are encrypted.
+            "enforce_workgroup_configuration": True,
+            "publish_cloudwatch_metrics_enabled": False,
+            "bytes_scanned_cutoff_per_query": limit_bytes,
+            "engine_version": {"selected_engine_version": "Athena engine version 3"},
+            "result_configuration": {
+                "output_location": bucket.apply(lambda named: f"s3://{named}/{places.RESULTS}/"),
+                "encryption_configuration": {"encryption_option": "SSE_S3"},
+            },
+        },
+        tags=labels.tags("usage"),
+        opts=child(),
+    )
+    source = queries.Source(
+        labels.name("glue-database", "usage", plain=True), TABLE, labels.environment, cluster, tagged
+    )
+    for query in queries.queries(source):
+        athena.NamedQuery(
+            f"{name}-{query.name}",
+            name=query.name,
+            description=query.description,
+            database=database.name,
+            workgroup=workgroup.name,
+            query=query.text,
+            opts=child(),
+        )
+    return Asking(workgroup.name, database.name)
+
+
+def _stored(bucket: str, export: str) -> dict[str, Any]:
+    return {
+        "location": places.data(bucket, export),
+        "input_format": f"{PARQUET}.MapredParquetInputFormat",
+        "output_format": f"{PARQUET}.MapredParquetOutputFormat",
+        "ser_de_info": {
+            "serialization_library": f"{PARQUET}.serde.ParquetHiveSerDe",
+            "parameters": {"serialization.format": "1"},
+        },
+        "columns": [{"name": one.name, "type": one.type, "comment": one.says} for one in columns.COLUMNS],
+    }

@@ -1,0 +1,1 @@
+"""The VPC: subnets, endpoints, flow logs, or an existing network."""

@@ -1,0 +1,1 @@
+"""Sandbox classes, declared workspaces, the agent-sandbox controller, and admission policies."""

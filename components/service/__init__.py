@@ -1,0 +1,1 @@
+"""The workspace service, its IAM roles, and the table of its ledger."""

@@ -1,0 +1,1 @@
+"""The name under which releases before 0.2 started the service; gone with the next one."""

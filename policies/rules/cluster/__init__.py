@@ -1,0 +1,1 @@
+"""Rules about the cluster, with their samples."""

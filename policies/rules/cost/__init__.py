@@ -1,0 +1,1 @@
+"""Rules about costs, with their samples."""

@@ -1,0 +1,98 @@
+"""COST: what the environment will cost, reckoned from its settings before it is there, against what it may cost.
+
+The estimate is the model's own, so a rule says what `agentenv estimate` says. A pack has the stack's settings from the
+engine, and prices from the model's files: nothing is asked of anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
+from agentenv.policies.view.fields import Field
+from agentenv.policies.view.graph import Graph
+
+if TYPE_CHECKING:
+    from agentenv.config import Settings
+    from agentenv.core.cost.estimate import Estimate
+
+NOT_OURS = "the stack has no settings of ours to reckon with"
+
+
+@rule(
+    id="COST-21",
+    title="The environment is estimated within its budget",
+    severity="High",
+    why="A budget tells of what has been spent; by then a month of it may be.",
+    do="See `agentenv estimate` for what costs most, or raise cost.monthlyBudget (or the packs' `monthlyCap`) in a"
+    " change of its own.",
+    about=GRAPH,
+)
+def within_budget(graph: Graph) -> Iterator[Outcome]:
+    """For the users that the settings expect; the budget or the packs' cap, whichever is less."""
+    situation = graph.situation
+    settings = situation.settings
+    caps = [] if situation.monthly_cap is None else [Decimal(str(situation.monthly_cap))]
+    if settings is not None and settings.cost.monthly_budget is not None:
+        caps.append(settings.cost.monthly_budget)
+    if settings is None or not caps:
+        yield not_applicable(_root(), NOT_OURS if settings is None else "nothing says what it may cost")
+        return
+    found = _estimated(settings)
+    if isinstance(found, str):
+        yield unknown(_root(), found)
+    elif found.total_month > min(caps):
+        yield fail(
+            _root(),
+            f"${found.total_month:.2f} a month are estimated for {_users(found)}, and ${min(caps):.2f} are allowed",
+        )
+
+
+@rule(
+    id="COST-22",
+    title="A user is estimated within the cap a user",
+    severity="Medium",
+    why="What each user costs is what the platform promises; with a cap that no estimate meets, workspaces are put to"
+    " sleep that did nothing wrong.",
+    do="See `agentenv estimate` for what costs most and from how many users on it pays, set cost.expectedUsers to how"
+    " many there will be, or raise cost.perUserCap.",
+    about=GRAPH,
+)
+def within_cap(graph: Graph) -> Iterator[Outcome]:
+    """For the users that the settings expect, each with a share of what is there whoever comes."""
+    settings = graph.situation.settings
+    if settings is None or settings.cost.per_user_cap is None:
+        yield not_applicable(_root(), NOT_OURS if settings is None else "nothing says what a user may cost")
+        return
+    found, cap = _estimated(settings), settings.cost.per_user_cap
+    if isinstance(found, str):
+        yield unknown(_root(), found)
+    elif found.per_user_month > cap:
+        enough = found.break_even_users
+        way = f"from {enough} users on it is within" if enough else "no number of users makes it so"
+        yield fail(
+            _root(),
+            f"${found.per_user_month:.2f} a user are estimated for {_users(found)}; the cap is ${cap:.2f}; {way}",
+        )
+
+
+def _estimated(settings: Settings) -> Estimate | str:
+    """The estimate, or why there is none."""
+    # Reckoned only where somebody set a limit, and by packs that have settings at all
+    from agentenv.core.cost.estimate import estimate
+    from agentenv.core.prices.book import NoPrices
+
+    try:
+        return estimate(settings, settings.cost.expected_users, Decimal(settings.cost.active_hours))
+    except NoPrices as missing:
+        return str(missing)
+
+
+def _users(found: Estimate) -> str:
+    return f"{found.users} users with {found.active_hours} active hours"
+
+
+def _root() -> Field:
+    return Field("", "", {})

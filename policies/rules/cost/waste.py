@@ -1,0 +1,211 @@
+"""COST: what is paid for and used by nobody: logs that are kept for ever, nodes that are never given back, and"
+" such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentenv.core.classes.names import USER_LABEL
+from agentenv.policies.rules.cluster.control_plane import CLUSTER
+from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, objects, resources, rule, unknown
+from agentenv.policies.view.cluster.clusters import Cluster
+from agentenv.policies.view.cluster.images import image_of
+from agentenv.policies.view.fields import Field
+from agentenv.policies.view.graph import Graph
+from agentenv.policies.view.resource import KubernetesObject, Resource
+
+LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
+NAT, ENDPOINT = "aws:ec2/natGateway:NatGateway", "aws:ec2/vpcEndpoint:VpcEndpoint"
+EFS = "aws:efs/fileSystem:FileSystem"
+ECR, ECR_LIFECYCLE = "aws:ecr/repository:Repository", "aws:ecr/lifecyclePolicy:LifecyclePolicy"
+ADDON = "aws:eks/addon:Addon"
+METRICS = "kube-state-metrics"
+
+
+@rule(
+    id="COST-10",
+    title="Logs are kept for a time that was chosen",
+    severity="Medium",
+    why="A log group without retention keeps everything for ever, and every month costs more than the last.",
+    do="Set retentionInDays to what an audit asks for.",
+    equivalents={"Checkov": ("CKV_AWS_66",), "Security Hub": ("CloudWatch.16",)},
+    about=resources(LOG_GROUP),
+    defaults="For ever where nothing is said (CloudWatch Logs API reference, PutRetentionPolicy).",
+)
+def retention(group: Resource) -> Iterator[Outcome]:
+    """Some number of days."""
+    days = group.at("retentionInDays")
+    if days.unknown:
+        yield unknown(days)
+    elif not days.number and group.at("logGroupClass").raw != "DELIVERY":
+        yield fail(days, "what is logged is kept for ever")
+
+
+@rule(
+    id="COST-11",
+    title="The control plane's logs have a group with retention",
+    severity="Medium",
+    why="Where the group is missing EKS makes one itself, which keeps everything for ever, unencrypted and untagged.",
+    do="Make the log group /aws/eks/<cluster>/cluster before the cluster.",
+    about=CLUSTER,
+    defaults="EKS makes the group where there is none (EKS user guide, control plane logs).",
+)
+def control_plane_group(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
+    """By its name, which EKS gives."""
+    logs, name = cluster.at("logs"), cluster.at("name")
+    if cluster.made_by_another(graph) or not logs.elements():
+        return
+    groups = [group.at("name") for group in graph.of_type(LOG_GROUP)]
+    if name.known and any(group.raw == f"/aws/eks/{name.raw}/cluster" for group in groups):
+        return
+    unsure = [field for field in (*groups, name) if field.unknown] if groups else []
+    if unsure:
+        yield unknown(unsure[0])
+    else:
+        yield fail(logs, "EKS makes the log group by itself, and keeps it for ever")
+
+
+@rule(
+    id="COST-12",
+    title="Metrics of pods say whose they are",
+    severity="Medium",
+    why="Without its label on kube_pod_labels no time of a pod can be told to be anybody's.",
+    do=f"Set metricLabelsAllowlist to pods=[{USER_LABEL},agents.x-k8s.io/claim-uid,agents.x-k8s.io/warm-pool-sandbox].",
+    about=GRAPH,
+    defaults="No label of a pod is in its metrics where none is allowed (kube-state-metrics, command line arguments).",
+)
+def metric_labels(graph: Graph) -> Iterator[Outcome]:
+    """The add-on by its configuration, a Deployment by its arguments, a Helm release by its values."""
+    for addon in graph.of_type(ADDON):
+        if addon.at("addonName").raw == METRICS:
+            yield from _allowed(addon.at("configurationValues").parsed().at("metricLabelsAllowlist"))
+    for release in graph.of_type("kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart"):
+        chart = release.at("chart").raw
+        if isinstance(chart, str) and chart.rstrip("/").endswith(METRICS):
+            yield from _allowed(release.at("values", "metricLabelsAllowlist"))
+    for pod in graph.pods:
+        for container in pod.containers:
+            image = container.at("image").raw
+            if isinstance(image, str) and image_of(image).path.endswith(METRICS):
+                yield from _allowed(container.at("args"))
+
+
+def _allowed(field: Field) -> Iterator[Outcome]:
+    said = " ".join(str(one.raw) for one in field.elements()) if isinstance(field.raw, list) else str(field.raw)
+    if field.holds_unknown():
+        yield unknown(field)
+    elif USER_LABEL not in said and "pods=[*]" not in said:
+        yield fail(field, f"the label {USER_LABEL} is in no metric")
+
+
+@rule(
+    id="COST-13",
+    title="The cluster does not slip into extended support",
+    severity="Medium",
+    why="A version in extended support costs six times as much, from one day to the next.",
+    do="Set upgradePolicy.supportType to STANDARD: the version is upgraded at the end of its support.",
+    about=CLUSTER,
+    defaults="EXTENDED where nothing is said (EKS API reference, UpgradePolicyRequest).",
+)
+def extended_support(cluster: Cluster, graph: Graph) -> Iterator[Outcome]:
+    """A stack file that asks for it slips into nothing; what it costs is in its estimate."""
+    support = cluster.at("support")
+    if cluster.made_by_another(graph):
+        return
+    settings = graph.situation.settings
+    if settings is not None and settings.cluster.support_policy == "extended":
+        yield not_applicable(support, "the stack file asks for extended support")
+        return
+    if support.unknown:
+        yield unknown(support)
+    elif support.raw != "STANDARD":
+        yield fail(support, "the cluster goes on in extended support, at six times the price")
+
+
+@rule(
+    id="COST-14",
+    title="Nodes that nobody needs are given back",
+    severity="Medium",
+    why="An empty node costs as much as a full one.",
+    do="Set disruption.consolidateAfter to minutes.",
+    about=objects("karpenter.sh", "NodePool"),
+    defaults="At once, empty or underused, where nothing is said (Karpenter's NodePool reference).",
+)
+def consolidation(pool: KubernetesObject) -> Iterator[Outcome]:
+    """Karpenter does it by itself, unless it is told never to."""
+    after = pool.at("spec", "disruption", "consolidateAfter")
+    if after.unknown:
+        yield unknown(after)
+    elif after.raw == "Never":
+        yield fail(after, "empty nodes are kept for ever")
+
+
+@rule(
+    id="COST-15",
+    title="Traffic to S3 does not go through NAT",
+    severity="Medium",
+    why="Layers of images come from S3: each one through NAT is paid by the gigabyte, and a gateway endpoint is free.",
+    do="Add a VPC endpoint of the type Gateway for S3 to the route tables of the private subnets.",
+    about=GRAPH,
+    defaults="No endpoint where none is made (VPC user guide, gateway endpoints).",
+)
+def s3_endpoint(graph: Graph) -> Iterator[Outcome]:
+    """In a stack that makes NAT gateways."""
+    gateways = [one for one in graph.of_type(NAT) if one.at("connectivityType").raw != "private"]
+    if not gateways:
+        return
+    services = [one.at("serviceName") for one in graph.of_type(ENDPOINT)]
+    if any(isinstance(service.raw, str) and service.raw.endswith(".s3") for service in services):
+        return
+    unsure = [service for service in services if service.unknown]
+    if unsure:
+        yield unknown(unsure[0])
+    else:
+        yield fail(gateways[0].root, "there is no gateway endpoint for S3")
+
+
+@rule(
+    id="COST-16",
+    title="Files that nobody reads move to cheaper storage",
+    severity="Low",
+    why="Homes of people who are away cost twelve times what they would in infrequent access.",
+    do="Add a lifecycle policy transitionToIa to the file system.",
+    about=resources(EFS),
+    defaults="Files stay where they are where no policy is given (EFS API reference, PutLifecycleConfiguration).",
+)
+def efs_lifecycle(system: Resource) -> Iterator[Outcome]:
+    """Some time after which files move. Where no file gets old, none would."""
+    policies = system.at("lifecyclePolicies")
+    if system.situation.short_lived:
+        yield not_applicable(policies, "no file gets old in this environment")
+        return
+    if any(not one.at("transitionToIa").missing and one.known for one in policies.elements()):
+        return
+    if policies.holds_unknown():
+        yield unknown(policies)
+    else:
+        yield fail(policies, "no file ever moves to infrequent access")
+
+
+@rule(
+    id="COST-17",
+    title="A repository forgets old images",
+    severity="Low",
+    why="Every build stays, and is paid for, until somebody deletes it by hand.",
+    do="Add a LifecyclePolicy to the repository.",
+    about=resources(ECR),
+    defaults="Images are kept for ever where no policy is given (ECR user guide, lifecycle policies).",
+)
+def ecr_lifecycle(repository: Resource, graph: Graph) -> Iterator[Outcome]:
+    """One that names the repository, by its name or by what it hangs on."""
+    unsure: Field | None = None
+    for policy in graph.of_type(ECR_LIFECYCLE):
+        named, targets = policy.at("repository"), graph.targets(policy, "repository", ECR)
+        if repository in targets or (named.known and named.raw == repository.at("name").raw):
+            return
+        if (named.unknown and not targets) or (named.known and repository.at("name").unknown):
+            unsure = named
+    if unsure is not None:
+        yield unknown(unsure)
+    else:
+        yield fail(repository.root, "no image is ever forgotten")

@@ -1,0 +1,1 @@
+"""Rules about EFS, with their samples."""

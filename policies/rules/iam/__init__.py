@@ -1,0 +1,1 @@
+"""Rules about IAM, with their samples."""

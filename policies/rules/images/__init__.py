@@ -1,0 +1,1 @@
+"""Rules about container images, with their samples."""

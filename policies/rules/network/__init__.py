@@ -1,0 +1,1 @@
+"""Rules about the network, with their samples."""

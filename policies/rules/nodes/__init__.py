@@ -1,0 +1,1 @@
+"""Rules about nodes, with their samples."""

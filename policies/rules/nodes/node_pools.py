@@ -1,0 +1,136 @@
+"""NODE: where sandboxes are placed: Karpenter's pools and what they select, and profiles of Fargate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agentenv.core.nodes.tiers import TIER_LABEL
+from agentenv.policies.rules.registry import Outcome, fail, objects, resources, rule, unknown
+from agentenv.policies.view.fields import Field
+from agentenv.policies.view.resource import KubernetesObject, Resource
+from agentenv.policies.view.values import one_of, word
+
+KARPENTER, NODE_CLASSES = "karpenter.sh", "karpenter.k8s.aws"
+PROFILE = "aws:eks/fargateProfile:FargateProfile"
+# The label by which the platform's own pools say whose they are
+POOL = "sandbox.users.io/pool"
+HARD = frozenset({"NoSchedule", "NoExecute"})
+WILDCARDS = frozenset("*?")
+
+
+@rule(
+    id="NODE-02",
+    title="A node pool is one tier's, bounded, and renewed",
+    severity="High",
+    why="On a pool without its tier's taint sandboxes of another tier, or of none, share a kernel with what is there;"
+    " without limits one loop buys nodes for ever; a node that never expires never gets its fixes.",
+    do=f"Give the pool the taint {TIER_LABEL}=<tier>:NoSchedule along with the label, spec.limits, and an expireAfter.",
+    about=objects(KARPENTER, "NodePool"),
+    defaults="No taint, no limit, and expireAfter 720h where nothing is said (Karpenter's NodePool reference).",
+)
+def walled_pool(pool: KubernetesObject) -> Iterator[Outcome]:
+    """A pool for the platform's own work says so by its label, and has no tier."""
+    if pool.patch:
+        return
+    template = pool.at("spec", "template")
+    yield from _taint(template)
+    limits = pool.at("spec", "limits")
+    if limits.unknown:
+        yield unknown(limits)
+    elif limits.at("cpu").missing and limits.at("memory").missing and limits.at("nodes").missing:
+        yield fail(limits, "nothing limits how many nodes it buys")
+    expiry = template.at("spec", "expireAfter")
+    if expiry.unknown:
+        yield unknown(expiry)
+    elif expiry.raw == "Never":
+        yield fail(expiry, "its nodes are never renewed")
+
+
+def _taint(template: Field) -> Iterator[Outcome]:
+    labels, taints = template.at("metadata", "labels"), template.at("spec", "taints")
+    tier = labels.at(TIER_LABEL)
+    hard = [taint for taint in taints.elements() if one_of(taint.at("effect"), HARD)]
+    if taints.holds_unknown():
+        yield unknown(taints)
+    elif labels.unknown and not hard:
+        yield unknown(labels)
+    elif not tier.missing:
+        own = [taint for taint in hard if taint.at("key").raw == TIER_LABEL]
+        if not own:
+            yield fail(taints, "pods of any tier are placed on its nodes: they have no taint of their tier")
+        elif tier.known and word(tier) not in {word(taint.at("value")) for taint in own}:
+            yield fail(own[0].at("value"), "the taint is another tier's than the label")
+    elif not hard and labels.at(POOL).missing:
+        yield fail(taints, "sandboxes that say nothing of a tier are placed on its nodes")
+
+
+@rule(
+    id="NODE-06",
+    title="Old nodes can be replaced",
+    severity="Medium",
+    why="A node that nothing may end keeps its flaws: a pod that refuses disruption holds it for ever.",
+    do="Give the pool a terminationGracePeriod, and budgets that allow disruption at some time.",
+    about=objects(KARPENTER, "NodePool"),
+    defaults="Nodes expire after 720h and wait for their pods without end where no grace period is given; a"
+    " tenth of them may be disrupted at once where no budget is (Karpenter's NodePool reference).",
+)
+def renewable(pool: KubernetesObject) -> Iterator[Outcome]:
+    """A budget of nothing that holds at all times and for all reasons blocks everything but expiry."""
+    if pool.patch:
+        return
+    grace = pool.at("spec", "template", "spec", "terminationGracePeriod")
+    if grace.missing and pool.at("spec", "template", "spec", "expireAfter").raw != "Never":
+        yield fail(grace, "a pod that refuses disruption keeps an expired node for ever")
+    elif grace.unknown:
+        yield unknown(grace)
+    for budget in pool.at("spec", "disruption", "budgets").elements():
+        nodes = budget.at("nodes")
+        if nodes.unknown:
+            yield unknown(nodes)
+        elif one_of(nodes, {"0", "0%"}) and budget.at("schedule").missing and budget.at("reasons").missing:
+            yield fail(nodes, "no node may ever be disrupted, for whatever reason")
+
+
+@rule(
+    id="NODE-04",
+    title="A Fargate profile selects by name",
+    severity="High",
+    why="NetworkPolicy is not enforced on Fargate: a namespace that a wildcard catches loses its walls without a word.",
+    do="Name each namespace and label value of a selector in full.",
+    about=resources(PROFILE),
+)
+def fargate_wildcards(profile: Resource) -> Iterator[Outcome]:
+    """Namespaces, and values of labels."""
+    for selector in profile.at("selectors").elements():
+        for field in (selector.at("namespace"), *(value for _, value in selector.at("labels").entries())):
+            if field.unknown:
+                yield unknown(field)
+            elif isinstance(field.raw, str) and WILDCARDS & set(field.raw):
+                yield fail(field, "a wildcard selects what nobody thought of")
+
+
+@rule(
+    id="NODE-09",
+    title="A node class selects its network by name",
+    severity="High",
+    why="A selector that fits every subnet or group of the account puts sandboxes into public subnets, or"
+    " behind groups that were opened for something else.",
+    do="Select subnets and security groups by ids, or by a tag with a value of its own.",
+    about=objects(NODE_CLASSES, "EC2NodeClass"),
+)
+def network_selectors(node_class: KubernetesObject) -> Iterator[Outcome]:
+    """Each term has an id, a name, or a tag whose value is said."""
+    for key in ("subnetSelectorTerms", "securityGroupSelectorTerms"):
+        for term in node_class.at("spec", key).elements():
+            if term.unknown:
+                yield unknown(term)
+            elif not any(_names(value) for value in _words(term)):
+                yield fail(term, "it selects whatever there is")
+
+
+def _words(term: Field) -> list[Field]:
+    return [term.at("id"), term.at("name"), *(value for _, value in term.at("tags").entries())]
+
+
+def _names(field: Field) -> bool:
+    return field.unknown or (isinstance(field.raw, str) and bool(field.raw.strip("*")))

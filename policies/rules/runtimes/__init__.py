@@ -1,0 +1,1 @@
+"""Rules about container runtimes, with their samples."""

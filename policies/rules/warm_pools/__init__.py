@@ -1,0 +1,1 @@
+"""Rules about warm pools, with their samples."""

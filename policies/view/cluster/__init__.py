@@ -1,0 +1,1 @@
+"""Clusters, pods, instances and admission as rules see them."""

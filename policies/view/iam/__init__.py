@@ -1,0 +1,1 @@
+"""IAM documents and roles as rules see them."""

@@ -1,0 +1,1 @@
+"""Sandboxes, their namespaces, and what they may reach, as rules see them."""

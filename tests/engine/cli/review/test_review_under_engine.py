@@ -1,0 +1,219 @@
+"""The whole review: two revisions of a small repository without an account, and a stack that stands, with one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.cli.main import main
+from agentenv.cli.review import offline
+from agentenv.cli.review.preview import Call
+from agentenv.cli.review.review import Question, review
+from agentenv.rehearsal.scenario.scenario import client
+from agentenv.rehearsal.stage.engine import Engine
+from agentenv.rehearsal.stage.stage import Stage
+
+ROOT = Path(__file__).resolve().parents[4]
+STACK = """config:
+  aws:region: us-east-1
+  agent-environment:cluster: {{admins: ["arn:aws:iam::111122223333:role/platform"]}}
+  agent-environment:cost: {{owner: platform, costCenter: "1"}}
+  agent-environment:sandboxClasses:
+    - name: standard
+      image: registry.example.com/sandbox@sha256:{image}
+      capabilities: [{capabilities}]
+"""
+PROGRAM = """import pulumi
+from components.homes import homes
+homes({})
+"""
+# A module of the revision itself, under a name that the installed package has too
+MODULE = """import pulumi
+from pulumi_aws import efs, sqs
+
+def homes(encrypted):
+    system = efs.FileSystem("homes", encrypted=encrypted, tags={{"owner": "p"}})
+    efs.AccessPoint("ann", file_system_id=system.id, tags={{"owner": "{owner}"}})
+    sqs.Queue("{queue}", name="{queue}", tags={{"owner": "p"}})
+"""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A small project of ours, in git."""
+
+    folder: Path
+
+    def write(self, *, encrypted: bool, owner: str, queue: str, capabilities: str) -> None:
+        """The program and its stack file."""
+        for name, text in (
+            ("stacks/Pulumi.dev.yaml", STACK.format(image="a" * 64, capabilities=capabilities)),
+            ("stacks/__main__.py", PROGRAM.format(encrypted)),
+            ("components/__init__.py", ""),
+            ("components/homes.py", MODULE.format(owner=owner, queue=queue)),
+        ):
+            path = self.folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+    def git(self, *arguments: str) -> None:
+        named = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *named, *arguments], cwd=self.folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """With a base in its history, and a working tree that replaces, changes, adds and removes."""
+    made = Repository(tmp_path / "repository")
+    made.folder.mkdir()
+    shutil.copy(ROOT / "Pulumi.yaml", made.folder)
+    for pack in ("isolation", "cost"):
+        shutil.copytree(
+            ROOT / "policies" / pack, made.folder / "policies" / pack, ignore=shutil.ignore_patterns("__*__")
+        )
+        shutil.copy(ROOT / "policies" / pack / "__main__.py", made.folder / "policies" / pack)
+    (made.folder / ".venv").symlink_to(sys.prefix)
+    made.write(encrypted=True, owner="ann", queue="old", capabilities="dns")
+    made.git("init", "-q")
+    made.git("add", "stacks", "components", "Pulumi.yaml", "policies")
+    made.git("commit", "-qm", "base")
+    made.write(encrypted=False, owner="bob", queue="new", capabilities="dns, web")
+    return made
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Graphs of commits are kept apart from the person's own."""
+    monkeypatch.setattr(offline, "kept_in", lambda: tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def test_two_revisions_are_compared_each_by_its_own_code(
+    repository: Repository, kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repository.folder)
+    asked = ["review", "--stack", "dev", "--offline", "--base", "HEAD", "--json"]
+    assert main([*asked, "--format", "markdown,sarif,json", "--out", "out"]) == 1
+    told: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["changes"] == {"create": 1, "update": 0, "replace": 2, "delete": 1}
+    changed = {row["urn"].rsplit("::", 1)[-1]: (row["operation"], row["sureness"]) for row in told["resources"]}
+    assert changed == {
+        "homes": ("replace", "table"),
+        "ann": ("replace", "follows"),
+        "new": ("create", "shown"),
+        "old": ("delete", "shown"),
+    }
+    assert [row["urn"].rsplit("::", 1)[-1] for row in told["losses"]] == ["homes", "ann"]
+    assert told["cost"]["after"] is not None
+    assert told["cost"]["note"] == ""
+    assert told["capabilities"][0]["gained"][0].startswith("web: for example")
+    fresh = [row for row in told["findings"] if row["id"] == "EFS-01" and row["state"] == "new"]
+    assert fresh[0]["places"] == ["components/homes.py:5"]
+    out = repository.folder / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["review.json", "review.md", "review.sarif"]
+    assert json.loads((out / "review.json").read_text(encoding="utf-8"))["changes"] == told["changes"]
+
+    # What a commit wants is known from then on: its program is not run again
+    def run_again(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(offline, "desired", run_again)
+    assert len(list(kept.iterdir())) == 1
+    known = offline.of_base(repository.folder, "dev", "HEAD", repository.folder / "unpacked")
+    assert {resource.name: resource.inputs.get("encrypted") for resource in known.wanted.values()}["homes"] is True
+
+
+def brought_up(opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Call]:
+    """The stack of a repository as it is, and how it is previewed from then on."""
+    engine = opened.project(repository.folder, "dev")
+    around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
+    standing = Engine(engine.pulumi, engine.project, "dev", around, engine.logs)
+    standing.up()
+    for name, value in around.items():
+        if name.startswith("AWS_"):  # the account that quotas are asked of
+            monkeypatch.setenv(name, value)
+    return standing, Call(standing.pulumi, standing.project, repository.folder, "dev", around)
+
+
+def test_a_stack_that_stands_is_previewed_with_the_packs_and_looked_at_for_drift(
+    opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.git("stash", "-q")
+    standing, call = brought_up(opened, repository, monkeypatch)
+    repository.git("stash", "pop", "-q")
+    by_urn = {row["type"]: row for row in standing.state()}
+    queue = by_urn["aws:sqs/queue:Queue"]["id"]
+    client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
+    question = Question(repository.folder, "dev", base="HEAD", drift=True, call=call)
+    found = review(question)
+
+    assert found.drift is not None
+    assert [(change.operation, change.name) for change in found.drift] == [("update", "old")]
+    assert {change.name: change.operation for change in found.changes} == {
+        "homes": "replace",
+        "ann": "replace",
+        "new": "create",
+        "old": "delete",
+    }
+    assert {loss.change.name for loss in found.losses if loss.blocks} == {"homes", "ann"}
+    states = {(one.finding.rule, one.finding.path, one.name): one.state for one in found.findings}
+    assert states["EFS-01", "encrypted", "homes"] == "new"
+    assert "existing" in states.values()
+    assert found.refused == []
+    assert any("block" in reason for reason in found.blocking)
+
+
+# A file system that stays as it is, and queues of which one goes
+STANDING = """import pulumi
+from pulumi_aws import efs, sqs
+
+def homes(encrypted):
+    kept = pulumi.ResourceOptions(retain_on_delete={retained})
+    efs.FileSystem("homes", encrypted=False, tags={{"owner": "p"}}, opts=kept)
+    for name in {queues}:
+        sqs.Queue(name, name=name)
+"""
+
+
+def test_what_stays_as_it_is_is_judged_and_what_goes_is_not(
+    opened: Stage, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = repository.folder / "components" / "homes.py"
+    module.write_text(STANDING.format(retained=True, queues=["stays", "goes"]), encoding="utf-8")
+    standing, call = brought_up(opened, repository, monkeypatch)
+    queue = next(row["id"] for row in standing.state() if row["urn"].endswith("::goes"))
+    module.write_text(STANDING.format(retained=False, queues=["stays"]), encoding="utf-8")
+    for drift in (False, True):
+        if drift:
+            client("sqs", call.environment).tag_queue(QueueUrl=queue, Tags={"owner": "somebody"})
+        found = review(Question(repository.folder, "dev", drift=drift, call=call))
+        assert {change.name: change.operation for change in found.changes} == {"goes": "delete"}
+        states = {(one.finding.rule, one.name): one.state for one in found.findings}
+        assert states["EFS-01", "homes"] == "existing", drift
+        assert states["COST-01", "stays"] == "existing", drift
+        assert states["COST-01", "goes"] == "fixed", drift
+        assert [urn.rsplit("::", 1)[-1] for urn in found.unguarded] == ["homes"], drift
+        assert found.refused == [], drift
+
+
+def test_a_stack_that_has_nothing_yet_is_looked_at_for_drift_too(opened: Stage, repository: Repository) -> None:
+    engine = opened.project(repository.folder, "dev")
+    around = {**engine.environment, "PYTHONPATH": str(repository.folder)}
+    found = review(
+        Question(
+            repository.folder,
+            "dev",
+            drift=True,
+            call=Call(engine.pulumi, engine.project, repository.folder, "dev", around),
+        )
+    )
+    assert found.failure == ""
+    assert found.drift == []
+    assert {change.operation for change in found.changes} == {"create"}

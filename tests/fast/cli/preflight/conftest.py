@@ -1,0 +1,65 @@
+"""A simulated account in this process, and sessions that hand out clients whose answers are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from agentenv.cli.preflight.aws_calls import Account
+from agentenv.rehearsal.cloud.server import Cloud
+
+REGION = "us-east-1"
+KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[str]:
+    """The simulated AWS, shared by the tests of a worker."""
+    with Cloud.start() as running:
+        yield running.url
+
+
+class Written:
+    """A session whose clients answer what was written down, in that order, and nothing else."""
+
+    def __init__(self, endpoint: str = "") -> None:
+        self.endpoint = endpoint
+        self.stubs: dict[str, Stubber] = {}
+        self.clients: dict[str, Any] = {}
+
+    def client(self, service: str, **more: Any) -> Any:
+        """The written client, or one of the simulated cloud."""
+        if service not in self.clients:
+            at = {"endpoint_url": self.endpoint} if self.endpoint else {}
+            self.clients[service] = boto3.client(service, **{"region_name": REGION, **KEYS, **at, **more})  # pyright: ignore[reportCallIssue, reportArgumentType]
+        return self.clients[service]
+
+    def write(self, service: str) -> Stubber:
+        """What answers for a service from now on."""
+        if service not in self.stubs:
+            self.stubs[service] = Stubber(self.client(service))
+            self.stubs[service].activate()
+        return self.stubs[service]
+
+    def account(self) -> Account:
+        """An account that is asked through this session."""
+        return Account(REGION, self)  # pyright: ignore[reportArgumentType] - all of a session that is used
+
+
+@pytest.fixture
+def written() -> Iterator[Written]:
+    """Nothing answers but what is written down, and all of that is asked for."""
+    session = Written()
+    yield session
+    for stub in session.stubs.values():
+        stub.assert_no_pending_responses()
+
+
+@pytest.fixture
+def simulated(cloud: str) -> Written:
+    """The simulated cloud, but for services that are written."""
+    return Written(cloud)

@@ -1,0 +1,128 @@
+"""What settings need of an account, as numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentenv.cli.preflight import needs
+from agentenv.cli.preflight.checks import questions
+from tests.fast.config.stack_samples import VETTED, fargate, sandbox, settings
+
+
+def cores(**sections: Any) -> dict[tuple[str, str], int]:
+    return {(one.group, one.capacity): one.amount for one in needs.node_cores(settings(sections))}
+
+
+@pytest.mark.parametrize(
+    ("family", "group"),
+    [
+        ("m8g", needs.STANDARD),
+        ("im4gn", needs.STANDARD),
+        ("t4g", needs.STANDARD),
+        ("g6", "G and VT"),
+        ("gr6", "G and VT"),
+        ("p5", "P"),
+        ("inf2", "Inf"),
+        ("trn1", "Trn"),
+        ("x8g", "X"),
+        ("hpc7a", "HPC"),
+        ("u7i-12tb", "High Memory"),
+    ],
+)
+def test_families_are_counted_as_ec2_counts_them(family: str, group: str) -> None:
+    assert needs.group_of(family) == group
+
+
+def test_an_environment_without_classes_needs_its_system_nodes() -> None:
+    assert cores() == {(needs.STANDARD, "on-demand"): 4}
+
+
+def test_cores_are_those_of_all_sandboxes_with_their_wall_and_their_nodes() -> None:
+    # 100 of 520 millicores, on one node of 110 that keeps one core to itself.
+    found = cores(sandboxClasses=[sandbox(capacity="spot", resources={"cpu": "500m"}, maxSandboxes=100)])
+    assert found == {(needs.STANDARD, "on-demand"): 4, (needs.STANDARD, "spot"): 54}
+
+
+def test_spot_and_on_demand_each_have_to_hold_what_may_be_on_either() -> None:
+    found = cores(sandboxClasses=[sandbox(capacity="both", resources={"cpu": "1"}, maxSandboxes=10)])
+    assert found == {(needs.STANDARD, "on-demand"): 4 + 12, (needs.STANDARD, "spot"): 12}
+
+
+def test_no_more_is_needed_than_pools_may_have() -> None:
+    found = cores(
+        capacity={"limits": {"cpu": "20", "memory": "80Gi"}, "families": ["m8g"]},
+        sandboxClasses=[sandbox(capacity="spot", resources={"cpu": "1"}, maxSandboxes=1000)],
+    )
+    assert found[needs.STANDARD, "spot"] == 20
+
+
+def test_graphics_processors_bring_cores_of_their_own_kind() -> None:
+    found = cores(
+        capacity={"gpu": {"limit": 4}},
+        sandboxClasses=[sandbox(**VETTED, gpu=1, maxSandboxes=2, resources={"cpu": "1"})],
+    )
+    assert found["G and VT", "on-demand"] == 10
+
+
+def test_room_kept_free_needs_cores_too() -> None:
+    alone = {"sandboxClasses": [sandbox(capacity="spot", resources={"cpu": "1"}, maxSandboxes=10)]}
+    roomy = {**alone, "capacity": {"headroom": {"pods": 10, "cpu": "1", "memory": "1Gi"}}}
+    assert cores(**roomy)[needs.STANDARD, "spot"] == cores(**alone)[needs.STANDARD, "spot"] + 10
+
+
+def test_fargate_is_counted_in_the_sizes_that_are_billed() -> None:
+    told = settings({"sandboxClasses": [fargate(resources={"cpu": "600m", "memory": "1Gi"}, maxSandboxes=10)]})
+    assert needs.fargate_cores(told) == 12
+    assert needs.fargate_profiles(told) == 4
+    assert needs.fargate_cores(settings()) == 2
+
+
+def test_homes_are_spread_over_the_file_systems() -> None:
+    told = settings({"storage": {"fileSystems": 3}, "sandboxClasses": [sandbox(maxSandboxes=100)]})
+    assert needs.access_points(told) == 34
+
+
+@pytest.mark.parametrize(
+    ("network", "count"), [({}, 1), ({"nat": "per-zone", "zones": 3}, 3), ({"nat": "single", "zones": 3}, 1)]
+)
+def test_each_nat_gateway_has_an_address(network: dict[str, Any], count: int) -> None:
+    assert needs.gateways(settings({"network": network})) == count
+
+
+def test_what_stands_already_is_not_needed_again() -> None:
+    existing = {"vpcId": "vpc-01234567", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
+    told = settings(
+        {
+            "network": {"existing": existing},
+            "cluster": {"existing": "shared"},
+            "storage": {"existing": ["fs-01234567"]},
+        }
+    )
+    names = {question.name for question in questions(told)}
+    assert (
+        not {
+            "zones",
+            "quota: VPCs in the region",
+            "quota: elastic addresses",
+            "quota: EKS clusters in the region",
+            "quota: EFS file systems",
+            "the cluster's name",
+            "add-on vpc-cni",
+        }
+        & names
+    )
+    assert {
+        "existing network",
+        "existing cluster",
+        "add-ons of the existing cluster",
+        "existing file system fs-01234567",
+        "free addresses of the private subnets",
+        "add-on metrics-server",
+    } <= names
+
+
+def test_names_of_questions_are_different() -> None:
+    names = [question.name for question in questions(settings({"sandboxClasses": [sandbox(), fargate()]}))]
+    assert len(names) == len(set(names)) > 30

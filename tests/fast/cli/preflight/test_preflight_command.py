@@ -1,0 +1,92 @@
+"""`agentenv preflight` as a person and a pipe use it: with a cloud, with half of one, and with none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agentenv.cli import main as cli
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nobody's credentials, and no machine that would give some."""
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    folder = tmp_path_factory.mktemp("nobody")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(folder / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "credentials"))
+
+
+@pytest.fixture
+def signed_in(nowhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+
+
+def preflight(*arguments: str) -> int:
+    return cli.main(["preflight", *arguments])
+
+
+def test_without_credentials_every_check_says_so(nowhere: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert preflight("--stack", "prod", "--json") == cli.FAILED
+    said = capsys.readouterr()
+    checks = json.loads(said.out.splitlines()[-1])["checks"]
+    assert len(checks) > 35
+    assert all(set(check) == {"name", "needed", "limit", "ok", "why"} for check in checks)
+    assert all(check["ok"] is None and "no AWS credentials" in check["why"] for check in checks)
+    assert said.err.startswith("agentenv preflight: nothing could be asked: no AWS credentials were found")
+
+
+def test_without_a_network_the_address_is_told(
+    signed_in: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    assert preflight("--stack", "local") == cli.FAILED
+    said = capsys.readouterr()
+    assert "127.0.0.1:9" in said.err
+    assert "could not be asked" in said.out.splitlines()[-1]
+    assert "Traceback" not in said.err + said.out
+
+
+def test_a_profile_that_is_not_there_is_told(
+    nowhere: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    assert preflight("--stack", "local") == cli.FAILED
+    assert "nobody" in capsys.readouterr().err
+
+
+def test_in_the_simulated_account_what_can_be_asked_is(
+    signed_in: None, cloud: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", cloud)
+    code = preflight("--stack", "local", "--json")
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out.splitlines()[-1])["checks"]}
+    assert code == (cli.FAILED if any(check["ok"] is False for check in checks.values()) else cli.OK)
+    assert checks["the region is open"]["ok"] is True
+    assert checks["zones"] == {"name": "zones", "needed": 2, "limit": 6, "ok": True, "why": ""}
+    assert checks["add-on vpc-cni"]["ok"] is True
+    assert checks["the cluster's name"]["ok"] is True
+    assert checks["quota: VPCs in the region"]["limit"] == 5
+    # What the simulated cloud does not know is unknown, and says who did not know it.
+    assert checks["permissions: ec2"]["ok"] is None
+    assert "SimulatePrincipalPolicy" in checks["permissions: ec2"]["why"]
+
+
+def test_the_table_is_for_people(
+    signed_in: None, cloud: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", cloud)
+    preflight("--stack", "local")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("asked as arn:aws:")
+    assert any(line.startswith("ok  zones") and line.endswith("2 of 6") for line in lines)
+    assert "checks passed" in lines[-1]
+
+
+def test_a_stack_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert preflight("--stack", "nowhere") == cli.FAILED
+    assert "there is no stacks/Pulumi.nowhere.yaml" in capsys.readouterr().err

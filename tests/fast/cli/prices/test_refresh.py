@@ -1,0 +1,266 @@
+"""Prices looked up: page after page, each line of ours once, and a file that is whole or as it was."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+
+from agentenv.cli.commands import prices as command
+from agentenv.cli.main import FAILED, OK, Refusal, main
+from agentenv.cli.prices.catalog import CATALOG
+from agentenv.cli.prices.price_list import PriceList, shapes, spot
+from agentenv.cli.prices.refresh import JUMP, Refreshed, Sources, refresh, wanted_instances
+from agentenv.core.prices.book import PriceBook, price_book, read_book
+from agentenv.core.prices.names import PRICES
+
+NOW = datetime(2026, 11, 20, 8, tzinfo=UTC)
+KEYS = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
+
+
+def product(usage: str, *tiers: tuple[str, str], **attributes: str) -> str:
+    """A line as the price list has it."""
+    dimensions = {f"d{number}": {"beginRange": begin, "pricePerUnit": {"USD": dollars}}
+                  for number, (begin, dollars) in enumerate(tiers)}  # fmt: skip
+    return json.dumps(
+        {
+            "product": {"productFamily": "Family", "attributes": {"usagetype": usage, **attributes}},
+            "terms": {"OnDemand": {"t": {"priceDimensions": dimensions}}},
+        }
+    )
+
+
+def test_the_list_is_read_page_after_page_and_asked_once() -> None:
+    client: Any = boto3.client("pricing", **KEYS)
+    stub = Stubber(client)
+    asked = {
+        "ServiceCode": "AmazonEKS",
+        "Filters": [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-east-1"}],
+        "FormatVersion": "aws_v1",
+    }
+    first = product("USE1-AmazonEKS-Hours:perCluster", ("0", "0.1"))
+    second = product("USE1-Fargate-GB-Hours", ("0", "0"), ("1000", "0.004"), ("0", "0.0044"))
+    stub.add_response("get_products", {"PriceList": [first], "NextToken": "more"}, asked)
+    stub.add_response("get_products", {"PriceList": [second]}, {**asked, "NextToken": "more"})
+    listed = PriceList(client)
+    with stub:
+        lines = listed.lines("AmazonEKS", {"regionCode": "us-east-1"})
+        assert listed.lines("AmazonEKS", {"regionCode": "us-east-1"}) == lines
+    assert [(line.usage, line.dollars) for line in lines] == [
+        ("USE1-AmazonEKS-Hours:perCluster", Decimal("0.1")),
+        ("USE1-Fargate-GB-Hours", Decimal("0.0044")),  # the first tier that costs anything
+    ]
+    stub.assert_no_pending_responses()
+
+
+def test_spot_is_the_middle_of_the_zones_last_prices() -> None:
+    client: Any = boto3.client("ec2", **KEYS)
+    stub = Stubber(client)
+    asked = {"InstanceTypes": ["m7g.large"], "ProductDescriptions": ["Linux/UNIX"], "StartTime": NOW, "EndTime": NOW}
+
+    def seen(zone: str, price: str, hour: int) -> dict[str, Any]:
+        when = datetime(2026, 11, 20, hour, tzinfo=UTC)
+        return {"InstanceType": "m7g.large", "AvailabilityZone": zone, "SpotPrice": price, "Timestamp": when}
+
+    pages = [[seen("a", "0.03", 7), seen("a", "0.09", 2)], [seen("b", "0.05", 5), seen("c", "0.04", 6)]]
+    stub.add_response("describe_spot_price_history", {"SpotPriceHistory": pages[0], "NextToken": "n"}, asked)
+    stub.add_response("describe_spot_price_history", {"SpotPriceHistory": pages[1]}, {**asked, "NextToken": "n"})
+    with stub:
+        assert spot(client, ["m7g.large"], NOW) == {"m7g.large": Decimal("0.04")}
+    stub.assert_no_pending_responses()
+
+
+def test_what_an_instance_is_is_asked_of_the_region() -> None:
+    client: Any = boto3.client("ec2", **KEYS)
+    stub = Stubber(client)
+    told = {
+        "InstanceType": "g6.xlarge", "VCpuInfo": {"DefaultVCpus": 4}, "MemoryInfo": {"SizeInMiB": 16384},
+        "NetworkInfo": {"MaximumNetworkInterfaces": 4, "Ipv4AddressesPerInterface": 15},
+        "GpuInfo": {"Gpus": [{"Count": 1}]},
+    }  # fmt: skip
+    other = {**told, "InstanceType": "g6.48xlarge"}
+    stub.add_response("describe_instance_types", {"InstanceTypes": [told, other]}, {"Filters": ANY})
+    with stub:
+        ((name, shape),) = shapes(client, ["g6.xlarge"]).items()
+    assert (name, shape.vcpu, shape.memory, shape.gpus) == ("g6.xlarge", 4, Decimal(16), 1)
+
+
+class Listing:
+    """A price list and a region that answer from what stands here; every call is counted."""
+
+    def __init__(self, book: PriceBook, factor: Decimal = Decimal(1)) -> None:
+        self.lines: dict[str, list[str]] = {}
+        for name, wanted in CATALOG.items():
+            amount = book.prices[name].rate.dollars
+            if wanted.beside:
+                amount -= book.prices[wanted.beside].rate.dollars
+            usage = "EUC1-" + wanted.usage.replace("\\", "").split("(")[0]
+            text = product(usage, ("0", str(amount * factor / wanted.times)), **wanted.attributes)
+            line = json.loads(text)
+            line["product"]["productFamily"] = wanted.attributes.get("productFamily", "")
+            self.lines.setdefault(self.key(wanted.service, wanted.attributes), []).append(json.dumps(line))
+        self.book, self.factor = book, factor
+
+    @staticmethod
+    def key(service: str, attributes: Any) -> str:
+        return service + json.dumps(sorted(attributes.items()))
+
+    def get_paginator(self, name: str) -> Any:
+        self.asked = name
+        return self
+
+    def paginate(self, **asked: Any) -> list[dict[str, Any]]:
+        if self.asked == "get_products":
+            matching = {one["Field"]: one["Value"] for one in asked["Filters"]}
+            matching = {key: value for key, value in matching.items() if not key.lower().endswith("regioncode")}
+            if "marketoption" in matching:
+                return [{"PriceList": [self._instance(name) for name in self.book.instances]}]
+            return [{"PriceList": self.lines.get(self.key(asked["ServiceCode"], matching), [])}]
+        if self.asked == "describe_instance_types":
+            return [{"InstanceTypes": [self._shape(name) for name in self.book.instances]}]
+        prices = [{"InstanceType": name, "AvailabilityZone": "a", "SpotPrice": "0.01", "Timestamp": NOW}
+                  for name in asked["InstanceTypes"]]  # fmt: skip
+        return [{"SpotPriceHistory": prices}]
+
+    def _instance(self, name: str) -> str:
+        price = self.book.instances[name].on_demand.dollars * self.factor
+        return product(f"BoxUsage:{name}", ("0", str(price)), instanceType=name)
+
+    def _shape(self, name: str) -> dict[str, Any]:
+        one = self.book.instances[name]
+        return {
+            "InstanceType": name, "VCpuInfo": {"DefaultVCpus": one.vcpu},
+            "MemoryInfo": {"SizeInMiB": int(one.memory * 1024)},
+            "NetworkInfo": {"MaximumNetworkInterfaces": one.interfaces, "Ipv4AddressesPerInterface": one.addresses},
+            "GpuInfo": {"Gpus": [{"Count": one.gpus}]},
+        }  # fmt: skip
+
+
+@pytest.fixture
+def book() -> PriceBook:
+    return price_book("us-east-1")
+
+
+def looked_up(book: PriceBook | None, listing: Listing, **how: bool) -> Refreshed:
+    return refresh("us-east-1", book, Sources(listing, listing), NOW, **how)
+
+
+def test_every_price_is_looked_for() -> None:
+    assert CATALOG.keys() == PRICES.keys()
+    assert {"m7g.large", "c8i.4xlarge", "g6.xlarge"} <= set(wanted_instances())
+
+
+def test_prices_that_are_the_same_get_a_new_date_and_nothing_else(book: PriceBook) -> None:
+    found = looked_up(book, Listing(book), live=False)
+    assert (found.changes, found.kept) == ([], {})
+    assert {one.date for one in found.book.prices.values()} == {NOW.date()}
+    assert {name: one.rate for name, one in found.book.prices.items()} == {
+        name: one.rate for name, one in book.prices.items()
+    }
+    assert found.book.instances.keys() == book.instances.keys()
+
+
+def test_spot_prices_have_their_own_date(book: PriceBook) -> None:
+    one = looked_up(book, Listing(book)).book.instances["m7g.large"]
+    assert one.spot is not None
+    assert (one.spot.dollars, one.spot_date) == (Decimal("0.01"), date(2026, 11, 20))
+
+
+def test_what_changes_is_told_and_what_jumps_is_not_taken(book: PriceBook) -> None:
+    dearer = looked_up(book, Listing(book, Decimal("1.1")), live=False)
+    assert {change.name for change in dearer.changes} >= set(PRICES)
+    jumped = looked_up(book, Listing(book, Decimal(JUMP + 1)), live=False)
+    assert jumped.changes == []
+    assert jumped.book.prices == book.prices
+    assert "--accept-jumps" in jumped.kept["nat.gateway"]
+    taken = looked_up(book, Listing(book, Decimal(JUMP + 1)), live=False, jumps=True)
+    assert taken.book.rate("nat.gateway").dollars == book.rate("nat.gateway").dollars * (JUMP + 1)
+
+
+def test_what_is_missing_or_not_clear_stays_as_old_as_it_was(book: PriceBook) -> None:
+    listing = Listing(book)
+    del listing.lines[listing.key("AWSBackup", {})]
+    key = listing.key("AmazonEKS", {})
+    listing.lines[key].append(product("EUC1-AmazonEKS-Hours:perCluster", ("0", "0.2")))
+    found = looked_up(book, listing, live=False)
+    assert found.kept.keys() == {"backup.efs", "eks.cluster"}
+    assert "several lines" in found.kept["eks.cluster"]
+    assert found.book.prices["backup.efs"] == book.prices["backup.efs"]
+
+
+def test_a_region_without_prices_gets_all_or_none(book: PriceBook) -> None:
+    listing = Listing(book)
+    assert looked_up(None, listing).book.prices.keys() == PRICES.keys()
+    del listing.lines[listing.key("AWSBackup", {})]
+    with pytest.raises(Refusal, match=r"nothing was written: backup\.efs: no line of AWSBackup"):
+        looked_up(None, listing)
+
+
+def test_what_is_written_reads_as_it_was_meant(book: PriceBook, tmp_path: Path) -> None:
+    found = looked_up(book, Listing(book, Decimal("1.25")))
+    command.write(tmp_path / "us-east-1.toml", found)
+    assert read_book((tmp_path / "us-east-1.toml").read_text()) == found.book
+    assert [one.name for one in tmp_path.iterdir()] == ["us-east-1.toml"]
+
+
+def test_nothing_half_is_left_when_writing_fails(
+    book: PriceBook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "us-east-1.toml"
+    file.write_text("as it was")
+
+    def broken(_: Path, __: object) -> None:
+        raise OSError("no room")
+
+    found = looked_up(book, Listing(book))
+    monkeypatch.setattr(Path, "replace", broken)
+    with pytest.raises(Refusal, match=r"us-east-1\.toml cannot be written: no room"):
+        command.write(file, found)
+    assert [one.name for one in tmp_path.iterdir()] == ["us-east-1.toml"]
+    assert file.read_text() == "as it was"
+
+
+def test_the_command_writes_and_tells(
+    book: PriceBook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "agentenv" / "core" / "prices").mkdir(parents=True)
+    monkeypatch.setattr("agentenv.cli.project.root", lambda: tmp_path)
+    listing = Listing(book, Decimal("1.1"))
+    monkeypatch.setattr(command, "_client", lambda *_: listing)
+    assert main(["prices", "refresh", "--region", "us-east-1", "--no-spot", "--json"]) == OK
+    told = capsys.readouterr().out
+    (written,) = json.loads(told.splitlines()[-1])["written"]
+    assert (written["region"], written["kept"]) == ("us-east-1", {})
+    assert {"name": "nat.gateway", "old": 0.045, "new": 0.0495} in written["changed"]
+    assert Path(written["file"]).is_file()
+
+
+@pytest.mark.parametrize("region", ["../x", "us-esat-1", "us-east-1\n", ""])
+def test_what_is_no_region_is_refused_before_anybody_is_asked(
+    region: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("agentenv.cli.project.root", lambda: tmp_path)
+    monkeypatch.setattr(command, "_client", lambda *_: pytest.fail("somebody was asked"))
+    assert main(["prices", "refresh", "--region", "us-east-1", "--region", region]) == FAILED
+    assert f"{region!r} is no AWS region" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_of_aws_is_told_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client: Any = boto3.client("pricing", **KEYS)
+    stub = Stubber(client)
+    stub.add_client_error("get_products", "AccessDeniedException", "not allowed to ask")
+    monkeypatch.setattr("agentenv.cli.project.root", lambda: tmp_path)
+    monkeypatch.setattr(command, "_client", lambda *_: client)
+    with stub:
+        assert main(["prices", "refresh", "--region", "us-east-1"]) == FAILED
+    assert "not allowed to ask" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,63 @@
+"""The export: the same rows in CSV and Parquet, and nothing at all where they are not FOCUS."""
+
+from __future__ import annotations
+
+import csv
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from agentenv.cli.main import Refusal
+from agentenv.cli.reports.focus import write_focus
+from agentenv.core.attribution.attribute import attribute
+from agentenv.core.focus.rows import About, FocusRow, focus_rows, used
+from bench.month.record import record
+from bench.month.whole import month
+
+
+@pytest.fixture(scope="module")
+def exported() -> tuple[Decimal, list[FocusRow]]:
+    known = record(month(5, 2), 2)
+    statement = attribute(known.charges, known.rows, known.warm, known.places)
+    return statement.bill, list(focus_rows(statement, used(known.rows), About("dev", "111122223333")))
+
+
+def test_csv_has_every_row_with_exact_costs(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:
+    bill, rows = exported
+    write_focus(rows, bill, tmp_path / "cost.csv")
+    with (tmp_path / "cost.csv").open(newline="") as stream:
+        read = list(csv.DictReader(stream))
+    assert len(read) == len(rows)
+    assert [Decimal(one["BilledCost"]) for one in read] == [one["BilledCost"] for one in rows]
+    assert read[0]["ChargePeriodStart"] == "2026-10-01T00:00:00Z"
+    assert read[0]["InvoiceId"] == ""
+    assert not any("E" in one["BilledCost"] for one in read)
+
+
+def test_parquet_has_the_same_with_types(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:
+    bill, rows = exported
+    write_focus(rows, bill, tmp_path / "cost.parquet")
+    reading: Any = parquet
+    table = reading.read_table(tmp_path / "cost.parquet")
+    assert str(table.schema.field("BilledCost").type) == "decimal128(38, 12)"
+    assert str(table.schema.field("ChargePeriodStart").type) == "timestamp[ms, tz=UTC]"
+    assert not table.schema.field("BilledCost").nullable
+    read = table.to_pylist()
+    assert [one["BilledCost"] for one in read] == [one["BilledCost"] for one in rows]
+    assert [one["Tags"] for one in read] == [one["Tags"] for one in rows]
+
+
+def test_what_is_not_focus_or_not_the_bill_is_not_written(
+    exported: tuple[Decimal, list[FocusRow]], tmp_path: Path
+) -> None:
+    bill, rows = exported
+    with pytest.raises(Refusal, match="and the bill"):
+        write_focus(rows, bill + 1, tmp_path / "cost.csv")
+    with pytest.raises(Refusal, match="neither"):
+        write_focus(rows, bill, tmp_path / "cost.json")
+    with pytest.raises(Refusal, match="nothing to export"):
+        write_focus([], bill, tmp_path / "cost.csv")
+    assert list(tmp_path.iterdir()) == []

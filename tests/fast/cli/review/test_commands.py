@@ -1,0 +1,182 @@
+"""`agentenv review` and `agentenv waivers`: what they write, print and end with."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.cli.commands import review as command
+from agentenv.cli.commands import waivers
+from agentenv.cli.main import Refusal, main
+from agentenv.cli.review import offline
+from agentenv.cli.review import review as reviewing
+from agentenv.cli.review.formats.report import Report
+from agentenv.cli.review.offline import Desired
+from tests.fast.cli.review.resources import FILE_SYSTEM, judged, of, report, resource, urn, waiver
+from tests.fast.cli.review.test_markdown import whole
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with stack files and nothing to run."""
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    shutil.copytree(ROOT / "stacks", tmp_path / "stacks")
+    (tmp_path / "policies").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, given: Report) -> list[Any]:
+    asked: list[Any] = []
+
+    def answer(question: Any, _progress: object) -> Report:
+        asked.append(question)
+        return given
+
+    monkeypatch.setattr(reviewing, "review", answer)
+    return asked
+
+
+@pytest.mark.usefixtures("project")
+def test_every_format_is_written_and_the_code_tells(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    asked = answering(monkeypatch, whole())
+    call = ["review", "-s", "prod", "--offline", "--base", "main", "--format", "markdown,sarif,json", "--out", "out"]
+    assert main([*call, "--json", "--links", "there", "--commit", "abc"]) == 1
+    (question,) = asked
+    assert question.commit == "abc"
+    assert (question.stack, question.base, question.offline, question.links) == ("prod", "main", True, "there/")
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["changes"]["replace"] == 1
+    assert Path("out/review.md").read_text(encoding="utf-8").startswith("<!-- agentenv-review:prod -->")
+    assert json.loads(Path("out/review.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
+    assert json.loads(Path("out/review.json").read_text(encoding="utf-8"))["stack"] == "prod"
+
+
+@pytest.mark.usefixtures("project")
+def test_of_a_program_that_cannot_be_previewed_no_sarif_closes_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out").mkdir()
+    Path("out/review.sarif").write_text("of another time", encoding="utf-8")
+    failed = report()
+    failed.failure = "it has a mistake"
+    answering(monkeypatch, failed)
+    call = ["review", "-s", "prod", "--offline", "--format", "markdown,sarif", "--out", "out"]
+    assert main(call) == 1
+    assert sorted(path.name for path in Path("out").iterdir()) == ["review.md"]
+
+
+@pytest.mark.usefixtures("project")
+def test_the_sarif_is_written_without_what_is_waived(monkeypatch: pytest.MonkeyPatch) -> None:
+    waived = judged("EFS-02", state="waived", blocks=False, waiver=waiver())
+    answering(monkeypatch, report(findings=[judged(blocks=False), waived]))
+    call = ["review", "-s", "prod", "--offline", "--format", "sarif", "--out", "out"]
+    for more, expected in (([], ["POD-01", "EFS-02"]), (["--without-waived"], ["POD-01"])):
+        assert main([*call, *more]) == 0
+        (run,) = json.loads(Path("out/review.sarif").read_text(encoding="utf-8"))["runs"]
+        assert [one["ruleId"] for one in run["results"]] == expected
+
+
+@pytest.mark.usefixtures("project")
+def test_without_a_folder_the_format_is_printed_and_nothing_else(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    answering(monkeypatch, report())
+    assert main(["review", "-s", "prod", "--offline", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["blocking"] == []
+    assert main(["review", "-s", "prod", "--offline"]) == 0
+    assert capsys.readouterr().out.startswith("Review of prod against main")
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-s", "nowhere", "--offline"], "there is no stacks/Pulumi.nowhere.yaml"),
+        (["-s", "prod", "--offline", "--drift"], "give one of them"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(arguments: list[str], said: str, capsys: Any) -> None:
+    assert main(["review", *arguments]) == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_a_real_review_wants_the_engine_on_path(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["review", "-s", "prod"]) == 1
+    assert "--offline --base REV" in capsys.readouterr().err
+
+
+def test_a_format_that_is_none_is_refused() -> None:
+    assert command.formats("sarif, json") == ["sarif", "json"]
+    with pytest.raises(argparse.ArgumentTypeError, match="there are markdown, sarif, json"):
+        command.formats("pdf")
+
+
+def test_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = report(findings=[judged()]).as_json()
+    assert set(told["changes"]) == {"create", "update", "replace", "delete"}
+    assert set(told["cost"]) >= {"before", "after", "per_user"}
+    assert {"id", "severity", "verdict", "urn", "message"} <= set(told["findings"][0])
+
+
+@pytest.mark.usefixtures("project")
+def test_the_packs_configuration_is_read_and_refused_with_its_mistakes(project: Path) -> None:
+    path = project / "packs.json"
+    question = reviewing.Question(project, "prod", offline=True, packs_config=path)
+    path.write_text(json.dumps({"poolCap": 7, "rules": {"POD-01": "advisory"}}), encoding="utf-8")
+    bench = reviewing.bench_of(question, None, date(2026, 3, 1))
+    assert bench.situation.pool_cap == 7
+    assert bench.enforcement.level(judged().finding) == "advisory"
+    for text, said in (("{", "not JSON"), ("[]", "one JSON object"), ('{"poolcap": 7}', "did you mean 'poolCap'")):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(Refusal, match=said):
+            reviewing.bench_of(question, None, date(2026, 3, 1))
+
+
+def entry(name: str, created: date, expires: date, of_name: str = "fs") -> str:
+    return (
+        f"  - id: {name}\n    rule: EFS-01\n    urn: {urn(FILE_SYSTEM, of_name)}\n    environment: prod\n"
+        f"    reason: it moves\n    owners: [storage, security]\n    ticket: OPS-1\n"
+        f"    created: {created}\n    expires: {expires}\n"
+    )
+
+
+def test_waivers_are_listed_with_when_they_end_and_whether_they_are_used(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    today = datetime.now(UTC).date()
+    soon, later = today + timedelta(days=5), today + timedelta(days=30)
+    text = "waivers:\n" + entry("later-one", today, later) + entry("soon-one", today, soon, "gone")
+    (project / "policies" / "waivers.yaml").write_text(text, encoding="utf-8")
+    wanted = of(resource(FILE_SYSTEM, "fs", {"encrypted": False}))
+    monkeypatch.setattr(offline, "desired", lambda *_: Desired(None, wanted))
+    assert main(["waivers", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["waivers"]
+    assert [(row["id"], row["rule"], row["expires"], row["used"], row["days_left"]) for row in rows] == [
+        ("soon-one", "EFS-01", soon.isoformat(), False, 5),
+        ("later-one", "EFS-01", later.isoformat(), True, 30),
+    ]
+    assert main(["waivers", "--fast"]) == 0
+    assert "not looked whether it is used" in capsys.readouterr().out
+
+
+def test_an_expired_or_wrong_waiver_fails(project: Path, capsys: Any) -> None:
+    today = datetime.now(UTC).date()
+    text = "waivers:\n" + entry("old-one", today - timedelta(days=60), today - timedelta(days=1)) + "  - {id: half}\n"
+    (project / "policies" / "waivers.yaml").write_text(text, encoding="utf-8")
+    assert main(["waivers", "--fast"]) == 1
+    said = capsys.readouterr().out
+    assert "wrong: waiver half: 'rule' is missing" in said
+    assert "expired on" in said
+
+
+def test_no_waivers_are_no_fault(project: Path, capsys: Any) -> None:
+    assert waivers.table([], ()) == "no waivers\n"
+    (project / "policies" / "waivers.yaml").write_text("waivers: []\n", encoding="utf-8")
+    assert main(["waivers", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"waivers": [], "wrong": []}

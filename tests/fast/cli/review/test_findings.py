@@ -1,0 +1,336 @@
+"""Findings of two graphs joined, and where each is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+
+from agentenv.cli.review import fingerprints as identity
+from agentenv.cli.review.findings import Bench, Judged, judgeable
+from agentenv.cli.review.graph import Graph, Resource
+from agentenv.cli.review.locations import Spot, class_of, spots
+from agentenv.cli.stack_yaml import parse
+from agentenv.policies.packs.enforcement import Enforcement
+from agentenv.policies.rules.registry import Outcome, Rule, fail, resources, unknown
+from agentenv.policies.verdicts import Severity
+from agentenv.policies.view.environment import Situation
+from agentenv.policies.view.resource import Resource as Judgeable
+from agentenv.policies.waivers import Waiver, Waivers
+from tests.fast.cli.review.resources import FILE_SYSTEM, LATER, TODAY, at, of, resource, urn, waiver
+
+STACK_FILE = """config:
+  agent-environment:storage:
+    fileSystems: 2
+  agent-environment:sandboxClasses:
+    - name: standard
+      image: a
+    - name: untrusted
+      tier: untrusted
+      image: b
+  agent-environment:workspaces:
+    - {name: release-desk, class: standard}
+"""
+
+
+def encrypted(view: Judgeable) -> Iterator[Outcome]:
+    field = view.at("encrypted")
+    if field.unknown:
+        yield unknown(field)
+    elif field.value is not True:
+        yield fail(field, "password=hunter2 is not encrypted")
+
+
+def rule(name: str = "EFS-01", severity: Severity = "Critical") -> Rule:
+    about = resources(FILE_SYSTEM)
+    return Rule(name, "Files are encrypted", severity, "Because.", "Encrypt it.", {}, "0.1", about, encrypted, False)
+
+
+def bench(environment: str = "prod", *waivers: Waiver, rules: tuple[Rule, ...] = (), **more: Any) -> Bench:
+    return Bench(
+        Situation(environment=environment),
+        Enforcement(environment),
+        Waivers(tuple(waivers)),
+        TODAY,
+        "stacks/Pulumi.prod.yaml",
+        parse(STACK_FILE),
+        rules=rules or (rule(),),
+        **more,
+    )
+
+
+def fs(name: str, value: object) -> Resource:
+    return resource(FILE_SYSTEM, name, {"encrypted": value})
+
+
+def states(found: list[Judged]) -> dict[str, str]:
+    return {one.name: one.state for one in found}
+
+
+def judged(before: Graph | None, after: Graph, **more: Any) -> list[Judged]:
+    return bench(**more).judged(before, after)
+
+
+def test_new_existing_and_mended_are_told_apart() -> None:
+    before = of(fs("old", False), fs("mended", False), fs("fine", True))
+    after = of(fs("old", False), fs("mended", True), fs("fine", True), fs("added", False))
+    assert states(judged(before, after)) == {"added": "new", "old": "existing", "mended": "fixed"}
+    assert [one.name for one in judged(before, after) if one.blocks] == ["added", "old"]
+
+
+def test_without_a_graph_before_everything_is_new() -> None:
+    assert states(judged(None, of(fs("a", False)))) == {"a": "new"}
+
+
+def test_what_goes_away_takes_its_finding_with_it() -> None:
+    assert states(judged(of(fs("gone", False)), of())) == {"gone": "fixed"}
+
+
+def test_what_was_not_known_and_now_is_wrong_is_new() -> None:
+    assert states(judged(of(fs("a", LATER)), of(fs("a", False)))) == {"a": "new"}
+    assert states(judged(of(fs("a", False)), of(fs("a", LATER)))) == {"a": "existing"}
+
+
+def holes(view: Judgeable) -> Iterator[Outcome]:
+    """Several things wrong in one place."""
+    field = view.at("encrypted")
+    for word in str(field.value).split():
+        yield unknown(field) if word == "later" else fail(field, word)
+
+
+def told(before: str, after: str) -> list[tuple[str, str, bool]]:
+    """What is said of a change of the holes in one place, with whether each blocks."""
+    rules = (replace(rule(), judge=holes),)
+    graphs = (of(fs("a", before)) if before else of(), of(fs("a", after)))
+    return [(one.finding.message, one.state, one.blocks) for one in judged(*graphs, rules=rules)]
+
+
+def test_each_thing_that_is_wrong_in_one_place_is_told() -> None:
+    assert told("", "tls root") == [("tls", "new", True), ("root", "new", True)]
+    assert told("tls", "tls root") == [("root", "new", True), ("tls", "existing", True)]
+    assert told("tls root", "root") == [("root", "existing", True), ("tls", "fixed", False)]
+    # Another hole than the one that was there is not there before, and what was sure is not hidden by a doubt
+    assert told("tls", "anybody") == [("anybody", "new", True)]
+    assert [row[:2] for row in told("", "tls later")] == [("tls", "new"), ("encrypted is not known yet", "new")]
+
+
+def test_each_in_one_place_has_a_fingerprint_of_its_own_and_the_first_keeps_it() -> None:
+    rules = (replace(rule(), judge=holes),)
+    marks = [
+        {one.finding.message: one.fingerprint for one in judged(then, of(fs("a", now)), rules=rules)}
+        for then, now in ((None, "tls"), (of(fs("a", "tls")), "root tls"))
+    ]
+    assert marks[0]["tls"] == marks[1]["tls"] != marks[1]["root"]
+
+
+CONTAINERS = "kubernetes:core/v1:Pod"
+
+
+def privileged(view: Judgeable) -> Iterator[Outcome]:
+    for container in view.at("spec", "containers").elements():
+        if container.at("privileged").value is True:
+            yield fail(container.at("privileged"), "it is privileged")
+
+
+def pod(**containers: bool) -> Graph:
+    rows = [{"name": name, "privileged": value} for name, value in containers.items()]
+    return of(resource(CONTAINERS, "pod", {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": rows}}))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (pod(old=True), pod(side=False, old=True), {"existing": 1}),
+        (pod(ok=False, bad=True), pod(bad=True, ok=False), {"existing": 0}),
+        (pod(one=True), pod(two=True), {"new": 0, "fixed": 0}),
+    ],
+)
+def test_an_element_that_moves_in_its_list_stays_what_it_was(
+    before: Graph, after: Graph, expected: dict[str, int]
+) -> None:
+    rules = (replace(rule("POD-01"), about=resources(CONTAINERS), judge=privileged),)
+    found = judged(before, after, rules=rules)
+    assert {one.state: int(one.finding.path.split("[")[1][0]) for one in found} == expected
+    marks = {one.fingerprint for one in [*found, *judged(None, before, rules=rules)]}
+    assert len(marks) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("spec.containers[1].env[0]", 'spec.containers["b"].env[0]'),
+        ("spec.containers[7].env", "spec.containers[7].env"),
+        ('policy.Statement[0]["a.b"]', 'policy.Statement["Mount"].a.b'),
+        ("spec.containers", "spec.containers"),
+        ("", ""),
+    ],
+)
+def test_a_place_is_called_by_names(path: str, expected: str) -> None:
+    policy = '{"Statement": [{"Sid": "Mount"}]}'
+    inputs = {"spec": {"containers": [{"name": "a"}, {"name": "b", "env": [{}]}]}, "policy": policy}
+    assert identity.place(path, inputs) == expected
+
+
+def test_in_prod_alone_what_nobody_can_tell_blocks() -> None:
+    for environment, blocks in (("prod", True), ("dev", False)):
+        (one,) = bench(environment).judged(None, of(fs("a", LATER)))
+        assert one.blocks is blocks
+        assert one.finding.verdict.value == "indeterminate"
+
+
+def test_a_hidden_secret_cannot_be_told_either() -> None:
+    (one,) = judged(None, of(fs("a", "[secret]")))
+    assert one.finding.verdict.value == "indeterminate"
+
+
+def test_a_waived_finding_is_shown_and_blocks_nothing() -> None:
+    given = waiver(rule="EFS-01")
+    (one,) = bench("prod", given).judged(None, of(fs("fs", False)))
+    assert (one.state, one.blocks, one.waiver) == ("waived", False, given)
+
+
+def test_an_expired_waiver_waives_nothing_and_is_found_itself_with_its_line() -> None:
+    given = waiver(rule="EFS-01", expires=date(2026, 2, 20))
+    found = bench("prod", given, waiver_lines={"for-now": 12, "for": 3}).judged(None, of(fs("fs", False)))
+    by_rule = {one.finding.rule: one for one in found}
+    assert by_rule["EFS-01"].state == "new"
+    assert by_rule["WVR-01"].blocks
+    assert by_rule["WVR-01"].spots == [Spot("policies/waivers.yaml", 12)]
+
+
+def test_an_unused_waiver_is_advice() -> None:
+    (one,) = bench("prod", waiver(rule="EFS-01")).judged(None, of(fs("fs", True)))
+    assert (one.finding.rule, one.blocks) == ("WVR-03", False)
+
+
+def test_a_rule_that_is_switched_off_says_nothing() -> None:
+    quiet = replace(bench(), enforcement=Enforcement("prod", by_rule={"EFS-01": "disabled"}))
+    assert quiet.judged(None, of(fs("fs", False))) == []
+
+
+def test_each_waiver_that_is_wrong_has_a_fingerprint_and_a_line_of_its_own() -> None:
+    given = [waiver(id=name, rule="EFS-01") for name in ("first-one", "second-one")]
+    found = bench("prod", *given, waiver_lines={"first-one": 3, "second-one": 12}).judged(None, of(fs("fs", True)))
+    assert [spot.line for one in found for spot in one.spots] == [3, 12]
+    assert len({one.fingerprint for one in found}) == 2
+
+
+def test_a_wrong_waiver_is_new_where_the_change_brings_it() -> None:
+    then, added = waiver(id="then", rule="EFS-01"), waiver(id="added", rule="EFS-01", expires=date(2026, 2, 20))
+    graph = of(fs("fs", True))
+    found = bench("prod", then, added, waivers_before=Waivers((then,))).judged(graph, graph)
+    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "new"}
+    found = bench("prod", then, waivers_before=Waivers((then, added))).judged(graph, graph)
+    assert {one.finding.path: one.state for one in found} == {"waivers.then": "existing", "waivers.added": "fixed"}
+    # It was needed, and what needs it no longer does so by this change
+    found = bench("prod", then, waivers_before=Waivers((then,))).judged(of(fs("fs", False)), graph)
+    assert {one.finding.rule: one.state for one in found} == {"WVR-03": "new", "EFS-01": "fixed"}
+    # Without a base nobody can tell
+    assert [one.state for one in bench("prod", then).judged(None, graph)] == ["existing"]
+
+
+def test_what_is_said_of_waivers_can_be_switched_off_too() -> None:
+    quiet = replace(
+        bench("prod", waiver(rule="EFS-01")), enforcement=Enforcement("prod", by_rule={"WVR-03": "disabled"})
+    )
+    assert quiet.judged(None, of(fs("fs", True))) == []
+
+
+def test_the_fingerprint_is_of_the_place_and_not_of_the_words() -> None:
+    (one,) = judged(None, of(fs("a", False)))
+    said = replace(one.finding, message="in other words")
+    elsewhere = replace(one.finding, urn=urn(FILE_SYSTEM, "b"))
+    assert replace(one, finding=said).fingerprint == one.fingerprint
+    assert replace(one, finding=elsewhere).fingerprint != one.fingerprint
+
+
+def test_a_finding_says_what_to_do_and_never_a_secret() -> None:
+    (one,) = bench(links="../blob/main/").judged(None, of(fs("a", False)))
+    assert one.do == "Encrypt it."
+    assert one.link == "../blob/main/docs/reference/policies.md#efs-01"
+    assert "hunter2" not in str(one.as_json())
+
+
+def test_the_contract_of_a_finding() -> None:
+    (one,) = judged(None, of(fs("a", False)))
+    told = one.as_json()
+    assert {key: told[key] for key in ("id", "severity", "verdict", "urn")} == {
+        "id": "EFS-01",
+        "severity": "Critical",
+        "verdict": "fail",
+        "urn": urn(FILE_SYSTEM, "a"),
+    }
+
+
+def test_rules_see_who_depends_on_whom() -> None:
+    one = resource(
+        FILE_SYSTEM, "a", {"kmsKeyId": LATER}, dependencies=("k",), property_dependencies={"kmsKeyId": ("k",)}
+    )
+    seen = judgeable(one, Situation())
+    assert seen.at("kmsKeyId").unknown
+    assert seen.property_dependencies == {"kmsKeyId": frozenset({"k"})}
+
+
+def test_a_document_that_is_not_known_yet_is_judged_as_its_component_promised_it() -> None:
+    component = Resource(
+        urn("agent-environment:index:Storage", "storage"), "agent-environment:index:Storage", custom=False
+    )
+    made = resource(FILE_SYSTEM, "fs", {"encrypted": LATER}, parent=component.urn)
+    promise = {"type": FILE_SYSTEM, "name": "fs", "property": "encrypted", "says": {"a": "b"}}
+    promising = replace(component, outputs={"documents": [promise]})
+    assert [one.finding.verdict.value for one in judged(None, of(component, made))] == ["indeterminate"]
+    assert [one.finding.verdict.value for one in judged(None, of(promising, made))] == ["fail"]
+
+
+def place(thing: Resource, path: str = "") -> str:
+    return str(spots(thing, path, "stack.yaml", parse(STACK_FILE))[0])
+
+
+def in_class(name: str, path: str = "") -> str:
+    kind = "kubernetes:extensions.agents.x-k8s.io/v1beta1:SandboxTemplate"
+    return place(resource(kind, "t", {"kind": "SandboxTemplate", "metadata": {"namespace": f"sandbox-{name}"}}), path)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda: place(resource(FILE_SYSTEM, "fs")), "stack.yaml:2"),
+        (lambda: in_class("untrusted"), "stack.yaml:7"),
+        (lambda: in_class("untrusted", "spec.podTemplate.spec.containers[0].image"), "stack.yaml:9"),
+        (lambda: in_class("untrusted", "spec.podTemplate.spec.runtimeClassName"), "stack.yaml:8"),
+        (lambda: in_class("standard", "spec.podTemplate.spec.runtimeClassName"), "stack.yaml:5"),
+        (lambda: place(at(Resource("urn:pulumi:prod::p::x:y:Z::z", "x:y:Z"), "main.py", 3)), "main.py:3"),
+        (lambda: place(Resource("urn:pulumi:prod::p::x:y:Z::z", "x:y:Z")), "stack.yaml:1"),
+    ],
+)
+def test_where_a_finding_is_mended(found: Any, expected: str) -> None:
+    assert found() == expected
+
+
+def test_a_seat_is_found_by_its_name() -> None:
+    inside = "agent-environment:index:Environment$agent-environment:index:Workspace"
+    made = Resource(urn("aws:efs/accessPoint:AccessPoint", "x", inside), "aws:efs/accessPoint:AccessPoint")
+    seat = replace(made, parent="urn:pulumi:prod::p::agent-environment:index:Workspace::agents-release-desk")
+    assert place(seat) == "stack.yaml:11"
+
+
+def test_the_line_of_the_program_is_told_beside() -> None:
+    both = spots(at(resource(FILE_SYSTEM, "fs"), "components/storage/storage.py", 122), "", "s.yaml", parse(STACK_FILE))
+    assert [str(one) for one in both] == ["s.yaml:2", "components/storage/storage.py:122"]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"tags": {"sandbox-class": "web"}},
+        {"metadata": {"labels": {"sandbox.users.io/class": "web"}}},
+        {"metadata": {"namespace": "sandbox-web"}},
+        {"kind": "Namespace", "metadata": {"name": "sandbox-web"}},
+    ],
+)
+def test_whose_class_a_resource_is(inputs: dict[str, Any]) -> None:
+    assert class_of(resource("x:y:Z", "z", inputs)) == "web"
+    assert class_of(resource("x:y:Z", "z", {"metadata": {"name": "sandbox-web"}})) is None

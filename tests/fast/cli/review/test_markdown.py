@@ -1,0 +1,202 @@
+"""The review as a comment: what decides stands on top, nothing in it steers, and it always fits."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from agentenv.cli.review.allowed_losses import Allowance
+from agentenv.cli.review.changes import Change
+from agentenv.cli.review.cost import costs
+from agentenv.cli.review.formats.markdown import MOST, as_markdown, code, marker, plain
+from agentenv.cli.review.formats.report import Report
+from agentenv.cli.review.losses import Loss
+from agentenv.cli.review.quotas import Need
+from agentenv.cli.review.reach_changes import ClassChange
+from agentenv.config import read
+from agentenv.policies.verdicts import Verdict
+from tests.fast.cli.review.resources import FILE_SYSTEM, TODAY, created, judged, report, urn, waiver
+
+FS = urn(FILE_SYSTEM, "fs")
+
+
+def whole() -> Report:
+    return report(
+        changes=[Change("replace", FS, FILE_SYSTEM, ("encrypted",), "table"), *created(2)],
+        values={FS: [("encrypted", "false", "true")]},
+        losses=[Loss(Change("replace", FS, FILE_SYSTEM, ("encrypted",)), "every file")],
+        findings=[
+            judged(),
+            judged("EFS-01", "Low", "existing", blocks=False),
+            judged("EFS-02", "High", "waived", blocks=False, waiver=waiver()),
+            judged("EFS-03", "High", "fixed", blocks=False),
+        ],
+        capabilities=[ClassChange("standard", ["web: for example 1.0.0.0"], ["git"])],
+        needs=[Need("quota: EFS file systems", 1, 3), Need("quota: VPCs", 1, 1)],
+        notes=["Offline."],
+    )
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^#### (.+)$|<summary>(.+?)</summary>", text, re.MULTILINE)
+
+
+def test_what_decides_stands_on_top_and_the_rest_is_folded() -> None:
+    text = as_markdown(whole())
+    assert text.startswith("<!-- agentenv-review:prod -->\n")
+    order = [one or folded for one, folded in headings(text)]
+    assert order == [
+        "Data at risk",
+        "Findings",
+        "There before, and not of this change: 1 Low",
+        "Waived: 1 High",
+        "Mended by this change: 1 High",
+        "What sandboxes may reach",
+        "Quotas: 1 need changed",
+        "Every change: 2 to create, 1 to replace",
+        "How far to trust this",
+    ]
+    assert text.count("<details>") == text.count("</details>") == 6
+    assert "the stack file is not understood here" in text
+
+
+def test_a_finding_says_where_and_what_to_do_and_links_to_its_rule() -> None:
+    text = as_markdown(report(findings=[judged()]))
+    assert "[POD-01](docs/reference/policies.md#pod-01)** Critical, blocks: Nothing is bad" in text
+    assert "**Do:** Do better." in text
+    assert "`stacks/Pulumi.prod.yaml:7`" in text
+
+
+def test_a_finding_that_nobody_can_tell_says_so() -> None:
+    text = as_markdown(report(findings=[judged(verdict=Verdict.INDETERMINATE, message="encrypted is not known yet")]))
+    assert text.count("not known yet") == 1
+
+
+def test_the_comment_says_which_commit_it_is_of() -> None:
+    assert "\nCompared with `main`, offline" in as_markdown(report())
+    given = report()
+    given.compared = replace(given.compared, commit="abc123")
+    assert "\n`abc123` compared with `main`, offline" in as_markdown(given)
+
+
+def test_the_answer_is_the_first_thing_said() -> None:
+    assert "> [!CAUTION]\n> **Blocked**\n> - 1 finding that blocks: 1 Critical" in as_markdown(
+        report(findings=[judged()])
+    )
+    assert "Nothing blocks this change" in as_markdown(report(findings=[judged(blocks=False)]))
+
+
+def test_a_loss_is_told_with_its_urn_and_who_allowed_it() -> None:
+    loss = whole().losses[0]
+    assert f"`{FS}`" in as_markdown(report(losses=[loss]))
+    allowed = replace(loss, allowed=Allowance(FS, "it moves", "storage", TODAY))
+    text = as_markdown(report(losses=[allowed]))
+    assert "Allowed until 2026-03-01 by storage: it moves." in text
+    assert "Nothing blocks" in text
+
+
+@pytest.mark.parametrize(
+    "text", ["@everyone", "<img src=x>", "[a](javascript:b)", "`code`", "a|b", "# title", "**b**", "![x](y)"]
+)
+def test_words_of_others_are_words(text: str) -> None:
+    said = plain(text)
+    assert "<" not in said
+    assert not re.search(r"(?<!\\)[`*\[\]|#!]", said.replace("&#8203;", ""))
+    assert "`" not in code(text)[1:-1]
+    assert "|" not in code(text)
+
+
+def finished(text: str) -> str:
+    """Words as they stand on the page, where people and issues are looked for."""
+    page = MarkdownIt("commonmark", {"html": True}).render(plain(text))
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+@pytest.mark.parametrize(
+    "text", ["@org/security", "mail@example.com", "see #12", "org/repo#1", "GH-12 and gh-3", "\\@bob", "owner/r@12ab"]
+)
+def test_neither_people_nor_issues_are_referred_to(text: str) -> None:
+    assert not re.search(r"@\w|#\d|gh-\d", finished(text), re.IGNORECASE), finished(text)
+    assert finished(text).strip().replace("\u200b", "") == text
+
+
+def test_a_failure_is_shown_as_it_was_said() -> None:
+    text = as_markdown(report(failure="line one\n```\n<b>line</b> three"))
+    assert "```text\nline one\n'''\n<b>line</b> three\n```" in text
+    assert "the program cannot be previewed" in text
+
+
+@pytest.mark.parametrize("count", [0, 400, 5000])
+def test_it_always_fits_and_says_what_it_cut(count: int) -> None:
+    given = whole()
+    given.changes += created(count)
+    given.findings += [judged(urn=urn(FILE_SYSTEM, f"é{number}")) for number in range(count)]
+    text = as_markdown(given)
+    assert len(text.encode()) <= MOST
+    assert text.count("<details>") == text.count("</details>")
+    assert ("Cut to fit a comment: " in text) is (count > 1000)
+    if count > 1000:
+        assert re.search(r"_… and \d+ more, cut to fit: `agentenv review --format json` has them all\._", text)
+        assert "Data at risk" in text
+        assert "Every change" in text
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "😀", "@", "<"])
+def test_no_endless_line_takes_the_room_of_the_others(letter: str) -> None:
+    given = whole()
+    given.findings = [judged(message=letter * 90_000, urn=urn(FILE_SYSTEM, f"fs-{number}")) for number in range(3)]
+    given.refused = [letter * 90_000]
+    text = as_markdown(given)
+    assert len(text.encode()) <= MOST
+    for said in ("Data at risk", "Every change", *(f"`fs-{number}`" for number in range(3))):
+        assert said in text
+    assert "…" in text
+
+
+@pytest.mark.parametrize("length", [10, 300, 3000])
+@pytest.mark.parametrize("letter", ["y", "😀"])
+def test_of_a_failure_that_is_too_long_the_end_is_kept_and_the_fence_closed(length: int, letter: str) -> None:
+    given = whole()
+    lines = [f"{number} {letter * length}" for number in range(1000)]
+    given.failure = "\n".join([*lines, "ValueError: no homes today"])
+    text = as_markdown(given)
+    assert len(text.encode()) <= MOST
+    assert "\nValueError: no homes today\n```\n" in text
+    assert re.search(r"```\n\n_… \d+ before these, cut to fit", text) or length == 10
+    assert "Data at risk" in text
+
+
+def test_what_cannot_be_cut_by_rows_is_cut_by_lines_and_left_whole() -> None:
+    given = report(failure="\n".join(str(number) * 9 for number in range(12)))
+    most = len(as_markdown(given).encode()) - 10
+    text = as_markdown(given, most)
+    assert len(text.encode()) <= most
+    assert text.count("```") % 2 == 0
+    assert "has the rest" in text
+
+
+def test_many_alike_are_one_row_and_the_order_is_always_the_same() -> None:
+    changes = [Change("create", urn("a:b:C", f"rule-{number}"), "a:b:C") for number in range(9)]
+    text = as_markdown(report(changes=changes))
+    assert "- create b C `rule-0`, … 7 more …, `rule-8`" in text
+    assert as_markdown(report(changes=changes[::-1])) == text
+
+
+def test_the_marker_is_of_the_stack_alone() -> None:
+    assert marker("dev") == "<!-- agentenv-review:dev -->"
+    assert marker("a --> b") == "<!-- agentenv-review:a-----b -->"
+
+
+def test_costs_are_told_by_the_parts_that_change() -> None:
+    one = read({"aws:region": "us-east-1"}, "dev")
+    each = read({"aws:region": "us-east-1", "agent-environment:network": {"nat": "per-zone"}}, "dev")
+    text = as_markdown(report(costs=costs(one, each)))
+    assert "| NAT gateways | 36.50 | 73.00 | +36.50 |" in text
+    assert "| **in all** | " in text
+    assert "For 100 users with 40 active hours a month" in text
+    same = as_markdown(report(costs=costs(each, each)))
+    assert "| nothing changes | | | |" in same

@@ -1,0 +1,116 @@
+"""What follows from two sets of settings: what sandboxes may reach, quotas, cost."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from agentenv.cli.review.cost import NONE, costs
+from agentenv.cli.review.quotas import needs
+from agentenv.cli.review.reach_changes import reaching
+from agentenv.config import Settings, read
+from agentenv.core.cost.estimate import Estimate, estimate
+
+IMAGE = "registry.example.com/sandbox@sha256:" + "a" * 64
+
+
+def settings(*classes: dict[str, Any], **more: Any) -> Settings:
+    given = {
+        "aws:region": "us-east-1",
+        "agent-environment:cluster": {"admins": ["arn:aws:iam::111122223333:role/platform"]},
+        "agent-environment:cost": {"owner": "platform", "costCenter": "1"},
+        "agent-environment:sandboxClasses": [{"image": IMAGE, **one} for one in classes],
+        **{f"agent-environment:{key}": value for key, value in more.items()},
+    }
+    return read(given, "staging")
+
+
+def elsewhere(region: str) -> Settings:
+    return read({"aws:region": region}, "staging")
+
+
+def standard(*capabilities: object, **more: Any) -> dict[str, Any]:
+    return {"name": "standard", "capabilities": list(capabilities), **more}
+
+
+def test_what_is_gained_is_said_with_an_example() -> None:
+    before, after = settings(standard("dns")), settings(standard("dns", {"cidr": "198.51.100.0/24", "ports": [5432]}))
+    (change,) = reaching(before, after)
+    assert change.name == "standard"
+    assert change.lost == []
+    assert change.gained == [
+        "198.51.100.0/24 on tcp 5432: for example 198.51.100.0 on TCP port 5432 (of 198.51.100.0 to 198.51.100.255)"
+    ]
+    (back,) = reaching(after, before)
+    assert (back.gained, back.lost) == ([], change.gained)
+
+
+def test_a_word_that_opens_nothing_more_says_so() -> None:
+    (change,) = reaching(settings(standard("dns", "web", "git")), settings(standard("dns", "web", "git", "packages")))
+    assert change.gained == ["packages (reaches nothing more)"]
+
+
+def test_what_reaches_the_same_in_other_words_is_no_change() -> None:
+    halves = [{"cidr": f"198.51.100.{start}/25", "ports": [443]} for start in (0, 128)]
+    whole = {"cidr": "198.51.100.0/24", "ports": [443]}
+    (change,) = reaching(settings(standard(*halves)), settings(standard(whole)))
+    assert all("reaches nothing more" in line for line in [*change.gained, *change.lost])
+
+
+def test_a_weaker_wall_is_a_gain() -> None:
+    before = settings(standard(tier="untrusted", storage={"kind": "none"}))
+    (change,) = reaching(before, settings(standard(tier="standard", storage={"kind": "none"})))
+    assert "tier standard" in change.gained
+    assert "tier untrusted" in change.lost
+
+
+def test_classes_that_come_and_go_are_told() -> None:
+    before, after = settings(standard("dns")), settings({"name": "other", "capabilities": ["dns"]})
+    assert [(change.name, bool(change.gained), bool(change.lost)) for change in reaching(before, after)] == [
+        ("other", True, False),
+        ("standard", False, True),
+    ]
+    assert reaching(before, before) == []
+
+
+def test_quotas_are_told_before_and_after() -> None:
+    before = settings(standard(maxSandboxes=10))
+    after = settings(standard(maxSandboxes=1000), storage={"fileSystems": 3})
+    found = {need.name: need for need in needs(before, after)}
+    systems = found["quota: EFS file systems"]
+    assert (systems.before, systems.after, systems.limit, systems.ok) == (1, 3, None, None)
+    assert found["quota: access points of a file system"].after == 334
+    assert not found["quota: EKS clusters in the region"].changed
+    assert all(need.before is None for need in needs(None, after))
+
+
+def test_where_nobody_knows_the_prices_there_is_no_figure_and_it_says_so() -> None:
+    told = costs(None, elsewhere("sa-east-1")).as_json()
+    assert (told["before"], told["after"], told["per_user"], told["parts"]) == (None, None, None, [])
+    assert "no prices of sa-east-1" in told["note"]
+    assert costs(None, None).note == NONE
+
+
+def test_costs_of_both_are_told_for_the_users_of_the_later_one() -> None:
+    found = costs(settings(), settings(network={"nat": "per-zone"}))
+    assert found.before is not None
+    assert found.after is not None
+    # One more gateway with its address, to the cent; nobody sends anything without classes.
+    assert found.parts == (("NAT gateways", Decimal("36.5"), Decimal("73.0")),)
+    assert found.after - found.before == Decimal("36.5")
+    assert (found.users, found.per_user) == (100, found.after / 100)
+    assert found.note == ""
+    json.dumps(found.as_json())
+
+
+def test_whoever_brings_an_estimate_is_asked_for_both() -> None:
+    asked: list[tuple[int, int, Decimal]] = []
+
+    def estimator(given: Settings, users: int, hours: Decimal, /) -> Estimate:
+        asked.append((given.storage.file_systems, users, hours))
+        return estimate(given, users, hours)
+
+    after = settings(storage={"fileSystems": 2}, cost={"owner": "a", "expectedUsers": 7, "activeHours": 3})
+    assert costs(settings(), after, estimator).users == 7
+    assert asked == [(1, 7, Decimal(3)), (2, 7, Decimal(3))]

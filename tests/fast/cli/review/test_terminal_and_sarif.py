@@ -1,0 +1,128 @@
+"""The review on a terminal, and for code scanning."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+from agentenv.cli.review.changes import Change
+from agentenv.cli.review.formats import terminal
+from agentenv.cli.review.formats.sarif import as_sarif
+from agentenv.cli.review.losses import Loss
+from agentenv.policies.rules.registry import all_rules
+from agentenv.policies.verdicts import Verdict
+from tests.fast.cli.review.resources import FILE_SYSTEM, created, judged, report, urn, waiver
+from tests.fast.cli.review.sarif_form import wrong_in
+from tests.fast.cli.review.test_markdown import whole
+
+FS = urn(FILE_SYSTEM, "fs")
+
+
+def lines(given: Any, width: int | None = None) -> list[str]:
+    out = io.StringIO()
+    terminal.write(given, out, width)
+    return out.getvalue().splitlines()
+
+
+def test_the_terminal_has_it_all_in_that_order() -> None:
+    text = "\n".join(lines(whole()))
+    order = [
+        "Blocked",
+        "Data at risk",
+        "Findings:",
+        "What sandboxes may reach",
+        "Quotas",
+        "Cost:",
+        "Changes:",
+        "How far",
+    ]
+    places = [text.index(word) for word in order]
+    assert places == sorted(places)
+    for said in (
+        FS,
+        "POD-01 Critical, blocks: Nothing is bad",
+        "do: Do better.",
+        "encrypted: false -> true",
+        "Cost: no figure: the stack file is not understood here",
+    ):
+        assert said in text
+
+
+def test_a_pipe_gets_a_line_a_thing_and_a_terminal_is_wrapped() -> None:
+    loss = Loss(Change("delete", FS, FILE_SYSTEM), "every file " * 20)
+    assert any(len(line) > 200 for line in lines(report(losses=[loss])))
+    wrapped = [line for line in lines(report(losses=[loss]), 80) if FS not in line]
+    assert max(map(len, wrapped)) <= 80
+
+
+def test_nothing_in_it_steers_the_terminal() -> None:
+    assert "\x1b" not in "\n".join(lines(report(failure="\x1b[2Jgone", notes=["[red]x[/red]\x1b]0;t\x07"])))
+
+
+def test_of_many_changes_the_first_are_shown_and_the_rest_counted() -> None:
+    shown = lines(report(changes=created(100)))
+    assert any("… and 60 rows more; --format json has them all" in line for line in shown)
+    assert len(shown) < 60
+
+
+def test_a_run_of_sarif_is_well_formed() -> None:
+    assert wrong_in(as_sarif(whole(), "stacks/Pulumi.prod.yaml")) == []
+    assert wrong_in(as_sarif(report(), "stacks/Pulumi.prod.yaml")) == []
+    assert wrong_in(as_sarif(report(failure="it does not run"), "stacks/Pulumi.prod.yaml")) == []
+
+
+def results(given: Any) -> dict[str, dict[str, Any]]:
+    return {one["ruleId"]: one for one in as_sarif(given, "stacks/Pulumi.prod.yaml")["runs"][0]["results"]}
+
+
+def test_every_finding_but_the_mended_is_a_result() -> None:
+    found = results(whole())
+    assert sorted(found) == ["EFS-01", "EFS-02", "LOSS-01", "POD-01"]
+    assert {rule: one["baselineState"] for rule, one in found.items()} == {
+        "POD-01": "new",
+        "EFS-01": "unchanged",
+        "EFS-02": "unchanged",
+        "LOSS-01": "new",
+    }
+
+
+def test_a_result_stands_in_the_stack_file_and_beside_it_in_the_program() -> None:
+    one = results(whole())["POD-01"]
+    place = one["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("stacks/Pulumi.prod.yaml", 7)
+    assert one["locations"][0]["logicalLocations"] == [{"fullyQualifiedName": FS, "kind": "resource"}]
+    related = one["relatedLocations"][0]["physicalLocation"]
+    assert related["artifactLocation"]["uri"] == "components/storage/storage.py"
+
+
+def test_a_waived_one_is_suppressed_with_who_answers_for_it() -> None:
+    (suppression,) = results(report(findings=[judged(state="waived", blocks=False, waiver=waiver())]))["POD-01"][
+        "suppressions"
+    ]
+    assert suppression["kind"] == "external"
+    assert suppression["status"] == "accepted"
+    assert "it goes in May (storage, security, OPS-1)" in suppression["justification"]
+
+
+def test_what_nobody_can_tell_is_a_warning_that_says_so() -> None:
+    one = results(report(findings=[judged(verdict=Verdict.INDETERMINATE)]))["POD-01"]
+    assert one["level"] == "warning"
+    assert one["message"]["text"].startswith("Not known yet")
+
+
+def test_fingerprints_stay_when_words_and_lines_move() -> None:
+    one = results(report(findings=[judged()]))["POD-01"]["partialFingerprints"]
+    other = results(report(findings=[judged(message="said otherwise", spots=[])]))["POD-01"]["partialFingerprints"]
+    elsewhere = results(report(findings=[judged(path="kmsKeyId")]))["POD-01"]["partialFingerprints"]
+    assert one == other
+    assert one != elsewhere
+
+
+def test_every_rule_has_a_descriptor_that_code_scanning_takes() -> None:
+    findings = [judged(rule.id, rule.severity, title=rule.title) for rule in all_rules()]
+    made = as_sarif(report(findings=findings), "stacks/Pulumi.prod.yaml")
+    assert wrong_in(made) == []
+    rules = made["runs"][0]["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == [rule.id for rule in all_rules()]
+    assert all(re.fullmatch(r"\d\.\d", rule["properties"]["security-severity"]) for rule in rules)

@@ -1,0 +1,303 @@
+"""`agentenv cost report`: from the files of a month to a page, a table and an export; and from AWS itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from contextlib import redirect_stdout
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from moto import mock_aws
+
+from agentenv.cli.commands.cost import period
+from agentenv.cli.main import FAILED, OK, Refusal, main
+from agentenv.cli.reports.cost_statement import part_of, within
+from agentenv.cli.reports.sources import asked_lines, ledger_rows, statement, table_rows
+from agentenv.core.attribution.types import Charge
+from agentenv.core.ledger.rows import Row
+from agentenv.core.ledger.table import create_table
+from agentenv.service.ledger.table import Ledger
+from bench.month.export import export
+from bench.month.record import START, Record, record
+from bench.month.truth import Truth, truth
+from bench.month.whole import month
+
+OWNERS, SEED = 20, 11
+DAY = timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Record, Truth]:
+    happened = month(OWNERS, SEED)
+    known = record(happened, SEED)
+    bill, ledger = export(happened, known, tmp_path_factory.mktemp("month"))
+    return bill, ledger, known, truth(happened)
+
+
+@pytest.fixture(scope="module")
+def days(files: tuple[Path, Path, Record, Truth]) -> Path:
+    """Some days of the bill, which are read sooner than a month."""
+    bill, _, _, _ = files
+    few = bill.with_name("days.csv")
+    with bill.open() as whole, few.open("w") as part:
+        part.writelines(line for line in whole if re.search(r"2026-10-0[6-9]T|^bill_", line))
+    return few
+
+
+@pytest.fixture(scope="module")
+def written(files: tuple[Path, Path, Record, Truth]) -> tuple[dict[str, Any], str, Path]:
+    """What the command said of a whole month, and the files that it wrote."""
+    bill, ledger, _, _ = files
+    folder, said = bill.parent, io.StringIO()
+    given = ["--since", "2026-10-01", "--until", "2026-10-30", "--bill", str(bill), "--ledger", str(ledger)]
+    out = ["--html", str(folder / "cost.html"), "--focus", str(folder / "cost.parquet"), "--json"]
+    with redirect_stdout(said):
+        assert main(["cost", "report", *given, *out, "--stack", "prod"]) == OK
+    return json.loads(said.getvalue().splitlines()[-1]), said.getvalue(), folder
+
+
+def test_every_cent_of_the_bill_is_somebodys_and_each_is_near_the_truth(
+    written: tuple[dict[str, Any], str, Path], files: tuple[Path, Path, Record, Truth]
+) -> None:
+    _, _, known, true = files
+    figures, text, _ = written
+    exact = sum((charge.amount for charge in known.charges), Decimal(0))
+    assert figures["bill"] == figures["attributed"] == float(exact.quantize(Decimal("0.01")))
+    assert round(sum(figures["parts"].values()), 2) == figures["bill"]
+    # Out of files: where pods ran and what waited is read off the bill's own lines of pods.
+    for one in figures["owners"]:
+        assert one["dollars"] == pytest.approx(true.total(one["owner"]), rel=0.012, abs=0.011)
+    assert "Warm slots" in text
+
+
+def test_the_page_needs_nothing_else_and_has_the_figures(written: tuple[dict[str, Any], str, Path]) -> None:
+    figures, _, folder = written
+    page = (folder / "cost.html").read_text()
+    assert figures["written"] == [str(folder / "cost.html"), str(folder / "cost.parquet")]
+    assert f"${figures['bill']:,.2f}" in page
+    assert all(one["owner"] in page for one in figures["owners"])
+    assert page.count("<rect") > 100
+    assert "prefers-color-scheme: dark" in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"(src|href)=|<script|url\(|@import|https?://", page)
+    assert "cap $3.00" in page
+
+
+def test_a_shorter_time_has_its_share_of_the_bill(
+    files: tuple[Path, Path, Record, Truth], days: Path, tmp_path: Path
+) -> None:
+    _, ledger, known, _ = files
+    file = tmp_path / "cost.csv"
+    time = ["--since", "2026-10-06", "--until", "2026-10-08"]
+    assert main(["cost", "report", *time, "--bill", str(days), "--ledger", str(ledger), "--focus", str(file)]) == OK
+    begin, end = START + 5 * DAY, START + 8 * DAY
+    exact = sum((charge.amount for charge in known.charges if begin <= charge.began < end), Decimal(0))
+    with file.open(newline="") as stream:
+        told = sum(Decimal(line["BilledCost"]) for line in csv.DictReader(stream))
+    assert told == exact
+
+
+def test_what_is_missing_is_asked_for(
+    files: tuple[Path, Path, Record, Truth], days: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bill, ledger = days, files[1]
+    for given, told in (
+        ([], "--ledger FILE"),
+        (["--ledger", str(ledger)], "--bill PATH"),
+        (["--table", "t", "--bill", str(bill)], "name the --stack"),
+        (["--ledger", str(ledger), "--bill", str(bill), "--since", "2020-01-01", "--until", "2020-01-02"], "no lines"),
+        (["--ledger", str(bill), "--bill", str(bill)], "is no row of the ledger"),
+        (["--ledger", str(ledger), "--bill", str(ledger)], "is no bill"),
+        (["--ledger", str(ledger), "--bill", str(bill), "--since", "tomorrow"], "is no day"),
+    ):
+        assert main(["cost", "report", *given]) == FAILED
+        assert told in capsys.readouterr().err
+
+
+def test_a_file_without_the_columns_of_a_bill_is_refused(
+    files: tuple[Path, Path, Record, Truth], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    assert main(["cost", "report", "--ledger", str(files[1]), "--bill", str(tmp_path)]) == FAILED
+    assert "is no CUR 2.0 export: it has no line_item_line_item_type" in capsys.readouterr().err
+
+
+HEAD = (
+    "line_item_usage_start_date,line_item_usage_end_date,line_item_line_item_type,line_item_usage_type,"
+    "line_item_product_code,line_item_resource_id,line_item_unblended_cost\n"
+)
+HOUR_OF = "2026-10-06T00:00:00Z,2026-10-06T01:00:00Z,Usage,NatGateway-Hours,AmazonEC2,nat-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("cut.parquet", b"PAR1", "is no Parquet, or is cut off"),
+        ("other.csv", (HEAD + "\xff").encode("latin-1"), "is no CSV in UTF-8"),
+        ("words.csv", f"{HEAD}{HOUR_OF},much\n".encode(), "line 1 of the bill cannot be read"),
+        ("nan.csv", f"{HEAD}{HOUR_OF},0.045\n{HOUR_OF},NaN\n".encode(), "line 2 of the bill cannot be read"),
+        ("never.csv", f"{HEAD}never,{HOUR_OF[21:]},0.045\n".encode(), "line_item_usage_start_date is never"),
+        ("cut.csv", f"{HEAD}{HOUR_OF}\n".encode(), "line_item_unblended_cost is empty"),
+    ],
+)
+def test_a_bill_that_cannot_be_read_is_refused_and_not_taken_for_less(
+    name: str, content: bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bill, ledger = tmp_path / name, tmp_path / "ledger.jsonl"
+    bill.write_bytes(content)
+    ledger.write_text("")
+    time = ["--since", "2026-10-06", "--until", "2026-10-06"]
+    assert main(["cost", "report", *time, "--bill", str(bill), "--ledger", str(ledger)]) == FAILED
+    assert told in capsys.readouterr().err
+
+
+def test_what_is_no_text_is_no_ledger_and_what_cannot_be_written_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bill, ledger = tmp_path / "bill.csv", tmp_path / "ledger.jsonl"
+    bill.write_text(f"{HEAD}{HOUR_OF},0.045\n")
+    ledger.write_bytes(b"\xff\xfe")
+    given = ["cost", "report", "--since", "2026-10-06", "--until", "2026-10-07", "--bill", str(bill)]
+    assert main([*given, "--ledger", str(ledger)]) == FAILED
+    assert "ledger.jsonl:1 is no row of the ledger" in capsys.readouterr().err
+    ledger.write_text("")
+    page = tmp_path / "nowhere" / "cost.html"
+    assert main([*given, "--ledger", str(ledger), "--html", str(page)]) == FAILED
+    assert f"{page} cannot be written: No such file or directory" in capsys.readouterr().err
+    assert main([*given[:3], "2020-01-01", *given[4:], "--until", "2020-01-02", "--ledger", str(ledger)]) == FAILED
+    assert "no lines from 2020-01-01 to 2020-01-02" in capsys.readouterr().err
+
+
+def test_a_page_without_a_name_is_written_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bill.csv").write_text(f"{HEAD}{HOUR_OF},1.25\n")
+    (tmp_path / "ledger.jsonl").write_text("")
+    monkeypatch.chdir(tmp_path)
+    time = ["--since", "2026-10-06", "--until", "2026-10-06"]
+    assert main(["cost", "report", *time, "--bill", "bill.csv", "--ledger", "ledger.jsonl", "--html"]) == OK
+    assert "$1.25" in (tmp_path / "cost-report.html").read_text(encoding="utf-8")
+
+
+def test_names_are_escaped(files: tuple[Path, Path, Record, Truth], days: Path, tmp_path: Path) -> None:
+    ledger = files[1]
+    evil = tmp_path / "ledger.jsonl"
+    evil.write_text(ledger.read_text().replace("u-0003", "<script>alert(1)</script>"))
+    page = tmp_path / "cost.html"
+    given = ["--since", "2026-10-06", "--until", "2026-10-08", "--bill", str(days), "--ledger", str(evil)]
+    assert main(["cost", "report", *given, "--html", str(page)]) == OK
+    assert "<script" not in page.read_text()
+    assert "&lt;script&gt;alert(1)" in page.read_text()
+
+
+@mock_aws
+def test_rows_are_read_from_the_ledgers_table(
+    files: tuple[Path, Path, Record, Truth], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    client: Any = boto3.client("dynamodb", region_name="us-east-1")
+    client.create_table(**create_table("ledger"))
+    rows = files[2].rows[:20]
+    for row in rows:
+        Ledger(client, "ledger").keep(row)
+    found = table_rows(client, "ledger", START, START + 30 * DAY)
+    assert sorted(found, key=str) == sorted(rows, key=str)
+    with pytest.raises(Refusal, match="cannot be read"):
+        table_rows(client, "another", START, START + DAY)
+
+
+def test_the_ledgers_file_is_the_ledger(files: tuple[Path, Path, Record, Truth]) -> None:
+    assert ledger_rows(files[1]) == files[2].rows
+
+
+ANSWER = {
+    "ResultSet": {
+        "Rows": [
+            {"Data": [{"VarCharValue": "line_item_usage_type"}, {"VarCharValue": "line_item_unblended_cost"}]},
+            {"Data": [{"VarCharValue": "NatGateway-Bytes"}, {}]},
+        ]
+    }
+}
+
+
+def athena(*states: str) -> tuple[Any, Stubber]:
+    client: Any = boto3.client("athena", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    stub = Stubber(client)
+    asked = {
+        "QueryString": statement(START, START + DAY),
+        "QueryExecutionContext": {"Database": "usage"},
+        "WorkGroup": "usage-prod",
+    }
+    stub.add_response("start_query_execution", {"QueryExecutionId": "q-1"}, asked)
+    for state in states:
+        told = {"QueryExecution": {"Status": {"State": state, "StateChangeReason": "too much to read"}}}
+        stub.add_response("get_query_execution", told, {"QueryExecutionId": "q-1"})
+    return client, stub
+
+
+def test_athena_is_asked_until_it_answers_page_after_page() -> None:
+    client, stub = athena("QUEUED", "RUNNING", "SUCCEEDED")
+    more = {"ResultSet": {"Rows": [{"Data": [{"VarCharValue": "Hours"}, {"VarCharValue": "0.1"}]}]}}
+    stub.add_response("get_query_results", {**ANSWER, "NextToken": "more"}, {"QueryExecutionId": "q-1"})
+    stub.add_response("get_query_results", more, {"QueryExecutionId": "q-1", "NextToken": "more"})
+    waited: list[float] = []
+    with stub:
+        lines = list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), waited.append))
+    assert lines == [
+        {"line_item_usage_type": "NatGateway-Bytes", "line_item_unblended_cost": None},
+        {"line_item_usage_type": "Hours", "line_item_unblended_cost": "0.1"},
+    ]
+    assert len(waited) == 2
+    stub.assert_no_pending_responses()
+
+
+def test_athenas_refusal_is_told() -> None:
+    client, stub = athena("FAILED")
+    with stub, pytest.raises(Refusal, match="too much to read"):
+        list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
+
+
+def test_athena_that_will_not_be_asked_is_told() -> None:
+    client: Any = boto3.client("athena", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    stub = Stubber(client)
+    stub.add_client_error("start_query_execution", "InvalidRequestException", "there is no such workgroup")
+    with stub, pytest.raises(Refusal, match=r"Athena cannot be asked: .* no such workgroup"):
+        list(asked_lines(client, "usage", "usage-prod", (START, START + DAY), lambda _: None))
+
+
+NOW = datetime(2026, 11, 2, 15, tzinfo=UTC)
+
+
+def test_a_time_is_whole_days_to_yesterday() -> None:
+    assert period("30d", None, NOW) == (datetime(2026, 10, 3, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC))
+    assert period("2026-10-01", "2026-10-01", NOW) == (START, START + DAY)
+    with pytest.raises(Refusal, match="is not before the end"):
+        period("2026-10-02", "2026-10-01", NOW)
+    for since, until in (("30d", "0001-01-05"), ("30d", "9999-12-31")):
+        with pytest.raises(Refusal, match="calendars end"):
+            period(since, until, NOW)
+
+
+def test_what_reaches_over_the_edges_is_cut_there() -> None:
+    row = Row(
+        owner="u-1", claim="c", pod="p", began=START - DAY, ended=START + DAY, sandbox_class="s", workspace="w",
+        cpu_seconds=Decimal(100), storage_gib_hours=Decimal(48),
+    )  # fmt: skip
+    (cut,) = within([row, Row(**{**_fields(row), "ended": START})], START, START + 2 * DAY)
+    assert (cut.began, cut.cpu_seconds, cut.storage_gib_hours) == (START, Decimal(50), Decimal(24))
+    tax = Charge(kind="fixed", began=START, ended=START + 30 * DAY, amount=Decimal(30))
+    part = part_of(tax, START + DAY, START + 8 * DAY)
+    assert part is not None
+    assert (part.amount, part.ended) == (Decimal(7), START + 8 * DAY)
+    assert part_of(tax, START - DAY, START) is None
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in Row.__slots__}

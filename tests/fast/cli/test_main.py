@@ -1,0 +1,115 @@
+"""The command line: help, unknown words, exit codes, and imports that wait until they are needed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from agentenv.cli import main as cli
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == cli.OK
+    said = capsys.readouterr().out
+    assert all(f"  {row.name} " in said and row.summary in said for row in cli.COMMANDS)
+
+
+def test_no_command_is_a_mistyped_call(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == cli.USAGE
+    assert "commands:" in capsys.readouterr().out
+
+
+def test_a_mistyped_command_gets_the_nearest_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["rehears"]) == cli.USAGE
+    assert "did you mean 'rehearse'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [row.name for row in cli.COMMANDS])
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--help"])
+    assert ended.value.code == cli.OK
+    said = capsys.readouterr().out
+    assert said.startswith(f"usage: agentenv {command}")
+    assert "--json" in said
+
+
+def played(monkeypatch: pytest.MonkeyPatch, outcome: BaseException | int) -> int:
+    def run(_: argparse.Namespace) -> int:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    module = types.ModuleType("a_command", "What it does.")
+    module.__dict__.update(add_arguments=lambda _: None, run=run)
+    monkeypatch.setitem(sys.modules, "a_command", module)
+    monkeypatch.setattr(cli, "COMMANDS", (cli.Command("some", "a_command", "…"),))
+    return cli.main(["some"])
+
+
+def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert played(monkeypatch, cli.OK) == cli.OK
+    assert played(monkeypatch, cli.Refusal("there is no such thing")) == cli.FAILED
+    assert capsys.readouterr().err == "agentenv some: there is no such thing\n"
+    assert played(monkeypatch, KeyboardInterrupt()) == cli.INTERRUPTED
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = "{'pydantic', 'boto3', 'botocore', 'rich', 'pulumi', 'yaml', 'moto'}"
+    program = (
+        "import sys; from agentenv.cli.main import main; code = main(['--help']);"
+        f"sys.stderr.write(','.join(sorted({heavy} & sys.modules.keys()))); sys.exit(code)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""
+
+
+def test_with_json_a_refusal_is_an_object_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["rehearse", "--stack", "locl", "--json"]) == cli.FAILED
+    said = capsys.readouterr()
+    assert json.loads(said.out.splitlines()[-1])["error"].startswith("there is no stack 'locl'")
+    assert "there is no stack 'locl'" in said.err
+
+
+@pytest.mark.parametrize("port", ["0", "80", "65536", "-1", "http", "٣٤٥٦"])
+def test_a_port_that_cannot_be_is_a_mistyped_call(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["rehearse", f"--port={port}"])
+    assert ended.value.code == cli.USAGE
+    assert "is not a port: a number from 1024 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check"], ["check", "--json"], ["tools"]])
+def test_output_that_cannot_be_written_is_said_without_a_traceback(arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "agentenv", *arguments]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == cli.FAILED
+    assert "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_stack_file_with_mistakes_is_not_rehearsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "Pulumi.yaml").write_text("name: agent-environment\n")
+    (tmp_path / "stacks" / "Pulumi.dev.yaml").write_text(
+        "config:\n  aws:region: us-east-1\n  network: {nat: both}\n  cluster: {versoin: '1.35'}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AGENTENV_CACHE", str(tmp_path / "cache"))
+    assert cli.main(["rehearse", "--stack", "dev"]) == cli.FAILED
+    said = capsys.readouterr().err
+    assert "agent-environment:network.nat" in said
+    assert "did you mean 'version'?" in said
+    assert "2 mistakes in 1 stack file" in said
+    assert not (tmp_path / "cache").exists(), "something was started"

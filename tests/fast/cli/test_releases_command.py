@@ -1,0 +1,103 @@
+"""`agentenv releases`: what it says to people and programs, and what it cannot reach."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentenv.cli.commands import releases
+from agentenv.cli.main import FAILED, OK, main
+from agentenv.core.classes.retirement import Plan, Step, Wait
+from agentenv.service.workspaces.retain_volume import Kept
+from agentenv.service.workspaces.retire_releases import Retired
+
+MARK, EMPTY = Step("mark", "box-a", "channel stable is full without it"), Step("empty", "box-b", "2 members")
+FOUND = Retired(
+    "sandbox-box", "box", {"stable": ["box-new"]}, Plan((MARK, EMPTY), (Wait("box-c", "a claim names it"),)), (MARK,)
+)
+KEPT = [Kept("sandbox-box", "mine", "waiting", why="it has no sandbox yet"), Kept("sandbox-box", "old", "already")]
+
+
+def test_people_are_told_of_each_old_release_in_a_line() -> None:
+    assert [line.split() for line in releases.lines([FOUND], KEPT)] == [
+        ["box", "(stable:", "box-new)"],
+        ["done", "mark", "box-a:", "channel", "stable", "is", "full", "without", "it"],
+        ["would", "empty", "box-b:", "2", "members"],
+        ["waits", "box-c:", "a", "claim", "names", "it"],
+        ["sandbox-box/mine", "waiting", ":", "it", "has", "no", "sandbox", "yet"],
+    ]
+
+
+def test_programs_are_told_the_same() -> None:
+    told = json.loads(json.dumps(releases.as_json([FOUND], KEPT)))
+    (box,) = told["classes"]
+    assert box["current"] == {"stable": ["box-new"]}
+    assert [step["name"] for step in box["steps"]] == ["box-a", "box-b"]
+    assert [step["do"] for step in box["done"]] == ["mark"]
+    assert box["waits"] == [{"name": "box-c", "why": "a claim names it"}]
+    # Of what is as it should be nobody has to be told.
+    assert [one["claim"] for one in told["kept"]] == ["mine"]
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    file = folder / "kubeconfig"
+    context = {"cluster": "c", "user": "u"}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": "not-to-be-seen"}}],
+        "contexts": [{"name": "x", "context": context}],
+        "current-context": "x",
+    }
+    file.write_text(json.dumps(document), encoding="utf-8")
+    return file
+
+
+def test_a_server_that_does_not_answer_is_a_refusal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    # A port that is reserved and that nobody listens on.
+    file = kubeconfig(tmp_path, "https://127.0.0.1:1")
+    assert main(["releases", "--kubeconfig", str(file), "--json"]) == FAILED
+    out, err = capfd.readouterr()
+    assert "did not answer" in err
+    assert "error" in json.loads(out.splitlines()[-1])
+    assert "not-to-be-seen" not in out + err
+    assert "Traceback" not in err
+
+
+def test_a_kubeconfig_that_is_not_there_is_a_refusal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["releases", "--kubeconfig", str(tmp_path / "none")]) == FAILED
+    assert "none" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (None, "not on PATH"),
+        ("echo 'no stack named dev' >&2; exit 255", "no stack named dev"),
+        ("echo 'not: json'", "is not one"),
+    ],
+)
+def test_a_stack_that_says_nothing_of_its_cluster_is_a_refusal(
+    script: str | None,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if script else str(tmp_path))
+    if script:
+        (tmp_path / "pulumi").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (tmp_path / "pulumi").chmod(0o755)
+    assert main(["releases", "--stack", "dev"]) == FAILED
+    assert words in capfd.readouterr().err
+
+
+def test_one_cluster_has_to_be_named(capfd: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["--stack", "dev", "--kubeconfig", "file"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["releases", *arguments])
+        assert ended.value.code not in {OK, FAILED}
+    assert "--kubeconfig" in capfd.readouterr().err

@@ -1,0 +1,463 @@
+"""The capacity's graph: what Karpenter may do, what it hears, and the order in which it all comes and goes."""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pulumi
+import pytest
+
+from agentenv.components._lib import iam_policies as documents
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components.capacity.headroom import Holders, holder
+from agentenv.components.capacity.karpenter_iam import controller, queue_policy
+from agentenv.core.nodes.tiers import wall_of
+from agentenv.core.pinned_versions import releases
+from tests.fast.components.graph import ACCOUNT, REGION, Graph, Made, registered
+from tests.fast.components.node_shapes import capacity
+from tests.fast.components.shapes import cluster
+
+PLACE = Whereabouts("aws", "amazonaws.com", REGION, ACCOUNT)
+NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/dev-nodes-node"
+POLICIES = controller(PLACE, "agents", NODE_ROLE, f"arn:aws:sqs:{REGION}:{ACCOUNT}:q")
+BOTH = [
+    {"tier": "standard", "capacity": "both"},
+    {"tier": "untrusted", "capacity": "on-demand"},
+    {"tier": "untrusted", "kernel": "nitro", "capacity": "on-demand"},
+]
+HEADROOM = {"pods": 3, "cpu": "500m", "memory": "1Gi"}
+
+
+def graph(**given: Any) -> Graph:
+    return registered(lambda: capacity(**given))
+
+
+@pytest.fixture(scope="module")
+def whole() -> Graph:
+    """Capacity on a cluster, with everything that it may have."""
+
+    def build() -> None:
+        eks = cluster()
+        opts = pulumi.ResourceOptions(depends_on=[eks], providers=[eks.provider])
+        capacity("nodes", opts, demands=BOTH, headroom=HEADROOM)
+
+    return registered(build)
+
+
+def allowed(action: str, resource: str, context: dict[str, str]) -> bool:
+    """Whether the six policies let the controller do something, by the conditions that they use."""
+    return any(
+        action in statement["Action"]
+        and any(fnmatchcase(resource, pattern) for pattern in statement["Resource"])
+        and all(holds(kind, wanted, context) for kind, wanted in statement.get("Condition", {}).items())
+        for policy in POLICIES.values()
+        for statement in policy["Statement"]
+    )
+
+
+def holds(kind: str, wanted: dict[str, Any], context: dict[str, str]) -> bool:
+    for key, values in wanted.items():
+        options = values if isinstance(values, list) else [values]
+        found = context.get(key)
+        if kind == "StringEquals" and found not in options:
+            return False
+        if kind == "StringLike" and (found is None or not any(fnmatchcase(found, option) for option in options)):
+            return False
+        if kind == "StringEqualsIfExists" and found is not None and found not in options:
+            return False
+        if kind == "ForAllValues:StringEquals" and found is not None and not set(found.split(",")) <= set(options):
+            return False
+    return True
+
+
+OURS = {"aws:ResourceTag/kubernetes.io/cluster/agents": "owned", "aws:ResourceTag/karpenter.sh/nodepool": "standard"}
+ASKED = {
+    "aws:RequestTag/kubernetes.io/cluster/agents": "owned",
+    "aws:RequestTag/eks:eks-cluster-name": "agents",
+    "aws:RequestTag/karpenter.sh/nodepool": "standard",
+}
+INSTANCE = f"arn:aws:ec2:{REGION}:{ACCOUNT}:instance/i-1"
+PROFILE = f"arn:aws:iam::{ACCOUNT}:instance-profile/p"
+
+
+@pytest.mark.parametrize("action", ["ec2:TerminateInstances"])
+def test_only_nodes_of_a_pool_of_this_cluster_are_ended(action: str) -> None:
+    assert allowed(action, INSTANCE, OURS)
+    assert not allowed(action, INSTANCE, {})
+    assert not allowed(action, INSTANCE, {"aws:ResourceTag/kubernetes.io/cluster/agents": "owned"})
+    assert not allowed(action, INSTANCE, {**OURS, "aws:ResourceTag/kubernetes.io/cluster/agents": "shared"})
+    assert not allowed(
+        action,
+        INSTANCE,
+        {"aws:ResourceTag/kubernetes.io/cluster/other": "owned", "aws:ResourceTag/karpenter.sh/nodepool": "standard"},
+    )
+
+
+@pytest.mark.parametrize("action", ["ec2:RunInstances", "ec2:CreateFleet"])
+def test_nodes_are_launched_only_with_the_marks_of_this_cluster_and_a_pool(action: str) -> None:
+    assert allowed(action, INSTANCE, ASKED)
+    for missing in ASKED:
+        assert not allowed(action, INSTANCE, {key: value for key, value in ASKED.items() if key != missing})
+    subnet = f"arn:aws:ec2:{REGION}:{ACCOUNT}:subnet/subnet-1"
+    assert allowed(action, subnet, {"aws:ResourceTag/karpenter.sh/discovery": "agents"})
+    assert not allowed(action, subnet, {"aws:ResourceTag/karpenter.sh/discovery": "other"})
+    assert allowed(action, f"arn:aws:ec2:{REGION}::image/ami-1", {})
+    assert not allowed(action, INSTANCE.replace(REGION, "us-west-2"), ASKED)
+
+
+def test_marks_are_set_on_what_is_being_made_and_nodes_are_named() -> None:
+    making = {**ASKED, "ec2:CreateAction": "RunInstances"}
+    assert allowed("ec2:CreateTags", INSTANCE, making)
+    assert not allowed("ec2:CreateTags", INSTANCE, ASKED | {"aws:TagKeys": "karpenter.sh/nodepool"})
+    assert allowed("ec2:CreateTags", INSTANCE, {**OURS, "aws:TagKeys": "Name,karpenter.sh/nodeclaim"})
+    assert not allowed("ec2:CreateTags", INSTANCE, {**OURS, "aws:TagKeys": "Name,owner"})
+
+
+def test_no_role_but_that_of_nodes_is_given_to_anything() -> None:
+    passed = {"iam:PassedToService": "ec2.amazonaws.com"}
+    assert allowed("iam:PassRole", NODE_ROLE, passed)
+    assert not allowed("iam:PassRole", NODE_ROLE, {"iam:PassedToService": "lambda.amazonaws.com"})
+    assert not allowed("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin", passed)
+    ours = {
+        "aws:ResourceTag/kubernetes.io/cluster/agents": "owned",
+        "aws:ResourceTag/topology.kubernetes.io/region": REGION,
+        "aws:ResourceTag/karpenter.k8s.aws/ec2nodeclass": "standard-spot",
+    }
+    assert allowed("iam:AddRoleToInstanceProfile", PROFILE, ours)
+    assert not allowed("iam:AddRoleToInstanceProfile", PROFILE, {})
+    assert not allowed("iam:CreateInstanceProfile", PROFILE, {})
+
+
+def test_other_clusters_and_queues_are_none_of_its_business() -> None:
+    assert allowed("eks:DescribeCluster", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/agents", {})
+    assert not allowed("eks:DescribeCluster", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/other", {})
+    assert not allowed("sqs:ReceiveMessage", f"arn:aws:sqs:{REGION}:{ACCOUNT}:other", {})
+    assert allowed("ec2:DescribeSubnets", "*", {"aws:RequestedRegion": REGION})
+    assert not allowed("ec2:DescribeSubnets", "*", {"aws:RequestedRegion": "us-west-2"})
+    # The service knows no resources of its own: what is managed is told in the request.
+    managed = "arc-zonal-shift:ResourceIdentifier"
+    ours, other = (f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{name}" for name in ("agents", "other"))
+    assert allowed("arc-zonal-shift:GetManagedResource", "*", {managed: ours})
+    assert not allowed("arc-zonal-shift:GetManagedResource", "*", {managed: other})
+
+
+def test_nothing_is_allowed_wholesale_and_all_of_it_fits_into_a_role() -> None:
+    assert len(POLICIES) == 6
+    for policy in POLICIES.values():
+        for statement in policy["Statement"]:
+            assert not [action for action in statement["Action"] if "*" in action]
+            if statement["Resource"] == ["*"]:
+                # Of these the price list alone is bound to nothing, neither a region nor a cluster.
+                assert all(
+                    ":Describe" in action or action in {"pricing:GetProducts", "arc-zonal-shift:GetManagedResource"}
+                    for action in statement["Action"]
+                )
+                assert "Condition" in statement or statement["Action"] == ["pricing:GetProducts"]
+    # What a role's own policies may have together.
+    assert sum(len(documents.text(policy)) for policy in POLICIES.values()) < 10_240
+
+
+def test_the_controllers_role_has_the_six_and_is_for_its_own_tokens(whole: Graph) -> None:
+    attached = {one.name: one for one in whole.of("RolePolicy") if one.inputs["role"] == "dev-nodes-controller"}
+    assert {one.inputs["name"] for one in attached.values()} == set(POLICIES)
+    (trust,) = whole.one("Role", "nodes-controller").policy("assumeRolePolicy")["Statement"]
+    issuer = f"oidc.eks.{REGION}.amazonaws.com/id/ABC"
+    assert trust["Condition"] == {
+        "StringEquals": {
+            f"{issuer}:aud": "sts.amazonaws.com",
+            f"{issuer}:sub": "system:serviceaccount:karpenter:karpenter",
+        }
+    }
+
+
+def test_a_node_may_join_pull_and_be_looked_after_and_no_more(whole: Graph) -> None:
+    role = whole.one("Role", "nodes-node")
+    (trust,) = role.policy("assumeRolePolicy")["Statement"]
+    assert trust["Principal"] == {"Service": "ec2.amazonaws.com"}
+    policies = {
+        one.inputs["policyArn"].rsplit("/", 1)[-1]
+        for one in whole.of("RolePolicyAttachment")
+        if one.inputs["role"] == role.inputs["name"]
+    }
+    assert policies == {
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+    }
+    entry = whole.one("AccessEntry", "nodes-node")
+    assert entry.inputs["type"] == "EC2_LINUX"
+    assert not {"kubernetesGroups", "userName"} & set(entry.inputs)
+
+
+def test_the_queue_is_encrypted_short_lived_and_filled_by_five_rules_only(whole: Graph) -> None:
+    queue = whole.one("Queue").inputs
+    assert (queue["messageRetentionSeconds"], queue["sqsManagedSseEnabled"]) == (300, True)
+    rules = {one.name: json.loads(one.inputs["eventPattern"]) for one in whole.of("EventRule")}
+    assert sorted(pattern["detail-type"][0] for pattern in rules.values()) == [
+        "AWS Health Event",
+        "EC2 Capacity Reservation Instance Interruption Warning",
+        "EC2 Instance Rebalance Recommendation",
+        "EC2 Instance State-change Notification",
+        "EC2 Spot Instance Interruption Warning",
+    ]
+    assert {one.inputs["state"] for one in whole.of("EventRule")} == {"ENABLED"}
+    assert len(whole.of("EventTarget")) == 5
+    ours, plain = whole.one("QueuePolicy").policy()["Statement"]
+    assert len(ours["Condition"]["ArnEquals"]["aws:SourceArn"]) == 5
+    assert (plain["Effect"], plain["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert "*" not in documents.text({"of": queue_policy("q", ["r"])["Statement"][0]["Condition"]})
+
+
+def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Graph) -> None:
+    definitions, karpenter = whole.one("Release", "definitions"), whole.one("Release", "controller")
+    for one, word in ((definitions, "karpenter-crd"), (karpenter, "karpenter")):
+        source = releases().charts[word]
+        assert (one.inputs["chart"], one.inputs["version"]) == (source.address, source.version)
+        assert one.inputs["namespace"] == "karpenter"
+    assert whole.comes_before(definitions, karpenter)
+    values = karpenter.inputs["values"]
+    assert values["dnsPolicy"] == "Default"
+    assert values["settings"] == {
+        "clusterName": "dev-agents",
+        "clusterEndpoint": "https://dev-agents.example",
+        "interruptionQueue": "dev-nodes-interruptions",
+        "isolatedVPC": False,
+        "eksControlPlane": True,
+        # Else a wish to be spread buys a node in every zone.
+        "preferencePolicy": "Ignore",
+    }
+    assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].endswith(":nodes-controller")
+
+
+def test_the_controller_is_as_large_and_as_many_as_it_is_told_to_be(whole: Graph) -> None:
+    usual = whole.one("Release", "controller").inputs["values"]
+    assert (usual["replicas"], usual["controller"]["resources"]["requests"]) == (2, {"cpu": "500m", "memory": "768Mi"})
+    small = graph(layout={"controller_replicas": 1, "controller_cpu": "250m"})
+    values = small.one("Release", "controller").inputs["values"]
+    assert values["replicas"] == 1
+    assert values["controller"]["resources"] == {
+        "requests": {"cpu": "250m", "memory": "768Mi"},
+        "limits": {"cpu": "250m", "memory": "768Mi"},
+    }
+
+
+def of_kind(made: Graph, kind: str) -> list[Made]:
+    return [one for one in made.made if one.inputs.get("kind") == kind and one.type.startswith("kubernetes:karpenter")]
+
+
+def test_what_nodes_need_outlives_them(whole: Graph) -> None:
+    """A destroy is this order the other way round: each thing goes only after what is made later."""
+    pools, classes = of_kind(whole, "NodePool"), of_kind(whole, "EC2NodeClass")
+    karpenter, definitions = whole.one("Release", "controller"), whole.one("Release", "definitions")
+    assert len(pools) == 8
+    assert len(classes) == 5
+    for pool in pools:
+        (kind,) = [one for one in classes if one.inputs["metadata"]["name"] == node_class(pool)]
+        assert whole.comes_before(kind, pool)
+    needed = [
+        *[one for one in whole.of("RolePolicy") if one.inputs["role"] == "dev-nodes-controller"],
+        *[one for one in whole.of("RolePolicyAttachment") if one.inputs["role"] == "dev-nodes-node"],
+        whole.one("AccessEntry", "nodes-node"),
+        whole.one("Key", "volumes"),
+        *whole.of("EventTarget"),
+        definitions,
+        karpenter,
+    ]
+    for kind in classes:
+        for one in needed:
+            assert whole.comes_before(one, kind), one.name
+    for profile in whole.of("FargateProfile"):
+        assert whole.comes_before(profile, definitions), profile.name
+    for addon in whole.of("Addon"):
+        assert whole.comes_before(addon, karpenter), addon.name
+
+
+def node_class(pool: Made) -> str:
+    return str(pool.inputs["spec"]["template"]["spec"]["nodeClassRef"]["name"])
+
+
+def test_a_pool_is_gone_only_when_its_nodes_are_and_patience_has_an_end(whole: Graph) -> None:
+    for pool in of_kind(whole, "NodePool"):
+        assert pool.inputs["metadata"]["annotations"] == {
+            "pulumi.com/deletionPropagationPolicy": "foreground",
+            "pulumi.com/waitFor": "condition=Ready",
+        }
+        # Four hours are what its nodes may take to drain.
+        assert pool.inputs["spec"]["template"]["spec"]["terminationGracePeriod"] == "4h"
+        assert pool.patience["delete"] == "270m"
+    assert all(kind.patience["delete"] == "270m" for kind in of_kind(whole, "EC2NodeClass"))
+    hurried = graph(layout={"termination_grace": 600})
+    assert {one.patience["delete"] for one in of_kind(hurried, "NodePool")} == {"40m"}
+
+
+def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
+    for kind in of_kind(whole, "EC2NodeClass"):
+        spec = kind.inputs["spec"]
+        assert spec["role"] == "dev-nodes-node"
+        assert spec["blockDeviceMappings"][0]["ebs"]["kmsKeyID"].endswith(":nodes-volumes")
+        assert spec["tags"]["sandbox-nodes"] == kind.inputs["metadata"]["name"]
+        assert {"environment", "owner", "cost-center", "component"} <= set(spec["tags"])
+        assert spec["subnetSelectorTerms"] == [{"tags": {"karpenter.sh/discovery": "dev-agents"}}]
+    started = {
+        one.inputs["metadata"]["name"] for one in of_kind(whole, "EC2NodeClass") if "userData" in one.inputs["spec"]
+    }
+    assert started == {"standard-spot", "standard-on-demand", "untrusted-kata-on-demand"}
+
+
+def test_where_iam_cannot_be_reached_nodes_have_a_profile_that_goes_after_their_classes(whole: Graph) -> None:
+    assert whole.of("InstanceProfile") == []
+    made = graph(isolated=True)
+    profile = made.one("InstanceProfile", "nodes-node")
+    assert profile.inputs["role"] == "dev-nodes-node"
+    classes = of_kind(made, "EC2NodeClass")
+    assert classes
+    for kind in classes:
+        assert kind.inputs["spec"]["instanceProfile"] == profile.inputs["name"]
+        assert "role" not in kind.inputs["spec"]
+        assert made.comes_before(profile, kind)
+    assert made.one("Release", "controller").inputs["values"]["settings"]["isolatedVPC"] is True
+
+
+def test_copies_are_taken_instead_of_what_the_internet_has() -> None:
+    registry, files = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/mirror", "https://copies.s3.eu-west-1.amazonaws.com"
+    mirrors = {"registry": registry, "files": files}
+    made = graph(
+        mirrors=mirrors,
+        headroom=HEADROOM,
+        demands=[*BOTH[:2], {"tier": "verified", "capacity": "spot", "gpu": True}],
+    )
+    images = [
+        container["image"]
+        for kind in ("Deployment", "DaemonSet")
+        for one in made.of(kind)
+        for container in one.inputs["spec"]["template"]["spec"]["containers"]
+    ]
+    images.append(made.one("Release", "controller").inputs["values"]["controller"]["image"]["repository"])
+    assert len(images) == 5
+    assert all(image.startswith(f"{registry}/") for image in images)
+    scripts = [one.inputs["spec"].get("userData", "") for one in of_kind(made, "EC2NodeClass")]
+    fetched = {
+        line.split()[1].strip('"') for text in scripts for line in text.splitlines() if line.startswith("fetch ")
+    }
+    gvisor = f"{files}/gvisor/{releases().runtimes['gvisor'].version}/$machine/gvisor.tar.zstd"
+    assert fetched == {gvisor, f"{gvisor}.sha512", *(one for one in fetched if one.startswith(f"{files}/kata/"))}
+    assert f"{files}/kata/{releases().runtimes['kata'].version}/kata-static-3.32.0-$package.tar.zst" in fetched
+
+
+def test_nodes_with_graphics_processors_say_so_by_a_plugin_that_is_there_before_them(whole: Graph) -> None:
+    assert whole.of("DaemonSet") == []
+    made = graph(demands=[{"tier": "verified", "capacity": "on-demand", "gpu": True}])
+    plugin = made.one("DaemonSet")
+    spec = plugin.inputs["spec"]["template"]["spec"]
+    (pool,) = [one for one in of_kind(made, "NodePool") if "gpu" in one.inputs["metadata"]["name"]]
+    template = pool.inputs["spec"]["template"]
+    assert spec["nodeSelector"].items() <= template["metadata"]["labels"].items()
+    assert {row["key"] for row in template["spec"]["taints"]} == {row["key"] for row in spec["tolerations"]}
+    assert {row["operator"] for row in spec["tolerations"]} == {"Exists"}
+    assert spec["volumes"] == [
+        {"name": "sockets", "hostPath": {"path": "/var/lib/kubelet/device-plugins", "type": "Directory"}}
+    ]
+    assert spec["containers"][0]["image"] == releases().images["nvidia-device-plugin"]
+    space = made.one("Namespace", "nodes-gpu")
+    # No lesser standard lets a pod have a directory of its node.
+    assert space.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "privileged"
+    closed = made.one("NetworkPolicy", "gpu-own-work")
+    assert closed.inputs["metadata"]["namespace"] == plugin.inputs["metadata"]["namespace"]
+    assert closed.inputs["spec"]["policyTypes"] == ["Ingress", "Egress"]
+    for kind in of_kind(made, "EC2NodeClass"):
+        assert made.comes_before(plugin, kind)
+
+
+def test_the_volumes_key_is_used_through_ec2_only(whole: Graph) -> None:
+    _, use = whole.one("Key", "volumes").policy()["Statement"]
+    assert use["Condition"]["StringEquals"]["kms:ViaService"] == f"ec2.{REGION}.amazonaws.com"
+
+
+def test_there_is_a_runtime_class_for_each_wall_that_some_pool_has(whole: Graph) -> None:
+    made = {one.inputs["metadata"]["name"]: one.inputs for one in whole.of("RuntimeClass")}
+    assert set(made) == {"gvisor", "kata", "isolated-sandbox"}
+    assert made["gvisor"]["handler"] == "runsc"
+    assert made["gvisor"]["scheduling"] == {
+        "nodeSelector": {"sandbox.users.io/tier": "standard", "sandbox.users.io/wall": "gvisor"},
+        "tolerations": [
+            {"key": "sandbox.users.io/tier", "value": "standard", "effect": "NoSchedule", "operator": "Equal"}
+        ],
+    }
+    assert made["kata"]["overhead"]["podFixed"] == {"cpu": "250m", "memory": "160Mi"}
+    assert graph(demands=[{"tier": "verified", "capacity": "spot"}]).of("RuntimeClass") == []
+
+
+def test_room_is_held_on_each_kind_of_node_by_pods_that_give_way(whole: Graph) -> None:
+    priority = whole.one("PriorityClass").inputs
+    assert priority["value"] < 0
+    assert priority["preemptionPolicy"] == "Never"
+    assert priority["globalDefault"] is False
+    holding = {one.inputs["metadata"]["name"]: one for one in whole.of("Deployment")}
+    assert set(holding) == {one.inputs["metadata"]["name"] for one in of_kind(whole, "EC2NodeClass")} - {"system"}
+    for one in holding.values():
+        assert one.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+        assert one.inputs["spec"]["replicas"] == 3
+        for pool in of_kind(whole, "NodePool"):
+            # Room that is held would keep the pool's nodes, so it is given up first.
+            assert whole.comes_before(pool, one)
+    closed = whole.one("NetworkPolicy", "headroom-own-work").inputs["spec"]
+    assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [], "egress": []}
+
+
+def test_holders_are_what_the_restricted_standard_allows() -> None:
+    spec = holder("standard-spot", wall_of("standard"), "spot", Holders(2, "1", "2Gi", "pause"))["template"]["spec"]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = spec["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["resources"]["requests"] == {"cpu": "1", "memory": "2Gi"}
+    assert spec["automountServiceAccountToken"] is False
+    assert "runtimeClassName" not in spec
+
+
+def test_without_headroom_there_is_nothing_that_holds_room() -> None:
+    made = graph()
+    assert made.of("Deployment") == made.of("PriorityClass") == []
+
+
+def test_another_demand_leaves_what_exists_as_it_was() -> None:
+    fewer, more = (graph(demands=BOTH[:count]) for count in (1, 3))
+    before = {made.key: made.inputs for made in fewer.made}
+    after = {made.key: made.inputs for made in more.made}
+    assert {key: after[key] for key in before} == before
+    assert len(after) > len(before)
+
+
+def test_namespaces_of_the_platform_take_only_restricted_pods(whole: Graph) -> None:
+    spaces = [one for one in whole.of("Namespace") if one.name.startswith("nodes-")]
+    assert {one.inputs["metadata"]["name"] for one in spaces} == {"karpenter", "headroom"}
+    for one in spaces:
+        assert one.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"demands": [{"tier": "open", "capacity": "spot"}]}, r"capacity\.demands\[0\]\.tier: found 'open'"),
+        ({"demands": [{"tier": "standard"}]}, r"capacity\.demands\[0\]\.capacity: found nothing"),
+        (
+            {"demands": [{"tier": "standard", "capacity": "spot", "gpu": True}]},
+            r"capacity\.demands\[0\]\.gpu: found true in tier standard; allowed: graphics processors in tier verified",
+        ),
+        ({"layout": {"families": []}}, r"capacity\.layout\.families: found an empty list"),
+        ({"layout": {"pods_per_node": 500}}, r"capacity\.layout\.pods_per_node: found 500; allowed"),
+        ({"layout": {"termination_grace": None}}, r"capacity\.layout\.termination_grace: found nothing"),
+        ({"headroom": {"pods": -1, "cpu": "1", "memory": "1Gi"}}, r"capacity\.headroom\.pods: found -1"),
+        ({"replicas": 0}, r"capacity\.replicas: found 0"),
+    ],
+)
+def test_a_wrong_argument_is_named_before_anything_is_made(given: dict[str, Any], message: str) -> None:
+    def build() -> None:
+        with pytest.raises(ArgumentError, match=message):
+            capacity(**given)
+
+    assert registered(build).made == []

@@ -1,0 +1,135 @@
+"""Add-ons on nodes: what they may do, what passes to them, and that they come after a place for them and go before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pulumi
+import pytest
+
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components._lib.namespace_network_policy import API, DNS, Ports, work
+from agentenv.core.metering.exporters import CLAIM, TYPE, USER, WARM, WORKSPACE, ZONE
+from agentenv.core.pinned_versions import releases
+from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
+from tests.fast.components.node_shapes import capacity, cluster_addons
+from tests.fast.components.shapes import cluster, storage
+
+FILES = f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:file-system/fs-1"
+
+
+@pytest.fixture(scope="module")
+def whole() -> Graph:
+    """A cluster with storage, nodes and what runs on them."""
+
+    def build() -> None:
+        eks = cluster()
+        files = storage(more={"client_role_arns": eks.efs_client_role_arns})
+        api: list[pulumi.ProviderResource] = [eks.provider]
+        nodes = capacity("nodes", pulumi.ResourceOptions(depends_on=[eks], providers=api))
+        cluster_addons(
+            "addons",
+            pulumi.ResourceOptions(depends_on=[nodes], providers=api),
+            file_system_arns=files.file_system_arns,
+            efs_node_role_arn=eks.efs_client_role_arns.apply(lambda arns: arns[0]),
+        )
+
+    return registered(build)
+
+
+def test_they_come_after_a_place_for_them_and_go_before_it(whole: Graph) -> None:
+    mine = [one for one in whole.of("Addon") if one.name.startswith("addons-")]
+    assert {one.inputs["addonName"] for one in mine} == {"aws-efs-csi-driver", "metrics-server", "kube-state-metrics"}
+    system = whole.one("NodePool", "nodes-system-arm64")
+    for one in mine:
+        assert whole.comes_before(system, one)
+        assert one.inputs["addonVersion"] == releases().addons["1.35"][one.inputs["addonName"]]
+    # Daemons that come with a node are there before it.
+    for one in whole.of("Addon"):
+        if one not in mine:
+            assert whole.comes_before(one, system)
+
+
+def test_labels_that_cost_is_told_apart_by_are_exported_and_no_others(whole: Graph) -> None:
+    told = json.loads(whole.one("Addon", "kube-state-metrics").inputs["configurationValues"])
+    assert told == {
+        "metricLabelsAllowlist": [
+            f"pods=[{','.join((USER, WORKSPACE, CLAIM, WARM))}]",
+            f"persistentvolumes=[{USER}]",
+            f"nodes=[{TYPE},{ZONE},karpenter.sh/capacity-type,sandbox.users.io/tier]",
+        ]
+    }
+
+
+def test_the_drivers_two_accounts_have_a_role_each_and_storage_knows_the_one_that_mounts(whole: Graph) -> None:
+    roles = {
+        one["serviceAccount"]: one["roleArn"]
+        for one in whole.one("Addon", "aws-efs-csi-driver").inputs["podIdentityAssociations"]
+    }
+    assert set(roles) == {"efs-csi-controller-sa", "efs-csi-node-sa"}
+    assert roles["efs-csi-node-sa"].endswith(":eks-efs-node")
+    admitted = [
+        statement["Principal"]["AWS"]
+        for statement in whole.one("FileSystemPolicy").policy()["Statement"]
+        if statement["Effect"] == "Allow"
+    ]
+    assert admitted == [[roles["efs-csi-node-sa"]]]
+    for name, account in (("efs-controller", "efs-csi-controller-sa"), ("efs-node", "efs-csi-node-sa")):
+        (trust,) = whole.one("Role", name).policy("assumeRolePolicy")["Statement"]
+        told = trust["Condition"]["StringEquals"]
+        assert told["aws:RequestTag/kubernetes-service-account"] == account
+        assert told["aws:RequestTag/kubernetes-namespace"] == "kube-system"
+
+
+def test_the_driver_makes_access_points_in_its_file_systems_and_deletes_only_its_own() -> None:
+    made = registered(cluster_addons)
+    statements = {one["Sid"]: one for one in made.one("RolePolicy").policy()["Statement"]}
+    assert statements["Make"]["Resource"] == [FILES]
+    assert statements["Make"]["Condition"] == {"StringEquals": {"aws:RequestTag/efs.csi.aws.com/cluster": "true"}}
+    assert statements["DeleteItsOwn"]["Condition"] == {
+        "StringEquals": {"aws:ResourceTag/efs.csi.aws.com/cluster": "true"}
+    }
+    actions = json.dumps(statements)
+    assert "ClientMount" not in actions
+    assert "DeleteFileSystem" not in actions
+    assert "*" not in {one for statement in statements.values() for one in statement["Action"]}
+
+
+def test_namespaces_with_pods_on_nodes_let_their_own_work_through_first(whole: Graph) -> None:
+    passages = {one.inputs["metadata"]["namespace"]: one for one in whole.of("NetworkPolicy")}
+    for addon, namespace in (
+        ("aws-efs-csi-driver", "kube-system"),
+        ("metrics-server", "kube-system"),
+        ("kube-state-metrics", "kube-state-metrics"),
+    ):
+        passage = passages[namespace]
+        assert whole.comes_before(passage, whole.one("Addon", addon))
+        assert passage.inputs["spec"]["policyTypes"] == ["Ingress", "Egress"]
+        assert passage.inputs["spec"]["podSelector"] == {}
+
+
+def test_the_metadata_address_is_no_part_of_any_work() -> None:
+    told = work((Ports(8080),), (*API, *DNS), identities=True)
+    out: list[dict[str, Any]] = told["egress"]
+    assert out[0]["to"] == [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}]
+    assert out[1] == {
+        "to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}],
+        "ports": [{"protocol": "TCP", "port": 80}],
+    }
+    assert told["ingress"] == [{"ports": [{"protocol": "TCP", "port": 8080}]}]
+    assert work((Ports(10250, 10251),), ())["ingress"] == [
+        {"ports": [{"protocol": "TCP", "port": 10250, "endPort": 10251}]}
+    ]
+
+
+def test_nothing_at_all_may_be_somebodys_work() -> None:
+    assert work((), ()) == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [], "egress": []}
+
+
+def test_an_add_on_that_is_not_known_is_named_before_anything_is_made() -> None:
+    def build() -> None:
+        with pytest.raises(ArgumentError, match=r"addons\.addon_versions\.efs: found an add-on that is not installed"):
+            cluster_addons(addon_versions={"efs": "v1"})
+
+    assert registered(build).made == []

@@ -1,0 +1,185 @@
+"""What meters in the cluster: what it may ask, with whom it may speak, and that nothing secret is in it."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pulumi
+import pytest
+
+from agentenv.components.cost.cluster_costs import ClusterCosts, dashboards
+from agentenv.components.cost.metering_policies import exporters, policies
+from agentenv.components.cost.metering_values import configuration, grafana, opencost, prometheus
+from agentenv.components.metering_arguments import metering_layout
+from agentenv.core.cost.estimate import model
+from agentenv.core.cost.sandboxes import HEADROOM
+from agentenv.core.metering import locations as places
+from agentenv.core.metering.dashboards import DASHBOARDS
+from agentenv.core.metering.rules import rule_file
+from agentenv.core.metering.scraping import scrape_configs
+from agentenv.core.metering.sizes import sizes
+from agentenv.core.metering.tariff import Tariff
+from agentenv.core.nodes.mirrors import Mirrors
+from agentenv.core.pinned_versions import releases
+from agentenv.core.values.quantities import Quantity
+from tests.fast.components.graph import Graph, registered
+from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.config.stack_samples import sandbox, settings
+
+LAYOUT = {"sandboxes": 100, "tariff": {"storage": "0.3", "fixed": {"control plane": "73"}, "monthly_budget": "100"}}
+
+
+def made(**more: Any) -> Graph:
+    args: Any = {"ownership": OWNERSHIP, "cluster_name": "one", "layout": LAYOUT, **more}
+    return registered(lambda: ClusterCosts("metering", args))
+
+
+def releases_of(graph: Graph) -> dict[str, Any]:
+    return {one.inputs["name"]: one for one in graph.made if one.type == "kubernetes:helm.sh/v3:Release"}
+
+
+def test_charts_are_those_that_are_pinned_and_come_up_one_after_the_other() -> None:
+    charts = releases_of(made())
+    assert set(charts) == {"prometheus", "opencost", "grafana"}
+    for name, one in charts.items():
+        pinned = releases().charts[name]
+        assert (one.inputs["chart"], one.inputs["version"]) == (pinned.address, pinned.version)
+        assert one.inputs["namespace"] == places.NAMESPACE
+        assert (charts["prometheus"].urn in one.after) is (name != "prometheus")
+
+
+def test_the_namespace_holds_to_the_restricted_standard() -> None:
+    space = made().one("Namespace", "metering-namespace")
+    assert space.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_prometheus_finds_pods_only_where_something_is_scraped_and_never_reaches_into_a_node() -> None:
+    graph = made(service=True)
+    rules = [rule for one in graph.made if one.type.endswith((":ClusterRole", ":Role")) for rule in one.inputs["rules"]]
+    assert not any(resource in {"secrets", "nodes/proxy"} for rule in rules for resource in rule["resources"])
+    assert not any("*" in rule[part] for rule in rules for part in ("verbs", "resources", "apiGroups"))
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    spaces = {
+        one.inputs["metadata"]["namespace"]
+        for one in graph.made
+        if one.type.endswith(":Role") and one.inputs["rules"][0]["resources"] == ["pods"]
+    }
+    scraped = {
+        space
+        for job in scrape_configs(service=True)
+        for found in job.get("kubernetes_sd_configs", [])
+        for space in found.get("namespaces", {}).get("names", [])
+    }
+    assert spaces == scraped == set(exporters(service=True))
+
+
+@pytest.mark.parametrize("service", [True, False])
+def test_nobody_is_scraped_or_let_in_who_is_not_there(*, service: bool) -> None:
+    assert (places.SERVICE in exporters(service=service)) is service
+    assert (places.SERVICE in json.dumps(policies(service=service))) is service
+    assert (places.SERVICE in json.dumps(scrape_configs(service=service))) is service
+
+
+def test_each_is_let_through_to_what_it_asks_and_no_further() -> None:
+    doors = policies(service=True)
+    assert doors[places.GRAFANA]["ingress"] == []
+    for spec in doors.values():
+        assert spec["policyTypes"] == ["Ingress", "Egress"]
+        assert all(rule.get("ports") for rule in [*spec["ingress"], *spec["egress"]])
+        for rule in spec["ingress"]:
+            assert rule["from"], "anybody"
+    # Grafana asks for names and for Prometheus: an address outside is none of its business.
+    outside = {
+        port["port"] for rule in doors[places.GRAFANA]["egress"] if "ipBlock" in rule["to"][0] for port in rule["ports"]
+    }
+    assert outside == {53}
+    ports = {port["port"] for rule in doors[places.PROMETHEUS]["egress"] for port in rule["ports"]}
+    assert ports == {53, 443, 10250, 8080, 9003, 9090}
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for key, part in value.items() for text in [str(key), *_texts(part)]]
+    return [text for part in value for text in _texts(part)] if isinstance(value, list) else [str(value)]
+
+
+def test_there_is_no_password_to_be_kept() -> None:
+    values = grafana(sizes(100), Mirrors())
+    assert values["env"] == {"GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION": "true"}
+    told = values["grafana.ini"]
+    assert (told["auth"]["disable_login_form"], told["auth.basic"]["enabled"]) == (True, False)
+    assert told["auth.anonymous"]["org_role"] == "Viewer"
+    for one in releases_of(made()).values():
+        assert not any("adminpassword" in text.lower() for text in _texts(one.inputs["values"]))
+    assert not [one for one in made().made if one.type.endswith(":Secret")]
+
+
+def test_copies_of_images_are_taken_where_there_are_some() -> None:
+    copies = Mirrors("registry.example.com/copies")
+    amounts = sizes(1)
+    texts = [
+        text
+        for values in (prometheus(amounts, copies), opencost(amounts, copies, "one"), grafana(amounts, copies))
+        for text in _texts(values)
+    ]
+    assert "registry.example.com/copies/prometheus/prometheus" in texts
+    assert any(text.startswith("registry.example.com/copies/opencost/opencost:") for text in texts)
+    assert "copies/grafana/grafana" in texts
+
+
+def test_prometheus_is_told_everything_by_one_map() -> None:
+    graph = made(service=True)
+    told = graph.one("ConfigMap", "metering-configuration").inputs
+    assert told["metadata"]["name"] == "prometheus-configuration"
+    tariff = Tariff(storage=Decimal("0.3"))
+    assert set(told["data"]) == set(configuration(scrape_configs(), rule_file(tariff)))
+    (group,) = json.loads(told["data"]["rules.yml"])["groups"]
+    assert group["interval"] == "1m"
+    parts = {rule["labels"]["part"] for rule in group["rules"] if rule["record"] == "sandbox:fixed_dollars:per_hour"}
+    assert parts == {"control plane", "nodes of the platform"}
+    assert {rule["record"] for rule in group["rules"]} >= {"sandbox:monthly_budget:dollars"}
+    assert "sandbox:per_user_cap:dollars" not in {rule["record"] for rule in group["rules"]}
+
+
+def test_all_dashboards_are_shown_and_fit_into_one_map() -> None:
+    shown = dashboards()
+    assert sorted(shown) == sorted(f"{one.name}.json" for one in DASHBOARDS)
+    assert sum(len(text.encode()) for text in shown.values()) < 1_000_000
+    assert made().one("ConfigMap", "metering-dashboards").inputs["data"] == shown
+
+
+def test_sizes_grow_with_sandboxes_and_a_promise_is_no_more_than_the_limit() -> None:
+    amounts = [sizes(count) for count in (0, 10, 100, 1000, 10_000)]
+    memory = [Quantity.parse(one.prometheus.memory).value for one in amounts]
+    assert memory == sorted(memory)
+    assert memory[-1] > memory[0]
+    for one in amounts:
+        for part in (one.prometheus, one.opencost, one.grafana):
+            assert Quantity.parse(part.memory).value <= Quantity.parse(part.most_memory).value
+
+
+def test_the_settings_say_what_is_fixed_and_what_a_user_may_cost() -> None:
+    layout = metering_layout(settings({"cost": {"monthlyBudget": 400, "perUserCap": 3, "alertTo": "us@example.com"}}))
+    tariff = layout.get("tariff", {})
+    assert (tariff.get("monthly_budget"), tariff.get("per_user_cap")) == ("400", "3")
+    fixed = tariff.get("fixed", {})
+    assert "control plane" in fixed
+    assert "system nodes" not in fixed, "their price is known where they run"
+
+
+def test_room_kept_free_costs_what_its_nodes_do_and_is_not_fixed_as_well() -> None:
+    plain = settings({"sandboxClasses": [sandbox()]})
+    roomy = settings({"sandboxClasses": [sandbox()], "capacity": {"headroom": {"pods": 10}}})
+    assert any(part.name.startswith(HEADROOM) for part in model(roomy).parts)
+    tariffs = [metering_layout(one).get("tariff", {}) for one in (roomy, plain)]
+    # What nodes take of images comes by NAT, and is in no node's price.
+    images = [Decimal(one.get("fixed", {}).pop("images for standing nodes", "0")) for one in tariffs]
+    assert images[0] > images[1]
+    assert tariffs[0] == tariffs[1]
+
+
+def test_a_wrong_argument_is_told_by_its_name() -> None:
+    with pytest.raises(pulumi.RunError, match=r"cluster_costs\.layout\.sandboxes"):
+        made(layout={"sandboxes": -1})

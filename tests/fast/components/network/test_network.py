@@ -1,0 +1,257 @@
+"""The network's graph, for each way it can be laid out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pulumi
+import pytest
+
+from agentenv.components._lib.arguments import ArgumentError
+from tests.fast.components.graph import ACCOUNT, REGION, UNKNOWN, ZONES, Graph, registered
+from tests.fast.components.shapes import network
+
+GATEWAYS = {"none": 0, "single": 1}
+
+
+GRAPHS: dict[str, Graph] = {}
+
+
+def graph(**layout: Any) -> Graph:
+    """The graph of a layout, which several tests look at and none changes."""
+    key = repr(sorted(layout.items()))
+    if key not in GRAPHS:
+        GRAPHS[key] = registered(lambda: network(**layout))
+    return GRAPHS[key]
+
+
+def reached_by(made: Graph, table: str) -> dict[str, str]:
+    """What a route table's routes lead to."""
+    return {
+        route.inputs["destinationCidrBlock"]: route.inputs.get("natGatewayId") or route.inputs["gatewayId"]
+        for route in made.of("Route")
+        if route.inputs["routeTableId"] == f"{table}-id"
+    }
+
+
+@pytest.mark.parametrize("nat", ["none", "single", "per-zone"])
+@pytest.mark.parametrize("zones", [1, 2, 3, 4])
+def test_each_zone_has_its_subnets_tables_and_way_out(nat: str, zones: int) -> None:
+    made = graph(zones=zones, nat=nat)
+    gateways = GATEWAYS.get(nat, zones)
+
+    assert len(made.of("Subnet")) == 2 * zones
+    assert len(made.of("NatGateway")) == len(made.of("Eip")) == gateways
+    assert [gateway.inputs["subnetId"] for gateway in sorted(made.of("NatGateway"), key=lambda one: one.name)] == [
+        f"net-public-{zone}-id" for zone in range(gateways)
+    ]
+    assert reached_by(made, "net-public") == {"0.0.0.0/0": "net-internet-id"}
+    for zone in range(zones):
+        expected = {} if nat == "none" else {"0.0.0.0/0": f"net-nat-{zone if nat == 'per-zone' else 0}-id"}
+        assert reached_by(made, f"net-private-{zone}") == expected
+    associated = {one.inputs["subnetId"]: one.inputs["routeTableId"] for one in made.of("RouteTableAssociation")}
+    assert associated == {
+        **{f"net-public-{zone}-id": "net-public-id" for zone in range(zones)},
+        **{f"net-private-{zone}-id": f"net-private-{zone}-id" for zone in range(zones)},
+    }
+
+
+@pytest.mark.parametrize("nat", ["none", "single", "per-zone"])
+@pytest.mark.parametrize("fewer", [1, 2, 3])
+def test_another_zone_leaves_what_exists_as_it_was(nat: str, fewer: int) -> None:
+    before, after = (graph(zones=zones, nat=nat, endpoints=["sts"]).shape() for zones in (fewer, fewer + 1))
+    # Endpoints are updated in place to reach the new zone; that is what they are for.
+    growing = {"VpcEndpoint": {"subnetIds", "routeTableIds"}}
+    for key, inputs in before.items():
+        grown = growing.get(key[0].rsplit(":", 1)[-1], set[str]())
+        assert {name: value for name, value in inputs.items() if name not in grown} == {
+            name: value for name, value in after[key].items() if name not in grown
+        }
+
+
+def test_a_gateway_a_zone_later_changes_routes_only() -> None:
+    single, each = graph(zones=3, nat="single").shape(), graph(zones=3, nat="per-zone").shape()
+    changed = {key for key, inputs in single.items() if each[key] != inputs}
+    assert changed == {("aws:ec2/route:Route", f"net-private-{zone}") for zone in (1, 2)}
+
+
+def test_zones_are_taken_in_the_order_of_their_names_and_then_kept() -> None:
+    made = graph(zones=3)
+    for zone, name in enumerate(sorted(ZONES)[:3]):
+        assert {made.one("Subnet", f"{kind}-{zone}").inputs["availabilityZone"] for kind in ("public", "private")} == {
+            name
+        }
+    assert all(one.ignored == ["availabilityZone"] for one in made.of("Subnet"))
+
+
+def test_zones_given_by_name_are_meant_as_they_stand() -> None:
+    names = ["eu-west-1c", "eu-west-1b"]
+    made = graph(zones=None, zone_names=names)
+    assert [made.one("Subnet", f"public-{zone}").inputs["availabilityZone"] for zone in (0, 1)] == names
+    assert all(one.ignored == [] for one in made.of("Subnet"))
+
+
+def test_a_region_with_too_few_zones_is_said() -> None:
+    with pytest.raises(ArgumentError, match=r"network\.layout\.zones: found 3, but the region offers 2 .*; allowed"):
+        registered(lambda: network(zones=3), zones=["eu-west-1b", "eu-west-1a"])
+
+
+def test_services_cost_nothing_unless_they_are_asked_for() -> None:
+    made = graph(endpoints=None)
+    assert {one.inputs["serviceName"] for one in made.of("VpcEndpoint")} == {
+        f"com.amazonaws.{REGION}.s3",
+        f"com.amazonaws.{REGION}.dynamodb",
+    }
+    assert all(one.inputs["vpcEndpointType"] == "Gateway" for one in made.of("VpcEndpoint"))
+    assert {one.name for one in made.of("SecurityGroup")} == {"net-nodes"}
+
+
+def test_interface_endpoints_admit_the_nodes_group_and_nobody_else() -> None:
+    made = graph(endpoints=["ecr.api", "sts"])
+    interface = [one for one in made.of("VpcEndpoint") if one.inputs["vpcEndpointType"] == "Interface"]
+    assert {one.inputs["serviceName"] for one in interface} == {
+        f"com.amazonaws.{REGION}.ecr.api",
+        f"com.amazonaws.{REGION}.sts",
+    }
+    for one in interface:
+        assert one.inputs["privateDnsEnabled"] is True
+        assert one.inputs["subnetIds"] == ["net-private-0-id", "net-private-1-id"]
+        assert one.inputs["securityGroupIds"] == ["net-endpoints-id"]
+    rule = made.one("SecurityGroupIngressRule").inputs
+    assert (rule["securityGroupId"], rule["referencedSecurityGroupId"]) == ("net-endpoints-id", "net-nodes-id")
+    assert (rule["ipProtocol"], rule["fromPort"], rule["toPort"]) == ("tcp", 443, 443)
+
+
+def test_a_service_may_be_given_by_its_full_name_and_china_names_some_otherwise() -> None:
+    made = registered(lambda: network(endpoints=["sts", "logs", "cn.com.amazonaws.eu-west-1.eks"]), partition="aws-cn")
+    names = {one.inputs["serviceName"] for one in made.of("VpcEndpoint")}
+    assert {
+        f"cn.com.amazonaws.{REGION}.sts",
+        f"com.amazonaws.{REGION}.logs",
+        "cn.com.amazonaws.eu-west-1.eks",
+    } < names
+    assert made.one("Key").policy()["Statement"][1]["Principal"] == {"Service": f"logs.{REGION}.amazonaws.com.cn"}
+
+
+@pytest.mark.parametrize("endpoints", [None, ["sts", "logs"]])
+@pytest.mark.parametrize("nat", ["none", "per-zone"])
+def test_no_group_is_open_to_the_world(nat: str, endpoints: list[str] | None) -> None:
+    made = graph(nat=nat, endpoints=endpoints)
+    for rule in [*made.of("SecurityGroupIngressRule"), *made.of("SecurityGroupEgressRule")]:
+        assert rule.inputs.get("referencedSecurityGroupId"), f"{rule.name} admits more than a group"
+        assert not {"cidrIpv4", "cidrIpv6", "prefixListId"} & set(rule.inputs)
+    for group in made.of("SecurityGroup"):
+        assert not {"ingress", "egress"} & set(group.inputs)
+    default = made.one("DefaultSecurityGroup").inputs
+    assert default["ingress"] == default["egress"] == []
+    assert not any(one.inputs["mapPublicIpOnLaunch"] for one in made.of("Subnet"))
+
+
+def test_gateways_are_made_after_what_they_need_and_go_before_it() -> None:
+    made = graph(zones=2, nat="per-zone")
+    internet = made.one("InternetGateway").urn
+    for one in [*made.of("Eip"), *made.of("NatGateway")]:
+        assert internet in one.after
+    writing = made.one("RolePolicy").urn
+    assert writing in made.one("FlowLog").after
+
+
+def test_flow_logs_are_written_by_a_role_for_this_accounts_flow_logs_only() -> None:
+    made = graph(flow_log_days=30, flow_log_traffic="rejected")
+    group, flows = made.one("LogGroup"), made.one("FlowLog").inputs
+    assert group.inputs["retentionInDays"] == 30
+    assert group.inputs["kmsKeyId"] == f"arn:aws:made:{REGION}:{ACCOUNT}:net-logs"
+    assert (flows["trafficType"], flows["logDestinationType"]) == ("REJECT", "cloud-watch-logs")
+    trust = made.one("Role").policy("assumeRolePolicy")["Statement"][0]
+    assert trust["Principal"] == {"Service": "vpc-flow-logs.amazonaws.com"}
+    assert trust["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": ACCOUNT},
+        "ArnLike": {"aws:SourceArn": f"arn:aws:ec2:{REGION}:{ACCOUNT}:vpc-flow-log/*"},
+    }
+    for statement in made.one("RolePolicy").policy()["Statement"]:
+        assert all("net-flows" in resource for resource in statement["Resource"])
+    context = made.one("Key").policy()["Statement"][1]["Condition"]["ArnLike"]["kms:EncryptionContext:aws:logs:arn"]
+    assert context == f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/agent-environment/dev/*"
+    assert group.inputs["name"].startswith("/agent-environment/dev/")
+
+
+def test_controllers_find_what_is_theirs_by_tags() -> None:
+    made = registered(lambda: network(cluster_name="dev-agents"))
+
+    def tagged(key: str) -> set[str]:
+        return {one.name for one in made.cloud() if key in one.inputs.get("tags", {})}
+
+    assert tagged("kubernetes.io/role/elb") == {"net-public-0", "net-public-1"}
+    assert tagged("kubernetes.io/role/internal-elb") == {"net-private-0", "net-private-1"}
+    assert tagged("karpenter.sh/discovery") == {"net-private-0", "net-private-1", "net-nodes"}
+    # On the nodes' group it would make load balancer controllers refuse the node.
+    assert tagged("kubernetes.io/cluster/dev-agents") == {
+        f"net-{kind}-{zone}" for kind in ("public", "private") for zone in (0, 1)
+    }
+
+
+def test_a_preview_of_nothing_that_exists_knows_the_graph_but_no_ids() -> None:
+    first = registered(lambda: network(zones=3, nat="per-zone", endpoints=["sts"]), preview=True)
+    then = graph(zones=3, nat="per-zone", endpoints=["sts"])
+    assert {made.key for made in first.made} == {made.key for made in then.made}
+    assert first.one("Route", "public").inputs["gatewayId"] == UNKNOWN
+
+
+def test_the_outputs_are_by_zone() -> None:
+    def build() -> pulumi.Output[Any]:
+        net = network(zones=3, nat="per-zone")
+        return pulumi.Output.all(net.private_subnet_ids, net.public_subnet_ids, net.zone_names, net.nat_addresses)
+
+    private, public, zones, addresses = registered(build).result
+    assert private == [f"net-private-{zone}-id" for zone in range(3)]
+    assert public == [f"net-public-{zone}-id" for zone in range(3)]
+    assert zones == sorted(ZONES)[:3]
+    assert len(addresses) == 3
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"nat": "both"}, r"network\.layout\.nat: found 'both'; allowed: none, per-zone, single"),
+        ({"zones": 0}, r"network\.layout\.zones: found 0; allowed: a whole number from 1 to 6"),
+        ({"zones": 2.5}, r"network\.layout\.zones: found 2\.5; allowed: a whole number"),
+        ({"zones": True}, r"network\.layout\.zones: found True; allowed"),
+        ({"cidr": "10.40.0.1/16"}, r"network\.layout\.cidr: found 10\.40\.0\.1/16 has host bits; .*write 10\.40"),
+        ({"cidr": "10.40.0.0/24", "zones": 4}, r"network\.layout\.cidr: found 4 zones in 10\.40\.0\.0/24"),
+        ({"zones": 3, "zone_names": ["a", "b"]}, r"network\.layout\.zones: found 3 beside 2 zone_names"),
+        ({"zones": None, "zone_names": ["a", "a"]}, r"network\.layout\.zone_names: found a more than once"),
+        ({"endpoints": ["s3"]}, r"network\.layout\.endpoints: found 's3'; allowed: services besides s3"),
+        ({"endpoints": ["no such"]}, r"network\.layout\.endpoints: found 'no such'"),
+        ({"endpoints": "sts"}, r"network\.layout\.endpoints: found 'sts'; allowed: a list of words"),
+        ({"flow_log_days": 8}, r"network\.layout\.flow_log_days: found 8; allowed: 1, 3, 5, 7, 14"),
+        ({"natt": "single"}, r"network\.layout\.natt: found a name that is not known \(did you mean 'nat'\?\)"),
+        ({"nat": None}, r"network\.layout\.nat: found nothing; allowed: a value"),
+    ],
+)
+def test_a_wrong_argument_is_named_before_anything_is_made(layout: dict[str, Any], message: str) -> None:
+    failed: list[pytest.ExceptionInfo[ArgumentError]] = []
+
+    def build() -> None:
+        with pytest.raises(ArgumentError, match=message) as failure:
+            network(**layout)
+        failed.append(failure)
+
+    assert registered(build).made == []
+    assert failed[0].value.property_path.startswith("network.layout.")
+
+
+def test_what_is_known_too_late_cannot_shape_the_graph() -> None:
+    with pytest.raises(ArgumentError, match=r"network\.layout\.nat: found a value that is known only once"):
+        registered(lambda: network(nat=pulumi.Output.from_input("single")))
+
+
+def test_a_number_from_another_language_is_a_float() -> None:
+    assert graph(zones=2.0).shape() == graph(zones=2).shape()
+
+
+def test_more_endpoints_disturb_nothing() -> None:
+    services = ["sts", "logs", "ecr.api", "kms"]
+    shapes = [graph(endpoints=services[:count]).shape() for count in range(1, len(services) + 1)]
+    for fewer, more in pairwise(shapes):
+        assert {key: more[key] for key in fewer} == fewer

@@ -1,0 +1,93 @@
+"""The guardrails' graph: each policy before what binds it, the priority beside them, and only ids that come late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.core.guardrails import lasting, policies
+from tests.fast.components.graph import UNKNOWN, Graph, registered
+from tests.fast.components.shapes import OWNERSHIP, storage
+
+SYSTEMS = ["fs-0123456789abcdef0", "fs-0fedcba9876543210"]
+
+
+def graph(*, preview: bool = False, **said: Any) -> Graph:
+    def program() -> Any:
+        from agentenv.components.sandboxes.guardrails import Guardrails
+
+        # A preview knows no id of what it has not made yet.
+        systems = storage().file_system_ids if preview else SYSTEMS
+        args: Any = {"ownership": OWNERSHIP, "file_system_ids": systems, **said}
+        return Guardrails("guardrails", args)
+
+    return registered(program, preview=preview)
+
+
+@pytest.fixture(scope="module")
+def made() -> Graph:
+    return graph()
+
+
+def test_every_policy_is_there_as_it_is_written(made: Graph) -> None:
+    found = {one.inputs["metadata"]["name"]: one.inputs["spec"] for one in made.of("ValidatingAdmissionPolicy")}
+    documents = [lasting()[0], *(policy.document() for policy in policies(SYSTEMS))]
+    assert found == {document["metadata"]["name"]: document["spec"] for document in documents}
+
+
+def test_a_binding_comes_after_its_policy_and_goes_before_it(made: Graph) -> None:
+    bindings = made.of("ValidatingAdmissionPolicyBinding")
+    names = {one.inputs["metadata"]["name"] for one in bindings}
+    of_policies = {document["metadata"]["name"] for policy in policies(SYSTEMS) for document in policy.bindings()}
+    assert names == {lasting()[1]["metadata"]["name"], *of_policies}
+    by_name = {one.inputs["metadata"]["name"]: one for one in made.of("ValidatingAdmissionPolicy")}
+    for binding in bindings:
+        assert made.comes_before(by_name[binding.inputs["spec"]["policyName"]], binding)
+
+
+def test_what_keeps_parameters_read_comes_first_and_stays_where_the_cluster_does() -> None:
+    for outlived in (False, True):
+        made = graph(outlived=outlived)
+        first = [made.one(kind, "guardrails-parameters") for kind in ("ValidatingAdmissionPolicy",)]
+        first += [made.one("ValidatingAdmissionPolicyBinding", "guardrails-parameters-binding")]
+        others = [one for one in made.of("ValidatingAdmissionPolicy") if one.name != "guardrails-parameters"]
+        assert all(made.comes_before(one, other) for one in first for other in others)
+        assert [bool(one.retain) for one in first] == [outlived] * 2
+        assert not any(one.retain for one in others)
+
+
+def test_sandboxes_have_a_priority(made: Graph) -> None:
+    priority = made.one("PriorityClass").inputs
+    assert (priority["metadata"]["name"], priority["value"]) == ("sandbox", 0)
+
+
+def test_which_policies_there_are_is_known_before_any_file_system_is() -> None:
+    made = graph(preview=True)
+    late = [
+        one.inputs["metadata"]["name"] for one in made.of("ValidatingAdmissionPolicy") if one.inputs["spec"] == UNKNOWN
+    ]
+    assert len(made.of("ValidatingAdmissionPolicy")) == len(policies(SYSTEMS)) + 1
+    assert late == ["sandbox-guardrail-volumes", "sandbox-guardrail-storage-classes"]
+
+
+def test_who_is_exempt_may_be_told() -> None:
+    made = graph(hands={"service": "system:serviceaccount:mine:own", "schedulers": ["mine"]})
+    specs = {one.name: str(one.inputs["spec"]) for one in made.of("ValidatingAdmissionPolicy")}
+    assert "'system:serviceaccount:mine:own'" in specs["guardrails-pool-scale"]
+    assert "'mine'" in specs["guardrails-pod-parts"]
+    assert "workspace-service" not in specs["guardrails-pool-scale"]
+
+
+@pytest.mark.parametrize(
+    ("hands", "path"),
+    [
+        ({"servce": "x"}, "guardrails.hands.servce"),
+        ({"service": ""}, "guardrails.hands.service"),
+        ({"binders": "x"}, "guardrails.hands.binders"),
+    ],
+)
+def test_a_wrong_name_is_refused(hands: dict[str, Any], path: str) -> None:
+    with pytest.raises(ArgumentError, match=path.replace(".", r"\.")):
+        graph(hands=hands)

@@ -1,0 +1,214 @@
+"""A class's graph: its namespace with what holds it, its releases, its storage, and what it is to AWS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components.sandboxes.sandbox_class import SandboxClass
+from tests.fast.components.graph import Graph, registered
+from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.config.stack_samples import VETTED
+
+IMAGE = f"registry.example.com/sandbox@sha256:{'0' * 64}"
+OTHER = f"registry.example.com/sandbox@sha256:{'1' * 64}"
+POLICY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
+
+
+def args(more: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:
+    one = {"name": "standard", "image": IMAGE, "capabilities": ["dns", "web"], "pool": {"size": 3}, **said}
+    config = {
+        "aws:region": "us-east-1",
+        "agent-environment:storage": {"fileSystems": 2},
+        "agent-environment:sandboxClasses": [one],
+    }
+    return {
+        "ownership": OWNERSHIP,
+        "settings": config,
+        "sandbox_class": "standard",
+        "cluster_name": "agents",
+        "issuer_url": "https://oidc.example.com/id/1",
+        "issuer_arn": "arn:aws:iam::123456789012:oidc-provider/oidc.example.com/id/1",
+        "file_system_ids": ["fs-0", "fs-1"],
+        **(more or {}),
+    }
+
+
+def graph(more: dict[str, Any] | None = None, **said: Any) -> Graph:
+    def program() -> SandboxClass:
+        given: Any = args(more, **said)
+        return SandboxClass("class", given)
+
+    return registered(program)
+
+
+def kinds(made: Graph) -> list[str]:
+    return sorted(one.type.rsplit(":", 1)[-1] for one in made.made if one.type.startswith("kubernetes:"))
+
+
+def test_everything_of_a_class_is_in_its_namespace_and_comes_after_it() -> None:
+    made = graph()
+    space = made.one("Namespace")
+    assert space.inputs["metadata"]["name"] == "sandbox-standard"
+    inside = [one for one in made.made if one.type.startswith("kubernetes:") and one != space]
+    assert kinds(made) == sorted(
+        ["Namespace", "ServiceAccount", "ResourceQuota", "LimitRange", "ConfigMap", "NetworkPolicy"]
+        + ["StorageClass"] * 2
+        + ["SandboxTemplate", "SandboxWarmPool", "SandboxWarmPool"] * 2
+    )
+    for one in inside:
+        assert one.inputs["metadata"].get("namespace", "sandbox-standard") == "sandbox-standard"
+        assert made.comes_before(space, one), one.name
+
+
+def test_sandboxes_come_after_everything_that_holds_them() -> None:
+    made = graph()
+    for pool in made.of("SandboxWarmPool"):
+        template = made.one("SandboxTemplate", pool.name.removesuffix("-pool").removesuffix("-cold") + "-template")
+        assert pool.inputs["spec"]["sandboxTemplateRef"]["name"] == template.inputs["metadata"]["name"]
+        for word in ("NetworkPolicy", "ResourceQuota", "ConfigMap", "ServiceAccount"):
+            assert made.comes_before(made.one(word), template)
+        # The engine waits for the quota's count, and the API server sees the class's parameters meanwhile
+        assert made.comes_before(made.one("ConfigMap"), made.one("ResourceQuota"))
+        assert made.comes_before(template, pool)
+        assert all(made.comes_before(one, pool) for one in made.of("StorageClass"))
+
+
+def test_homes_are_on_every_file_system() -> None:
+    made = graph()
+    assert [one.inputs["parameters"]["fileSystemId"] for one in made.of("StorageClass")] == ["fs-0", "fs-1"]
+    assert made.one("ConfigMap").inputs["data"]["fileSystems"] == "fs-0,fs-1"
+
+
+def test_a_changed_class_is_a_new_release_beside_the_old_one_which_the_cluster_keeps() -> None:
+    old, new = graph(), graph(image=OTHER)
+    before, after = ({one.name for one in some.of("SandboxTemplate")} for some in (old, new))
+    assert not before & after
+    assert all(
+        one.retain for some in (old, new) for kind in ("SandboxTemplate", "SandboxWarmPool") for one in some.of(kind)
+    )
+    # Should it come back, its pool has been emptied by somebody who owns that size since.
+    pools = old.of("SandboxWarmPool")
+    assert {one.inputs["metadata"]["annotations"]["pulumi.com/patchForce"] for one in pools} == {"true"}
+    others = {one.key for one in old.made} - {one.key for one in new.made}
+    assert {type_.rsplit(":", 1)[-1] for type_, _ in others} == {"SandboxTemplate", "SandboxWarmPool"}
+    # What holds the sandboxes goes with the stack.
+    assert not any(one.retain for one in old.made if one.type.rsplit(":", 1)[-1] in {"Namespace", "NetworkPolicy"})
+
+
+def test_a_larger_pool_is_the_same_release() -> None:
+    small, large = graph(), graph(pool={"size": 30})
+    assert {one.key for one in small.made} == {one.key for one in large.made}
+    assert sum(one.inputs["spec"]["replicas"] for one in large.of("SandboxWarmPool")) == 30
+
+
+def test_a_scheduled_pool_belongs_to_its_schedule() -> None:
+    made = graph(pool={"size": 2, "schedules": [{"start": "08:00", "end": "18:00", "size": 8}]})
+    # But for those that are empty at all hours.
+    ignored = {one.name: one.ignored for one in made.of("SandboxWarmPool")}
+    assert all(names == ([] if of.endswith("-cold-pool") else ["spec.replicas"]) for of, names in ignored.items())
+    assert len(made.of("CronJob")) == 2
+    assert all(made.comes_before(made.one("RoleBinding"), job) for job in made.of("CronJob"))
+    assert not any(one.ignored for one in graph().of("SandboxWarmPool"))
+
+
+def test_a_role_for_tokens_is_named_by_the_account_and_tied_to_it() -> None:
+    made = graph(identity={"kind": "irsa", "policies": [POLICY]})
+    role = made.one("Role")
+    trust = role.policy("assumeRolePolicy")["Statement"][0]["Condition"]["StringEquals"]
+    assert trust["oidc.example.com/id/1:sub"] == "system:serviceaccount:sandbox-standard:sandbox"
+    account = made.one("ServiceAccount").inputs["metadata"]
+    assert account["annotations"]["eks.amazonaws.com/role-arn"].endswith(":class-role")
+    assert made.one("RolePolicyAttachment").inputs["policyArn"] == POLICY
+
+
+def test_policies_of_one_name_and_two_accounts_are_two() -> None:
+    both = ["arn:aws:iam::111122223333:policy/read", "arn:aws:iam::444455556666:policy/read", POLICY]
+    made = graph(identity={"kind": "irsa", "policies": both}).of("RolePolicyAttachment")
+    assert [one.inputs["policyArn"] for one in made] == both
+    assert len({one.name for one in made}) == 3
+    # What stands under a name of its word alone is found again, and nothing that comes beside it renames it.
+    assert [one.aliases for one in made] == [1, 0, 1]
+    (alone,) = graph(identity={"kind": "irsa", "policies": both[:1]}).of("RolePolicyAttachment")
+    assert (alone.name, alone.aliases) == (made[0].name, 1)
+
+
+def test_a_role_that_the_agent_hands_out_is_tied_by_an_association() -> None:
+    made = graph(**VETTED, identity={"kind": "pod-identity", "policies": [POLICY]})
+    tied = made.one("PodIdentityAssociation").inputs
+    assert (tied["namespace"], tied["serviceAccount"]) == ("sandbox-standard", "sandbox")
+    assert "annotations" not in made.one("ServiceAccount").inputs["metadata"]
+
+
+def test_on_fargate_groups_hold_it_and_no_policy_is_relied_on() -> None:
+    said: dict[str, Any] = {
+        "tier": "untrusted",
+        "compute": "fargate",
+        "resources": {"cpu": "1", "memory": "1792Mi"},
+        "pool": {"size": 0},
+    }
+    made = graph({"security_group_ids": ["sg-1", "sg-2"]}, **said)
+    assert not made.of("NetworkPolicy")
+    assert not made.of("StorageClass")
+    assert made.one("SecurityGroupPolicy").inputs["spec"]["securityGroups"] == {"groupIds": ["sg-1", "sg-2"]}
+    with pytest.raises(ArgumentError, match="no policy holds it on Fargate"):
+        SandboxClass("class", args(**said))  # pyright: ignore[reportArgumentType] - plain data of its shape
+
+
+def test_outputs_say_what_was_chosen() -> None:
+    seen: dict[str, Any] = {}
+
+    def program() -> None:
+        given: Any = args(pool={"peakClaimsPerHour": 60, "replenishSeconds": 30, "missRate": 0.01})
+        SandboxClass("class", given).summary.apply(seen.update)
+
+    registered(program)
+    assert seen["poolSize"] == 4
+    assert 0 < float(seen["expectedMissRate"]) <= 0.01
+    assert seen["releases"]["stable"].startswith("standard-")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"sandbox_class": "standart"}, "'standart'; allowed: standard"),
+        ({"settings": {"aws:region": "us-east-1", "agent-environment:sandboxClases": []}}, "sandboxClases"),
+        ({"settings": "text"}, "a dictionary"),
+        ({"file_systems": []}, "file_systems"),
+    ],
+)
+def test_a_wrong_argument_raises_before_anything_is_made(more: dict[str, Any], words: str) -> None:
+    given: Any = args(more)
+    with pytest.raises(ArgumentError, match=words):
+        SandboxClass("class", given)
+
+
+def test_numbers_may_come_with_a_point_as_from_another_language() -> None:
+    given = args()
+    given["settings"]["agent-environment:storage"] = {"fileSystems": 2.0}
+    seen = registered(lambda: SandboxClass("class", given))  # pyright: ignore[reportArgumentType] - plain data
+    assert len(seen.of("StorageClass")) == 2
+
+
+def test_ranges_that_somebody_else_chose_are_kept_away_from() -> None:
+    given = args({"vpc_cidrs": ["203.0.0.0/16"], "service_cidr": "198.18.0.0/16"})
+    config = given["settings"]
+    config["agent-environment:network"] = {
+        "existing": {
+            "vpcId": "vpc-0123456789abcdef0",
+            "privateSubnetIds": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
+        }
+    }
+    made = registered(lambda: SandboxClass("class", given))  # pyright: ignore[reportArgumentType] - plain data
+    blocks = str(made.one("NetworkPolicy").inputs["spec"]["egress"])
+    assert "203.0.0.0/16" in blocks
+
+
+def test_what_nobody_would_expect_of_a_class_is_told_with_every_preview(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        graph(capabilities=["dns", "web"])
+        assert "whole internet" not in caplog.text
+        graph(capabilities=["git"])
+    assert "class standard: git opens TCP 22 and 443 to the whole internet" in caplog.text

@@ -1,0 +1,122 @@
+"""A declared workspace's graph: what it makes, in which order, and what outlives it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi_aws import resourcegroupstaggingapi
+
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.components.sandboxes.workspace import KeptDataError, Workspace, refuse_strangers
+from agentenv.core.values.posix_ids import seat_id
+from tests.fast.components.graph import Graph, registered
+from tests.fast.components.shapes import OWNERSHIP
+from tests.fast.core.workspaces.test_seats import ARN, DESK, TEMPLATE
+
+SEARCH = "aws:resourcegroupstaggingapi/getResources:getResources"
+DECLARED: dict[str, Any] = {
+    "name": "desk",
+    "sandbox_class": "standard",
+    "user": "u-1",
+    "size": "5Gi",
+    "mount_path": "/home/agent",
+}
+
+
+def workspace(*, more: dict[str, Any] | None = None, **seat: Any) -> Workspace:
+    args: Any = {
+        "ownership": OWNERSHIP,
+        "seat": {**DECLARED, **seat},
+        "file_system_id": "fs-1",
+        "template": TEMPLATE,
+        **(more or {}),
+    }
+    return Workspace("agents-desk", args)
+
+
+def graph(**given: Any) -> Graph:
+    return registered(lambda: workspace(**given))
+
+
+def test_its_access_point_enforces_its_ids_and_says_whose_it_is() -> None:
+    point = graph().one("AccessPoint").inputs
+    uid = seat_id("desk")
+    assert point["posixUser"] == {"uid": uid, "gid": uid}
+    assert point["rootDirectory"] == {
+        "path": DESK.path,
+        "creationInfo": {"ownerUid": uid, "ownerGid": uid, "permissions": "0700"},
+    }
+    assert {"sandbox-workspace": "desk", "sandbox-user": "u-1", "sandbox-class": "standard"}.items() <= point[
+        "tags"
+    ].items()
+    assert {"environment", "component", "owner", "cost-center"} <= set(point["tags"])
+
+
+def test_volume_and_claim_are_there_before_the_sandbox_and_go_after_it() -> None:
+    made = graph()
+    point, volume = made.one("AccessPoint"), made.one("PersistentVolume")
+    claim, sandbox = made.one("PersistentVolumeClaim"), made.one("Sandbox")
+    assert volume.inputs["spec"]["csi"]["volumeHandle"] == "fs-1::agents-desk-id"
+    for one, other in ((point, volume), (volume, claim), (claim, sandbox)):
+        assert made.comes_before(one, other)
+    # Otherwise a pod that takes its time would hold the claim for as long as a destroy waits for that.
+    annotations = sandbox.inputs["metadata"]["annotations"]
+    assert annotations["pulumi.com/deletionPropagationPolicy"] == "foreground"
+
+
+def test_data_stays_unless_told_otherwise_and_is_protected_in_production() -> None:
+    prod = {"ownership": {**OWNERSHIP, "environment": "prod"}}
+    for given, protect, retain in (
+        (graph(), False, True),
+        (graph(destroy_data=True), False, False),
+        (graph(more=prod), True, True),
+        (graph(more={**prod, "keep_data": False}), False, True),
+        (graph(more={"keep_data": True}), True, True),
+    ):
+        point = given.one("AccessPoint")
+        assert (bool(point.protect), bool(point.retain)) == (protect, retain)
+        # What can be made again from the stack alone is in nobody's way.
+        assert not any(one.protect or one.retain for one in given.made if one.type != point.type)
+
+
+def test_a_new_release_of_its_class_changes_the_sandbox_alone() -> None:
+    newer = {"podTemplate": {**TEMPLATE["podTemplate"], "metadata": {"labels": {"sandbox.users.io/release": "new"}}}}
+    before = {one.key: one.inputs for one in graph().made}
+    after = {one.key: one.inputs for one in graph(more={"template": newer}).made}
+    assert {key[0].rpartition(":")[2] for key in before if before[key] != after[key]} == {"Sandbox"}
+
+
+def test_a_wrong_argument_is_refused_before_anything_is_made() -> None:
+    for wrong, path in (({"mode": "guest"}, "seat.mode"), ({"user": ""}, "seat.user"), ({"uid": 1}, "seat.uid")):
+        with pytest.raises(ArgumentError, match=path):
+            graph(**wrong)
+
+
+def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_registered() -> None:
+    found = {"resourceTagMappingLists": [{"resourceArn": ARN, "tags": DESK.tags}]}
+
+    def program(user: str) -> None:
+        refuse_strangers([replace(DESK, user=user)], "dev", pulumi.InvokeOptions())
+        workspace(user=user)
+
+    assert registered(lambda: program("u-1"), standing={SEARCH: found}).of("AccessPoint")
+    with pytest.raises(KeptDataError, match="fsap-1 keeps the data of u-1"):
+        registered(lambda: program("u-2"), standing={SEARCH: found})
+
+
+def test_seats_that_collide_are_refused_without_asking() -> None:
+    with pytest.raises(KeptDataError, match="declared twice"):
+        registered(lambda: refuse_strangers([DESK, DESK], "dev", pulumi.InvokeOptions()))
+    assert registered(lambda: refuse_strangers([], "dev", pulumi.InvokeOptions())).asked == []
+
+
+def test_who_may_not_ask_for_kept_data_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_: Any) -> Any:
+        raise RuntimeError("invoke of getResources failed: it returned an error: AccessDeniedException: not you.")
+
+    monkeypatch.setattr(resourcegroupstaggingapi, "get_resources", refused)
+    with pytest.raises(KeptDataError, match="AccessDeniedException: not you; let the caller do tag:GetResources"):
+        registered(lambda: refuse_strangers([DESK], "dev", pulumi.InvokeOptions()))

@@ -1,0 +1,110 @@
+"""The service's graph: what it needs before it, its rights in classes, and a door only where it has a domain."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentenv.components._lib.arguments import ArgumentError
+from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
+from tests.fast.components.shapes import OWNERSHIP
+
+IMAGE = f"registry.example.com/a@sha256:{'0' * 64}"
+CERTIFICATE = f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/c"
+
+
+def service(said: dict[str, Any] | None = None, **given: Any) -> Graph:
+    def make() -> None:
+        from agentenv.components.service.workspace_service import WorkspaceService
+
+        settings = {
+            "aws:region": REGION,
+            "agent-environment:network": {"cidr": "10.40.0.0/16", "peers": ["10.0.0.0/16"]},
+            "agent-environment:sandboxClasses": [{"name": "standard", "image": IMAGE}],
+            "agent-environment:service": {"image": IMAGE, **(said or {})},
+        }
+        args: Any = {
+            "ownership": OWNERSHIP,
+            "settings": settings,
+            "cluster_name": "dev",
+            "issuer_url": "https://issuer.example.com/1",
+            "issuer_arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/issuer.example.com/1",
+            "file_system_ids": ["fs-0123456789abcdef0"],
+            "class_namespaces": {"standard": "sandbox-standard"},
+            **given,
+        }
+        WorkspaceService("service", args)
+
+    return registered(make)
+
+
+def test_its_pods_come_after_all_that_they_need_and_go_before_it() -> None:
+    made = service()
+    pods = made.one("Deployment")
+    needed = [
+        made.one("Namespace"),
+        made.one("NetworkPolicy"),
+        made.one("ServiceAccount"),
+        made.one("ConfigMap"),
+        made.one("Table"),
+        *made.of("RolePolicy"),
+        *made.of("ClusterRole"),
+        *made.of("ClusterRoleBinding"),
+        *made.of("Role"),
+        *made.of("RoleBinding"),
+    ]
+    for one in needed:
+        assert made.comes_before(one, pods), one.name
+    assert made.one("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+def test_it_works_in_the_namespaces_of_classes_alone() -> None:
+    made = service()
+    bindings = {one.inputs["metadata"]["namespace"]: one.inputs["roleRef"]["name"] for one in made.of("RoleBinding")}
+    assert bindings == {"sandbox-standard": "workspace-service-classes", "workspace-service": "workspace-service-own"}
+    for one in [*made.of("RoleBinding"), *made.of("ClusterRoleBinding")]:
+        [subject] = one.inputs["subjects"]
+        assert subject == {"kind": "ServiceAccount", "name": "workspace-service", "namespace": "workspace-service"}
+
+
+def test_it_is_told_its_settings_and_what_only_a_deployment_knows() -> None:
+    made = service()
+    [container] = made.one("Deployment").inputs["spec"]["template"]["spec"]["containers"]
+    assert "--cluster-name=dev" in container["args"]
+    assert "--file-system=fs-0123456789abcdef0" in container["args"]
+    assert any(text.startswith("--ledger-table=") for text in container["args"])
+    said = json.loads(made.one("ConfigMap").inputs["data"]["settings.json"])
+    assert said["environment"] == "dev"
+    assert said["config"]["agent-environment:service"] == {"image": IMAGE}
+
+
+def test_without_a_domain_nothing_leads_to_it_from_outside() -> None:
+    made = service()
+    [inside] = made.of("Service")
+    assert inside.inputs["spec"].get("type", "ClusterIP") == "ClusterIP"
+    peers = made.one("NetworkPolicy").inputs["spec"]["ingress"][0]["from"]
+    assert peers == [{"namespaceSelector": {}}]
+
+
+@pytest.mark.parametrize(
+    ("more", "ranges"),
+    [({}, ["10.0.0.0/16", "10.40.0.0/16"]), ({"callers": ["10.1.0.0/24"]}, ["10.1.0.0/24"])],
+)
+def test_a_domain_has_a_door_for_the_vpc_and_its_peers_or_for_whom_it_was_said(
+    more: dict[str, Any], ranges: list[str]
+) -> None:
+    made = service({"domain": "w.example.com", "certificate": CERTIFICATE, **more})
+    door = next(one for one in made.of("Service") if one.inputs["spec"].get("type") == "LoadBalancer")
+    assert door.inputs["spec"]["loadBalancerSourceRanges"] == ranges
+    said = door.inputs["metadata"]["annotations"]
+    assert said["service.beta.kubernetes.io/aws-load-balancer-internal"] == "true"
+    assert "environment=dev" in said["service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags"]
+    peers = made.one("NetworkPolicy").inputs["spec"]["ingress"][0]["from"]
+    assert [one["ipBlock"]["cidr"] for one in peers if "ipBlock" in one] == ranges
+
+
+def test_a_service_without_an_image_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(ArgumentError, match="image"):
+        service({"image": None})

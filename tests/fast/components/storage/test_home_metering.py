@@ -1,0 +1,112 @@
+"""What looks how large homes are: what comes before it, whom it is to AWS and the cluster, and what it has mounted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentenv.components._lib.arguments import ArgumentError
+from agentenv.core.values.posix_ids import class_id
+from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
+from tests.fast.components.shapes import OWNERSHIP
+
+IMAGE = f"registry.example.com/a@sha256:{'0' * 64}"
+SYSTEMS = ["fs-0123456789abcdef0", "fs-0fedcba9876543210"]
+
+
+def metering(preview: bool = False, **settings: Any) -> Graph:
+    def make() -> None:
+        from agentenv.components.storage.home_metering import StorageMetering
+
+        said = {"service": {"image": IMAGE}, "storage": {"fileSystems": 2}, **settings}
+        args: Any = {
+            "ownership": OWNERSHIP,
+            "settings": {
+                "aws:region": REGION,
+                "agent-environment:sandboxClasses": [{"name": "standard", "image": IMAGE}],
+                **{f"agent-environment:{name}": value for name, value in said.items()},
+            },
+            "issuer_url": "https://issuer.example.com/1",
+            "issuer_arn": f"arn:aws:iam::{ACCOUNT}:oidc-provider/issuer.example.com/1",
+            "file_system_ids": SYSTEMS,
+        }
+        StorageMetering("looks", args)
+
+    return registered(make, preview=preview)
+
+
+@pytest.fixture(scope="module")
+def made() -> Graph:
+    return metering()
+
+
+def test_a_job_a_file_system_comes_after_all_that_it_needs(made: Graph) -> None:
+    jobs = sorted(made.of("CronJob"), key=lambda one: one.name)
+    assert [one.name for one in jobs] == ["looks-homes-0", "looks-homes-1"]
+    everything = [
+        made.one("Namespace"), made.one("NetworkPolicy"), made.one("ServiceAccount"), made.one("RolePolicy"),
+        made.one("ClusterRoleBinding"), made.one("PersistentVolumeClaim", "-0-class-standard"),
+        made.one("AccessPoint", "-0-class-standard"),
+    ]  # fmt: skip
+    for one in everything:
+        assert made.comes_before(one, jobs[0]), one.name
+    assert made.one("Namespace").inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    policy = made.one("NetworkPolicy").inputs["spec"]
+    assert policy["ingress"] == []
+    assert policy["podSelector"] == {}
+
+
+def test_it_may_ask_aws_where_homes_are_and_nothing_else(made: Graph) -> None:
+    [statement] = made.one("RolePolicy").policy()["Statement"]
+    assert statement["Action"] == ["elasticfilesystem:DescribeAccessPoints", "elasticfilesystem:DescribeFileSystems"]
+    assert [one.rpartition("/")[2] for one in statement["Resource"]] == ["*", *sorted(SYSTEMS)]
+    trust = made.one("Role").policy("assumeRolePolicy")["Statement"][0]
+    assert "system:serviceaccount:storage-metering:storage-metering" in trust["Condition"]["StringEquals"].values()
+
+
+def test_it_may_write_on_volumes_in_the_cluster_and_nothing_else(made: Graph) -> None:
+    rules = made.one("ClusterRole").inputs["rules"]
+    changing = {
+        (resource, verb)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in {"get", "list"}
+    }
+    assert changing == {("persistentvolumes", "patch")}
+    [subject] = made.one("ClusterRoleBinding").inputs["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "storage-metering", "namespace": "storage-metering"}
+
+
+def test_each_class_is_mounted_from_each_file_system_with_its_own_ids_to_read_only(made: Graph) -> None:
+    for shard, system in enumerate(SYSTEMS):
+        point = made.one("AccessPoint", f"-{shard}-class-standard").inputs
+        id_ = class_id("standard")
+        assert point["fileSystemId"] == system
+        assert point["posixUser"] == {"uid": id_, "gid": id_}
+        assert point["rootDirectory"] == {
+            "path": "/classes/standard",
+            "creationInfo": {"ownerUid": id_, "ownerGid": id_, "permissions": "0700"},
+        }
+        assert point["tags"]["storage-metering"] == point["tags"]["sandbox-class"] == "standard"
+        spec = made.one("PersistentVolume", f"-{shard}-class-standard").inputs["spec"]
+        assert spec["csi"]["readOnly"] is True
+        assert spec["csi"]["volumeHandle"].startswith(f"{system}::")
+        assert spec["claimRef"]["namespace"] == "storage-metering"
+
+
+def test_what_is_mounted_is_known_before_any_file_system_is() -> None:
+    [container] = (
+        metering(preview=True)
+        .one("CronJob", "-0")
+        .inputs["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    )
+    assert {one["mountPath"] for one in container["volumeMounts"]} == {"/homes/shard-0/classes/standard", "/tmp"}  # noqa: S108
+    assert "--file-system=$(FILE_SYSTEM)=shard-0" in container["args"]
+
+
+@pytest.mark.parametrize("settings", [{"cost": {"storageMetering": {"enabled": False}}}, {"service": {}}])
+def test_without_anything_to_look_at_it_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match="storageMetering"):
+        metering(**settings)

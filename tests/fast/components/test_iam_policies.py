@@ -1,0 +1,171 @@
+"""What the policies come to, decided as AWS decides: not which words stand in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentenv.components._lib import iam_policies as documents
+from agentenv.components._lib.aws_context import Whereabouts
+from tests.fast.components.iam import ANONYMOUS, decided
+
+HERE = Whereabouts("aws", "amazonaws.com", "eu-west-1", "123456789012")
+NODE, STRANGER = (f"arn:aws:iam::123456789012:role/{name}" for name in ("node", "stranger"))
+POINT = "arn:aws:elasticfilesystem:eu-west-1:123456789012:access-point/fsap-1"
+THEIR_POINT = POINT.replace("123456789012", "210987654321")
+GOOD = {
+    "aws:SecureTransport": "true",
+    "elasticfilesystem:AccessedViaMountTarget": "true",
+    "elasticfilesystem:AccessPointArn": POINT,
+}
+MOUNT, WRITE, ROOT = (f"elasticfilesystem:Client{verb}" for verb in ("Mount", "Write", "RootAccess"))
+
+
+def through(service: str, account: str = "123456789012") -> dict[str, str]:
+    return {"kms:ViaService": f"{service}.eu-west-1.amazonaws.com", "kms:CallerAccount": account}
+
+
+def without(key: str) -> dict[str, str]:
+    return {name: value for name, value in GOOD.items() if name != key}
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov"])
+@pytest.mark.parametrize(
+    ("caller", "action", "context", "answer"),
+    [
+        (NODE, MOUNT, GOOD, "allow"),
+        (NODE, WRITE, GOOD, "allow"),
+        (NODE, ROOT, GOOD, "deny"),
+        (NODE, MOUNT, {**GOOD, "aws:SecureTransport": "false"}, "deny"),
+        (NODE, MOUNT, without("elasticfilesystem:AccessPointArn"), "deny"),
+        (NODE, WRITE, without("elasticfilesystem:AccessPointArn"), "deny"),
+        (NODE, MOUNT, {**GOOD, "elasticfilesystem:AccessedViaMountTarget": "false"}, "silent"),
+        (
+            NODE,
+            MOUNT,
+            {**GOOD, "elasticfilesystem:AccessPointArn": POINT.replace("123456789012", "210987654321")},
+            "silent",
+        ),
+        # Denied and not only left out: IAM alone may let such a role mount.
+        (STRANGER, MOUNT, GOOD, "deny"),
+        (STRANGER, WRITE, GOOD, "deny"),
+        (ANONYMOUS, MOUNT, GOOD, "deny"),
+        (ANONYMOUS, ROOT, {}, "deny"),
+    ],
+)
+def test_who_may_do_what_with_a_file_system(
+    partition: str, caller: str | None, action: str, context: dict[str, str], answer: str
+) -> None:
+    def there(arn: str | None) -> str | None:
+        return arn.replace("arn:aws:", f"arn:{partition}:") if arn else arn
+
+    place = Whereabouts(partition, "amazonaws.com", HERE.region, HERE.account)
+    policy = documents.file_system(place, "arn:fs", [str(there(NODE))])
+    assert decided(policy, there(caller), action, {key: str(there(value)) for key, value in context.items()}) == answer
+
+
+@pytest.mark.parametrize("caller", [NODE, STRANGER, ANONYMOUS])
+@pytest.mark.parametrize("action", [MOUNT, WRITE, ROOT])
+def test_nobody_mounts_a_file_system_whose_clients_are_not_known(caller: str | None, action: str) -> None:
+    assert decided(documents.file_system(HERE, "arn:fs", []), caller, action, GOOD) == "deny"
+
+
+def test_looking_after_a_file_system_stays_possible() -> None:
+    policy = documents.file_system(HERE, "arn:fs", [NODE])
+    assert (
+        decided(policy, STRANGER, "elasticfilesystem:PutFileSystemPolicy", {"aws:SecureTransport": "true"}) == "silent"
+    )
+
+
+@pytest.mark.parametrize(
+    ("caller", "action", "context", "answer"),
+    [
+        (HERE.root, "kms:PutKeyPolicy", {}, "allow"),
+        (HERE.root, "kms:ScheduleKeyDeletion", {}, "allow"),
+        (HERE.root, "kms:Decrypt", {}, "silent"),
+        (NODE, "kms:Decrypt", {}, "silent"),
+        (
+            NODE,
+            "kms:Decrypt",
+            through("elasticfilesystem"),
+            "allow",
+        ),
+        (
+            NODE,
+            "kms:CreateGrant",
+            through("elasticfilesystem"),
+            "allow",
+        ),
+        (
+            NODE,
+            "kms:Decrypt",
+            through("s3"),
+            "silent",
+        ),
+        (
+            NODE,
+            "kms:Decrypt",
+            through("elasticfilesystem", "2"),
+            "silent",
+        ),
+        (STRANGER, "kms:PutKeyPolicy", {}, "silent"),
+    ],
+)
+def test_the_file_systems_key_encrypts_through_efs_only(
+    caller: str, action: str, context: dict[str, str], answer: str
+) -> None:
+    assert decided(documents.file_system_key(HERE), caller, action, context) == answer
+
+
+@pytest.mark.parametrize(
+    ("service", "action", "context", "answer"),
+    [
+        ("ec2", "ec2:RunInstances", {"aws:PrincipalAccount": "123456789012"}, "allow"),
+        ("ec2", "ec2:RunInstances", {"aws:PrincipalAccount": "210987654321"}, "silent"),
+        ("sts", "sts:AssumeRole", {"aws:PrincipalAccount": "210987654321"}, "silent"),
+        ("sts", "sts:AssumeRoleWithWebIdentity", {}, "allow"),
+        ("ec2", "sts:AssumeRoleWithWebIdentity", {}, "silent"),
+    ],
+)
+def test_an_endpoint_is_for_this_accounts_identities(
+    service: str, action: str, context: dict[str, str], answer: str
+) -> None:
+    assert decided(documents.own_identities(HERE, service), NODE, action, context) == answer
+
+
+@pytest.mark.parametrize(
+    ("policy", "action", "owner", "answer"),
+    [
+        (documents.own_buckets(HERE), "s3:PutObject", "123456789012", "allow"),
+        (documents.own_buckets(HERE), "s3:PutObject", "210987654321", "silent"),
+        (documents.own_buckets(HERE), "s3:GetObject", "210987654321", "allow"),
+        (documents.own_buckets(HERE), "s3:ListBucket", "210987654321", "silent"),
+        (documents.own_tables(HERE), "dynamodb:PutItem", "123456789012", "allow"),
+        (documents.own_tables(HERE), "dynamodb:GetItem", "210987654321", "silent"),
+    ],
+)
+def test_a_gateway_carries_nothing_away(policy: dict[str, Any], action: str, owner: str, answer: str) -> None:
+    assert decided(policy, NODE, action, {"aws:ResourceAccount": owner}) == answer
+
+
+def test_the_same_policy_is_always_the_same_text() -> None:
+    one, other = (documents.file_system(HERE, "arn:fs", roles) for roles in ([NODE, STRANGER], [STRANGER, NODE, NODE]))
+    assert documents.text(one) == documents.text(other)
+
+
+def test_each_sid_is_one_that_iam_takes() -> None:
+    made = [
+        documents.file_system(HERE, "arn:fs", [NODE]),
+        documents.file_system_key(HERE),
+        documents.log_key(HERE, "/logs/*"),
+        documents.log_writing("arn:logs"),
+        documents.own_buckets(HERE),
+        documents.own_tables(HERE),
+        documents.own_identities(HERE, "sts"),
+        documents.service_trust(HERE, "vpc-flow-logs.amazonaws.com", "arn:flow"),
+    ]
+    for policy in made:
+        sids = [statement["Sid"] for statement in policy["Statement"]]
+        assert all(sid.isalnum() for sid in sids)
+        assert len(set(sids)) == len(sids)

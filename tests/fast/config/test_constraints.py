@@ -1,0 +1,1017 @@
+"""Every refusal: a sample that meets it and no other, and a neighbour that is sound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from agentenv.config.constraints import ROWS
+from agentenv.config.constraints.names import LONGEST_CLASS
+from agentenv.config.sections.network import PLATFORM_ENDPOINTS
+from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, mistakes, sandbox
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A configuration that a row refuses, and one beside it that nothing refuses."""
+
+    row: str
+    path: str
+    refused: dict[str, Any]
+    sound: dict[str, Any]
+    environment: str = "dev"
+    found: list[str] = field(default_factory=list)
+
+
+ISSUER = "https://login.example.com"
+MONITOR = "arn:aws:ce::123456789012:anomalymonitor/11111111-2222-3333-4444-555555555555"
+CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/6ce8a1b2"
+# A service that is reached under a domain, as it has to be.
+REACHED = {"image": f"registry.example.com/workspace-service@sha256:{'a' * 64}", "domain": "w.example.com"} | {
+    "certificate": CERTIFICATE
+}
+
+
+def one(**changes: Any) -> dict[str, Any]:
+    return {"sandboxClasses": [sandbox(**changes)]}
+
+
+def on_fargate(**changes: Any) -> dict[str, Any]:
+    return {"sandboxClasses": [fargate(**changes)]}
+
+
+def seats(*names: str, **changes: Any) -> dict[str, Any]:
+    made = [{"name": name, "class": "standard", "user": "u-1", **changes} for name in names]
+    return {"sandboxClasses": [sandbox()], "workspaces": made}
+
+
+def under(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
+    return {"sandboxClasses": [sandbox("parent", **parent), sandbox("child", parent="parent", **child)]}
+
+
+ALL_BUT_ONE = [{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5, 7, 9]} for third in range(0, 118, 2)] + [
+    {"cidr": "203.0.113.0/24", "ports": [1, 3, 5, 7]}
+]
+PROXY = {"network": {"egressProxy": {"namespace": "egress", "app": "squid"}}}
+POLICY = "arn:aws:iam::111122223333:policy/read"
+EXCHANGE = {"kind": "exchange"}
+ROOMY = {"capacity": {"limits": {"cpu": "2000", "memory": "8Ti"}}}
+IMPATIENT = {"cluster": {"sandboxController": {"flags": {"readinessGrace": "60s"}}}}
+ROLE = "arn:aws:iam::111122223333:role/platform"
+NETWORK = {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
+CLASS = "sandboxClasses[0]"
+HOURS = {"start": "08:00", "end": "18:00", "size": 1}
+ECR = "111122223333.dkr.ecr.us-east-1.amazonaws.com"
+IN_ECR = f"{ECR}/sandbox@sha256:{'ab' * 32}"
+NO_NAT = {
+    "nat": "none",
+    "endpoints": list(PLATFORM_ENDPOINTS),
+    "mirrors": {"registry": f"{ECR}/mirror", "files": "https://copies.s3.us-east-1.amazonaws.com"},
+}
+
+TWO_FILE_SYSTEMS = {"storage": {"fileSystems": 2}}
+
+SAMPLES = [
+    Sample(
+        "class-name-taken",
+        f"{CLASS}.name",
+        {"sandboxClasses": [sandbox("schedules")]},
+        {"sandboxClasses": [sandbox("schedule")]},
+    ),
+    Sample(
+        "release-twice",
+        f"{CLASS}.releases[0].image",
+        one(releases=[{"image": IMAGE}]),
+        one(releases=[{"image": OTHER_IMAGE}]),
+    ),
+    Sample(
+        "release-twice",
+        f"{CLASS}.releases[1].image",
+        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE}]),
+        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE.replace("cd", "ef")}]),
+    ),
+    Sample(
+        "storage-class-taken",
+        "sandboxClasses[1].name",
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a"), sandbox("a-1")]},
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a"), sandbox("a-2")]},
+    ),
+    Sample(
+        "storage-class-taken",
+        "sandboxClasses[0].name",
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a-1"), sandbox("a")]},
+        {**TWO_FILE_SYSTEMS, "sandboxClasses": [sandbox("a-1"), sandbox("a", storage={"kind": "none"})]},
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"mountPath": "/proc/self"}),
+        one(storage={"mountPath": "/process"}),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"mountPath": "/var/run/secrets/sandbox.users.io/identity"}),
+        one(storage={"mountPath": "/var/run/mine"}),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"mountPath": "/usr"}),
+        one(storage={"mountPath": "/usr/local/share/work"}),
+    ),
+    Sample(
+        "mount-path-taken",
+        f"{CLASS}.storage.mountPath",
+        one(storage={"kind": "shared", "mountPath": "/shared"}),
+        one(storage={"kind": "slot", "mountPath": "/shared"}),
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        one(storage={"kind": "scratch"}),
+        {"capacity": {"families": ["m8g", "m8gd"]}, **one(storage={"kind": "scratch"})},
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        {"capacity": {"families": ["m7i", "m8gd"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
+        {"capacity": {"families": ["m7i", "m6id"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
+    ),
+    Sample(
+        "scratch-without-local-disk",
+        f"{CLASS}.storage.kind",
+        one(tier="untrusted", storage={"kind": "scratch"}),
+        {
+            "capacity": {"nestedFamilies": ["m8i", "i4i-metal"]},
+            **one(tier="untrusted", storage={"kind": "scratch"}),
+        },
+    ),
+    Sample(
+        "ephemeral-over-root-volume",
+        f"{CLASS}.resources.ephemeral",
+        one(resources={"ephemeral": "41Gi"}),
+        one(resources={"ephemeral": "40Gi"}),
+    ),
+    Sample(
+        "timezone-unknown",
+        f"{CLASS}.pool.schedules[0].timezone",
+        one(pool={"schedules": [{**HOURS, "timezone": "Europe/Berln"}]}),
+        one(pool={"schedules": [{**HOURS, "timezone": "Europe/Berlin"}]}),
+        found=["Europe/Berln"],
+    ),
+    # Kubernetes knows it and refuses it: whose would it be?
+    Sample(
+        "timezone-unknown",
+        f"{CLASS}.pool.schedules[0].timezone",
+        one(pool={"schedules": [{**HOURS, "timezone": "Local"}]}),
+        one(pool={"schedules": [{**HOURS, "timezone": "Etc/GMT-2"}]}),
+    ),
+    Sample(
+        "schedules-of-two-timezones",
+        f"{CLASS}.pool.schedules[1].timezone",
+        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"], "timezone": "Europe/Berlin"}]}),
+        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"]}]}),
+    ),
+    Sample(
+        "probe-beyond-readiness",
+        f"{CLASS}.probe.startWithin",
+        one(probe={"port": 8080, "startWithin": "6m"}),
+        {
+            **one(probe={"port": 8080, "startWithin": "6m"}),
+            "cluster": {"sandboxController": {"flags": {"readinessGrace": "6m"}}},
+        },
+    ),
+    Sample(
+        "probe-beyond-readiness",
+        f"{CLASS}.probe.startWithin",
+        one(probe={"port": 8080, "startWithin": "301s"}),
+        one(probe={"port": 8080, "startWithin": "1h"}, pool={"size": 0}),
+    ),
+    # What nobody said is no mistake of theirs.
+    Sample(
+        "probe-beyond-readiness",
+        f"{CLASS}.probe.startWithin",
+        {**one(probe={"port": 8080, "startWithin": "2m"}), **IMPATIENT},
+        {**one(probe={"port": 8080}), **IMPATIENT},
+    ),
+    Sample("probe-of-two-ways", f"{CLASS}.probe", one(probe={}), one(probe={"port": 8080})),
+    Sample(
+        "probe-of-two-ways",
+        f"{CLASS}.probe",
+        one(probe={"port": 8080, "command": ["true"]}),
+        one(probe={"command": ["true"]}),
+    ),
+    Sample(
+        "probe-of-two-ways",
+        f"{CLASS}.probe.path",
+        one(probe={"command": ["true"], "path": "/ready"}),
+        one(probe={"port": 8080, "path": "/ready"}),
+    ),
+    Sample(
+        "fargate-size",
+        f"{CLASS}.resources.ephemeral",
+        on_fargate(resources={"ephemeral": "100Gi"}, storage={"kind": "scratch", "size": "76Gi"}),
+        on_fargate(resources={"ephemeral": "100Gi"}, storage={"kind": "scratch", "size": "75Gi"}),
+    ),
+    Sample(
+        "vpc-range-not-taken",
+        "network.cidr",
+        {"network": {"cidr": "10.40.0.0/15"}},
+        {"network": {"cidr": "10.40.0.0/16"}},
+    ),
+    Sample("vpc-range-not-taken", "network.cidr", {"network": {"cidr": "10.40.0.0/28"}}, {}),
+    Sample("vpc-range-not-taken", "network.cidr", {"network": {"cidr": "0.0.0.0/0"}}, {}),
+    Sample("vpc-range-not-taken", "network.cidr", {"network": {"cidr": "169.254.0.0/20"}}, {}),
+    Sample(
+        "range-too-small-for-zones",
+        "network.cidr",
+        {"network": {"cidr": "10.40.0.0/22", "zones": 4}},
+        {"network": {"cidr": "10.40.0.0/20", "zones": 4}},
+    ),
+    Sample(
+        "range-too-small-for-pods",
+        "network.cidr",
+        {"network": {"cidr": "10.40.0.0/22"}, **one(maxSandboxes=1000)},
+        {"network": {"cidr": "10.40.0.0/18"}, **one(maxSandboxes=1000)},
+    ),
+    Sample(
+        "service-range-overlaps-vpc",
+        "cluster.serviceCidr",
+        {"cluster": {"serviceCidr": "10.40.128.0/20"}},
+        {"cluster": {"serviceCidr": "10.41.128.0/20"}},
+    ),
+    Sample(
+        "service-range-not-taken",
+        "cluster.serviceCidr",
+        {"cluster": {"serviceCidr": "100.64.0.0/16"}},
+        {"cluster": {"serviceCidr": "192.168.0.0/16"}},
+    ),
+    Sample("service-range-not-taken", "cluster.serviceCidr", {"cluster": {"serviceCidr": "172.20.0.0/25"}}, {}),
+    Sample(
+        "peer-overlaps",
+        "network.peers[1]",
+        {"network": {"peers": ["10.0.0.0/16", "10.40.1.0/24"]}},
+        {"network": {"peers": ["10.0.0.0/16", "10.41.1.0/24"]}},
+    ),
+    Sample("peer-overlaps", "network.peers[0]", {"network": {"peers": ["172.20.1.0/24"]}}, {}),
+    Sample(
+        "zone-of-another-region",
+        "network.zones[1]",
+        {"network": {"zones": ["us-east-1a", "us-east-2b"]}},
+        {"network": {"zones": ["us-east-1a", "us-east-1b"]}},
+    ),
+    Sample(
+        "zone-twice",
+        "network.zones[2]",
+        {"network": {"zones": ["us-east-1a", "us-east-1b", "us-east-1a"]}},
+        {"network": {"zones": ["us-east-1a", "us-east-1b", "us-east-1c"]}},
+    ),
+    Sample(
+        "internet-without-nat",
+        f"{CLASS}.capabilities",
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=["dns", "web"])},
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=["dns"])},
+    ),
+    Sample(
+        "internet-without-nat",
+        f"{CLASS}.capabilities",
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=[{"cidr": "8.8.8.0/24"}])},
+        {"network": NO_NAT, **one(image=IN_ECR, capabilities=[{"cidr": "10.0.0.0/24"}])},
+    ),
+    Sample(
+        "nat-none-without-endpoints",
+        "network.endpoints",
+        {"network": {**NO_NAT, "endpoints": ["sts"]}},
+        {"network": {**NO_NAT, "endpoints": [*PLATFORM_ENDPOINTS, "xray"]}},
+    ),
+    Sample(
+        "nat-none-without-registry",
+        "network.mirrors.registry",
+        {"network": {"nat": "none", "endpoints": list(PLATFORM_ENDPOINTS)}},
+        {"network": NO_NAT},
+    ),
+    Sample(
+        "nat-none-runtime-elsewhere",
+        f"{CLASS}.tier",
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one(image=IN_ECR)},
+        {"network": NO_NAT, **one(image=IN_ECR)},
+    ),
+    Sample(
+        "nat-none-runtime-elsewhere",
+        f"{CLASS}.tier",
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one(image=IN_ECR, tier="untrusted")},
+        {
+            "network": {**NO_NAT, "mirrors": {"registry": ECR}},
+            **one(image=IN_ECR, **VETTED),
+        },
+    ),
+    Sample(
+        "nat-none-image-elsewhere",
+        f"{CLASS}.image",
+        {"network": NO_NAT, **one()},
+        {"network": NO_NAT, **one(image=IN_ECR)},
+    ),
+    Sample(
+        "nat-none-image-elsewhere",
+        f"{CLASS}.releases[0].image",
+        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("us-east-1", "us-west-2")}])},
+        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("abab", "cdcd")}])},
+    ),
+    Sample(
+        "public-endpoint-open",
+        "cluster.publicAccessCidrs[0]",
+        {"cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+        {"cluster": {"publicAccessCidrs": ["203.0.113.0/24"]}},
+        environment="prod",
+    ),
+    Sample(
+        "public-range-is-private",
+        "cluster.publicAccessCidrs[0]",
+        {"cluster": {"publicAccessCidrs": ["10.0.0.0/16"]}},
+        {"cluster": {"publicAccessCidrs": ["198.51.100.0/24"]}},
+    ),
+    Sample(
+        "metadata-granted",
+        f"{CLASS}.capabilities[0].cidr",
+        one(capabilities=[{"cidr": "169.254.169.254/32"}]),
+        one(capabilities=[{"cidr": "198.51.100.7/32"}]),
+    ),
+    Sample("metadata-granted", f"{CLASS}.capabilities[0].cidr", one(capabilities=[{"cidr": "0.0.0.0/0"}]), {}),
+    Sample(
+        "cluster-granted",
+        f"{CLASS}.capabilities[0].cidr",
+        one(capabilities=[{"cidr": "10.40.0.0/24"}]),
+        one(capabilities=[{"cidr": "10.50.0.0/24"}]),
+    ),
+    Sample("cluster-granted", f"{CLASS}.capabilities[0].cidr", one(capabilities=[{"cidr": "172.20.0.1/32"}]), {}),
+    Sample(
+        "domain-without-proxy",
+        f"{CLASS}.capabilities[0].domain",
+        one(capabilities=[{"domain": "*.example.com"}]),
+        {
+            "network": {"egressProxy": {"namespace": "egress", "app": "proxy"}},
+            **one(capabilities=[{"domain": "*.example.com"}]),
+        },
+    ),
+    Sample(
+        "access-points-over-limit",
+        "storage.fileSystems",
+        {"storage": {"fileSystems": 1}, **ROOMY, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 2}, **ROOMY, **one(pool={"size": 6_000})},
+    ),
+    Sample(
+        "access-points-over-limit",
+        "storage.fileSystems",
+        # One that is warm, once more while its release is replaced, and a seat.
+        {**one(maxSandboxes=9_999), "workspaces": seats("a")["workspaces"]},
+        {**one(maxSandboxes=9_998), "workspaces": seats("a")["workspaces"]},
+    ),
+    Sample(
+        "access-points-over-limit",
+        "storage.fileSystems",
+        one(maxSandboxes=5_000, storage={"kind": "shared"}),
+        one(maxSandboxes=4_999, storage={"kind": "shared"}),
+    ),
+    Sample(
+        "provisioned-throughput",
+        "storage.throughput",
+        {"storage": {"throughput": "provisioned"}},
+        {"storage": {"throughput": "provisioned", "provisionedMibps": 100}},
+    ),
+    Sample("provisioned-throughput", "storage.provisionedMibps", {"storage": {"provisionedMibps": 100}}, {}),
+    Sample(
+        "archive-without-elastic",
+        "storage.archiveAfter",
+        {"storage": {"archiveAfter": "90d", "throughput": "bursting"}},
+        {"storage": {"archiveAfter": "90d"}},
+    ),
+    Sample(
+        "archive-before-infrequent-access",
+        "storage.archiveAfter",
+        {"storage": {"archiveAfter": "30d", "infrequentAccessAfter": "30d"}},
+        {"storage": {"archiveAfter": "60d", "infrequentAccessAfter": "30d"}},
+    ),
+    Sample(
+        "archive-before-infrequent-access",
+        "storage.archiveAfter",
+        {"storage": {"archiveAfter": "30d", "infrequentAccessAfter": "never"}},
+        {},
+    ),
+    Sample(
+        "existing-file-systems-count",
+        "storage.existing",
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "fileSystems": 2}},
+        {"storage": {"existing": ["fs-0123456789abcdef0"]}},
+    ),
+    Sample(
+        "existing-network-shaped",
+        "network.flowLogDays",
+        {"network": {"existing": NETWORK, "flowLogDays": 30}},
+        {"network": {"existing": NETWORK, "peers": ["10.40.0.0/16"]}},
+    ),
+    Sample(
+        "existing-network-shaped",
+        "network.zones",
+        {"network": {"existing": NETWORK, "zones": 2}},
+        {"network": {"existing": NETWORK}},
+    ),
+    Sample(
+        "existing-cluster-shaped",
+        "cluster.admins",
+        {
+            "network": {"existing": NETWORK},
+            "cluster": {"existing": "shared", "admins": ["arn:aws:iam::111122223333:role/platform"]},
+        },
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared", "version": "1.36"}},
+    ),
+    Sample(
+        "existing-file-systems-shaped",
+        "storage.backup",
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "backup": False}},
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "retainDeletedFor": "7d"}},
+    ),
+    Sample(
+        "cluster-named-twice",
+        "cluster.name",
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared", "name": "agents"}},
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared"}},
+    ),
+    Sample(
+        "existing-cluster-without-network",
+        "cluster.existing",
+        {"cluster": {"existing": "shared"}},
+        {"network": {"existing": NETWORK}, "cluster": {"existing": "shared"}},
+    ),
+    Sample(
+        "existing-subnet-twice",
+        "network.existing",
+        {"network": {"existing": {**NETWORK, "publicSubnetIds": ["subnet-01234567"]}}},
+        {"network": {"existing": {**NETWORK, "publicSubnetIds": ["subnet-23456789"]}}},
+    ),
+    Sample(
+        "mount-group-without-targets",
+        "storage.mountGroup",
+        {"network": {"existing": NETWORK}, "storage": {"mountGroup": "sg-01234567"}},
+        {
+            "network": {"existing": NETWORK},
+            "storage": {"existing": ["fs-0123456789abcdef0"], "mountGroup": "sg-01234567"},
+        },
+    ),
+    Sample(
+        "mount-group-without-targets",
+        "storage.mountGroup",
+        {"storage": {"existing": ["fs-0123456789abcdef0"], "mountGroup": "sg-01234567"}},
+        {"storage": {"existing": ["fs-0123456789abcdef0"]}},
+    ),
+    Sample(
+        "gvisor-pod-identity",
+        f"{CLASS}.identity.kind",
+        one(identity={"kind": "pod-identity"}),
+        one(identity={"kind": "irsa"}),
+    ),
+    Sample(
+        "spot-nested-virtualization",
+        f"{CLASS}.capacity",
+        one(tier="untrusted", capacity="both"),
+        one(tier="untrusted", capacity="on-demand"),
+    ),
+    Sample(
+        "nitro-needs-version",
+        f"{CLASS}.kernel",
+        {"cluster": {"version": "1.35"}, **one(tier="untrusted", kernel="nitro")},
+        {"cluster": {"version": "1.36"}, **one(tier="untrusted", kernel="nitro")},
+    ),
+    Sample("kernel-without-untrusted", f"{CLASS}.kernel", one(kernel="nitro"), one()),
+    Sample("kernel-without-untrusted", f"{CLASS}.kernel", on_fargate(kernel="nitro"), on_fargate()),
+    Sample("runtime-class-against-tier", f"{CLASS}.runtimeClass", one(runtimeClass="kata"), one(runtimeClass="gvisor")),
+    Sample(
+        "runtime-class-against-tier",
+        f"{CLASS}.runtimeClass",
+        one(tier="verified", runtimeClass="gvisor", claimableBy={"roles": ["admin"]}),
+        one(tier="verified", claimableBy={"roles": ["admin"]}),
+    ),
+    Sample(
+        "security-group-on-nodes",
+        f"{CLASS}.enforcedBy",
+        one(enforcedBy="security-group"),
+        one(enforcedBy="network-policy"),
+    ),
+    Sample(
+        "verified-open-to-all",
+        f"{CLASS}.claimableBy",
+        one(tier="verified"),
+        one(tier="verified", claimableBy={"roles": [], "tokens": [{"name": "team", "value": "build"}]}),
+    ),
+    Sample(
+        "gpu-behind-a-wall",
+        f"{CLASS}.gpu",
+        {"capacity": {"gpu": {"limit": 4}}, **one(tier="untrusted", gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one(**VETTED, gpu=1)},
+    ),
+    Sample(
+        "gpu-behind-a-wall",
+        f"{CLASS}.gpu",
+        {"capacity": {"gpu": {"limit": 4}}, **one(gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one(gpu=0)},
+    ),
+    Sample(
+        "gpu-over-limit",
+        f"{CLASS}.gpu",
+        {"capacity": {"gpu": {"limit": 1}}, **one(**VETTED, gpu=2)},
+        {"capacity": {"gpu": {"limit": 2}}, **one(**VETTED, gpu=2)},
+    ),
+    Sample(
+        "architecture-without-family",
+        f"{CLASS}.architecture",
+        {"capacity": {"families": ["m8g", "c7gn"]}, **one(architecture="amd64")},
+        {"capacity": {"families": ["m8g", "g5"]}, **one(architecture="amd64")},
+    ),
+    Sample(
+        "architecture-without-family",
+        f"{CLASS}.architecture",
+        one(tier="untrusted", architecture="arm64"),
+        one(tier="untrusted", architecture="amd64"),
+    ),
+    Sample(
+        "family-without-nested-virtualization",
+        "capacity.nestedFamilies[1]",
+        {"capacity": {"nestedFamilies": ["c8i", "m7i"]}},
+        {"capacity": {"nestedFamilies": ["c8i-flex", "m8i"]}},
+    ),
+    Sample(
+        "burst-below-request",
+        f"{CLASS}.resources.burst.cpu",
+        one(resources={"cpu": "1", "burst": {"cpu": "500m"}}),
+        one(resources={"cpu": "500m", "burst": {"cpu": "0.5"}}),
+    ),
+    Sample(
+        "sandbox-over-limits",
+        f"{CLASS}.resources.memory",
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(resources={"memory": "16Gi"})},
+        {"capacity": {"limits": {"memory": "16Gi"}}, **one(resources={"memory": "16Gi"})},
+    ),
+    Sample(
+        "secret-in-env",
+        f"{CLASS}.env[1]",
+        one(env=[{"name": "LANG", "value": "C"}, {"name": "API_KEY", "value": "x"}]),
+        one(env=[{"name": "LANG", "value": "C"}, {"name": "KEYBOARD", "value": "us"}]),
+    ),
+    Sample(
+        "secret-in-env",
+        f"{CLASS}.env[0]",
+        one(env=[{"name": "PLAIN", "value": "AKIAIOSFODNN7EXAMPLE"}]),
+        one(env=[{"name": "PLAIN", "value": "AKIA"}]),
+    ),
+    Sample(
+        "exchange-without-capability",
+        f"{CLASS}.identity.kind",
+        one(identity={"kind": "exchange"}),
+        one(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
+    ),
+    Sample(
+        "exchange-without-dns",
+        f"{CLASS}.capabilities",
+        one(identity={"kind": "exchange"}, capabilities=["identity"]),
+        one(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
+    ),
+    Sample("fargate-tier", f"{CLASS}.tier", on_fargate(tier="standard"), on_fargate(tier="untrusted")),
+    Sample("fargate-runtime-class", f"{CLASS}.runtimeClass", on_fargate(runtimeClass="gvisor"), on_fargate()),
+    Sample(
+        "fargate-network-policy",
+        f"{CLASS}.enforcedBy",
+        on_fargate(enforcedBy="network-policy"),
+        on_fargate(enforcedBy="security-group"),
+    ),
+    Sample(
+        "fargate-dynamic-storage",
+        f"{CLASS}.storage.kind",
+        on_fargate(storage={"kind": "slot"}),
+        on_fargate(storage={"size": "1Gi"}),
+    ),
+    Sample("fargate-gpu", f"{CLASS}.gpu", on_fargate(gpu=1), on_fargate(gpu=0)),
+    Sample("fargate-spot", f"{CLASS}.capacity", on_fargate(capacity="spot"), on_fargate(capacity="on-demand")),
+    Sample(
+        "fargate-arm64", f"{CLASS}.architecture", on_fargate(architecture="arm64"), on_fargate(architecture="amd64")
+    ),
+    Sample(
+        "fargate-size",
+        f"{CLASS}.resources",
+        on_fargate(resources={"cpu": "16", "memory": "120Gi"}),
+        on_fargate(resources={"cpu": "16", "memory": "119Gi"}),
+    ),
+    Sample(
+        "fargate-size",
+        f"{CLASS}.resources.ephemeral",
+        on_fargate(resources={"ephemeral": "176Gi"}),
+        on_fargate(resources={"ephemeral": "175Gi"}),
+    ),
+    Sample(
+        "fargate-grants",
+        f"{CLASS}.capabilities",
+        on_fargate(
+            capabilities=[
+                {"cidr": f"198.51.{third}.0/24", "ports": list(range(1, 12, 2))} for third in range(0, 128, 2)
+            ]
+        ),
+        on_fargate(capabilities=[{"cidr": f"198.51.{third}.0/24", "ports": [1, 3, 5]} for third in range(0, 128, 2)]),
+    ),
+    Sample(
+        "fargate-grants",
+        "sandboxClasses[16].capabilities",
+        {"sandboxClasses": [fargate(f"c{number}", capabilities=["dns"]) for number in range(17)]},
+        {"sandboxClasses": [fargate(f"c{number}", capabilities=["dns"]) for number in range(16)]},
+    ),
+    # All the rules there can be but one, which a seat's volume takes.
+    Sample(
+        "fargate-grants",
+        f"{CLASS}.capabilities",
+        {**on_fargate(capabilities=ALL_BUT_ONE), "workspaces": [{"name": "s", "class": "batch", "user": "u-1"}]},
+        on_fargate(capabilities=ALL_BUT_ONE),
+    ),
+    Sample(
+        "grant-not-made",
+        f"{CLASS}.capabilities[1]",
+        one(capabilities=["dns", {"cidr": "2600::/32"}]),
+        one(capabilities=["dns", {"cidr": "198.51.100.0/24"}]),
+    ),
+    Sample(
+        "grant-not-made",
+        f"{CLASS}.capabilities[0]",
+        {"service": {"enabled": False}, **one(capabilities=["identity"])},
+        {"service": {"enabled": True}, **one(capabilities=["identity"])},
+    ),
+    Sample(
+        "grant-not-made",
+        f"{CLASS}.capabilities[0]",
+        {**PROXY, **one(capabilities=[{"domain": "pypi.org", "protocol": "udp"}])},
+        {**PROXY, **one(capabilities=[{"domain": "pypi.org"}])},
+    ),
+    Sample(
+        "grants-not-written",
+        f"{CLASS}.capabilities",
+        one(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 51, 2))}]),
+        one(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 49, 2))}]),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].capabilities",
+        under({"capabilities": ["dns", "web"]}, {"capabilities": ["dns", "git"]}),
+        under({"capabilities": ["dns", "git"]}, {"capabilities": ["dns", "web"]}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].maxLifetime",
+        under({"maxLifetime": "1d"}, {}),
+        under({"maxLifetime": "1d"}, {"maxLifetime": "1d"}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].budget",
+        under({"budget": 3}, {"budget": "3.01"}),
+        under({"budget": 3}, {"budget": 3}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].storage",
+        under({"storage": {"kind": "none"}}, {"storage": {"kind": "slot"}}),
+        under({"storage": {"kind": "slot"}}, {"storage": {"kind": "none"}}),
+    ),
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].identity",
+        under({}, {"identity": {"kind": "irsa", "policies": [POLICY]}}),
+        under({"identity": {"kind": "irsa", "policies": [POLICY]}}, {}),
+    ),
+    # The session of whoever exchanges reads its owner's secrets, even with no policy at all.
+    Sample(
+        "class-exceeds-parent",
+        "sandboxClasses[1].identity",
+        under({"capabilities": ["dns", "identity"]}, {"capabilities": ["dns", "identity"], "identity": EXCHANGE}),
+        under(*[{"capabilities": ["dns", "identity"], "identity": EXCHANGE}] * 2),
+    ),
+    # Whether the API server will be the one address that only the child is granted.
+    Sample(
+        "class-perhaps-exceeds-parent",
+        "sandboxClasses[1].capabilities",
+        under({}, {"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}),
+        under(*[{"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}] * 2),
+    ),
+    # Whether the proxy follows a name to where the parent may not go.
+    Sample(
+        "class-perhaps-exceeds-parent",
+        "sandboxClasses[1].capabilities",
+        {**PROXY, **under({"capabilities": ["web"]}, {"capabilities": [{"domain": "pypi.org", "ports": [443]}]})},
+        {**PROXY, **under(*[{"capabilities": [{"domain": "pypi.org", "ports": [443]}]}] * 2)},
+    ),
+    Sample(
+        "fargate-burst",
+        f"{CLASS}.resources.burst.memory",
+        on_fargate(resources={"memory": "1Gi", "burst": {"memory": "2Gi"}}),
+        on_fargate(resources={"memory": "1Gi", "burst": {"memory": "1024Mi"}}),
+    ),
+    Sample(
+        "fargate-pod-identity",
+        f"{CLASS}.identity.kind",
+        on_fargate(identity={"kind": "pod-identity"}),
+        on_fargate(identity={"kind": "irsa"}),
+    ),
+    Sample(
+        "fargate-exchange",
+        f"{CLASS}.identity.kind",
+        on_fargate(identity={"kind": "exchange"}),
+        on_fargate(identity={"kind": "irsa"}),
+    ),
+    Sample(
+        "policies-of-nobody",
+        f"{CLASS}.identity.policies",
+        one(identity={"policies": [POLICY]}),
+        one(identity={"kind": "irsa", "policies": [POLICY]}),
+    ),
+    Sample(
+        "policy-twice",
+        f"{CLASS}.identity.policies[1]",
+        one(identity={"kind": "irsa", "policies": [POLICY, POLICY]}),
+        one(identity={"kind": "irsa", "policies": [POLICY, "arn:aws:iam::444455556666:policy/read"]}),
+    ),
+    Sample(
+        "public-endpoint-open-to-sandboxes",
+        "cluster.publicAccessCidrs[0]",
+        {**one(capabilities=["web"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+        {**one(capabilities=["dns"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+    ),
+    Sample(
+        "public-endpoint-open-to-sandboxes",
+        "cluster.publicAccessCidrs[0]",
+        {**one(capabilities=["git"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
+        {**one(capabilities=["web", "api-server"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
+    ),
+    Sample("pool-with-claim-env", f"{CLASS}.claimEnv", one(claimEnv=True), one(claimEnv=True, pool={"size": 0})),
+    Sample(
+        "pool-of-two-sizes",
+        f"{CLASS}.pool.size",
+        one(pool={"size": 3, "peakClaimsPerHour": 60}),
+        one(pool={"peakClaimsPerHour": 60}),
+    ),
+    Sample(
+        "pool-over-quota",
+        f"{CLASS}.maxSandboxes",
+        one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
+        one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
+    ),
+    # Two kinds of processors with a hundred cores each; gVisor takes 20m beside each sandbox.
+    Sample(
+        "pool-over-limits",
+        f"{CLASS}.resources.cpu",
+        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1990m"})},
+        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1980m"})},
+        found=["100 of 1990m with capacity.limits.cpu 100"],
+    ),
+    Sample(
+        "pool-over-limits",
+        f"{CLASS}.resources.memory",
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(architecture="amd64", resources={"memory": "8Gi"})},
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one(resources={"memory": "8Gi"})},
+    ),
+    Sample(
+        "schedule-ends-before-it-starts",
+        f"{CLASS}.pool.schedules[0].end",
+        one(pool={"schedules": [{**HOURS, "start": "22:00", "end": "00:00"}]}),
+        one(pool={"schedules": [{**HOURS, "start": "22:00", "end": "24:00"}]}),
+    ),
+    Sample(
+        "schedule-ends-before-it-starts",
+        f"{CLASS}.pool.schedules[0].end",
+        one(pool={"schedules": [{**HOURS, "start": "20:00"}]}),
+        one(pool={"schedules": [{**HOURS, "start": "17:59"}]}),
+    ),
+    Sample(
+        "schedules-overlap",
+        f"{CLASS}.pool.schedules[1]",
+        one(pool={"schedules": [HOURS, {**HOURS, "start": "12:00", "end": "20:00"}]}),
+        one(pool={"schedules": [HOURS, {**HOURS, "start": "18:00", "end": "20:00"}, {**HOURS, "days": ["sat"]}]}),
+    ),
+    Sample(
+        "class-twice",
+        "sandboxClasses[1].name",
+        {"sandboxClasses": [sandbox("a"), sandbox("a")]},
+        {"sandboxClasses": [sandbox("a"), sandbox("b")]},
+    ),
+    # Names whose ids meet, found by trying: one in some tens of thousands does.
+    Sample(
+        "class-ids-collide",
+        "sandboxClasses[1].name",
+        {"sandboxClasses": [sandbox("c10828"), sandbox("c18180")]},
+        {"sandboxClasses": [sandbox("c10828"), sandbox("c18181")]},
+    ),
+    Sample("seats-collide", "workspaces[1].name", seats("c8007", "c12749"), seats("c8007", "c12750")),
+    Sample(
+        "public-endpoint-open",
+        "cluster.publicAccessCidrs[0]",
+        {"cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
+        {"cluster": {"publicAccessCidrs": ["128.0.0.0/8"]}},
+        environment="prod",
+    ),
+    Sample(
+        "class-name-too-long",
+        f"{CLASS}.name",
+        one(name="a" * (LONGEST_CLASS + 1)),
+        one(name="a" * LONGEST_CLASS),
+    ),
+    Sample(
+        "parent-unknown",
+        "sandboxClasses[1].parent",
+        {"sandboxClasses": [sandbox("a"), sandbox("b", parent="c")]},
+        {"sandboxClasses": [sandbox("a"), sandbox("b", parent="a")]},
+    ),
+    Sample("parent-cycle", f"{CLASS}.parent", one(parent="standard"), one()),
+    Sample(
+        "tier-below-parent",
+        "sandboxClasses[1].tier",
+        {"sandboxClasses": [sandbox("a", tier="untrusted"), sandbox("b", parent="a")]},
+        {"sandboxClasses": [sandbox("a"), sandbox("b", parent="a", tier="untrusted")]},
+    ),
+    Sample(
+        "grant-of-unknown-class",
+        f"{CLASS}.capabilities[0].class",
+        one(capabilities=[{"class": "other"}]),
+        {"sandboxClasses": [sandbox("a", capabilities=[{"class": "b", "ports": [80]}]), sandbox("b")]},
+    ),
+    Sample(
+        "channel-twice",
+        f"{CLASS}.releases[0].channel",
+        one(releases=[{"channel": "stable", "image": OTHER_IMAGE}]),
+        one(releases=[{"channel": "next", "image": OTHER_IMAGE}]),
+    ),
+    Sample(
+        "variable-twice",
+        f"{CLASS}.env[1].name",
+        one(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]),
+        one(env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]),
+    ),
+    Sample("seat-of-unknown-class", "workspaces[0].class", seats("a", **{"class": "standart"}), seats("a")),
+    Sample(
+        "seat-mode-not-of-class",
+        "workspaces[0].mode",
+        {**seats("a", mode="user"), "sandboxClasses": [sandbox(modes=["agent"])]},
+        {**seats("a", mode="agent"), "sandboxClasses": [sandbox(modes=["agent"])]},
+    ),
+    Sample("seats-collide", "workspaces[1].name", seats("a", "a"), seats("a", "b")),
+    Sample("seat-name-too-long", "workspaces[0].name", seats("a" * 59), seats("a" * 58)),
+    Sample(
+        "principal-twice",
+        "cluster.readers[0]",
+        {"cluster": {"admins": [ROLE], "readers": [ROLE]}},
+        {"cluster": {"admins": [ROLE], "readers": [f"{ROLE}-2"]}},
+    ),
+    Sample(
+        "tag-taken",
+        "cost.tags[0].key",
+        {"cost": {"tags": [{"key": "owner", "value": "x"}]}},
+        {"cost": {"tags": [{"key": "department", "value": "x"}]}},
+    ),
+    Sample("tag-taken", "cost.tags[0].key", {"cost": {"tags": [{"key": "aws:owner", "value": "x"}]}}, {}),
+    Sample(
+        "alert-without-recipient",
+        "cost.monthlyBudget",
+        {"cost": {"monthlyBudget": 100}},
+        {"cost": {"monthlyBudget": 100, "alertTo": "platform@example.com"}},
+    ),
+    Sample(
+        "cap-over-budget",
+        "cost.perUserCap",
+        {"cost": {"monthlyBudget": 100, "perUserCap": "100.01", "alertTo": "platform@example.com"}},
+        {"cost": {"monthlyBudget": 100, "perUserCap": 100, "alertTo": "platform@example.com"}},
+    ),
+    Sample(
+        "monitor-for-nobody",
+        "cost.anomalyMonitor",
+        {"cost": {"anomalyMonitor": MONITOR}},
+        {"cost": {"anomalyMonitor": MONITOR, "anomalyAlerts": True, "alertTo": "platform@example.com"}},
+    ),
+    Sample(
+        "labels-without-tags",
+        "cost.costLabels",
+        {"cost": {"costLabels": True, "costTags": "active", "usageExport": True}},
+        {"cost": {"costLabels": True, "costTags": "activate", "usageExport": True}},
+    ),
+    Sample(
+        "labels-without-tags",
+        "cost.costLabels",
+        {"cost": {"costLabels": True, "costTags": "activate"}},
+        {"cost": {"costLabels": True, "costTags": "activate", "usageExport": True}},
+    ),
+    Sample("service-in-clear", "service.domain", {"service": {**REACHED, "certificate": None}}, {"service": REACHED}),
+    Sample(
+        "certificate-of-another-region",
+        "service.certificate",
+        {"service": {**REACHED, "certificate": CERTIFICATE.replace("us-east-1", "eu-west-1")}},
+        {"service": REACHED},
+    ),
+    Sample(
+        "service-open-to-all",
+        "service.reach",
+        {"service": {**REACHED, "reach": "internet", "issuer": ISSUER}},
+        {"service": {**REACHED, "reach": "internet", "issuer": ISSUER, "callers": ["203.0.113.0/24"]}},
+    ),
+    Sample(
+        "callers-without-issuer",
+        "service.reach",
+        {"service": {**REACHED, "reach": "internet", "callers": ["203.0.113.0/24"]}},
+        {"service": {**REACHED, "callers": ["203.0.113.0/24"]}},
+    ),
+    Sample(
+        "domain-without-service",
+        "service.image",
+        {"service": {**REACHED, "image": None}},
+        {"service": {**REACHED, "image": None, "enabled": False}},
+    ),
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.row)
+def test_a_sample_meets_its_row_and_no_other(sample: Sample) -> None:
+    found = mistakes(sample.refused, sample.environment)
+    rows = {row.id for mistake in found for row in ROWS if mistake.hint.startswith(f"{row.reason}; ")}
+    assert rows == {sample.row}, found
+    assert [mistake.path for mistake in found] == [f"agent-environment:{sample.path}"]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.row)
+def test_a_neighbour_is_sound(sample: Sample) -> None:
+    assert mistakes(sample.sound, sample.environment) == []
+
+
+def test_every_row_has_a_sample() -> None:
+    assert {sample.row for sample in SAMPLES} == {row.id for row in ROWS}
+
+
+def test_rows_are_told_apart() -> None:
+    assert len({row.id for row in ROWS}) == len({row.reason for row in ROWS}) == len(ROWS)
+    assert all(row.reason and row.allowed and row.way_out for row in ROWS)
+
+
+def test_an_open_endpoint_is_refused_in_production_only() -> None:
+    assert mistakes({"cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}}, "dev") == []
+
+
+@pytest.mark.parametrize(
+    ("cidr", "service", "way_out"),
+    [("172.20.0.0/16", "172.20.0.0/16", "10.100.0.0/16"), ("10.40.0.0/16", "10.40.0.0/20", "172.20.0.0/16")],
+)
+def test_the_way_out_of_an_overlap_overlaps_nothing(cidr: str, service: str, way_out: str) -> None:
+    (told,) = mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": service}})
+    assert told.hint.endswith(way_out)
+    assert mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": way_out}}) == []
+
+
+def test_every_class_of_a_cycle_is_told() -> None:
+    line = [sandbox("a", parent="b"), sandbox("b", parent="c"), sandbox("c", parent="a"), sandbox("d", parent="a")]
+    found = mistakes({"sandboxClasses": line})
+    assert [mistake.found for mistake in found] == [
+        "a under b under c under a",
+        "b under c under a under b",
+        "c under a under b under c",
+    ]
+
+
+def test_a_class_that_exceeds_its_parent_is_told_with_something_to_try() -> None:
+    (told,) = mistakes(under({"capabilities": ["web"]}, {"capabilities": ["git"]}))
+    assert told.found == (
+        "child under parent: may reach 1.0.0.0 on TCP port 22 (of 1.0.0.0 to 9.255.255.255), which its parent may not"
+    )
+    (told,) = mistakes(under({}, {"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}))
+    assert told.found == (
+        "child under parent: whether it may reach more than its parent depends on the addresses of the API server"
+    )
+
+
+def test_a_class_is_held_to_its_parent_through_every_step() -> None:
+    line = [
+        sandbox("a", capabilities=["web"]),
+        sandbox("b", parent="a", capabilities=["web", "packages"]),
+        sandbox("c", parent="b", capabilities=["web", "dns"]),
+        sandbox("d", parent="c", capabilities=["dns"]),
+    ]
+    (told,) = mistakes({"sandboxClasses": line})
+    assert (told.path, told.found.partition(":")[0]) == (
+        "agent-environment:sandboxClasses[2].capabilities",
+        "c under b",
+    )
+
+
+def test_nothing_is_compared_with_what_is_mistyped_itself() -> None:
+    found = mistakes(under({"capabilities": ["wep"]}, {"capabilities": ["web"]}))
+    assert [mistake.path for mistake in found] == ["agent-environment:sandboxClasses[0].capabilities[0]"]
+
+
+def test_a_mistyped_name_of_a_class_has_its_nearest() -> None:
+    (told,) = mistakes({"sandboxClasses": [sandbox("reviewer"), sandbox("b", parent="reviwer")]})
+    assert "did you mean 'reviewer'?" in told.hint
+
+
+def test_a_secret_in_env_is_not_repeated() -> None:
+    (told,) = mistakes(one(env=[{"name": "PLAIN", "value": "ghp_" + "x" * 36}]))
+    assert "ghp_" not in str(told)

@@ -1,0 +1,299 @@
+"""Settings: what a small file stands for, and how every mistake of a bad one is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from decimal import Decimal
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+
+from agentenv.config import Mistakes, read
+from tests.fast.config.stack_samples import IMAGE, config, fargate, mistakes, mistakes_of, sandbox, settings
+
+
+def test_a_region_alone_is_a_small_environment() -> None:
+    made = settings()
+    assert made.network.cidr == IPv4Network("10.40.0.0/16")
+    assert made.network.zone_count == 2
+    assert made.sandbox_classes == ()
+    assert made.cluster_name == "agent-environment-dev"
+    assert made.tags == {"environment": "dev", "owner": "platform", "cost-center": "unassigned"}
+
+
+def test_the_settings_of_a_usual_environment() -> None:
+    made = read(
+        {
+            "aws:region": "us-east-1",
+            "agent-environment:network": {"cidr": "10.40.0.0/16", "zones": 2, "nat": "single"},
+            "agent-environment:cluster": {
+                "version": "1.35",
+                "publicAccessCidrs": ["203.0.113.0/24"],
+                "admins": ["arn:aws:iam::111122223333:role/platform"],
+            },
+            "agent-environment:storage": {"fileSystems": 1, "throughput": "elastic", "retainDeletedFor": "30d"},
+            "agent-environment:sandboxClasses": [
+                {
+                    "name": "standard",
+                    "tier": "standard",
+                    "compute": "karpenter",
+                    "capacity": "spot",
+                    "image": IMAGE,
+                    "resources": {"cpu": "100m", "memory": "512Mi", "burst": {"cpu": "2", "memory": "2Gi"}},
+                    "capabilities": ["dns", "web", "git"],
+                    "storage": {"size": "5Gi", "mountPath": "/home/agent"},
+                    "pool": {"size": 10},
+                    "suspendAfter": "20m",
+                }
+            ],
+            "agent-environment:cost": {"monthlyBudget": 500, "perUserCap": 3.00, "alertTo": "platform@example.com"},
+            "kubernetes:context": "another namespace is none of ours",
+        },
+        "prod",
+    )
+    (one,) = made.sandbox_classes
+    assert one.resources.burst.memory is not None
+    assert one.resources.burst.memory.value == 2 * 2**30
+    assert one.suspend_after == timedelta(minutes=20)
+    assert [grant.word for grant in one.capabilities] == ["dns", "web", "git"]
+    assert made.cost.per_user_cap == Decimal(3)
+    assert isinstance(made.cost.per_user_cap, Decimal)
+    assert made.protect
+    assert made.cluster.deletion_protection
+
+
+def test_settings_are_frozen_and_can_be_compared() -> None:
+    made = settings({"sandboxClasses": [sandbox()]})
+    with pytest.raises(ValueError, match="frozen"):
+        made.network.nat = "none"
+    assert made == settings({"sandboxClasses": [sandbox()]})
+    assert made != settings()
+
+
+def test_settings_survive_being_written_and_read_again() -> None:
+    made = settings(
+        {"sandboxClasses": [sandbox(capabilities=["dns", {"cidr": "203.0.113.0/24", "ports": [443]}], budget=2.5)]}
+    )
+    dumped = made.model_dump(mode="json", by_alias=True, exclude={"environment", "region"}, exclude_defaults=True)
+    assert dumped["sandboxClasses"][0]["capabilities"] == ["dns", {"cidr": "203.0.113.0/24", "ports": [443]}]
+    assert settings(dumped) == made
+
+
+TEN_MISTAKES = {
+    "aws:region": "us-east1",
+    "agent-environment:netwrok": {"nat": "none"},
+    "agent-environment:cluster": {"version": 1.35, "publicAccesCidrs": []},
+    "agent-environment:storage": '{"throughput": "elastik", "fileSystems": "1"}',
+    "agent-environment:sandboxClasses": [
+        {"name": "a", "image": "registry.example.com/sandbox:latest", "compute": "karpentr"},
+        {"name": "a", "image": IMAGE},
+    ],
+    "agent-environment:cost": {"alertTo": "platform"},
+}
+
+
+def test_ten_mistakes_are_ten_messages() -> None:
+    found = mistakes_of(TEN_MISTAKES)
+    told = {mistake.path: mistake.hint for mistake in found}
+    assert len(found) == len(told) == 10
+    assert told["aws:region"] == "did you mean 'us-east-1'?"
+    assert told["agent-environment:netwrok"] == "did you mean 'network'?"
+    assert told["agent-environment:cluster.version"].startswith("put it in quotes")
+    assert told["agent-environment:cluster.publicAccesCidrs"] == "did you mean 'publicAccessCidrs'?"
+    assert told["agent-environment:storage.throughput"] == "did you mean 'elastic'?"
+    assert told["agent-environment:storage.fileSystems"] == "write it without quotes"
+    assert "pin the digest" in told["agent-environment:sandboxClasses[0].image"]
+    assert told["agent-environment:sandboxClasses[0].compute"] == "did you mean 'karpenter'?"
+    assert "rename one" in told["agent-environment:sandboxClasses[1].name"]
+    assert "agent-environment:cost.alertTo" in told
+    assert all(mistake.found and mistake.allowed for mistake in found)
+
+
+def test_the_message_of_all_mistakes_has_a_line_each() -> None:
+    with pytest.raises(Mistakes) as caught:
+        read(TEN_MISTAKES, "dev")
+    assert len(str(caught.value).splitlines()) == 10
+
+
+@pytest.mark.parametrize(
+    ("sections", "path", "found", "hint"),
+    [
+        ({"network": {"throughput": "elastic"}}, "network.throughput", "the key 'throughput'", "belongs under storage"),
+        ({"network": None}, "network", "nothing", "remove the key"),
+        ({"network": "text"}, "network", "'text'", ""),
+        ({"network": []}, "network", "an empty list", ""),
+        ({"network": {"flowLogDays": 2}}, "network.flowLogDays", "2", ""),
+        ({"network": {"cidr": "10.40.0.1/16"}}, "network.cidr", "'10.40.0.1/16'", "write 10.40.0.0/16"),
+        ({"cluster": {"admins": ["arn:aws:iam::1:role/x"]}}, "cluster.admins[0]", "'arn:aws:iam::1:role/x'", "root"),
+        ({"cluster": {"public_access_cidrs": []}}, "cluster.public_access_cidrs", "the key", "publicAccessCidrs"),
+        ({"storage": {"retainDeletedFor": 30}}, "storage.retainDeletedFor", "30", "add the unit"),
+        ({"storage": {"backup": "yes"}}, "storage.backup", "'yes'", "without quotes"),
+        ({"cost": {"perUserCap": 3.001}}, "cost.perUserCap", "3.001", ""),
+        ({"cost": {"perUserCap": float("nan")}}, "cost.perUserCap", "nan", ""),
+        ({"cost": {"owner": 7}}, "cost.owner", "7", "put it in quotes"),
+        ({"sandboxClasses": [sandbox(capabilities=["dsn"])]}, "sandboxClasses[0].capabilities[0]", "'dsn'", "'dns'"),
+        (
+            {"sandboxClasses": [sandbox(capabilities=[{"cidr": "10.0.0.0/8", "domain": "a.example"}])]},
+            "sandboxClasses[0].capabilities[0]",
+            "a mapping",
+            "cidr and domain",
+        ),
+        ({"sandboxClasses": [sandbox(resources={"memory": 512})]}, "sandboxClasses[0].resources.memory", "512", "unit"),
+        ({"sandboxClasses": [{"name": "a"}]}, "sandboxClasses[0].image", "nothing", "no default"),
+        (
+            {"workspaces": [{"name": "a", "class": "standard", "user": "a@example.com"}]},
+            "workspaces[0].user",
+            "'a@example.com'",
+            "no e-mail address",
+        ),
+        ({"protect": "perhaps"}, "protect", "'perhaps'", ""),
+        ({"sandboxClasses": [sandbox(pool={"missRate": 5})]}, "sandboxClasses[0].pool.missRate", "5", "0.05"),
+    ],
+)
+def test_a_mistake_says_where_what_and_what_to_do(
+    sections: dict[str, object], path: str, found: str, hint: str
+) -> None:
+    told = next(mistake for mistake in mistakes(sections) if mistake.path == f"agent-environment:{path}")
+    assert found in told.found
+    assert hint in told.hint
+    assert told.allowed
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("netwrok", "did you mean 'network'?"),
+        ("agent-environment:region", "write aws:region"),
+        ("agent-enviroment:network", "write agent-environment:network"),
+        ("region", "write aws:region"),
+    ],
+)
+def test_a_key_in_the_wrong_namespace_is_a_mistake(key: str, hint: str) -> None:
+    (told,) = mistakes_of({**config(), key: {}})
+    assert told.hint == hint
+
+
+def test_a_key_is_read_in_every_spelling_that_the_engine_knows() -> None:
+    assert read({**config(), "network": {"nat": "per-zone"}}, "dev").network.nat == "per-zone"
+    assert read({"aws:config:region": "eu-west-1"}, "dev").region == "eu-west-1"
+    assert read({**config(), "agent-environment:config:network": {"nat": "per-zone"}}, "dev").network.nat == "per-zone"
+
+
+def test_a_key_in_two_spellings_is_a_mistake() -> None:
+    (told,) = mistakes_of({**config({"network": {}}), "network": {"nat": "per-zone"}})
+    assert told.found == "the key twice, as 'network' too"
+
+
+def test_a_secret_is_refused_and_never_printed() -> None:
+    for sections in ({"cost": {"owner": {"secure": "v1:abc"}}}, {"cost": {"secure": "v1:abc"}}):
+        (told,) = mistakes(sections)
+        assert told.found == "a secret"
+        assert "abc" not in str(told)
+
+
+def test_what_the_engine_decrypted_is_never_printed() -> None:
+    with pytest.raises(Mistakes) as caught:
+        read(config({"network": '{"nat": "hunter2"}'}), "dev", secrets=["agent-environment:network"])
+    assert [mistake.found for mistake in caught.value.mistakes] == ["a secret"]
+    assert "hunter2" not in str(caught.value)
+
+
+def test_objects_come_as_json_text_from_the_engine() -> None:
+    sections = {"network": {"zones": 3}, "sandboxClasses": [sandbox()], "workspaces": []}
+    text = {name: json.dumps(value) for name, value in sections.items()}
+    assert settings(text) == settings(sections)
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "protect"),
+    [
+        ("dev", None, False),
+        ("prod", None, True),
+        ("prod-eu", "auto", True),
+        ("prod", False, False),
+        ("prod", "false", False),
+        ("dev", "true", True),
+        ("product-demo", None, False),
+    ],
+)
+def test_production_is_protected_unless_told_otherwise(environment: str, given: object, protect: bool) -> None:
+    assert settings({} if given is None else {"protect": given}, environment).protect is protect
+
+
+@pytest.mark.parametrize("environment", ["", "Prod", "a b", "9lives", "x" * 40])
+def test_a_stack_name_that_no_resource_could_carry_is_refused(environment: str) -> None:
+    (told,) = mistakes(environment=environment)
+    assert told.path == "stack name"
+
+
+def test_fargate_classes_keep_nothing_unless_told_otherwise() -> None:
+    made = settings({"sandboxClasses": [fargate(), fargate("other", storage={"kind": "scratch"})]})
+    assert [one.storage.kind for one in made.sandbox_classes] == ["none", "scratch"]
+
+
+def test_combinations_are_judged_beside_what_is_mistyped() -> None:
+    broken = {"name": "broken", "image": "x:latest"}
+    found = mistakes({"sandboxClasses": [broken, "nonsense", sandbox("b", parent="c"), fargate(gpu=1)]})
+    assert [mistake.path.partition("[")[2] for mistake in found] == ["0].image", "1]", "3].gpu"]
+
+
+def test_two_mistakes_in_what_is_left_out_are_two() -> None:
+    found = mistakes({"network": {"existing": {"privateSubnetIds": ["a", "b"]}}, "sandboxClasses": [fargate(gpu=1)]})
+    assert len(found) == 4
+    assert found[-1].path == "agent-environment:sandboxClasses[0].gpu"
+
+
+def test_a_broken_item_does_not_move_the_others() -> None:
+    found = mistakes({"sandboxClasses": [sandbox("a"), sandbox("b", capabilities=[{}, "web"]), fargate(gpu=1)]})
+    assert [mistake.path.partition("[")[2] for mistake in found] == ["1].capabilities[0]", "2].gpu"]
+
+
+def test_nothing_is_judged_by_a_default_that_hides_a_mistyped_key() -> None:
+    copies = {"registry": "111122223333.dkr.ecr.us-east-1.amazonaws.com"}
+    found = mistakes({"network": {"nat": "none", "endpoint": [], "mirrors": copies}})
+    assert [mistake.path for mistake in found] == ["agent-environment:network.endpoint"]
+    found = mistakes({"sandboxClases": [], "workspaces": [{"name": "a", "class": "b", "user": "u-1"}]})
+    assert [mistake.path for mistake in found] == ["agent-environment:sandboxClases"]
+
+
+@pytest.mark.parametrize(
+    ("said", "path", "allowed"),
+    [
+        ({"flags": {"replenishDelay": "61m"}}, "flags.replenishDelay", "a duration of at most an hour"),
+        ({"flags": {"readinessGrace": "25h"}}, "flags.readinessGrace", "a duration of at most a day"),
+        ({"labelDomains": ["app.kubernetes.io"]}, "labelDomains[0]", "a domain of your own"),
+        ({"labelDomains": ["team"]}, "labelDomains[0]", "a domain of your own"),
+        ({"replicas": 0}, "replicas", "a whole number from 1 to 5"),
+        ({"manifests": "http://mirror.example.com/x"}, "manifests", "an https address, or a folder"),
+    ],
+)
+def test_what_the_controller_would_not_take_is_a_mistake_of_the_file(
+    said: dict[str, Any], path: str, allowed: str
+) -> None:
+    (mistake,) = mistakes({"cluster": {"sandboxController": said}})
+    assert mistake.path == f"agent-environment:cluster.sandboxController.{path}"
+    assert mistake.allowed.startswith(allowed)
+
+
+def test_money_is_what_was_written() -> None:
+    for written in (2.3, "2.30", "2.3"):
+        assert settings({"cost": {"perUserCap": written}}).cost.per_user_cap == Decimal("2.3")
+
+
+def test_the_model_is_imported_without_pydantic() -> None:
+    program = (
+        "import agentenv.core, agentenv.core.values.addresses, agentenv.core.values.names, sys\n"
+        "sys.exit('pydantic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("text", ['{"secure": "v1:cipher"}', "[{secure: v1:cipher}]"])
+def test_a_secret_written_as_text_is_not_shown(text: str) -> None:
+    found = mistakes_of({"aws:region": text, "agent-environment:protect": text, "agent-environment:network": [text]})
+    assert len(found) >= 3
+    assert not [mistake for mistake in found if "cipher" in str(mistake)]

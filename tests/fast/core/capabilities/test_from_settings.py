@@ -1,0 +1,175 @@
+"""From a stack file's words to surroundings, envelopes, and the classes that exceed their parents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+from agentenv.config import Mistakes, read
+from agentenv.config.sections.capabilities import WORDS, Word
+from agentenv.core.capabilities.cluster_facts import class_pods
+from agentenv.core.capabilities.containment import Answer
+from agentenv.core.capabilities.envelope import Identity, PathRight
+from agentenv.core.capabilities.from_settings import (
+    egress_of,
+    envelope_of,
+    exceeding,
+    ingress_of,
+    refused_grants,
+    surroundings_of,
+)
+from agentenv.core.capabilities.grants import Addresses, Domain, Named, OtherClass, grants_of
+from agentenv.core.capabilities.sets.boxes import ALL_PORTS
+from agentenv.core.capabilities.sets.intervals import Intervals
+from agentenv.core.capabilities.sets.pods import Door
+
+if TYPE_CHECKING:
+    from agentenv.config import Settings
+
+IMAGE = f"registry.example.com/agent@sha256:{'0' * 64}"
+
+
+def settings(*classes: dict[str, Any], **sections: object) -> Settings:
+    written: dict[str, object] = {f"agent-environment:{name}": value for name, value in sections.items()}
+    written["agent-environment:sandboxClasses"] = [{"image": IMAGE, **one} for one in classes]
+    return read({"aws:region": "us-east-1", **written}, "dev")
+
+
+def test_every_word_of_the_settings_is_described_and_grants_something() -> None:
+    assert set(get_args(Word)) == set(WORDS)
+    for word in WORDS:
+        [granted] = settings({"name": "a", "capabilities": [word]}).sandbox_classes
+        assert grants_of(granted.capabilities) == (Named(word),)
+
+
+def test_written_grants_are_read_in_their_order() -> None:
+    made = settings(
+        {"name": "db"},
+        {
+            "name": "a",
+            "capabilities": [
+                "dns",
+                {"cidr": "198.51.100.0/24", "ports": [22, 23, 80], "protocol": "udp"},
+                {"class": "db", "ports": [5432]},
+                {"domain": "*.pypi.org"},
+            ],
+        },
+        network={"egressProxy": {"namespace": "egress", "app": "squid"}},
+    )
+    assert grants_of(made.sandbox_classes[1].capabilities) == (
+        Named("dns"),
+        Addresses("198.51.100.0/24", Intervals(((22, 23), (80, 80))), "UDP"),
+        OtherClass("db", Intervals.single(5432)),
+        Domain("*.pypi.org", ALL_PORTS),
+    )
+
+
+def test_surroundings_tell_what_the_settings_tell_and_leave_the_rest_unknown() -> None:
+    made = surroundings_of(settings(network={"cidr": "10.50.0.0/16", "peers": ["10.60.0.0/16"]}))
+    assert (made.vpc, made.services, made.neighbours) == (("10.50.0.0/16",), ("172.20.0.0/16",), ("10.60.0.0/16",))
+    assert made.unknown == {"api"}
+    assert surroundings_of(settings(), api=("54.1.2.3",)).unknown == frozenset()
+    assert made.proxy is None
+    adopted = settings(
+        network={
+            "existing": {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
+        }
+    )
+    assert surroundings_of(adopted).vpc is None
+
+
+def test_a_class_that_grants_itself_another_is_let_in_there_and_nobody_else_is() -> None:
+    made = settings(
+        {"name": "db"},
+        {"name": "a", "capabilities": [{"class": "db", "ports": [5432]}, {"class": "db", "ports": [5433]}]},
+        {"name": "b", "capabilities": ["dns"]},
+    )
+    database, caller, _ = made.sandbox_classes
+    assert ingress_of(database, made).doors == {Door(class_pods("a"), "TCP", Intervals.single(5432, 5433))}
+    assert not ingress_of(caller, made)
+
+
+def test_an_envelope_says_everything_a_class_may_do() -> None:
+    policy = "arn:aws:iam::111122223333:policy/read"
+    made = settings(
+        {
+            "name": "a",
+            "budget": "2.50",
+            "maxLifetime": "2d",
+            "storage": {"kind": "shared"},
+            "identity": {"kind": "irsa", "policies": [policy]},
+        },
+        {
+            "name": "edge",
+            "compute": "fargate",
+            "tier": "untrusted",
+            "architecture": "amd64",
+            "storage": {"kind": "none"},
+        },
+        cost={"perUserCap": 3},
+    )
+    mine, edge = (envelope_of(one, made) for one in made.sandbox_classes)
+    assert (mine.tier, mine.lifetime, str(mine.budget)) == ("standard", 172_800, "2.50")
+    assert mine.identity == Identity(frozenset({policy}))
+    assert mine.paths == {PathRight("its own", "/"), PathRight("its task's", "/")}
+    assert (edge.tier, edge.lifetime, edge.budget, edge.paths) == ("untrusted", None, 3, frozenset())
+    assert not edge.egress.at(frozenset()).most
+    # On Fargate every pod has a kernel of its own, whatever the class says of its tier.
+    assert envelope_of(made.sandbox_classes[1].model_copy(update={"tier": "standard"}), made).tier == "untrusted"
+
+
+def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> None:
+    # Reading refuses such settings, so the parent comes in afterwards.
+    apart = settings(
+        {"name": "parent", "capabilities": ["dns", "web", "git"], "maxLifetime": "1d", "suspendAfter": "20m"},
+        {"name": "within", "capabilities": ["dns", "packages"], "maxLifetime": "1d"},
+        {"name": "longer", "capabilities": ["dns"]},
+        {"name": "wider", "maxLifetime": "1h", "capabilities": ["web", {"cidr": "10.99.0.0/24", "ports": [22]}]},
+    )
+    parent, *children = apart.sandbox_classes
+    under = tuple(child.model_copy(update={"parent": "parent"}) for child in children)
+    made = apart.model_copy(update={"sandbox_classes": (parent, *under)})
+    found = {one.name: one for one in exceeding(made)}
+    assert set(found) == {"longer", "wider"}
+    assert found["wider"].verdict.answer is Answer.NO
+    assert str(found["wider"].verdict) == (
+        "may reach 10.99.0.0, which is private, on TCP port 22 (of 10.99.0.0 to 10.99.0.255), which its parent may not"
+    )
+    assert str(found["longer"].verdict) == "has a lifetime for ever, and its parent 86400"
+
+
+def test_what_is_wrong_with_a_grant_is_told_of_the_class_that_has_it_alone() -> None:
+    beside = {"class": "called", "ports": [80]}
+    wrong = {"name": "wrong", "capabilities": [{"domain": "example.com", "protocol": "udp"}, beside]}
+    with pytest.raises(Mistakes) as told:
+        settings(wrong, {"name": "called"}, {"name": "other"})
+    assert {mistake.path.partition(".")[0] for mistake in told.value.mistakes} == {
+        "agent-environment:sandboxClasses[0]"
+    }
+
+
+def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
+    made = settings(
+        {"name": "a", "capabilities": ["dns", "identity", {"cidr": "54.1.2.0/24"}, {"cidr": "203.0.113.0/24"}]},
+    )
+    # In the environment all of it can be; with nowhere to exchange tokens, and the API server in that range, it cannot.
+    assert refused_grants(made.sandbox_classes[0], surroundings_of(made)) == ()
+    here = replace(surroundings_of(made, api=("54.1.2.0/24",)), exchange=None)
+    refused = refused_grants(made.sandbox_classes[0], here)
+    assert [one.index for one in refused] == [1, 2]
+    assert "lies within what is the cluster's own" in str(refused[1].error)
+
+
+def test_the_words_of_a_class_resolve_in_its_own_environment() -> None:
+    made = settings({"name": "a", "capabilities": ["dns", "web"]})
+    found = egress_of(made.sandbox_classes[0], surroundings_of(made, api=()))
+    assert found.facts == frozenset()
+    assert found.at(frozenset()).least.boxes
+
+
+def test_identity_is_the_workspace_service_on_its_port() -> None:
+    made = settings({"name": "a", "capabilities": ["identity"]}, service={"port": 9090})
+    (door,) = egress_of(made.sandbox_classes[0], surroundings_of(made)).at(frozenset()).least.doors
+    assert (door.pods.namespace, door.protocol, door.ports) == ("workspace-service", "TCP", Intervals.single(9090))

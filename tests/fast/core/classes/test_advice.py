@@ -1,0 +1,33 @@
+"""What is told of a class beside what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentenv.core.classes.advice import remarks
+from agentenv.core.classes.plan import plans
+from tests.fast.config.stack_samples import fargate, sandbox, settings
+
+
+def told(one: dict[str, Any]) -> list[str]:
+    (plan,) = plans(settings({"sandboxClasses": [one]}))
+    return list(remarks(plan))
+
+
+def test_a_word_that_opens_more_than_it_says_is_told() -> None:
+    assert told(sandbox(capabilities=["dns", "web"])) == []
+    (of_git,) = told(sandbox(capabilities=["git"]))
+    assert of_git.startswith("class standard: git opens TCP 22 and 443 to the whole internet")
+
+
+def test_a_class_whose_cold_starts_rely_on_strict_mode_alone_is_told() -> None:
+    found = told(sandbox(capabilities=["dns", "vpc", "api-server"]))
+    assert ["strict mode" in one for one in found] == [False, True]
+
+
+def test_a_class_on_fargate_that_reaches_no_registry_is_told() -> None:
+    (of_its_image,) = told(fargate(capabilities=["dns"]))
+    assert "its image is, by all reports, pulled through" in of_its_image
+    assert told(fargate(capabilities=["web"])) == []
+    assert told(fargate(capabilities=[{"cidr": "198.51.100.0/24", "ports": [443]}])) == []
+    assert told(sandbox(capabilities=["dns"])) == []

@@ -1,0 +1,55 @@
+"""What a class tells of its pool's hours is what its schedule's jobs do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentenv.core.classes.plan import ClassPlan
+from agentenv.core.classes.pools.hours import hours_of, hours_text
+from agentenv.core.classes.pools.schedules import WEEK, switches
+from tests.fast.config.stack_samples import sandbox
+from tests.fast.core.classes.strategies import FEW, plan_of, planned
+
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+@FEW
+@given(planned(), st.integers(0, 7 * 24 * 60 - 1))
+def test_the_hours_say_what_the_last_switch_left(plan: ClassPlan, minute: int) -> None:
+    pool = plan.asked.pool
+    hours = hours_of(hours_text(pool))
+    assert (hours is None) == (not pool.schedules)
+    if hours is None:
+        return
+    now = (MONDAY + timedelta(minutes=minute)).astimezone(ZoneInfo(pool.schedules[0].timezone))
+    changed = [(one, day) for one in switches(pool) for day in one.days]
+    at = now.isoweekday() % 7 * 1440 + now.hour * 60 + now.minute
+
+    def since(switch: tuple[object, str]) -> int:
+        one, day = switch
+        hour, minutes = one.time.split(":")  # pyright: ignore[reportAttributeAccessIssue]
+        return (at - WEEK.index(day) * 1440 - int(hour) * 60 - int(minutes)) % (7 * 1440)
+
+    assert hours.size_at(now) == min(changed, key=since)[0].members
+
+
+def test_hours_are_those_of_the_clock_on_the_wall() -> None:
+    office = {"start": "08:00", "end": "18:00", "size": 9, "timezone": "Europe/Berlin"}
+    hours = hours_of(hours_text(plan_of(sandbox(pool={"size": 2, "schedules": [office]})).asked.pool))
+    assert hours is not None
+    # Summer and winter.
+    assert [hours.size_at(datetime(2026, 7, 6, hour, tzinfo=UTC)) for hour in (5, 6, 15, 16)] == [2, 9, 9, 2]
+    assert [hours.size_at(datetime(2026, 11, 2, hour, tzinfo=UTC)) for hour in (6, 7, 16, 17)] == [2, 9, 9, 2]
+    assert hours.size_at(datetime(2026, 11, 1, 12, tzinfo=UTC)) == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "soon", '["Nowhere/At All",1,[]]', '["UTC",1,[[1]]]', '["../etc",1,[]]', '["Europe",1,[]]', "7"]
+)
+def test_what_cannot_be_read_says_nothing(text: str) -> None:
+    assert hours_of(text) is None

@@ -1,0 +1,266 @@
+"""The gate of a cold start: the script itself under a real shell, and which addresses it is given for which class.
+
+`nc` is a stand-in, because a bare machine has none; what it does on the wire is real: it listens and connects on
+loopback, and tells by its exit code what came of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.config import Settings
+from agentenv.core.capabilities.cluster_facts import Surroundings
+from agentenv.core.capabilities.from_settings import surroundings_of
+from agentenv.core.classes.pods.network_gate import (
+    BOUND_SECONDS,
+    SILENT_ROUNDS,
+    gate_container,
+    gate_image,
+    gate_note,
+    script,
+)
+from agentenv.core.nodes.mirrors import Mirrors
+from tests.fast.config.stack_samples import fargate, sandbox, settings
+
+NC = f"""#!{sys.executable}
+import socket, sys
+options = sys.argv[1:]
+if options[0] == "-l":
+    with socket.create_server((options[2], int(options[4]))) as listener:
+        listener.accept()
+    sys.exit(0)
+assert options[:3] == ["-z", "-w", "1"], options
+try:
+    socket.create_connection((options[3], int(options[4])), 1).close()
+except OSError:
+    sys.exit(1)
+"""
+# The same, but for one host it answers as it is told to, call by call.
+TOLD = NC.replace(
+    "try:",
+    """if options[3] == "told":
+    with open(__file__ + ".told", "r+") as told:
+        words = told.read().split()
+        told.seek(0), told.truncate(), told.write(" ".join(words[1:]))
+    sys.exit(words[0] != "answer")
+try:""",
+)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the gate with these addresses, under the machine's own shell."""
+
+    def run(*addresses: str, nc: str = NC, seconds: int = 1) -> subprocess.CompletedProcess[str]:
+        program = tmp_path / "nc"
+        program.write_text(nc, encoding="utf-8")
+        program.chmod(0o755)
+        return subprocess.run(
+            ["/bin/sh", "-c", script(), "gate", str(seconds), str(SILENT_ROUNDS), "standard", *addresses],
+            env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+@contextmanager
+def answering(most: int | None = None) -> Iterator[str]:
+    """Something on loopback that answers, until it has answered so often; its address as the gate is given it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        over = threading.Event()
+
+        def answer() -> None:
+            count = 0
+            while not over.is_set() and (most is None or count < most):
+                with suppress(TimeoutError):
+                    listener.accept()[0].close()
+                    count += 1
+            listener.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        host, port = listener.getsockname()
+        try:
+            yield f"{host} {port}"
+        finally:
+            over.set()
+            thread.join()
+
+
+def free() -> str:
+    """An address where nobody is."""
+    with socket.create_server(("127.0.0.1", 0)) as once:
+        host, port = once.getsockname()
+    return f"{host} {port}"
+
+
+def test_where_nothing_enforces_the_gate_fails_at_its_bound_and_says_why(run: Any) -> None:
+    with answering() as address:
+        ended = run(address)
+    assert ended.returncode == 1
+    assert f"gate of class standard: {address} was not granted and still answers after 1 s" in ended.stderr
+    assert "nothing enforces the NetworkPolicy" in ended.stderr
+
+
+def test_a_policy_that_binds_late_is_waited_for(run: Any) -> None:
+    with answering(most=3) as address:
+        ended = run(address, seconds=30)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "denied after" in ended.stdout
+
+
+def test_a_policy_that_binds_from_the_start_lets_the_sandbox_begin(run: Any) -> None:
+    ended = run(free(), free())
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_one_address_that_answers_is_enough_to_wait_whichever_it_is(run: Any) -> None:
+    with answering() as address:
+        for addresses in ((address, free()), (free(), address)):
+            ended = run(*addresses)
+            assert ended.returncode == 1
+            assert f"{address} was not granted" in ended.stderr
+
+
+def test_a_single_silence_is_no_denial(run: Any, tmp_path: Path) -> None:
+    # A lost packet between two answers, and then the policy.
+    told = tmp_path / "nc.told"
+    told.write_text("answer silence answer silence silence silence", encoding="utf-8")
+    assert run("told 1", nc=TOLD, seconds=30).returncode == 0
+    assert told.read_text() == "silence"
+
+
+def test_a_probe_that_cannot_connect_at_all_is_no_denial(run: Any) -> None:
+    ended = run(free(), nc="#!/bin/sh\nexit 1\n")
+    assert ended.returncode == 1
+    assert "its probe does not reach even a listener of its own" in ended.stderr
+
+
+@pytest.mark.parametrize("addresses", [(), ("$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)",), (" 443",)])
+def test_an_address_that_nobody_named_is_no_denial(run: Any, addresses: tuple[str, ...]) -> None:
+    ended = run(*addresses)
+    assert ended.returncode == 1
+    assert "there is no address to ask for" in ended.stderr
+
+
+# Which class asks for what
+
+
+def made(**changes: Any) -> tuple[Settings, Surroundings]:
+    found = settings({"sandboxClasses": [sandbox(**changes)]})
+    return found, surroundings_of(found)
+
+
+def asked(**changes: Any) -> list[str]:
+    found, here = made(**changes)
+    container = gate_container(found.sandbox_classes[0], here, "image")
+    return [] if container is None else container["args"][3:]
+
+
+API, RESOLVER, OF_VPC = "172.20.0.1 443", "172.20.0.10 53", "10.40.0.2 53"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "addresses"),
+    [
+        ([], [API, RESOLVER]),
+        (["dns", "web", "git"], [API, OF_VPC]),
+        (["api-server"], [RESOLVER, OF_VPC]),
+        (["dns", "api-server"], [OF_VPC]),
+        (["vpc"], [API]),
+        (["dns", "vpc"], [API]),
+    ],
+)
+def test_only_what_is_not_granted_is_asked_for(capabilities: list[str], addresses: list[str]) -> None:
+    assert asked(capabilities=capabilities) == addresses
+
+
+def test_a_class_that_may_reach_all_that_answers_has_no_gate_and_says_so() -> None:
+    found, here = made(capabilities=["dns", "vpc", "api-server"])
+    one = found.sandbox_classes[0]
+    assert gate_container(one, here, "image") is None
+    assert "strict mode" in gate_note(one, here)
+    other, there = made(capabilities=["vpc"])
+    assert gate_note(other.sandbox_classes[0], there) == ""
+
+
+def test_in_a_cluster_of_somebody_else_the_kubelet_names_the_api_server() -> None:
+    told = "$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)"
+    found, here = made(capabilities=["dns"])
+    one = found.sandbox_classes[0]
+    there = replace(here, services=None, vpc=None, pods=None)
+    container = gate_container(one, there, "image")
+    assert container is not None
+    assert container["args"][3:] == [told]
+    reaching, _ = made(capabilities=["api-server"])
+    assert gate_container(reaching.sandbox_classes[0], there, "image") is None
+
+
+def test_a_cluster_of_ipv6_pods_is_asked_by_its_own_addresses() -> None:
+    found, here = made()
+    there = replace(here, versions=(6,), services=("fd12:3456::/108",))
+    container = gate_container(found.sandbox_classes[0], there, "image")
+    assert container is not None
+    assert container["args"][3:] == ["fd12:3456::1 443", "fd12:3456::a 53"]
+
+
+def test_on_fargate_groups_bind_before_a_pod_starts() -> None:
+    found = settings({"sandboxClasses": [fargate()]})
+    here = surroundings_of(found)
+    assert gate_container(found.sandbox_classes[0], here, "image") is None
+    assert gate_note(found.sandbox_classes[0], here) == ""
+
+
+def test_the_gate_is_walled_off_like_its_sandbox_and_takes_nothing_beside_it() -> None:
+    found, here = made(resources={"cpu": "5m", "memory": "8Mi", "ephemeral": "1Gi"})
+    container = gate_container(found.sandbox_classes[0], here, "image")
+    assert container is not None
+    security = container["securityContext"]
+    assert security["runAsNonRoot"] is security["readOnlyRootFilesystem"] is True
+    assert security["allowPrivilegeEscalation"] is security["privileged"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    # The pod's own user, which the access point knows; the gate brings none.
+    assert "runAsUser" not in security
+    assert container["resources"]["requests"] == {"cpu": "5m", "memory": "8Mi", "ephemeral-storage": "4Mi"}
+    assert container["resources"]["limits"] == {"cpu": "5m", "memory": "8Mi", "ephemeral-storage": "4Mi"}
+    assert "env" not in container
+    assert "volumeMounts" not in container
+
+
+def test_why_a_sandbox_did_not_begin_is_in_its_status() -> None:
+    found, here = made()
+    container = gate_container(found.sandbox_classes[0], here, "image")
+    assert container is not None
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    assert container["args"][:3] == [str(BOUND_SECONDS), str(SILENT_ROUNDS), "standard"]
+
+
+def test_kubernetes_hands_the_script_over_as_it_is_written() -> None:
+    # It replaces $(NAME) where there is such a variable, and makes one of two dollars.
+    assert "$$" not in script()
+    assert not re.search(r"\$\([A-Za-z_][A-Za-z0-9_]*\)", script())
+
+
+def test_the_image_is_pinned_by_digest_and_taken_from_the_mirror() -> None:
+    assert re.fullmatch(r"[a-z0-9./-]+:[0-9.]+@sha256:[0-9a-f]{64}", gate_image(Mirrors()))
+    mirrored = gate_image(Mirrors(registry="111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"))
+    assert mirrored.startswith("111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror/")
+    assert mirrored.partition("@")[2] == gate_image(Mirrors()).partition("@")[2]

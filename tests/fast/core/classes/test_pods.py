@@ -1,0 +1,210 @@
+"""The pods of classes: hardened whatever the class is, and what they are to be by what it is."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from agentenv.core.capabilities.policies.class_security_groups import class_groups
+from agentenv.core.classes.plan import ClassPlan
+from agentenv.core.classes.pods.resources import SCRATCH
+from agentenv.core.classes.template import template_spec
+from agentenv.core.nodes.fargate_sizes import GIB, OVERHEAD, SIZES
+from agentenv.core.nodes.tiers import wall_of
+from agentenv.core.values.posix_ids import class_id
+from agentenv.core.values.quantities import Quantity
+from tests.fast.config.stack_samples import VETTED, fargate, sandbox, settings
+from tests.fast.core.classes.restricted import violations
+from tests.fast.core.classes.strategies import FEW, made, objects_of, plan_of, planned
+
+Object = dict[str, Any]
+
+
+def pod(one: Object, **sections: Any) -> Object:
+    return made(one, **sections).templates[0]["spec"]["podTemplate"]["spec"]
+
+
+def main(spec: Object) -> Object:
+    (one,) = spec["containers"]
+    return one
+
+
+def amount(text: str) -> Any:
+    return Quantity.parse(text).value
+
+
+@FEW
+@given(planned())
+def test_every_pod_is_within_the_restricted_standard_and_beyond(plan: ClassPlan) -> None:
+    for document in objects_of(plan).templates:
+        spec = document["spec"]["podTemplate"]["spec"]
+        assert violations(spec) == []
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["enableServiceLinks"] is False
+        assert spec["serviceAccountName"] == "sandbox"
+        assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["runAsGroup"] == class_id(plan.name)
+        assert "fsGroup" not in spec["securityContext"]
+        assert spec["dnsPolicy"] in {"ClusterFirst", "None"}
+        assert spec["terminationGracePeriodSeconds"] > 0
+        for container in [*spec.get("initContainers", []), *spec["containers"]]:
+            assert "@sha256:" in container["image"]
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            assert set(container["resources"]["limits"]) >= {"cpu", "memory", "ephemeral-storage"}
+            assert set(container["resources"]["requests"]) == set(container["resources"]["limits"])
+            assert all(
+                amount(container["resources"]["requests"][name]) <= amount(most)
+                for name, most in container["resources"]["limits"].items()
+            )
+            assert not any("valueFrom" in variable for variable in container.get("env", []))
+
+
+@FEW
+@given(planned())
+def test_what_a_sandbox_may_write_to_is_mounted_once_and_has_a_size(plan: ClassPlan) -> None:
+    spec = template_spec(plan, plan.asked.image, {})
+    inside = spec["podTemplate"]["spec"]
+    claimed = {claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])}
+    volumes = {volume["name"]: volume for volume in inside["volumes"]}
+    mounts = main(inside)["volumeMounts"]
+    paths = [mount["mountPath"] for mount in mounts]
+    assert len(set(paths)) == len(paths)
+    assert set(paths) >= set(SCRATCH)
+    assert {mount["name"] for mount in mounts} == set(volumes) | claimed
+    taken = sum(amount(volume["emptyDir"]["sizeLimit"]) for volume in volumes.values())
+    assert taken <= amount(main(inside)["resources"]["limits"]["ephemeral-storage"])
+    home = next(variable["value"] for variable in main(inside)["env"] if variable["name"] == "HOME")
+    assert home in paths
+
+
+@pytest.mark.parametrize("change", ["privileged", "root", "hostPath", "hostNetwork", "seccomp", "ALL"])
+def test_the_check_itself_finds_what_is_wrong(change: str) -> None:
+    spec = deepcopy(pod(sandbox()))
+    security = main(spec)["securityContext"]
+    if change == "privileged":
+        security["privileged"] = True
+    elif change == "root":
+        security["runAsUser"] = 0
+    elif change == "hostPath":
+        spec["volumes"].append({"name": "node", "hostPath": {"path": "/"}})
+    elif change == "hostNetwork":
+        spec["hostNetwork"] = True
+    elif change == "seccomp":
+        security["seccompProfile"] = {"type": "Unconfined"}
+    else:
+        security["capabilities"] = {"drop": ["NET_RAW"]}
+    assert violations(spec)
+
+
+@pytest.mark.parametrize("tier", ["verified", "standard", "untrusted"])
+def test_a_pod_runs_behind_its_tiers_wall_on_its_nodes(tier: str) -> None:
+    spec = pod(sandbox(**{"tier": tier, **(VETTED if tier == "verified" else {})}))
+    wall = wall_of(tier)
+    assert spec.get("runtimeClassName") == wall.runtime_class
+    assert spec["nodeSelector"] == {
+        "sandbox.users.io/tier": tier,
+        "sandbox.users.io/wall": wall.word,
+        "karpenter.sh/capacity-type": "on-demand",
+    }
+    assert [one["key"] for one in spec["tolerations"]] == ["sandbox.users.io/tier"]
+    assert spec["priorityClassName"] == "sandbox"
+    (spread,) = spec["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
+
+
+def test_requests_are_what_it_always_has_and_limits_how_far_it_bursts() -> None:
+    asked = {"cpu": "100m", "memory": "512Mi", "ephemeral": "4Gi", "burst": {"cpu": "2", "memory": "2Gi"}}
+    one = main(pod(sandbox(resources=asked)))
+    assert one["resources"] == {
+        "requests": {"cpu": "100m", "memory": "512Mi", "ephemeral-storage": "4Gi"},
+        "limits": {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "4Gi"},
+    }
+    assert one["resizePolicy"] == [
+        {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+        {"resourceName": "memory", "restartPolicy": "NotRequired"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "given_cpu", "given_memory"),
+    [("250m", "512Mi", "250m", "768Mi"), ("250m", "256Mi", "250m", "256Mi"), ("1", "3840Mi", "1", "3840Mi")],
+)
+def test_on_fargate_requests_are_limits_at_a_size_it_has(
+    cpu: str, memory: str, given_cpu: str, given_memory: str
+) -> None:
+    spec = pod(fargate(resources={"cpu": cpu, "memory": memory}))
+    resources = main(spec)["resources"]
+    assert resources["requests"] == resources["limits"]
+    assert (resources["limits"]["cpu"], resources["limits"]["memory"]) == (given_cpu, given_memory)
+    whole = (amount(given_cpu), (amount(given_memory) + OVERHEAD) / GIB)
+    assert whole in {(size.cpu, size.memory) for size in SIZES}
+
+
+def test_on_fargate_nothing_is_said_that_it_has_not() -> None:
+    spec = pod(fargate(storage={"kind": "scratch"}, capabilities=["dns"]))
+    unknown = {"runtimeClassName", "nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"}
+    assert not unknown & set(spec)
+    assert not {"priorityClassName", "initContainers"} & set(spec)
+    assert "resizePolicy" not in main(spec)
+
+
+def test_scratch_is_on_nodes_with_disks_of_their_own_and_counted() -> None:
+    spec = pod(
+        sandbox(storage={"kind": "scratch", "size": "20Gi"}, resources={"ephemeral": "2Gi"}),
+        capacity={"families": ["m8gd"]},
+    )
+    (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "karpenter.k8s.aws/instance-local-nvme", "operator": "Exists"}]
+    assert {"name": "home", "emptyDir": {"sizeLimit": "20Gi"}} in spec["volumes"]
+    assert main(spec)["resources"]["requests"]["ephemeral-storage"] == "22Gi"
+
+
+def test_a_graphics_processor_is_had_whole() -> None:
+    spec = pod(sandbox(**VETTED, gpu=2), capacity={"gpu": {"limit": 4}})
+    resources = main(spec)["resources"]
+    assert resources["requests"]["nvidia.com/gpu"] == resources["limits"]["nvidia.com/gpu"] == "2"
+    assert "nvidia.com/gpu" in {one["key"] for one in spec["tolerations"]}
+
+
+def test_dns_is_the_clusters_or_nobodys() -> None:
+    assert pod(sandbox(capabilities=["dns"]))["dnsPolicy"] == "ClusterFirst"
+    none = pod(sandbox(capabilities=[]))
+    assert (none["dnsPolicy"], none["dnsConfig"]["nameservers"]) == ("None", ["127.0.0.1"])
+
+
+@pytest.mark.parametrize(
+    ("probe", "way"),
+    [
+        ({"port": 8080}, {"tcpSocket": {"port": 8080}}),
+        ({"port": 8080, "path": "/ready"}, {"httpGet": {"path": "/ready", "port": 8080}}),
+        ({"command": ["ready"]}, {"exec": {"command": ["ready"]}}),
+    ],
+)
+def test_a_sandbox_is_asked_whether_it_is_ready_and_never_ended_for_being_busy(probe: Object, way: Object) -> None:
+    one = main(pod(sandbox(probe={**probe, "startWithin": "90s"})))
+    assert one["startupProbe"] == {**way, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": 90}
+    assert way.items() <= one["readinessProbe"].items()
+    assert "livenessProbe" not in one
+
+
+def test_a_probe_on_fargate_is_let_in() -> None:
+    asked = settings({"sandboxClasses": [fargate(probe={"port": 8080})]})
+    (one,) = class_groups(asked)
+    assert (8080, 8080) in {rule.ports for group in one.groups for rule in group.ingress}
+
+
+def test_a_home_of_its_own_is_kept_where_the_class_says() -> None:
+    asked = [{"name": "HOME", "value": "/elsewhere"}]
+    assert {"name": "HOME", "value": "/elsewhere"} in main(pod(sandbox(env=asked)))["env"]
+    mount = {"name": "home", "mountPath": "/work"}
+    assert mount in main(pod(sandbox(storage={"mountPath": "/work"})))["volumeMounts"]
+    homeless = main(pod(sandbox(storage={"kind": "none"})))
+    assert {"name": "HOME", "value": next(iter(SCRATCH))} in homeless["env"]
+    assert "home" not in {one["name"] for one in homeless["volumeMounts"]}
+
+
+def test_the_gate_comes_first_and_only_on_nodes() -> None:
+    assert [one["name"] for one in pod(sandbox())["initContainers"]] == ["gate"]
+    assert plan_of(fargate()).wall is None

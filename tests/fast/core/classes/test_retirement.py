@@ -1,0 +1,150 @@
+"""When an old release goes: one step at a time, and none while somebody could still need it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from agentenv.core.classes.retirement import SETTLED, Claim, ClassState, Pool, Template, current_pools, plan
+
+NOW = datetime(2026, 11, 2, 9, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(days=1)
+NEW = Pool("box-new", "stable", wanted=3, ready=3, members=3)
+OLD = Pool("box-old", "stable", wanted=3, ready=3, members=3)
+MARKED = replace(OLD, retiring=NOW - SETTLED)
+EMPTY = replace(MARKED, wanted=0, ready=0, members=0)
+TEMPLATE = Template("box-old", "stable", NOW - SETTLED)
+
+
+def state(*pools: Pool, claims: tuple[Claim, ...] = (), templates: tuple[Template, ...] = ()) -> ClassState:
+    return ClassState({"stable": ["box-new"]}, pools, templates, claims)
+
+
+def claim(pool: str = "box-old", made: datetime = LONG_AGO, sandbox: str | None = "box-old-1") -> Claim:
+    return Claim("c", pool, made, sandbox)
+
+
+def steps(given: ClassState) -> list[tuple[str, str]]:
+    return [(one.do, one.name) for one in plan(given, NOW).steps]
+
+
+def waits(given: ClassState) -> str:
+    (wait,) = plan(given, NOW).waits
+    return wait.why
+
+
+def test_what_the_stack_names_stays_as_it_is() -> None:
+    assert plan(state(NEW, templates=(Template("box-new"),)), NOW) == plan(state(replace(NEW, ready=0)), NOW)
+    assert steps(state(NEW)) == []
+
+
+@pytest.mark.parametrize("successor", [(), (replace(NEW, ready=2),), (replace(NEW, observed=False),)])
+def test_an_old_release_works_on_until_the_new_one_is_full(successor: tuple[Pool, ...]) -> None:
+    assert steps(state(OLD, *successor)) == []
+    assert "takes its place" in waits(state(OLD, *successor))
+
+
+def test_every_shard_of_the_new_release_has_to_be_full() -> None:
+    two = ClassState({"stable": ["box-new", "box-new-1"]}, [OLD, NEW, replace(NEW, name="box-new-1", ready=1)])
+    assert steps(two) == []
+    full = replace(two, pools=[OLD, NEW, replace(NEW, name="box-new-1")])
+    assert steps(full) == [("mark", "box-old")]
+
+
+def test_a_release_gives_way_to_its_own_channel_only() -> None:
+    beside = replace(OLD, channel="next")
+    both = ClassState({"stable": ["box-new"], "next": ["box-newer"]}, [NEW, beside])
+    assert steps(both) == []
+    # A channel that nobody names any more has nothing to wait for.
+    assert steps(state(replace(NEW, ready=0), beside)) == [("mark", "box-old")]
+
+
+def test_a_pool_that_is_to_be_empty_now_is_as_full_as_it_gets() -> None:
+    assert steps(state(OLD, replace(NEW, wanted=0, ready=0, members=0))) == [("mark", "box-old")]
+
+
+def test_in_its_hours_a_new_release_is_as_large_as_they_say_before_the_old_one_goes() -> None:
+    small = replace(NEW, wanted=0, ready=0, members=0)
+    found = plan(replace(state(OLD, small), members_now=10), NOW)
+    assert [(one.do, one.name, one.members) for one in found.steps] == [("scale", "box-new", 10)]
+    assert "filling: 0 of 10" in found.waits[0].why
+    filling = replace(small, wanted=10, ready=9)
+    assert steps(replace(state(OLD, filling), members_now=10)) == []
+    assert steps(replace(state(OLD, replace(filling, ready=10)), members_now=10)) == [("mark", "box-old")]
+
+
+def test_the_hours_are_divided_among_the_shards_and_scale_nothing_else() -> None:
+    two = ClassState({"stable": ["box-new", "box-new-1"]}, [OLD, NEW, replace(NEW, name="box-new-1")], members_now=7)
+    assert [(one.name, one.members) for one in plan(two, NOW).steps] == [("box-new", 4)]
+    # Without an old release, or once it is marked, sizes are the schedule's alone.
+    assert steps(replace(state(NEW), members_now=7)) == []
+    assert steps(replace(state(MARKED, NEW), members_now=7)) == [("empty", "box-old")]
+    # Nor has an old pool that is empty anything to be taken over.
+    assert ("scale", "box-new") not in steps(replace(state(replace(OLD, wanted=0), NEW), members_now=7))
+
+
+def test_once_marked_it_goes_even_if_the_new_pool_is_claimed_from() -> None:
+    assert steps(state(MARKED, replace(NEW, ready=0))) == [("empty", "box-old")]
+
+
+def test_nobody_who_chose_it_before_it_was_marked_is_left_without() -> None:
+    assert "on their way" in waits(state(NEW, replace(MARKED, retiring=NOW - SETTLED + timedelta(seconds=1))))
+    fresh = claim(made=NOW - timedelta(seconds=5), sandbox=None)
+    assert "waits for one of its members" in waits(state(NEW, MARKED, claims=(fresh,)))
+    # Nor does one that will never get any hold it up.
+    assert steps(state(NEW, MARKED, claims=(claim(sandbox=None),))) == [("empty", "box-old")]
+
+
+@pytest.mark.parametrize("going", [replace(EMPTY, members=1), replace(EMPTY, observed=False)])
+def test_a_pool_stays_until_its_last_member_is_gone(going: Pool) -> None:
+    assert steps(state(NEW, going, templates=(TEMPLATE,))) == []
+
+
+def test_pool_and_template_stay_while_a_claim_names_them_and_then_go_one_after_the_other() -> None:
+    held = state(NEW, EMPTY, claims=(claim(), claim()), templates=(TEMPLATE,))
+    assert steps(held) == []
+    assert waits(held) == "2 claims name it"
+    assert steps(state(NEW, EMPTY, claims=(claim("box-new"),), templates=(TEMPLATE,))) == [("remove-pool", "box-old")]
+    assert steps(state(NEW, templates=(TEMPLATE,))) == [("remove-template", "box-old")]
+    assert steps(state(NEW, templates=(replace(TEMPLATE, retiring=None),))) == [("mark", "box-old")]
+    assert "on their way" in waits(state(NEW, templates=(replace(TEMPLATE, retiring=NOW),)))
+
+
+def test_a_claim_that_came_as_its_pool_went_gets_it_back() -> None:
+    assert steps(state(NEW, claims=(claim(sandbox=None),), templates=(TEMPLATE,))) == [("restore-pool", "box-old")]
+
+
+COLD = Pool("box-old-cold", "stable", template="box-old")
+
+
+def test_the_empty_pool_of_a_current_release_is_current() -> None:
+    assert steps(state(NEW, Pool("box-new-cold", "stable", template="box-new"))) == []
+
+
+def test_the_empty_pool_of_an_old_release_goes_by_the_same_steps_and_its_template_after_both() -> None:
+    assert steps(state(NEW, COLD, templates=(TEMPLATE,))) == [("mark", "box-old-cold")]
+    marked = replace(COLD, retiring=NOW - SETTLED)
+    named = (claim("box-old-cold"),)
+    assert steps(state(NEW, marked, claims=named, templates=(TEMPLATE,))) == []
+    assert steps(state(NEW, marked, templates=(TEMPLATE,))) == [("remove-pool", "box-old-cold")]
+    assert steps(state(NEW, EMPTY, marked, claims=named, templates=(TEMPLATE,))) == [("remove-pool", "box-old")]
+
+
+def test_a_claim_that_came_as_its_empty_pool_went_gets_it_back() -> None:
+    named = (claim("box-old-cold", sandbox=None),)
+    assert steps(state(NEW, claims=named, templates=(TEMPLATE,))) == [("restore-pool", "box-old-cold")]
+    assert ("restore-pool", "box-old-cold") in steps(state(NEW, EMPTY, claims=named, templates=(TEMPLATE,)))
+
+
+def test_a_release_that_comes_back_is_given_out_again() -> None:
+    back = replace(NEW, retiring=NOW)
+    assert steps(state(back, templates=(Template("box-new", retiring=NOW),))) == [("unmark", "box-new")]
+    assert steps(state(NEW, templates=(Template("box-new", retiring=NOW),))) == [("unmark", "box-new")]
+
+
+def test_releases_are_read_as_the_constraints_list_them() -> None:
+    told = "stable/box-a,stable/box-a-1,next/box-b"
+    assert current_pools(told) == {"stable": ["box-a", "box-a-1"], "next": ["box-b"]}
+    assert current_pools("") == {}

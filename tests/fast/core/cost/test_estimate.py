@@ -1,0 +1,302 @@
+"""The estimate holds together for whatever is set: sums are exact, users never cost less in all nor more each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as budget
+from hypothesis import strategies as some
+
+from agentenv.config import Settings
+from agentenv.core.cost.assumptions import Assumptions
+from agentenv.core.cost.estimate import estimate, model
+from agentenv.core.cost.pool_week import average_size, size_at, stretches
+from agentenv.core.cost.sensitivity import moves
+from agentenv.core.prices.book import NoPrices, price_book
+from agentenv.core.prices.units import apportioned, cents
+from tests.fast.config.stack_samples import fargate, mistakes, sandbox, settings
+from tests.fast.core.cost.prod import prod
+
+HOURS = some.integers(0, 730).map(Decimal)
+POOLS: some.SearchStrategy[dict[str, Any]] = some.one_of(
+    some.integers(0, 30).map(lambda size: {"size": size}),
+    some.integers(1, 600).map(lambda claims: {"peakClaimsPerHour": claims}),
+    some.integers(0, 9).map(
+        lambda size: {"size": size, "schedules": [{"start": "08:00", "end": "18:00", "size": size + 5}]}
+    ),
+)
+
+
+@some.composite
+def environments(draw: some.DrawFn) -> Settings:
+    """Environments that differ in what they cost."""
+    classes = [
+        sandbox(
+            capacity=draw(some.sampled_from(["spot", "on-demand", "both"])),
+            resources={
+                "cpu": draw(some.sampled_from(["50m", "250m", "1"])),
+                "memory": draw(some.sampled_from(["256Mi", "1Gi", "3Gi"])),
+            },
+            pool=draw(POOLS),
+        )
+    ]
+    if draw(some.booleans()):
+        classes.append(sandbox("guarded", tier="untrusted", pool=draw(POOLS)))
+    if draw(some.booleans()):
+        classes.append(fargate(storage={"kind": "none"}, pool={"size": draw(some.integers(0, 3))}))
+    given: dict[str, Any] = {
+        "network": {
+            "nat": draw(some.sampled_from(["single", "per-zone"])),
+            "zones": draw(some.integers(2, 4)),
+            "flowLogTraffic": draw(some.sampled_from(["all", "accepted", "rejected"])),
+        },
+        "storage": {
+            "infrequentAccessAfter": draw(some.sampled_from(["never", "7d", "90d"])),
+            "archiveAfter": draw(some.sampled_from(["never", "90d", "365d"])),
+            "backup": draw(some.booleans()),
+        },
+        "capacity": {"headroom": {"pods": draw(some.integers(0, 5))}},
+        "sandboxClasses": classes,
+    }
+    if mistakes(given):
+        given["storage"] = {"backup": False}
+    return settings(given)
+
+
+@given(environments(), some.integers(1, 100_000), HOURS)
+@budget(max_examples=25)
+def test_lines_sum_to_the_whole_exactly_and_as_they_are_shown(asked: Settings, users: int, hours: Decimal) -> None:
+    found = estimate(asked, users, hours)
+    whole = sum((line.monthly for line in found.lines), start=Decimal(0))
+    assert whole == found.total_month
+    assert sum((line.monthly for line in found.lines if line.fixed), start=Decimal(0)) == found.fixed_month
+    assert sum(apportioned(line.monthly for line in found.lines)) == cents(found.total_month)
+    assert all(line.monthly >= 0 and line.basis for line in found.lines)
+    of_classes = sum((line.monthly for line in found.lines if line.fixed and line.sandbox_class), start=Decimal(0))
+    assert sum((one.fixed_month for one in found.by_class), start=Decimal(0)) == of_classes
+
+
+@given(environments(), some.integers(1, 100_000), some.integers(1, 100_000), HOURS)
+@budget(max_examples=25)
+def test_more_users_never_cost_less_in_all_nor_more_each(
+    asked: Settings, users: int, more: int, hours: Decimal
+) -> None:
+    reckoned = model(asked, hours)
+    few, many = reckoned.of(users), reckoned.of(users + more)
+    assert many.total_month >= few.total_month
+    assert many.per_user_month <= few.per_user_month
+
+
+@given(environments(), HOURS, HOURS)
+@budget(max_examples=15)
+def test_more_hours_never_cost_less_and_nothing_fixed(asked: Settings, one: Decimal, other: Decimal) -> None:
+    less, more = (model(asked, hours).of(100) for hours in sorted((one, other)))
+    assert less.variable_month <= more.variable_month
+    assert less.fixed_month == more.fixed_month
+
+
+@given(environments(), HOURS)
+@budget(max_examples=15)
+def test_the_target_is_met_from_the_users_that_are_told_and_not_by_one_less(asked: Settings, hours: Decimal) -> None:
+    reckoned = model(asked, hours)
+    enough = reckoned.of(1).break_even_users
+    if enough is None:
+        assert reckoned.of(10**9).per_user_month > Decimal(3)
+        return
+    assert reckoned.of(enough).per_user_month <= Decimal(3)
+    assert enough == 1 or reckoned.of(enough - 1).per_user_month > Decimal(3)
+
+
+@given(environments())
+@budget(max_examples=15)
+def test_a_mix_costs_what_its_classes_cost(asked: Settings) -> None:
+    names = [one.name for one in asked.sandbox_classes]
+    for name in names:
+        only = model(asked, mix={name: Decimal(1)})
+        (own,) = [one for one in only.by_class if one.name == name]
+        assert only.of(1).variable_month == own.per_user_month
+
+
+def test_a_setting_costs_what_its_price_says() -> None:
+    book = price_book("us-east-1")
+    one = estimate(settings({"network": {"nat": "single", "zones": 3}}), 10)
+    three = estimate(settings({"network": {"nat": "per-zone", "zones": 3}}), 10)
+    gateway = (book.rate("nat.gateway") + book.rate("address.public")).all_month().value
+    assert three.fixed_month - one.fixed_month == 2 * gateway
+    doors = estimate(settings({"network": {"endpoints": ["sts", "logs"], "zones": 3}}), 10)
+    assert doors.fixed_month - one.fixed_month == book.rate("endpoint.interface").all_month().value * 6
+
+
+def test_exported_bills_have_the_buckets_own_key_which_costs_nothing() -> None:
+    for exported in (True, False):
+        asked = settings({"cost": {"usageExport": exported}})
+        (keys,) = [line for line in estimate(asked, 100).lines if line.part == "keys"]
+        assert (keys.monthly, keys.basis) == (Decimal(4), "4: logs, secrets, disks, homes")
+
+
+def test_a_second_release_has_a_pool_of_its_own() -> None:
+    image = f"registry.example.com/sandbox@sha256:{'ef' * 32}"
+    one = sandbox(pool={"size": 20}, resources={"cpu": "1", "memory": "1Gi"})
+    two = {**one, "releases": [{"image": image}]}
+    single, double = (estimate(settings({"sandboxClasses": [row]}), 1).by_class[0].fixed_month for row in (one, two))
+    assert double > single
+
+
+def test_what_is_warm_in_office_hours_only_is_paid_then_only() -> None:
+    guarded = sandbox("guarded", tier="untrusted", pool={"size": 2})
+    office = {**guarded, "pool": {"size": 0, "schedules": [{"start": "08:00", "end": "18:00", "size": 2}]}}
+    always, some_hours = (
+        estimate(settings({"sandboxClasses": [one]}), 1).by_class[0].fixed_month for one in (guarded, office)
+    )
+    assert abs(some_hours / always - Decimal(50) / 168) < Decimal("1e-6")
+    pool = settings({"sandboxClasses": [office]}).sandbox_classes[0].pool
+    assert average_size(pool) == Decimal(2 * 50) / 168
+    assert [size_at(pool, minute) for minute in (0, 8 * 60, 18 * 60 - 1, 18 * 60, 6 * 24 * 60 + 9 * 60)] == [
+        0,
+        2,
+        2,
+        0,
+        0,
+    ]
+    assert sum(one.share for one in stretches({"a": pool, "b": pool})) == 1
+
+
+def test_disk_on_fargate_is_paid_for_beyond_what_is_free() -> None:
+    book = price_book("us-east-1")
+    free, more = (
+        estimate(settings({"sandboxClasses": [fargate(resources=given)]}), 1).by_class[0].hour
+        for given in ({"ephemeral": "20Gi"}, {"ephemeral": "100Gi"})
+    )
+    assert more - free == 80 * book.rate("fargate.disk").dollars
+
+
+def test_a_declared_seat_has_a_home_that_is_paid_for() -> None:
+    asked = {"sandboxClasses": [sandbox()], "workspaces": [{"name": "desk", "class": "standard", "user": "u-1"}]}
+    (seat,) = [line for line in estimate(settings(asked), 1).lines if line.part.startswith("use of declared seats")]
+    assert seat.fixed
+    # Somebody who works as long in a place of one of the users has as much.
+    own = {line.part: line.monthly for line in estimate(settings(asked), 1, Assumptions().seat_hours).lines}
+    like = own["homes"] + own["reading and writing homes"] + own["backups of homes"] + own["to the internet"]
+    assert like < seat.monthly <= like + own["through NAT"]
+
+
+def test_nodes_that_stand_for_nobody_yet_take_their_images_too() -> None:
+    def images(size: int) -> Decimal:
+        found = estimate(settings({"sandboxClasses": [sandbox(pool={"size": size})]}), 1).lines
+        return sum((line.monthly for line in found if line.part == "images for standing nodes"), start=Decimal(0))
+
+    assert images(0) == 0
+    assert 0 < images(1) < images(40)
+
+
+def test_what_comes_and_goes_on_full_system_nodes_has_another_for_its_time() -> None:
+    def system(settings: Settings) -> str:
+        (line,) = [line for line in estimate(settings, 1).lines if line.part == "system nodes"]
+        return line.basis
+
+    # What `prod` has there leaves 131 MiB, and a look at homes takes 384 for each of its file systems.
+    assert system(prod()).endswith("; 1 more for 2 h a day")
+    roomy = prod({"standard": {"maxSandboxes": 20}, "storage": {"fileSystems": 1}})
+    assert "more for" not in system(roomy)
+
+
+def test_images_in_ecr_of_the_region_are_not_taken_through_nat() -> None:
+    near = f"111122223333.dkr.ecr.us-east-1.amazonaws.com/sandbox@sha256:{'ab' * 32}"
+    far = f"111122223333.dkr.ecr.eu-west-1.amazonaws.com/sandbox@sha256:{'ab' * 32}"
+    costs = [
+        next(
+            line.monthly
+            for line in estimate(settings({"sandboxClasses": [one]}), 100).lines
+            if line.part == "through NAT"
+        )
+        for one in (sandbox(image=near), sandbox(image=far), sandbox())
+    ]
+    assert costs[0] < costs[1] == costs[2]
+
+
+def test_what_stands_already_is_not_paid_twice_and_that_is_said() -> None:
+    found = estimate(
+        settings(
+            {
+                "network": {
+                    "existing": {"vpcId": "vpc-12345678", "privateSubnetIds": ["subnet-12345678", "subnet-9abcdef0"]}
+                },
+                "cluster": {"existing": "theirs"},
+            }
+        ),
+        10,
+    )
+    assert not {"control plane", "NAT gateways", "flow logs"} & {line.part for line in found.lines}
+    assert any("cluster stands already" in remark for remark in found.remarks)
+
+
+def test_prices_of_another_region_are_never_taken() -> None:
+    elsewhere = settings({}).model_copy(update={"region": "ap-south-1"})
+    with pytest.raises(NoPrices, match="no prices of ap-south-1"):
+        estimate(elsewhere, 10)
+    book = price_book("us-east-1")
+    few = replace(book, instances={"m7g.large": book.instances["m7g.large"]})
+    with pytest.raises(NoPrices, match=r"m8i.*m7g"):
+        estimate(settings({"sandboxClasses": [sandbox(tier="untrusted")]}), 10, book=few)
+
+
+def test_spot_prices_that_were_seen_are_taken_instead_of_the_assumption() -> None:
+    book = price_book("us-east-1")
+    cheap = {
+        name: replace(one, spot=one.on_demand.times(Decimal("0.1")), spot_date=one.date)
+        for name, one in book.instances.items()
+    }
+    asked = settings({"sandboxClasses": [sandbox(capacity="spot")]})
+    seen = replace(book, instances=cheap)
+    assert estimate(asked, 10, book=seen).total_month < estimate(asked, 10, book=book).total_month
+    # Then the discount moves nothing any more.
+    other = estimate(asked, 10, book=seen, taken=Assumptions().but({"spot-discount": "0.1"}))
+    assert other.total_month == estimate(asked, 10, book=seen).total_month
+
+
+@pytest.mark.parametrize(
+    ("given_", "wrong"),
+    [
+        ({"hoem": "3"}, "no assumption 'hoem'"),
+        ({"home": "much"}, "no number"),
+        ({"home": "-1"}, "nothing below 0"),
+        ({"spot-discount": "1.1"}, "0 to 1"),
+        ({"node-fill": "0"}, "nothing can be divided"),
+        ({"home": "NaN"}, "nothing below 0"),
+    ],
+)
+def test_an_assumption_without_sense_is_refused(given_: dict[str, str], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        Assumptions().but(given_)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong"),
+    [
+        ({"active_hours": Decimal(731)}, "a month has"),
+        ({"mix": {"nobody": Decimal(1)}}, "no class 'nobody'"),
+        ({"mix": {"standard": Decimal("0.5")}}, "sum to 0.5"),
+    ],
+)
+def test_hours_and_mixes_without_sense_are_refused(asked: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ValueError, match=wrong):
+        model(settings({"sandboxClasses": [sandbox()]}), **asked)
+    with pytest.raises(ValueError, match="one at least"):
+        model(settings({})).of(0)
+
+
+def test_what_moves_most_stands_first_and_is_as_large_as_it_says() -> None:
+    asked = settings({"sandboxClasses": [sandbox(capacity="spot")]})
+    now = estimate(asked, 100)
+
+    def then(changed: Any) -> Decimal:
+        return estimate(asked, 100, taken=Assumptions().but(changed)).per_user_month
+
+    found = moves(now.per_user_month, now.assumptions, then)
+    assert [abs(one.change) for one in found] == sorted((abs(one.change) for one in found), reverse=True)
+    (home,) = [one for one in found if one.what.startswith("home ")]
+    assert home.change == then({"home": "2.4"}) - now.per_user_month

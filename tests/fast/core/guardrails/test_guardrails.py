@@ -1,0 +1,197 @@
+"""The documents of the guardrails: what the API server would refuse, skip or fail on is found here without one."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
+from agentenv.core.classes.constraints_configmap import constraints
+from agentenv.core.classes.plan import plans
+from agentenv.core.guardrails import EKS, Policy, policies
+from agentenv.core.guardrails.guardrail import CONSTRAINTS
+from agentenv.core.guardrails.principals import DEPLOYER, asked_by
+from agentenv.core.guardrails.priority import priority_class
+from agentenv.core.guardrails.reference import guardrails_page
+from tests.fast.config.stack_samples import sandbox, settings
+
+SYSTEMS = ("fs-0123456789abcdef0", "fs-0fedcba9876543210")
+POLICIES = policies(SYSTEMS)
+# What the API server takes; a rule with more of them would be refused when it is written.
+LONGEST_NAME, LONGEST_MESSAGE, MOST_CONDITIONS, MOST_VARIABLES = 253, 1024, 64, 100
+
+
+def expressions(policy: Policy) -> list[str]:
+    """All CEL of a policy."""
+    spec = policy.document()["spec"]
+    keys = ("variables", "matchConditions", "validations")
+    return [row["expression"] for key in keys for row in spec.get(key, ())] + [
+        row["valueExpression"] for row in spec["auditAnnotations"]
+    ]
+
+
+def test_each_policy_and_each_of_its_rules_has_a_name_of_its_own() -> None:
+    names = [policy.full_name for policy in POLICIES]
+    assert len(set(names)) == len(names)
+    for policy in POLICIES:
+        ids = [rule.id for rule in policy.rules]
+        assert ids
+        assert len(set(ids)) == len(ids), policy.name
+        assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", one) for one in ids)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_a_policy_fails_closed_denies_and_is_audited(policy: Policy) -> None:
+    document = policy.document()
+    assert len(document["metadata"]["name"]) <= LONGEST_NAME
+    assert document["spec"]["failurePolicy"] == "Fail"
+    assert {row["key"] for row in document["spec"]["auditAnnotations"]} == {"who", "what"}
+    assert len(document["spec"].get("matchConditions", ())) <= MOST_CONDITIONS
+    assert len(document["spec"].get("variables", ())) <= MOST_VARIABLES
+    for row in document["spec"]["validations"]:
+        assert row["message"].startswith("[")
+        assert len(row["message"]) <= LONGEST_MESSAGE
+    for binding in policy.bindings():
+        assert binding["spec"]["policyName"] == document["metadata"]["name"]
+        assert binding["spec"]["validationActions"] == ["Deny", "Audit"]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_no_expression_trips_over_what_a_request_may_lack(policy: Policy) -> None:
+    for cel in expressions(policy):
+        assert "\n" not in cel
+        assert cel.count("(") == cel.count(")"), cel
+        # A collection that is deleted has no name, most requests have no subresource, the cluster has no namespace
+        assert not re.search(r"request\.(subResource|name|namespace)\b", cel), cel
+        if "oldObject." in cel and "CREATE" in policy.operations:
+            assert "oldObject != null" in cel or "oldObject == null" in cel, cel
+
+
+@pytest.mark.parametrize("policy", [row for row in POLICIES if row.by_class], ids=lambda policy: policy.name)
+def test_without_its_class_nothing_is_made_and_what_is_there_may_go(policy: Policy) -> None:
+    said = {}
+    for binding in policy.bindings():
+        operations = {
+            operation for rule in binding["spec"]["matchResources"]["resourceRules"] for operation in rule["operations"]
+        }
+        (operation,) = operations
+        said[operation] = binding["spec"]["paramRef"]
+    assert set(said) == policy.operations
+    assert said["CREATE"] == {"name": CONSTRAINTS, "parameterNotFoundAction": "Deny"}
+    assert said.get("UPDATE", said["CREATE"])["parameterNotFoundAction"] in {"Allow", "Deny"}
+    if "UPDATE" in said:
+        assert said["UPDATE"]["parameterNotFoundAction"] == "Allow"
+    assert "DELETE" not in policy.operations, "a namespace that goes has no ConfigMap to read"
+    assert policy.in_classes
+
+
+def test_a_namespace_that_goes_is_held_up_by_nothing() -> None:
+    watching = {policy.name: policy for policy in POLICIES if "DELETE" in policy.operations}
+    # The endings are about how something is deleted, and never about who does it: who ends a namespace leaves nothing.
+    assert set(watching) == {"fences", "reach", "endings"}
+    for rule in (*watching["fences"].rules, *watching["reach"].rules):
+        assert "has(namespaceObject.metadata.deletionTimestamp)" in rule.holds
+        assert all(user in rule.holds for user in EKS.collectors)
+    (ending,) = watching["endings"].rules
+    assert "userInfo" not in ending.holds
+
+
+def test_what_rules_read_of_a_class_is_what_a_class_says() -> None:
+    plan = plans(settings({"sandboxClasses": [sandbox()]}))[0]
+    said = set(constraints(plan, "fs-1")["data"])
+    asked = {key for policy in POLICIES for cel in expressions(policy) for key in re.findall(r"data\[\?'(\w+)'\]", cel)}
+    assert asked <= said
+    assert {"runtimeClassName", "uid", "images", "pools", "storageClasses", "seats"} <= asked
+
+
+def test_only_what_is_about_volumes_names_file_systems_and_all_of_them() -> None:
+    naming = [policy.name for policy in POLICIES if SYSTEMS[0] in json.dumps(policy.document())]
+    assert naming == ["volumes", "storage-classes"]
+    for policy in POLICIES:
+        text = json.dumps(policy.document())
+        assert (SYSTEMS[0] in text) == (SYSTEMS[1] in text)
+
+
+def test_subresources_are_named_one_by_one() -> None:
+    watched = {name for policy in POLICIES for watch in policy.watches for name in watch.resources}
+    assert {
+        "pods/status",
+        "pods/ephemeralcontainers",
+        "pods/resize",
+        "pods/binding",
+        "pods/exec",
+        "namespaces/status",
+        "namespaces/finalize",
+        "sandboxwarmpools/scale",
+        "deployments/scale",
+        "serviceaccounts/token",
+    } <= watched
+    assert not any(name.endswith("/*") for name in watched)
+
+
+def test_every_shape_is_asked_of_all_three_kinds() -> None:
+    by_name = {policy.name: policy for policy in POLICIES}
+    ids = [[rule.id for rule in by_name[name].rules] for name in ("templates", "sandboxes", "pods")]
+    # The server itself refuses a pod that is made with a debug container.
+    assert ids[0] == ids[1] == [*ids[2], "pod-no-debug"]
+    assert len(ids[2]) >= 15
+
+
+@pytest.mark.parametrize("key", ["sandbox_controller", "service", "provisioner"])
+def test_who_is_exempt_may_be_called_otherwise(key: str) -> None:
+    hands = replace(EKS, **{key: "system:serviceaccount:mine:own"})
+    texts = [json.dumps(policy.document()) for policy in policies(SYSTEMS, hands)]
+    assert any("system:serviceaccount:mine:own" in text for text in texts)
+    assert not any(f"'{getattr(EKS, key)}'" in text for text in texts)
+
+
+def test_the_cluster_is_asked_who_deploys_after_everybody_known_was_looked_for() -> None:
+    """It costs a third of what an expression may."""
+    asked = asked_by("jane", groups=["team"], prefixes=["eks:"])
+    assert asked.endswith(f"|| {DEPLOYER})")
+    assert asked.count("||") == 3
+    assert asked_by() == f"({DEPLOYER})"
+
+
+def test_only_namespaces_of_classes_are_looked_at_but_for_what_has_none() -> None:
+    everywhere: dict[str, Any] = {}
+    elsewhere = {"matchExpressions": [{"key": CLASS_LABEL, "operator": "DoesNotExist"}]}
+    for policy in POLICIES:
+        selector = policy.document()["spec"]["matchConstraints"]["namespaceSelector"]
+        if policy.in_classes:
+            assert selector == {"matchExpressions": [{"key": CLASS_LABEL, "operator": "Exists"}]}
+        elif policy.elsewhere:
+            assert (policy.name, selector) == ("elsewhere", elsewhere)
+        elif policy.within:
+            there = {"matchLabels": {"kubernetes.io/metadata.name": "storage-metering"}}
+            assert (policy.name, selector) == ("looking", there)
+        else:
+            everywhere[policy.name] = selector
+    assert set(everywhere) == {
+        "bindings",
+        "volumes",
+        "volume-owners",
+        "volume-records",
+        "storage-classes",
+        "namespaces",
+    }
+    assert all(selector == {} for selector in everywhere.values())
+
+
+def test_sandboxes_end_nobody_and_are_ended_by_nobody_ordinary() -> None:
+    made = priority_class()
+    assert made["metadata"]["name"] == "sandbox"
+    assert made["value"] == 0
+    assert made["globalDefault"] is False
+
+
+def test_the_page_names_every_policy_and_every_rule() -> None:
+    page = guardrails_page()
+    for policy in POLICIES:
+        assert f"`{policy.full_name}`" in page
+        assert all(f"| `{rule.id}` |" in page for rule in policy.rules)
+    assert all(user in page for user in (EKS.sandbox_controller, EKS.service, EKS.provisioner))

@@ -1,0 +1,93 @@
+"""Sleeping: after the class's time, never while somebody is there, and never by a clock that may be wrong."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentenv.core.lifecycle.clock_skew import FURTHEST, SKEW
+from agentenv.core.lifecycle.idle import Seen, rest
+from agentenv.core.lifecycle.limits import Limits, limits
+from tests.fast.core.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW, lease, workspace
+
+
+def sleeps(*seen: Seen, **said: Any) -> bool:
+    return rest(workspace(**said), LIMITS, seen, NOW).sleep
+
+
+def test_it_sleeps_after_the_classs_time_without_use_or_its_own() -> None:
+    assert sleeps()
+    assert not sleeps(last_active=NOW - 19 * MINUTE)
+    assert not sleeps(idle_after=2 * HOUR)
+    assert sleeps(idle_after=MINUTE, last_active=NOW - 2 * MINUTE)
+    assert not rest(workspace(), Limits(), (), NOW).sleep
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"leases": (lease(MINUTE),)},
+        {"leases": (lease(-SKEW / 2),)},  # run out by our clock, and perhaps not by its holder's
+        {"busy_until": NOW + HOUR},
+        {"busy_until": NOW - SKEW / 2},
+        {"state": "creating"},
+        {"state": "suspended"},
+        {"state": "deleting"},
+        {"mode": "agent", "task": "t-1"},
+        {"created": NOW - MINUTE, "last_active": None},
+        {"created": None, "last_active": None},
+    ],
+    ids=str,
+)
+def test_it_is_left_awake(said: dict[str, Any]) -> None:
+    assert not sleeps(**said)
+
+
+def test_a_lease_that_ran_out_was_use_until_then() -> None:
+    assert not sleeps(leases=(lease(-MINUTE),))
+    assert sleeps(leases=(lease(-HOUR),))
+    assert not sleeps(busy_until=NOW - 2 * MINUTE)
+
+
+def test_what_another_source_saw_counts_and_one_that_cannot_tell_keeps_it_awake() -> None:
+    assert not sleeps(Seen("traffic", NOW - MINUTE))
+    assert sleeps(Seen("traffic", NOW - HOUR), Seen("work"))
+    assert not sleeps(Seen("traffic", NOW - HOUR), Seen("work", known=False))
+
+
+def test_coming_up_counts_as_use() -> None:
+    assert not rest(workspace(turned=NOW - MINUTE), LIMITS, (), NOW).sleep
+
+
+def test_a_clock_that_is_ahead_delays_it_and_one_that_is_far_off_is_not_believed() -> None:
+    assert not sleeps(last_active=NOW + 5 * MINUTE)
+    assert sleeps(last_active=NOW + FURTHEST + MINUTE)
+    # Behind by as much as clocks are: nobody loses a second of their time.
+    assert not sleeps(last_active=NOW - LIMITS.suspend_after - SKEW / 2 if LIMITS.suspend_after else NOW)
+
+
+@given(st.timedeltas(timedelta(0), 40 * MINUTE), st.timedeltas(-SKEW, SKEW))
+def test_no_skew_within_bounds_puts_anybody_to_sleep_before_their_time(used: timedelta, skew: timedelta) -> None:
+    """`used` ago by one clock; another, which decides, is off by `skew`."""
+    decided = rest(workspace(last_active=NOW - used), LIMITS, (), NOW + skew)
+    if decided.sleep:
+        assert used >= 20 * MINUTE
+
+
+def test_when_to_look_again_is_when_it_would_sleep() -> None:
+    read = workspace(last_active=NOW - MINUTE)
+    again = rest(read, LIMITS, (), NOW).again
+    assert again is not None
+    assert rest(read, LIMITS, (), again).sleep
+    assert not rest(read, LIMITS, (), again - MINUTE).sleep
+
+
+def test_limits_that_are_none_end_nothing() -> None:
+    assert limits({"suspendAfter": "60", "maxLifetime": "", "retainDeletedFor": "86400", "sessionRetention": "x"}) == (
+        Limits(MINUTE, None, DAY, None)
+    )
+    assert limits({}) == Limits()

@@ -1,0 +1,35 @@
+"""Of volumes that are in use nothing is held for a pass: nothing becomes of them, whatever else is said of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from agentenv.core.lifecycle.retention import Home, fate, is_in_use
+from tests.fast.core.lifecycle.samples import LIMITS, NOW
+
+MOMENTS = some.none() | some.integers(-400, 400).map(lambda days: NOW + timedelta(days=days))
+
+
+@given(
+    some.builds(
+        Home,
+        volume=some.just("pv"),
+        phase=some.sampled_from(["Bound", "Released", "Available", "going", ""]),
+        policy=some.sampled_from(["Retain", "Delete"]),
+        owner=some.sampled_from(["", "u-1"]),
+        workspace=some.just("w-1"),
+        mode=some.sampled_from(["user", "session"]),
+        deleted_at=MOMENTS,
+        destroy_after=MOMENTS,
+        archive_ended=MOMENTS,
+        held=some.booleans(),
+        claimed=some.booleans(),
+        wanted=some.booleans(),
+        returning=MOMENTS,
+    )
+)
+def test_what_is_in_use_is_left_as_it_is(home: Home) -> None:
+    assert not is_in_use(home) or fate(home, LIMITS, NOW).do == "leave"

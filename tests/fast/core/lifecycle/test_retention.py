@@ -1,0 +1,257 @@
+"""Data goes when its time is over, by every clock, and only where nobody could still want it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentenv.core.lifecycle.clock_skew import SKEW
+from agentenv.core.lifecycle.limits import Limits
+from agentenv.core.lifecycle.retention import UNFINISHED, Home, deletion_time, fate
+from tests.fast.core.lifecycle.samples import DAY, HOUR, LIMITS, MINUTE, NOW
+
+DELETED = NOW - 31 * DAY
+DUE = Home("pv", "Released", "Retain", "u-1", "w-1", "user", DELETED, NOW - DAY, released_since=DELETED)
+
+
+def of(home: Home, now: datetime = NOW) -> str:
+    return fate(home, LIMITS, now).do
+
+
+def test_what_is_due_is_destroyed() -> None:
+    assert of(DUE) == "destroy"
+    assert of(replace(DUE, destroy_after=NOW + MINUTE)) == "leave"
+    assert of(replace(DUE, destroy_after=NOW - SKEW / 2)) == "leave"
+    # Asked for at once: as soon as it was let go of by every clock.
+    at_once = replace(DUE, deleted_at=NOW - MINUTE, destroy_after=NOW - MINUTE, released_since=NOW - MINUTE)
+    assert of(at_once) == "destroy"
+
+
+REQUESTED = replace(DUE, destroy_requested=True, deleted_at=NOW, destroy_after=NOW, released_since=NOW, returning=NOW)
+
+
+def test_what_was_requested_to_be_destroyed_goes_as_soon_as_its_volume_is_released() -> None:
+    """Whoever is returning to it came too late; a clock has no part in it."""
+    assert of(REQUESTED) == "destroy"
+    assert of(REQUESTED, NOW - HOUR) == "destroy"
+    assert of(replace(REQUESTED, released_since=None)) == "destroy"
+    assert of(replace(REQUESTED, phase="Available")) == "release"
+    assert of(replace(REQUESTED, policy="Delete")) == "leave"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"owner": ""}, {"workspace": ""}, {"held": True}, {"wanted": True}, {"phase": "Bound", "claimed": True}],
+    ids=str,
+)
+def test_a_request_destroys_nothing_that_somebody_has_or_holds(said: dict[str, Any]) -> None:
+    assert of(replace(REQUESTED, **said)) == "leave"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"owner": ""},
+        {"workspace": ""},
+        {"held": True},
+        {"wanted": True},
+        {"claimed": True},
+        {"phase": "Bound"},
+        {"phase": "Pending"},
+        {"phase": "Failed"},
+        {"phase": "going"},
+        {"phase": ""},
+        {"policy": "Delete"},
+        {"deleted_at": None},
+        {"destroy_after": None},
+        {"destroy_after": DELETED - MINUTE},
+        {"deleted_at": NOW + 2 * DAY, "destroy_after": NOW + 3 * DAY},
+        # Deleted by a clock that was behind: Kubernetes saw it let go of a minute ago.
+        {"released_since": NOW - MINUTE},
+        {"released_since": None},
+    ],
+    ids=str,
+)
+def test_nothing_is_destroyed_on_doubt(said: dict[str, Any]) -> None:
+    assert of(replace(DUE, **said)) != "destroy"
+
+
+def test_what_was_let_go_of_without_a_date_gets_one_and_is_kept_for_all_of_its_time() -> None:
+    fresh = replace(DUE, deleted_at=None, destroy_after=None)
+    dated = fate(fresh, LIMITS, NOW)
+    assert (dated.do, dated.deleted_at, dated.destroy_after) == ("date", NOW, NOW + 30 * DAY)
+    session = fate(replace(fresh, mode="session"), LIMITS, NOW)
+    assert session.destroy_after == NOW + 7 * DAY
+    assert fate(fresh, Limits(), NOW).do == "report"
+    # Of one of which only the end is missing, it is reckoned from when it was deleted.
+    assert fate(replace(DUE, destroy_after=None), LIMITS, NOW).destroy_after == DELETED + 30 * DAY
+
+
+def test_a_deletion_is_recorded_once() -> None:
+    """Whoever finishes it, or repeats it at the same time, comes to the same timestamp."""
+    created = NOW - DAY
+    assert deletion_time(None, created, NOW) == NOW
+    for recorded in (NOW - MINUTE, NOW - UNFINISHED, NOW + timedelta(seconds=1)):
+        assert deletion_time(recorded, created, NOW) == recorded
+
+
+def test_the_record_of_a_claim_that_goes_stays_however_long_that_takes() -> None:
+    recorded = NOW - UNFINISHED - HOUR
+    assert deletion_time(recorded, NOW - DAY, NOW, going=True) == recorded
+    # But not that of an earlier claim.
+    assert deletion_time(recorded, NOW - MINUTE, NOW, going=True) == NOW
+
+
+def test_what_was_recorded_of_another_deletion_is_not_this_ones() -> None:
+    created = NOW - MINUTE
+    # It was taken back by then, or is about to be.
+    assert deletion_time(NOW - UNFINISHED - MINUTE, NOW - DAY, NOW) == NOW
+    # Its data was deleted before, and it was restored since.
+    assert deletion_time(NOW - 2 * MINUTE, created, NOW) == NOW
+    # Kubernetes writes the second of a creation, and not when in it.
+    assert deletion_time(created + timedelta(milliseconds=999), created, NOW) == NOW
+    # Nobody knows by which clock.
+    assert deletion_time(NOW + DAY, created, NOW) == NOW
+    assert deletion_time(NOW - MINUTE, None, NOW) == NOW
+
+
+def test_a_deletion_that_was_cut_short_is_taken_back_after_a_while() -> None:
+    standing = replace(DUE, phase="Bound", claimed=True, wanted=True)
+    assert of(standing) == "undate"
+    assert of(replace(standing, deleted_at=NOW - UNFINISHED + MINUTE)) == "leave"
+    assert of(replace(standing, deleted_at=None, destroy_after=None)) == "leave"
+    # One that goes is not cut short, however long it takes.
+    assert of(replace(standing, going=True)) == "leave"
+    # Nor is one that is returning: its dates are true until it is handed over.
+    assert of(replace(standing, returning=NOW - UNFINISHED + MINUTE)) == "leave"
+    assert of(replace(standing, returning=NOW - UNFINISHED)) == "undate"
+    # Off its home, its files are nobody's to date.
+    assert of(replace(standing, phase="Released", claimed=False)) == "leave"
+
+
+def test_one_that_waits_for_somebody_who_never_came_is_let_go_of_when_it_is_due() -> None:
+    assert of(replace(DUE, phase="Available")) == "release"
+    assert of(replace(DUE, phase="Available", destroy_after=NOW + DAY)) == "leave"
+
+
+def test_a_sessions_data_goes_sooner_with_its_chat() -> None:
+    # It was let go of when its class kept them for longer.
+    kept = replace(DUE, mode="session", deleted_at=NOW - DAY, destroy_after=NOW + 29 * DAY)
+    assert of(kept) == "leave"
+    sooner = fate(replace(kept, archive_ended=NOW - 3 * DAY), LIMITS, NOW)
+    assert (sooner.do, sooner.destroy_after) == ("date", NOW + 7 * DAY)
+    # And no sooner than it was deleted, by whatever clock.
+    ahead = replace(kept, archive_ended=NOW - 3 * DAY, deleted_at=NOW + 12 * HOUR)
+    assert fate(ahead, replace(LIMITS, session_retention=HOUR), NOW).destroy_after == NOW + 13 * HOUR
+    assert fate(replace(kept, archive_ended=NOW + HOUR), LIMITS, NOW).destroy_after == NOW + 7 * DAY + HOUR
+    # A clock that nobody can go by.
+    assert of(replace(kept, archive_ended=NOW + 2 * DAY)) == "leave"
+
+
+@given(st.timedeltas(-60 * DAY, 60 * DAY), st.timedeltas(timedelta(0), 40 * DAY), st.timedeltas(-DAY, 40 * DAY))
+def test_a_chat_that_ended_by_whatever_clock_takes_nothing_of_its_whole_time(
+    ended: timedelta, kept: timedelta, until: timedelta
+) -> None:
+    """What is told of chats is told by another process: its moment may be off, and that it was told is not."""
+    limits = replace(LIMITS, session_retention=kept)
+    session = replace(
+        DUE,
+        mode="session",
+        deleted_at=NOW - 2 * DAY,
+        destroy_after=NOW + until,
+        archive_ended=NOW + ended,
+        released_since=NOW - 2 * DAY,
+    )
+    dated = fate(session, limits, NOW)
+    if dated.do == "date":
+        assert dated.destroy_after is not None
+        assert NOW + kept <= dated.destroy_after < NOW + until
+
+
+def test_a_session_that_is_not_kept_at_all_goes_with_its_chat() -> None:
+    at = NOW - MINUTE
+    session = replace(
+        DUE, mode="session", deleted_at=at, destroy_after=at, archive_ended=at - MINUTE, released_since=at
+    )
+    assert fate(session, replace(LIMITS, session_retention=timedelta(0)), NOW).do == "destroy"
+
+
+@given(
+    st.sampled_from(["Released", "Available"]),
+    st.none() | st.timedeltas(-60 * DAY, 60 * DAY),
+    st.none() | st.timedeltas(-60 * DAY, 60 * DAY),
+    st.none() | st.timedeltas(-60 * DAY, 60 * DAY),
+    st.timedeltas(timedelta(0), 40 * DAY),
+)
+def test_what_was_dated_is_dated(
+    phase: str, deleted: timedelta | None, due: timedelta | None, ended: timedelta | None, kept: timedelta
+) -> None:
+    """A pass that writes the same dates again and again would never come to the others."""
+    session = replace(
+        DUE,
+        phase=phase,
+        mode="session",
+        deleted_at=None if deleted is None else NOW + deleted,
+        destroy_after=None if due is None else NOW + due,
+        archive_ended=None if ended is None else NOW + ended,
+    )
+    limits = replace(LIMITS, session_retention=kept)
+    for _ in range(2):
+        decided = fate(session, limits, NOW)
+        if decided.do != "date":
+            return
+        session = replace(session, deleted_at=decided.deleted_at, destroy_after=decided.destroy_after)
+    assert fate(session, limits, NOW).do != "date"
+
+
+@given(
+    st.sampled_from(["Released", "Available", "Bound", "Failed", ""]),
+    st.sampled_from([(False, False), (True, False), (False, True)]),
+    st.timedeltas(-60 * DAY, 60 * DAY),
+    st.timedeltas(timedelta(0), 40 * DAY),
+    st.timedeltas(-SKEW + timedelta(seconds=1), SKEW - timedelta(seconds=1)),
+)
+def test_nothing_goes_before_its_time_by_the_clock_that_wrote_it(
+    phase: str, wants: tuple[bool, bool], ago: timedelta, kept: timedelta, skew: timedelta
+) -> None:
+    wanted, held = wants
+    home = replace(DUE, phase=phase, wanted=wanted, held=held, deleted_at=NOW - ago, destroy_after=NOW - ago + kept)
+    if fate(home, LIMITS, NOW + skew).do == "destroy":
+        assert (phase, wanted, held) == ("Released", False, False)
+        assert home.destroy_after is not None
+        assert home.destroy_after <= NOW
+
+
+@given(
+    st.timedeltas(-60 * DAY, 60 * DAY),
+    st.timedeltas(timedelta(0), 40 * DAY),
+    st.timedeltas(timedelta(0), 60 * DAY),
+)
+def test_it_is_kept_its_whole_time_since_kubernetes_saw_it_let_go_of(
+    off: timedelta, kept: timedelta, ago: timedelta
+) -> None:
+    """However far off the clock was by which it was deleted."""
+    deleted, released = NOW - ago + off, NOW - ago
+    home = replace(DUE, deleted_at=deleted, destroy_after=deleted + kept, released_since=released)
+    if fate(home, LIMITS, NOW).do == "destroy":
+        assert released + kept <= NOW
+
+
+def test_what_comes_next_leads_to_its_end() -> None:
+    """From being let go of to being destroyed, whoever looks and however often."""
+    home, now = replace(DUE, deleted_at=None, destroy_after=None, released_since=NOW), NOW
+    done: list[str] = []
+    for _ in range(40):
+        decided = fate(home, LIMITS, now)
+        if decided.do == "date":
+            home = replace(home, deleted_at=decided.deleted_at, destroy_after=decided.destroy_after)
+        done.append(decided.do)
+        now += DAY + HOUR
+    assert done[0] == "date"
+    assert done.index("destroy") == 29
+    assert set(done[1:29]) == {"leave"}

@@ -1,0 +1,132 @@
+"""Rules, panels and exporters as data: in an order that works, and of metrics that the service really has."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+import pytest
+import yaml
+
+from agentenv.cli.generated.grafana import dashboard_text
+from agentenv.components.cluster.addons import CONFIGURATION
+from agentenv.core.metering.dashboards import DASHBOARDS
+from agentenv.core.metering.exporters import EXPORTERS, SERVICE, allowlist, series_label
+from agentenv.core.metering.rules import rule_file, rules
+from agentenv.core.metering.scraping import scrape_configs
+from agentenv.core.metering.sizes import sizes
+from agentenv.core.metering.tariff import Tariff, number
+from agentenv.service.telemetry.metrics import Metrics
+
+TARIFF = Tariff(
+    fixed={"NAT": Decimal("32.85"), "keys": Decimal(4)}, monthly_budget=Decimal(100), per_user_cap=Decimal(3)
+)
+_RECORDED = re.compile(r"sandbox:[a-z_]+:[a-z0-9_]+")
+
+
+def test_each_rule_builds_on_those_before_it() -> None:
+    seen: set[str] = set()
+    later = [rule.record for rule in rules(TARIFF)]
+    for rule in rules(TARIFF):
+        later.remove(rule.record)
+        asked = set(_RECORDED.findall(rule.expr))
+        assert asked <= seen, rule.record
+        # `sandbox:dollars:per_hour` has a line a rule; who asks for one of them asks for one that is there.
+        for record in asked & set(later):
+            assert record == "sandbox:dollars:per_hour", (rule.record, record)
+        seen.add(rule.record)
+
+
+def test_the_same_series_is_recorded_once() -> None:
+    told = [(rule.record, *sorted(rule.labels.items())) for rule in rules(TARIFF)]
+    assert len(told) == len(set(told))
+    assert all(rule.why for rule in rules(TARIFF))
+
+
+def test_amounts_are_written_in_full() -> None:
+    assert number(Decimal("1E-7")) == "0.0000001"
+    fixed = {
+        rule.labels["part"]: rule.expr for rule in rules(TARIFF) if rule.record == "sandbox:fixed_dollars:per_hour"
+    }
+    assert fixed["NAT"] == "vector(0.045000000000)"
+    assert not re.search(r"\dE[-+]?\d", str(rule_file(TARIFF)))
+
+
+def test_the_service_exports_what_is_drawn_of_it() -> None:
+    metrics = Metrics()
+    metrics.claimed("a", "warm", 0.1)
+    metrics.pool_hit("a")
+    metrics.pool_miss("a", "empty")
+    metrics.workspaces({("a", "running"): 1})
+    metrics.suspended("a", "idle")
+    metrics.budget("notice")
+    metrics.request("/v1", "GET", 200, 0.1)
+    metrics.ledger_rows()
+    metrics.findings("audit", {"orphan": 1})
+    metrics.volumes({"pvc-1": 4096})
+    metrics.unreadable({"SandboxClaim": 1})
+    with pytest.raises(OSError), metrics.loop("idle"):  # noqa: PT011 - any will do
+        raise OSError
+    told = {sample.name: set(sample.labels) for family in metrics.registry.collect() for sample in family.samples}
+    assert set(SERVICE.series()) <= set(told)
+    for metric, labels in SERVICE.metrics.items():
+        assert set(labels) <= told[f"{metric}_bucket" if metric in SERVICE.histograms else metric], metric
+        assert not {"user", "owner", "workspace"} & told[f"{metric}_bucket" if metric in SERVICE.histograms else metric]
+
+
+def test_volumes_that_are_gone_are_told_of_no_more() -> None:
+    metrics = Metrics()
+    metrics.volumes({"pvc-1": 1, "pvc-2": 2})
+    metrics.volumes({"pvc-2": 3})
+    assert metrics.registry.get_sample_value("agentenv_volume_bytes", {"persistentvolume": "pvc-1"}) is None
+    assert metrics.registry.get_sample_value("agentenv_volume_bytes", {"persistentvolume": "pvc-2"}) == 3
+
+
+def test_no_metric_belongs_to_two_exporters() -> None:
+    names = [series for exporter in EXPORTERS for series in exporter.series()]
+    assert len(names) == len(set(names))
+
+
+def test_kube_state_metrics_is_told_of_the_labels_that_rules_ask_for() -> None:
+    asked = {label for rule in rules(TARIFF) for label in re.findall(r"\blabel_(?!replace)\w+", rule.expr)}
+    told = {
+        series_label(label)
+        for line in CONFIGURATION["kube-state-metrics"]["metricLabelsAllowlist"]
+        for label in line.partition("=[")[2].rstrip("]").split(",")
+    }
+    assert asked == told
+    assert CONFIGURATION["kube-state-metrics"]["metricLabelsAllowlist"] == allowlist()
+
+
+def test_each_exporter_is_scraped_and_cut_down_to_what_is_asked_for() -> None:
+    jobs = {job["job_name"]: job for job in scrape_configs()}
+    assert set(jobs) == {exporter.job for exporter in EXPORTERS}
+    for exporter in EXPORTERS:
+        (kept, *_) = jobs[exporter.job]["metric_relabel_configs"]
+        assert (kept["action"], kept["source_labels"]) == ("keep", ["__name__"])
+        assert set(kept["regex"].split("|")) == set(exporter.series())
+
+
+def test_a_minutes_rate_has_samples_to_be_a_rate_of() -> None:
+    for job in scrape_configs():
+        seconds = int(job["scrape_interval"].removesuffix("s")) if job["scrape_interval"].endswith("s") else 60
+        if job["job_name"] in {"cadvisor", "kube-state-metrics"}:
+            assert seconds <= 20
+
+
+@pytest.mark.parametrize("shown", DASHBOARDS, ids=lambda shown: shown.name)
+def test_a_dashboard_is_generated_the_same_each_time_and_asks_our_prometheus_alone(shown: object) -> None:
+    name = getattr(shown, "name", "")
+    text = dashboard_text(name)
+    assert text == dashboard_text(name)
+    board = yaml.safe_load(text)
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in board["panels"] if panel["type"] != "row"]
+    assert len(places) == len(set(places))
+    sources = {panel["datasource"]["uid"] for panel in board["panels"] if "datasource" in panel}
+    assert sources == {"prometheus"}
+    assert board["editable"] is False
+
+
+def test_what_a_rule_costs_does_not_grow_with_those_who_are_gone() -> None:
+    assert sizes(0).prometheus.memory == "512Mi"
+    assert sizes(2_000).prometheus.memory == "1216Mi"

@@ -1,0 +1,167 @@
+"""What a node does before it joins: the documents it is given, and the script as bash runs it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agentenv.core.nodes.bootstrap import user_data
+from agentenv.core.nodes.tiers import WALLS, Wall, wall_of
+from agentenv.core.pinned_versions import Source, releases, verified
+
+ARCHIVE = b"an archive"
+DIGEST = hashlib.sha256(ARCHIVE).hexdigest()
+FETCHED = {
+    "gvisor": Source("https://e.example/{machine}/gvisor.tar.zstd", "1", checksum=".sha512"),
+    "kata": Source("https://e.example/kata-{package}.tar.zst", "1", sha256={"amd64": DIGEST, "arm64": "0" * 64}),
+}
+# Beside what is looked at, nothing of this machine is touched: each of these only tells that it was called.
+TOLD = ("systemctl", "ln", "tar", "dnf", "zstd", "modprobe", "mkdir")
+
+
+def parts(text: str) -> dict[str, str]:
+    """The parts of a MIME document, by kind."""
+    document = message_from_string(text)
+    assert document.is_multipart()
+    return {part.get_content_type(): str(part.get_payload()) for part in document.walk() if not part.is_multipart()}
+
+
+def wall(word: str) -> Wall:
+    return next(one for one in WALLS if one.word == word)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How the script ended, and what it called."""
+
+    code: int
+    calls: tuple[str, ...]
+
+
+def run(folder: Path, word: str, curl: str, machine: str = "x86_64") -> Ran:
+    """The script of a wall's nodes, with commands of ours before those of this machine; `curl` is what it does."""
+    told = folder / "told"
+    told.touch()
+    programs = dict.fromkeys(TOLD, f'echo "$(basename "$0") $*" >> {told}')
+    programs |= {"curl": curl, "uname": f"echo {machine}", "mktemp": f"echo {folder}"}
+    for name, body in programs.items():
+        program = folder / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/bash\n{body}\n")
+        program.chmod(0o755)
+    script = parts(user_data(wall(word), FETCHED) or "")["text/x-shellscript"]
+    # The one file that it writes without a program's help
+    script = script.replace("/etc/containerd/", f"{folder}/").replace("/usr/local/bin", f"{folder}/local")
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, check=False, timeout=60)
+    return Ran(done.returncode, tuple(told.read_text().splitlines()))
+
+
+CLOSED = (
+    "ln -sf /dev/null /etc/systemd/system/nodeadm-run.service",
+    "systemctl daemon-reload",
+    "systemctl poweroff --no-block",
+)
+
+
+def writing(content: str) -> str:
+    return f'printf %s "{content}" > "$(basename "${{@: -1}}")"'
+
+
+@pytest.mark.parametrize("word", ["gvisor", "kata"])
+def test_a_node_that_cannot_fetch_its_wall_never_joins_and_goes_out(tmp_path: Path, word: str) -> None:
+    ran = run(tmp_path, word, "exit 22")
+    assert ran.code != 0
+    assert ran.calls == CLOSED
+
+
+def test_a_node_that_fetched_something_else_never_joins_and_unpacks_nothing(tmp_path: Path) -> None:
+    ran = run(tmp_path, "kata", writing("another archive"))
+    assert ran.code != 0
+    assert ran.calls == CLOSED
+
+
+def test_a_node_that_fetched_another_gvisor_never_joins_and_unpacks_nothing(tmp_path: Path) -> None:
+    ran = run(tmp_path, "gvisor", serving(b"another", hashlib.sha512(b"gvisor").hexdigest()))
+    assert ran.code != 0
+    assert ran.calls == CLOSED
+
+
+@pytest.mark.parametrize(("machine", "joins"), [("x86_64", True), ("aarch64", False), ("riscv64", False)])
+def test_a_node_joins_with_the_archive_whose_digest_is_known_and_with_no_other(
+    tmp_path: Path, machine: str, joins: bool
+) -> None:
+    ran = run(tmp_path, "kata", writing(ARCHIVE.decode()), machine)
+    assert (ran.code == 0) is joins
+    unpacked = f"tar --zstd --no-same-owner -xf kata-{'amd64' if machine == 'x86_64' else 'arm64'}.tar.zst -C /"
+    assert (unpacked in ran.calls) is joins
+    assert (CLOSED[0] in ran.calls) is not joins
+
+
+def serving(content: bytes, digest: str) -> str:
+    return f"""\
+name="$(basename "${{@: -1}}")"
+case "$name" in
+  *.sha512) echo "{digest}  ${{name%.sha512}}" > "$name" ;;
+  *) printf {content.decode()} > "$name" ;;
+esac"""
+
+
+# What the archive of a release has in it; `tar` lays it out as told.
+SIDECARS = ("runsc", "containerd-shim-runsc-v1", "gvisor-bin/gvisor_sentry")
+
+
+@pytest.mark.parametrize("missing", ["", *SIDECARS[1:]])
+def test_a_node_with_all_of_a_checked_gvisor_joins_and_is_told_how_to_run_it(tmp_path: Path, missing: str) -> None:
+    for file in SIDECARS:
+        if file != missing:
+            laid = tmp_path / "local" / file
+            laid.parent.mkdir(parents=True, exist_ok=True)
+            laid.touch(0o755)
+    ran = run(tmp_path, "gvisor", serving(b"gvisor", hashlib.sha512(b"gvisor").hexdigest()))
+    assert (ran.code == 0) is (not missing)
+    assert ran.calls[0] == f"tar --zstd --no-same-owner -xf gvisor.tar.zstd -C {tmp_path}/local"
+    if missing:
+        assert ran.calls[-3:] == CLOSED
+        return
+    told = tomllib.loads((tmp_path / "runsc.toml").read_text())
+    assert told == {"runsc_config": {"platform": "systrap", "systemd-cgroup": "true"}}
+
+
+@pytest.mark.parametrize(("word", "handler"), [("gvisor", "runsc"), ("kata", "kata")])
+def test_a_node_tells_containerd_of_its_walls_handler_under_the_name_that_containerd_reads(
+    word: str, handler: str
+) -> None:
+    text = user_data(wall(word), releases().runtimes) or ""
+    told = parts(text)
+    config = yaml.safe_load(told["application/node.eks.aws"])
+    assert (config["kind"], config["apiVersion"]) == ("NodeConfig", "node.eks.aws/v1alpha1")
+    table = tomllib.loads(config["spec"]["containerd"]["config"])
+    assert set(table["plugins"]) == {"io.containerd.cri.v1.runtime"}
+    runtimes = table["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]
+    assert set(runtimes) == {handler} == {wall(word).handler}
+    script = told["text/x-shellscript"]
+    assert script.startswith("#!/bin/bash")
+    assert releases().runtimes[word].version in script
+    # Karpenter's own part comes on top, and EC2 takes 16 KiB.
+    assert len(text) < 8192
+
+
+@pytest.mark.parametrize("sha256", [{}, {"amd64": ""}, {"amd64": "ab" * 32, "arm64": ""}, {"amd64": "zz" * 32}])
+def test_a_runtime_that_nothing_is_checked_by_is_refused(sha256: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"runtimes\.kata in releases\.toml has no checksum"):
+        verified({"kata": Source("https://e.example/{package}", "1", sha256=sha256)})
+    assert set(releases().runtimes) == {wall_of("standard").word, wall_of("untrusted").word}
+
+
+@pytest.mark.parametrize("word", ["runc", "nitro"])
+def test_a_wall_that_comes_with_the_image_needs_no_start(word: str) -> None:
+    assert user_data(wall(word), releases().runtimes) is None

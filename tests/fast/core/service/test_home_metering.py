@@ -1,0 +1,106 @@
+"""The job that looks how large homes are: what it has mounted, when it runs, and that it has nothing to write with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentenv.config import Mistakes, Settings
+from agentenv.core.service.home_metering import MOST_MOUNTS, NAME, claim, folders, job, passes, volume
+from agentenv.core.values.posix_ids import class_id, seat_id
+from tests.fast.config.stack_samples import fargate, sandbox, settings
+
+IMAGE = f"registry.example.com/service@sha256:{'ab' * 32}"
+CLASSES = [
+    sandbox("standard"),
+    sandbox("swarming", storage={"kind": "shared"}),
+    sandbox("homeless", storage={"kind": "none"}),
+    fargate("batch", pool={"size": 0}),
+]
+SEAT = {"name": "desk", "class": "standard", "user": "u-desk"}
+
+
+def said(**changes: Any) -> Settings:
+    given: dict[str, Any] = {
+        "service": {"image": IMAGE},
+        "sandboxClasses": CLASSES,
+        "storage": {"fileSystems": 2},
+        "workspaces": [SEAT],
+    }
+    return settings({**given, **changes})
+
+
+def test_every_class_with_homes_is_looked_at_on_every_file_system_and_seats_on_the_first() -> None:
+    found = {(one.shard, one.path.split("-")[0]): one.uid for one in folders(said())}
+    ids = {name: class_id(name) for name in ("standard", "swarming")}
+    assert found == {
+        **{(shard, f"/classes/{name}"): uid for name, uid in ids.items() for shard in (0, 1)},
+        (0, "/seats/desk"): seat_id("desk"),
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"service": {}},
+        {"service": {"image": IMAGE, "enabled": False}},
+        {"cost": {"storageMetering": {"enabled": False}}},
+        {"sandboxClasses": CLASSES[2:], "workspaces": []},
+    ],
+)
+def test_nothing_runs_where_nobody_asks_what_homes_hold(changes: dict[str, Any]) -> None:
+    assert passes(said(**changes)) == ()
+
+
+def test_a_day_has_so_many_entries_on_all_file_systems_together() -> None:
+    made = passes(said(cost={"storageMetering": {"entriesPerDay": 9001, "hour": 23}}))
+    assert [one.entries for one in made] == [4500, 4500]
+    assert all(one.cron.endswith(" 23 * * *") for one in made)
+
+
+def test_environments_do_not_all_look_at_once_and_each_at_the_same_minute_every_day() -> None:
+    minutes = {passes(said().model_copy(update={"environment": f"e{n}"}))[0].cron for n in range(20)}
+    assert len(minutes) > 5
+    assert passes(said()) == passes(said())
+
+
+def test_no_pod_has_more_mounts_than_a_node_bears() -> None:
+    seats = [{**SEAT, "name": f"desk-{number}"} for number in range(2 * MOST_MOUNTS)]
+    made = passes(said(workspaces=seats))
+    assert [len(one.looked) for one in made] == [MOST_MOUNTS, MOST_MOUNTS, 2, 2]
+    assert {one.volume for each in made for one in each.looked} == {
+        one.volume for one in folders(said(workspaces=seats))
+    }
+    assert len({one.name for one in made}) == 4
+
+
+def test_all_is_mounted_to_read_only_where_the_command_looks_for_it() -> None:
+    told = said()
+    first = passes(told)[0]
+    spec = job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    mounts = {one["name"]: one for one in container["volumeMounts"] if one["name"] != "scratch"}
+    for one in first.looked:
+        document = volume(one, "fs-0123456789abcdef0::fsap-0123456789abcdef0")
+        assert document["spec"]["csi"]["readOnly"] is True
+        assert document["spec"]["claimRef"] == {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": NAME, "name": one.volume,
+        }  # fmt: skip
+        assert claim(one)["metadata"] == {**claim(one)["metadata"], "name": one.volume, "namespace": NAME}
+        assert mounts.pop(one.volume) == {
+            "name": one.volume, "mountPath": f"/homes/shard-0{one.path}", "readOnly": True,
+        }  # fmt: skip
+        assert f"--below={one.path}" in container["args"]
+    assert not mounts
+    assert all(one["persistentVolumeClaim"]["readOnly"] for one in spec["volumes"] if one["name"] != "scratch")
+    assert container["command"] == ["python", "-m", "service.metering"]
+    assert container["image"] == IMAGE
+    # A second try would have the entries of a second day.
+    assert job(first, told, "fs-0123456789abcdef0", "eu-west-1")["spec"]["jobTemplate"]["spec"]["backoffLimit"] == 0
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for wrong in ({"hour": 24}, {"entriesPerDay": 10}, {"schedule": "* * * * *"}):
+        with pytest.raises(Mistakes, match="storageMetering"):
+            said(cost={"storageMetering": wrong})

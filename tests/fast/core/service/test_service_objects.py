@@ -1,0 +1,130 @@
+"""The service's objects: hardened, spread, reached by whom it should, and with no right that it has no use for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.core.pinned_versions import releases
+from agentenv.core.service import network_policy as network
+from agentenv.core.service import rbac as rights
+from agentenv.core.service.deployment import Running, budget, deployment
+
+ROOT = Path(__file__).resolve().parents[4]
+RUNNING = Running(f"registry.example.com/workspace-service@sha256:{'a' * 64}", 3, 8080, "100m", "384Mi", ["--x=1"])
+
+
+@pytest.fixture
+def pod() -> dict[str, Any]:
+    return deployment(RUNNING, "{}")["spec"]["template"]["spec"]
+
+
+def test_its_pod_is_what_the_restricted_standard_allows_and_more(pod: dict[str, Any]) -> None:
+    [container] = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    security = container["securityContext"]
+    assert (security["allowPrivilegeEscalation"], security["readOnlyRootFilesystem"]) == (False, True)
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert container["resources"]["limits"]["memory"] == container["resources"]["requests"]["memory"]
+    assert [mount["name"] for mount in container["volumeMounts"] if not mount.get("readOnly")] == ["scratch"]
+
+
+def test_one_goes_at_a_time_and_none_before_another_is_back(pod: dict[str, Any]) -> None:
+    spec = deployment(RUNNING, "{}")["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert budget()["spec"]["maxUnavailable"] == 1
+    assert budget()["spec"]["selector"] == spec["selector"]
+    over = [one["topologyKey"] for one in pod["topologySpreadConstraints"]]
+    assert over == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+    linger = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    from agentenv.service.__main__ import GRACE_SECONDS
+
+    # What Kubernetes waits has to be more than what it lingers and what it then still answers.
+    assert pod["terminationGracePeriodSeconds"] >= linger + GRACE_SECONDS + 20
+
+
+def test_other_settings_start_its_pods_again() -> None:
+    def mark(settings: str) -> dict[str, str]:
+        return deployment(RUNNING, settings)["spec"]["template"]["metadata"]["annotations"]
+
+    assert mark("{}") == mark("{}")
+    assert mark("{}") != mark('{"a": 1}')
+
+
+def test_it_sees_no_secret_and_hands_out_no_right() -> None:
+    rules = [*rights.everywhere(), *rights.in_classes(), *rights.own()]
+    assert not any("*" in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]] for rule in rules)
+    resources = {resource for rule in rules for resource in rule["resources"]}
+    assert not resources & {"secrets", "nodes", "pods/exec", "serviceaccounts", "serviceaccounts/token", "roles"}
+    verbs = {verb for rule in rules for verb in rule["verbs"]}
+    assert not verbs & {"impersonate", "bind", "escalate", "deletecollection"}
+
+
+def test_it_changes_things_in_classes_only_but_for_volumes_which_are_in_none() -> None:
+    changing = {
+        resource
+        for rule in rights.everywhere()
+        for resource in rule["resources"]
+        if set(rule["verbs"]) - {"get", "list", "watch"}
+    }
+    assert changing == {"persistentvolumes", "tokenreviews"}
+
+
+def test_it_neither_makes_nor_deletes_a_volume_and_replaces_nothing() -> None:
+    # By a volume of one's own making one reaches whatever a volume can lead to.
+    rules = [*rights.everywhere(), *rights.in_classes(), *rights.own()]
+    volumes = {verb for rule in rules if "persistentvolumes" in rule["resources"] for verb in rule["verbs"]}
+    assert volumes == {"get", "list", "watch", "patch"}
+    # Whatever it changes it changes as it was read, by a merge.
+    assert not any("update" in rule["verbs"] for rule in rules)
+
+
+def test_metrics_are_for_pods_and_the_api_for_callers_too() -> None:
+    spec = network.policy(8080, ["10.0.0.0/16"])["spec"]
+    api, metrics = spec["ingress"]
+    assert {"ipBlock": {"cidr": "10.0.0.0/16"}} in api["from"]
+    assert [port["port"] for port in api["ports"]] == [8080]
+    assert metrics == {"from": [{"namespaceSelector": {}}], "ports": [{"protocol": "TCP", "port": 9090}]}
+    assert spec["podSelector"] == {}
+    outward = [(rule["to"], [port["port"] for port in rule["ports"]]) for rule in spec["egress"]]
+    assert [ports for _, ports in outward] == [[53, 53], [443]]
+    assert outward[1][0][0]["ipBlock"]["except"] == ["169.254.0.0/16"]
+
+
+def test_what_its_settings_name_is_reached_at_its_own_port_wherever_it_is() -> None:
+    named = ["http://prometheus.metering.svc:9090", "https://t.example.com", "https://login.example.com:5556", None]
+    *_, login, metering = network.policy(8080, [], named)["spec"]["egress"]
+    assert [port["port"] for port in metering["ports"] + login["ports"]] == [9090, 5556]
+    assert metering["to"] == [{"namespaceSelector": {}}]
+    assert login["to"][0]["ipBlock"]["cidr"] == "0.0.0.0/0"
+    assert len(network.policy(8080, [], ["https://t.example.com", None])["spec"]["egress"]) == 2
+
+
+def test_its_door_is_inside_unless_told_and_always_encrypted() -> None:
+    door = network.door("arn:aws:acm:us-east-1:111122223333:certificate/c", ["10.0.0.0/16"], internal=True)
+    said = {key.rpartition("-load-balancer-")[2]: value for key, value in door["metadata"]["annotations"].items()}
+    assert (said["type"], said["internal"], said["ssl-ports"]) == ("nlb", "true", "443")
+    assert door["spec"]["loadBalancerSourceRanges"] == ["10.0.0.0/16"]
+    assert [port["port"] for port in door["spec"]["ports"]] == [443]
+    outside = network.door("c", ["203.0.113.0/24"], internal=False)
+    assert outside["metadata"]["annotations"]["service.beta.kubernetes.io/aws-load-balancer-internal"] == "false"
+    # A pod's own address is to be seen: it is how the exchange knows a sandbox.
+    assert network.inside(8080)["spec"].get("type", "ClusterIP") == "ClusterIP"
+
+
+def test_the_image_is_made_from_what_is_pinned() -> None:
+    said = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert re.search(r"^ARG BASE=(\S+)$", said, re.MULTILINE)[1] == releases().images["python"]  # pyright: ignore[reportOptionalSubscript]
+    assert re.fullmatch(r".*@sha256:[0-9a-f]{64}", releases().images["python"])
+    assert re.findall(r"^FROM (\S+)", said, re.MULTILINE) == ["${BASE}", "${BASE}"]
+    assert re.findall(r"^USER (\S+)", said, re.MULTILINE) == ["65532:65532"]
+    uv = re.search(r"^UV := (\S+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert uv
+    assert f"uv=={uv[1]}" in said
+    assert "--require-hashes" in said
+    allowed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert next(line for line in allowed if not line.startswith("#")) == "*"

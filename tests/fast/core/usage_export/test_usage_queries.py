@@ -1,0 +1,101 @@
+"""The saved queries, run: who used what, what is shared, and that with the gap it is the bill."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from agentenv.core.usage_export.columns import COLUMNS, PARTITION
+from agentenv.core.usage_export.queries import Source, queries
+from tests.fast.core.usage_export.bill import CLUSTER, ENVIRONMENT, Bill, sample
+from tests.fast.core.usage_export.usages import USAGES
+
+FIRST, SECOND = "2026-11-03", "2026-11-04"
+
+
+def test_users_are_told_apart_from_warm_slots_and_the_platforms_own() -> None:
+    rows = {(str(row["day"]), row["owner"], row["class"]): row for row in sample().asked()["per-user-and-day"]}
+    assert set(rows) == {
+        (FIRST, "u-1", "standard"),
+        (FIRST, "u-1", "batch"),
+        (FIRST, "u-2", "standard"),
+        (FIRST, "(warm pool)", "standard"),
+        (FIRST, "(platform)", None),
+        (SECOND, "u-1", "standard"),
+    }
+    one = rows[FIRST, "u-1", "standard"]
+    assert (one["direct"], one["idle_beside"]) == (pytest.approx(0.04), pytest.approx(0.02))
+    on_fargate = rows[FIRST, "u-1", "batch"]
+    assert (on_fargate["direct"], on_fargate["idle_beside"]) == (pytest.approx(0.03), 0)
+
+
+def test_what_is_shared_is_told_by_part_and_a_nodes_pods_not_twice() -> None:
+    rows = {row["part"]: row["cost"] for row in sample().asked()["shared-costs"] if str(row["day"]) == FIRST}
+    assert rows == {
+        "NAT": pytest.approx(0.045),
+        "control plane": pytest.approx(0.10),
+        "instances without pods": pytest.approx(0.09),
+        "other": pytest.approx(0.02),
+    }
+
+
+def test_what_aws_calls_things_says_which_part_they_are() -> None:
+    bill = Bill()
+    for number, usage in enumerate(USAGES, 1):
+        bill.line("2026-11-03 10:00:00", number, line_item_product_code=usage.product, line_item_usage_type=usage.name)
+    expected: defaultdict[str, float] = defaultdict(float)
+    for number, usage in enumerate(USAGES, 1):
+        expected[usage.part] += number
+    found: defaultdict[str, float] = defaultdict(float)
+    for row in bill.asked()["shared-costs"]:
+        found[row["part"]] += row["cost"]
+    assert dict(found) == pytest.approx(dict(expected))
+
+
+def test_users_shared_costs_and_the_gap_are_the_bill() -> None:
+    answers = sample().asked()
+    days = {str(row["day"]): row for row in answers["reconciliation-gap"]}
+    assert set(days) == {FIRST, SECOND}
+    assert days[FIRST]["bill"] == pytest.approx(0.10 + 0.08 + 0.09 + 0.03 + 0.045 + 0.10 + 0.02)
+    # Of the instance that AWS has not told all of.
+    assert days[FIRST]["gap"] == pytest.approx(0.02)
+    # What a savings plan covers counts at what it cost, once.
+    assert days[SECOND]["bill"] == pytest.approx(0.06)
+    assert days[SECOND]["gap"] == pytest.approx(0)
+    for day, row in days.items():
+        used = sum(one["direct"] + one["idle_beside"] for one in answers["per-user-and-day"] if str(one["day"]) == day)
+        shared = sum(one["cost"] for one in answers["shared-costs"] if str(one["day"]) == day)
+        assert shared == pytest.approx(row["shared"])
+        assert used + shared + row["gap"] == pytest.approx(row["bill"])
+
+
+def test_without_active_tags_the_whole_account_is_looked_at_and_still_no_other_clusters_pods() -> None:
+    answers = sample().asked(tagged=False)
+    days = {str(row["day"]): row for row in answers["reconciliation-gap"]}
+    assert days[FIRST]["bill"] == pytest.approx(0.465 + 9.0)
+    assert "u-3" not in {row["owner"] for row in answers["per-user-and-day"]}
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_a_query_reads_columns_that_are_exported_and_months_that_are_asked_for(tagged: bool) -> None:
+    source = Source("usage", "hours", ENVIRONMENT, CLUSTER, tagged)
+    exported = {column.name for column in COLUMNS} | {PARTITION}
+    for query in queries(source):
+        (tree,) = sqlglot.parse(query.text, read="athena")
+        assert tree is not None
+        (lines,) = [one for one in tree.find_all(exp.CTE) if one.alias == "lines"]
+        assert {column.name for column in lines.find_all(exp.Column)} <= exported
+        # Without this a query would read, and pay for, all months there are.
+        (months,) = [one for one in lines.find_all(exp.GTE) if one.this.name == PARTITION]
+        assert "interval" in months.expression.sql("athena").lower()
+        assert len(query.text.encode()) < 262_144
+
+
+def test_a_name_cannot_leave_its_quotes() -> None:
+    for query in queries(Source("usage", "hours", "it's", CLUSTER, tagged=True)):
+        (tree,) = sqlglot.parse(query.text, read="athena")
+        assert tree is not None
+        assert "it's" in {literal.this for literal in tree.find_all(exp.Literal)}

@@ -1,0 +1,89 @@
+"""Names: never longer than their limit, never two the same, and of the characters their service takes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentenv.core.values.names import KINDS, SHORTEST_LIMIT, BadNameError, fit, named
+
+NAMES = st.text(max_size=200)
+LIMITS = st.integers(SHORTEST_LIMIT, 128)
+
+
+@given(NAMES, LIMITS)
+def test_a_name_never_exceeds_its_limit(name: str, limit: int) -> None:
+    assert len(fit(name, limit)) <= limit
+    if len(name) < limit:
+        assert fit(name, limit) == name
+
+
+@given(st.sets(NAMES, max_size=20), LIMITS)
+def test_distinct_names_stay_distinct(names: set[str], limit: int) -> None:
+    assert len({fit(name, limit) for name in names}) == len(names)
+
+
+@given(st.text(min_size=129, max_size=200), LIMITS)
+def test_nobody_is_given_the_name_that_another_was_shortened_to(name: str, limit: int) -> None:
+    short = fit(name, limit)
+    assert fit(short, limit) != short
+
+
+def test_long_names_that_share_their_beginning_stay_readable() -> None:
+    one, other = (fit(f"prod-sandbox-standard-karpenter-node-role-{end}", 32) for end in ("a", "b"))
+    assert one != other
+    assert one.startswith("prod-sandbox-standard-k")
+
+
+def test_a_limit_without_room_for_a_hash_is_refused() -> None:
+    with pytest.raises(ValueError, match="the least is 12"):
+        fit("name", 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "taken", "refused"),
+    [
+        ("iam-role", "prod-node@x", "prod node"),
+        ("log-group", "/aws/eks/prod#1", "logs here"),
+        ("eks-cluster", "prod_1", "-prod"),
+        ("sqs-queue", "prod-queue", "prod.queue"),
+        ("kms-alias", "alias/prod/efs", "alias/aws/efs"),
+        ("security-group", "prod nodes", "sg-nodes"),
+        ("s3-bucket", "prod.reports", "prod..reports"),
+        ("load-balancer", "prod-api", "internal-api"),
+        ("budget", "prod 2026", "prod:2026"),
+        ("aws-tag-key", "cost-center", "aws:owner"),
+        ("aws-tag-value", "", "a;b"),
+        ("kubernetes-namespace", "sandbox-web", "kube-web"),
+        ("kubernetes-label", "a-1", "a-"),
+        ("kubernetes-service", "web", "1web"),
+        ("kubernetes-subdomain", "efs.example", "efs..example"),
+        ("kubernetes-port", "http-1", "8080"),
+        ("kubernetes-label-value", "A.b_c", "A."),
+        ("environment-variable", "HOME_1", "1HOME"),
+        ("backup-vault", "ab", "a"),
+    ],
+)
+def test_the_characters_of_a_kind(kind: str, taken: str, refused: str) -> None:
+    KINDS[kind].check(taken)
+    with pytest.raises(BadNameError, match="rename it"):
+        KINDS[kind].check(refused)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_no_kind_takes_more_than_its_limit_or_a_line_break(kind: str) -> None:
+    row = KINDS[kind]
+    prefix = "alias/" if kind == "kms-alias" else ""
+    longest = prefix + "a" * (row.limit - len(prefix))
+    assert row.takes(longest)
+    assert not row.takes(longest + "a")
+    assert not row.takes("ab\n")
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9]{1,40}", fullmatch=True), min_size=1, max_size=8))
+def test_names_made_of_plain_parts_suit_every_service_with_labels(parts: list[str]) -> None:
+    for kind in ("iam-role", "eks-cluster", "sqs-queue", "kubernetes-label", "load-balancer", "efs-creation-token"):
+        if kind == "load-balancer" and parts[0] == "internal":
+            continue
+        assert KINDS[kind].takes(named(kind, *parts))

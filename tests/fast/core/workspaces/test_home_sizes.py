@@ -1,0 +1,119 @@
+"""How large homes are: whose turn it is, and an estimate that is right on average at a bounded price."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from statistics import mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentenv.core.workspaces.home_sizes import (
+    ASLEEP_EVERY,
+    ENTRIES_A_HOME,
+    ENTRIES_A_HOME_AND_DAY,
+    USED_EVERY,
+    Folder,
+    Home,
+    due,
+    scaled,
+    size,
+)
+
+NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
+Tree = dict[str, Folder[str]]
+
+
+def home(name: str, age: timedelta | None, used: timedelta | None = None) -> Home:
+    measured = None if age is None else NOW - age
+    used_at = None if used is None else NOW - used
+    return Home(name, f"fsap-{name}", None if age is None else 1, measured, used_at=used_at)
+
+
+def test_the_new_come_first_then_the_used_then_those_that_sleep_long() -> None:
+    homes = [
+        home("asleep-long", ASLEEP_EVERY), home("used", USED_EVERY, timedelta(hours=1)), home("new", None),
+        home("used-long", 2 * USED_EVERY, timedelta(hours=1)), home("asleep", timedelta(days=2)),
+        home("just-looked-at", timedelta(hours=1), timedelta(0)),
+        home("slept-since", timedelta(days=3), timedelta(days=4)),
+    ]  # fmt: skip
+    assert [one.volume for one in due(homes, NOW)] == ["new", "used-long", "used", "asleep-long"]
+
+
+@pytest.mark.parametrize("entries", [0, 3_999, 30_000, 10**7])
+def test_a_large_home_is_looked_at_less_often(entries: int) -> None:
+    looked_at = [day for day in range(15) if due([_large(entries, timedelta(days=day, hours=1))], NOW)]
+    assert looked_at[0] == min(max(-(-entries // ENTRIES_A_HOME_AND_DAY), 1), ASLEEP_EVERY.days)
+
+
+def _large(entries: int, age: timedelta) -> Home:
+    return Home("v", "p", 1, NOW - age, entries, NOW)
+
+
+def grown(seed: int, folders: int) -> Tree:
+    """A tree of folders: projects, with folders in them, and in these again."""
+    chance = random.Random(seed)  # noqa: S311 - a sample
+    inside: dict[str, list[str]] = {"": []}
+    levels: list[list[str]] = [[""], [], [], [], []]
+    for number in range(folders):
+        level = chance.randrange(4) if all(levels[:4]) else min(number, 3)
+        parent = chance.choice(levels[level])
+        inside[f"f{number}"] = []
+        inside[parent].append(f"f{number}")
+        levels[level + 1].append(f"f{number}")
+    return {name: Folder(round(chance.lognormvariate(9, 1)), 20, below) for name, below in inside.items()}
+
+
+def counted(tree: Tree) -> tuple[Callable[[str], Folder[str]], list[str]]:
+    looked: list[str] = []
+
+    def look(name: str) -> Folder[str]:
+        looked.append(name)
+        return tree[name]
+
+    return look, looked
+
+
+@given(st.integers(0, 50), st.integers(0, 60))
+def test_what_can_be_walked_is_exact(seed: int, folders: int) -> None:
+    tree = grown(seed, folders)
+    look, looked = counted(tree)
+    found = size("", look, random.Random(seed))  # noqa: S311 - a sample
+    assert found.whole
+    assert found.bytes == sum(folder.own for folder in tree.values())
+    assert sorted(looked) == sorted(tree)
+
+
+def test_what_is_sampled_is_right_on_average_and_bounded() -> None:
+    tree = grown(3, 4000)
+    truth = sum(folder.own for folder in tree.values())
+    most = 20_000  # of 80,020 entries
+    found: list[float] = []
+    for seed in range(60):
+        look, looked = counted(tree)
+        one = size("", look, random.Random(seed), most)  # noqa: S311 - a sample
+        assert not one.whole
+        assert most <= one.entries == 20 * len(looked) <= most + 20 * 4
+        found.append(one.bytes / truth)
+    assert mean(found) == pytest.approx(1, abs=0.1)
+
+
+def test_a_home_is_never_looked_at_for_much_longer_than_it_may() -> None:
+    """One that somebody made to be without end: every folder has two more, nine hundred deep."""
+
+    def look(place: int) -> Folder[int]:
+        return Folder(1, 100, [place + 1, place + 2] if place < 900 else [])
+
+    found = size(0, look, random.Random(1))  # noqa: S311 - a sample
+    assert not found.whole
+    assert found.entries <= ENTRIES_A_HOME + 100 * 901
+
+
+@given(st.dictionaries(st.text(max_size=2), st.integers(0, 10**12), min_size=1), st.integers(0, 10**13))
+def test_shares_are_what_the_file_system_is_metered_at(sizes: dict[str, int], metered: int) -> None:
+    found = scaled(sizes, metered)
+    assert sum(found.values()) == (metered if any(sizes.values()) else 0)
+    assert found.keys() == sizes.keys()

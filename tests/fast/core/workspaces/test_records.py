@@ -1,0 +1,108 @@
+"""Workspaces read from any claim or volume: always one, or none, or the one failure; and decisions about it follow."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+
+from agentenv.core.ledger.budgets import Limited, cents
+from agentenv.core.lifecycle.deadline import end
+from agentenv.core.lifecycle.idle import rest
+from agentenv.core.lifecycle.limits import Limits
+from agentenv.core.lifecycle.wake import alarm
+from agentenv.core.values.object_fields import UnreadableError
+from agentenv.core.workspaces.leases import LeaseRefused, attached
+from agentenv.core.workspaces.records import leases_note, of_another, of_claim, of_volume, ready
+from agentenv.core.workspaces.workspace import Lease, Workspace
+from agentenv.service.http.schemas import WorkspaceShape
+from tests.fast.odd_objects import odd
+
+NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
+MONTH = timedelta(days=30)
+DOMAIN = "sandbox.users.io/"
+NOTES = {
+    "leases": '[{"holder":"a","mode":"rw","until":"2026-11-19T13:00:00Z"}]',
+    "shared": '{"u-2":"ro"}',
+    "budget": "10",
+    "idle-after": "600",
+    "deadline": "2026-11-20T00:00:00Z",
+    "busy-until": "2026-11-20T00:00:00Z",
+    "wake-at": "2026-11-20T00:00:00Z",
+    "last-active": "2026-11-19T00:00:00Z",
+    "deleted-at": "2026-11-19T00:00:00Z",
+    "destroy-after": "2026-12-19T00:00:00Z",
+    "returning-since": "2026-12-19T00:00:00Z",
+    "moving-to": "other",
+    "archive": "chat",
+    "archive-ended": "2026-11-19T00:00:00Z",
+    "suspended-because": "idle",
+    "key": "k",
+    "created-by": "u-1",
+    "kept": "true",
+    "cold": "why",
+}
+ABOUT = {
+    "name": "w-1",
+    "namespace": "sandbox-box",
+    "uid": "1",
+    "resourceVersion": "2",
+    "creationTimestamp": "2026-11-18T00:00:00Z",
+    "labels": {f"{DOMAIN}{key}": "u-1" for key in ("user", "workspace", "class", "mode", "task", "destroy-requested")},
+    "annotations": {f"{DOMAIN}{key}": value for key, value in NOTES.items()},
+}
+STATUS = {
+    "conditions": [
+        {"type": "Ready", "status": "True", "reason": "r", "message": "m", "lastTransitionTime": "2026-11-18T00:00:00Z"}
+    ],
+    "sandbox": {"name": "s", "podIPs": ["10.0.0.1"]},
+}
+CLAIM = {"metadata": ABOUT, "spec": {"warmPoolRef": {"name": "p"}}, "status": STATUS}
+VOLUME = {
+    "metadata": ABOUT,
+    "spec": {"claimRef": {"namespace": "sandbox-box", "name": "home-s"}},
+    "status": {"phase": "Released"},
+}
+
+
+@given(odd(CLAIM))
+def test_any_claim_reads_as_a_workspace_about_which_everything_can_be_decided(claim: Any) -> None:
+    ready(claim)
+    try:
+        found = of_claim(claim)
+    except UnreadableError:
+        return
+    if found is not None:
+        decide(found)
+
+
+@given(odd(VOLUME))
+def test_any_volume_reads_as_a_deleted_workspace_or_none(volume: Any) -> None:
+    of_another(volume, "u-1")
+    try:
+        found = of_volume(volume)
+    except UnreadableError:
+        return
+    if found is not None:
+        decide(found)
+
+
+def decide(found: Workspace) -> None:
+    for limits in (Limits(), Limits(*[timedelta(seconds=10**10 - 1)] * 4)):
+        end(found, limits, NOW)
+        rest(found, limits, [], NOW)
+    alarm(found, NOW)
+    if found.budget is not None:
+        limited = Limited(cents(found.budget), found.budget, "workspace")
+        assert str(limited)
+        assert limited.percent >= 0
+    with contextlib.suppress(LeaseRefused):
+        leases_note(attached(found, Lease("b", "ro", NOW + MONTH), NOW))
+    assert json.dumps(asdict(found), default=str).encode()
+    for text in (found.id, found.owner, found.class_name, *found.shared, *(one.holder for one in found.leases)):
+        assert isinstance(text.encode(), bytes)
+    assert WorkspaceShape.of(found, NOW).model_dump_json()

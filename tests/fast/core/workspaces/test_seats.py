@@ -1,0 +1,191 @@
+"""Declared seats: documents, ids and paths that follow from the seat alone, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentenv.config import read
+from agentenv.core.values.names import KINDS
+from agentenv.core.values.posix_ids import SEAT_IDS, class_id, seat_id
+from agentenv.core.workspaces import seats
+from agentenv.core.workspaces.seats import KeptSeat, SeatPlan, seat_plans
+
+if TYPE_CHECKING:
+    import pytest
+
+DESK = SeatPlan("desk", "standard", "u-1", "5Gi", "/home/agent")
+IDS = class_id("standard")
+TEMPLATE: dict[str, Any] = {
+    "podTemplate": {
+        "metadata": {
+            "labels": {
+                "sandbox.users.io/class": "standard",
+                "sandbox.users.io/release": "ab12cd34",
+                "sandbox.users.io/channel": "stable",
+                "sandbox.users.io/tier": "standard",
+            }
+        },
+        "spec": {
+            "runtimeClassName": "gvisor",
+            "securityContext": {"runAsNonRoot": True, "runAsUser": IDS, "runAsGroup": IDS, "fsGroup": IDS},
+            "initContainers": [{"name": "gate", "securityContext": {"capabilities": {"drop": ["ALL"]}}}],
+            "containers": [
+                {
+                    "name": "sandbox",
+                    "securityContext": {"runAsUser": IDS, "readOnlyRootFilesystem": True},
+                    "volumeMounts": [
+                        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of a container
+                        {"name": "home", "mountPath": "/home/agent"},
+                    ],
+                }
+            ],
+            "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}],
+        },
+    },
+    "volumeClaimTemplates": [{"metadata": {"name": "home"}, "spec": {}}],
+}
+
+
+def declared(*workspaces: dict[str, Any], **cost: Any) -> tuple[SeatPlan, ...]:
+    image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
+    standard = {"name": "standard", "image": image, "storage": {"size": "5Gi", "mountPath": "/home/agent"}}
+    config = {
+        "aws:region": "us-east-1",
+        "agent-environment:sandboxClasses": [standard],
+        "agent-environment:workspaces": list(workspaces),
+        "agent-environment:cost": cost,
+    }
+    return seat_plans(read(config, "dev"))
+
+
+def test_a_seat_is_the_same_whatever_is_declared_beside_it() -> None:
+    desk: dict[str, Any] = {"name": "desk", "class": "standard", "user": "u-1"}
+    other: dict[str, Any] = {"name": "other", "class": "standard", "user": "u-2"}
+    (alone,) = declared(desk)
+    assert alone == declared(desk, other)[0] == declared(other, desk)[1] == DESK
+    assert (alone.uid, alone.namespace, alone.claim, alone.volume) == (
+        seat_id("desk"),
+        "sandbox-standard",
+        "home-desk",
+        "seat-desk",
+    )
+    assert alone.uid in SEAT_IDS
+
+
+def test_size_and_budget_are_the_seats_the_classs_or_everybodys() -> None:
+    desk: dict[str, Any] = {"name": "desk", "class": "standard", "user": "u-1"}
+    (told,) = declared({**desk, "size": "20Gi", "budget": 25}, perUserCap=3)
+    (left,) = declared(desk, perUserCap="3.50")
+    assert (told.size, told.budget) == ("20Gi", "25")
+    assert (left.size, left.budget) == ("5Gi", "3.50")
+    assert seats.sandbox(told, TEMPLATE)["metadata"]["annotations"] == {"sandbox.users.io/budget": "25"}
+    assert "annotations" not in seats.sandbox(DESK, TEMPLATE)["metadata"]
+
+
+def test_another_owner_gets_another_folder_under_the_same_name() -> None:
+    mine, theirs = DESK, replace(DESK, user="u-2")
+    assert mine.path != theirs.path
+    assert mine.path.startswith("/seats/desk-")
+    # Neither is above the other, nor is a seat whose name only begins the same.
+    assert not replace(DESK, name="desk-a").path.startswith(f"{mine.path}/")
+
+
+def test_the_longest_names_fit_where_they_go() -> None:
+    longest = replace(DESK, name="s" * 58, sandbox_class="c" * 30)
+    assert KINDS["kubernetes-label"].takes(longest.claim)
+    assert KINDS["kubernetes-subdomain"].takes(longest.volume)
+    # EFS takes a hundred characters, and four levels.
+    assert len(longest.path) <= 100
+    assert longest.path.count("/") <= 4
+
+
+def test_volume_and_claim_are_for_each_other_alone_and_the_volume_stays() -> None:
+    volume, claim = seats.volume(DESK, "fs-1::fsap-1"), seats.claim(DESK)
+    assert volume["spec"]["csi"] == {"driver": "efs.csi.aws.com", "volumeHandle": "fs-1::fsap-1"}
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    reference = volume["spec"]["claimRef"]
+    assert (reference["namespace"], reference["name"]) == (claim["metadata"]["namespace"], claim["metadata"]["name"])
+    assert claim["spec"]["volumeName"] == volume["metadata"]["name"]
+    for key in ("storageClassName", "accessModes"):
+        assert volume["spec"][key] == claim["spec"][key]
+    # A class of storage would make a volume of its own.
+    assert claim["spec"]["storageClassName"] == ""
+    assert volume["spec"]["capacity"]["storage"] == claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
+
+
+def test_a_seat_has_the_hardening_of_its_class_with_ids_of_its_own() -> None:
+    pod = seats.seated(DESK, TEMPLATE)
+    spec = pod["spec"]
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": DESK.uid,
+        "runAsGroup": DESK.uid,
+        "fsGroup": DESK.uid,
+    }
+    container = spec["containers"][0]
+    assert container["securityContext"] == {"runAsUser": DESK.uid, "readOnlyRootFilesystem": True}
+    assert spec["initContainers"] == TEMPLATE["podTemplate"]["spec"]["initContainers"]
+    assert spec["runtimeClassName"] == "gvisor"
+    assert {"name": "home", "persistentVolumeClaim": {"claimName": "home-desk"}} in spec["volumes"]
+    assert {"name": "home", "mountPath": "/home/agent"} in container["volumeMounts"]
+    assert len({one["mountPath"] for one in container["volumeMounts"]}) == len(container["volumeMounts"]) == 2
+    assert "volumeClaimTemplates" not in seats.sandbox(DESK, TEMPLATE)["spec"]
+    assert pod["metadata"]["labels"] == {
+        "sandbox.users.io/class": "standard",
+        "sandbox.users.io/tier": "standard",
+        "sandbox.users.io/user": "u-1",
+        "sandbox.users.io/workspace": "desk",
+        "sandbox.users.io/mode": "user",
+    }
+    assert pod["metadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true"}
+
+
+def test_scratch_where_the_class_has_its_home_gives_way_to_the_seats_volume() -> None:
+    spec = TEMPLATE["podTemplate"]["spec"]
+    mounts = [{"name": "scratch", "mountPath": "/home/agent"}]
+    volumes = [{"name": "scratch", "emptyDir": {}}]
+    container = {**spec["containers"][0], "volumeMounts": mounts}
+    container["env"] = [{"name": "HOME", "value": "/tmp"}, {"name": "TMPDIR", "value": "/tmp"}]  # noqa: S108
+    template = {"podTemplate": {"spec": {**spec, "containers": [container], "volumes": volumes}}, "service": False}
+    made = seats.seated(DESK, template)["spec"]
+    assert [one["value"] for one in made["containers"][0]["env"]] == ["/home/agent", "/tmp"]  # noqa: S108
+    assert seats.sandbox(DESK, template)["spec"]["service"] is False
+    assert made["containers"][0]["volumeMounts"] == [{"name": "home", "mountPath": "/home/agent"}]
+    assert [one["name"] for one in made["volumes"]] == ["home"]
+
+
+def test_the_template_of_the_class_stays_as_it_was() -> None:
+    before = str(TEMPLATE)
+    seats.sandbox(DESK, TEMPLATE)
+    assert str(TEMPLATE) == before
+
+
+def test_two_seats_of_one_name_or_one_id_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seats.collisions([DESK, replace(DESK, name="other")]) == []
+    (twice,) = seats.collisions([DESK, replace(DESK, user="u-2")])
+    assert "desk" in twice
+    assert "rename" in twice
+    monkeypatch.setattr(seats, "seat_id", lambda _: SEAT_IDS[0])
+    (both,) = seats.collisions([DESK, replace(DESK, name="other")])
+    assert str(SEAT_IDS[0]) in both
+    assert "rename" in both
+
+
+ARN = "arn:aws:elasticfilesystem:us-east-1:123456789012:access-point/fsap-1"
+
+
+def test_kept_data_is_the_same_users_to_have_and_nobody_elses() -> None:
+    kept = seats.kept_seats(
+        {
+            ARN: {**DESK.tags, "environment": "dev"},
+            ARN.replace("access-point/fsap-1", "file-system/fs-1"): DESK.tags,
+            ARN.replace("fsap-1", "fsap-2"): {"sandbox-user": "u-9"},
+        }
+    )
+    assert kept == (KeptSeat("desk", "u-1", ARN),)
+    assert seats.met_by_strangers([DESK], kept) == []
+    assert seats.met_by_strangers([replace(DESK, name="other", user="u-2")], kept) == []
+    (refusal,) = seats.met_by_strangers([replace(DESK, user="u-2")], kept)
+    for word in ("desk", "u-1", "u-2", "fsap-1", "another name", "again", "delete"):
+        assert word in refusal

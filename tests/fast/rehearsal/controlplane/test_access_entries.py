@@ -1,0 +1,97 @@
+"""Who a caller is to the cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentenv.rehearsal.controlplane.auth import access_entries as access
+from agentenv.rehearsal.controlplane.auth.access_entries import Association, Principal, principal
+
+ROLE = "arn:aws:iam::123456789012:role/teams/platform/operator"
+SESSION = "arn:aws:sts::123456789012:assumed-role/operator/ann@example.com"
+
+
+def known(arn: str) -> Principal:
+    found = principal(arn)
+    assert found is not None
+    return found
+
+
+def test_a_session_is_its_role_whatever_the_path() -> None:
+    assert known(SESSION).same(known(ROLE))
+    assert known(SESSION).session == "ann@example.com"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "arn:aws:iam::123456789012:role/teams/operator2",
+        "arn:aws:iam::210987654321:role/teams/platform/operator",
+        "arn:aws:iam::123456789012:user/operator",
+    ],
+)
+def test_others_are_others(other: str) -> None:
+    assert not known(SESSION).same(known(other))
+
+
+def test_what_is_no_principal_is_none() -> None:
+    assert principal("arn:aws:eks:us-east-1:123456789012:cluster/x") is None
+    assert principal("arn:aws:iam::12:role/x") is None
+
+
+def test_the_user_name_holds_the_session_as_eks_spells_it() -> None:
+    entry = {"username": "arn:aws:sts::123456789012:assumed-role/operator/{{SessionName}}", "principalArn": ROLE}
+    user, groups = access.identity(entry, known(SESSION), [])
+    assert user == "arn:aws:sts::123456789012:assumed-role/operator/ann-example.com"
+    assert groups == []
+    assert access.identity({**entry, "username": "{{SessionNameRaw}}"}, known(SESSION), [])[0] == "ann@example.com"
+
+
+def test_an_entry_cannot_name_the_groups_that_stand_for_policies() -> None:
+    stands = Association("AmazonEKSClusterAdminPolicy").groups()
+    entry = {"username": "u", "principalArn": ROLE, "kubernetesGroups": ["readers", *stands]}
+    view = Association("AmazonEKSViewPolicy", ("team-a", "dev-*"))
+    assert access.identity(entry, known(SESSION), [view])[1] == ["readers", *view.groups()]
+
+
+def test_a_policy_over_namespaces_is_bound_in_those_that_match_and_nowhere_else() -> None:
+    view = Association("AmazonEKSViewPolicy", ("team-a", "dev-*"))
+    everywhere = Association("AmazonEKSAdminViewPolicy")
+    made = access.bindings([view, everywhere], ["team-a", "team-b", "dev-1", "dev-2"])
+    assert sorted((row["kind"], row["metadata"]["namespace"]) for row in made) == [
+        ("RoleBinding", "dev-1"),
+        ("RoleBinding", "dev-2"),
+        ("RoleBinding", "team-a"),
+    ]
+    assert {row["subjects"][0]["name"] for row in made} == set(view.groups())
+    assert {row["roleRef"]["name"] for row in made} == {"rehearsal:access:AmazonEKSViewPolicy"}
+
+
+def test_a_policy_that_is_not_simulated_binds_nothing() -> None:
+    assert access.bindings([Association("AmazonEKSAutoNodePolicy", ("a",))], ["a"]) == []
+
+
+def test_only_the_policy_for_the_whole_cluster_reaches_custom_resources() -> None:
+    part = {"view": [{"verbs": ["get"]}], "edit": [{"verbs": ["create"]}], "admin": [{"verbs": ["bind"]}]}
+    roles = {row["metadata"]["name"]: row for row in access.cluster_roles(part) if row["kind"] == "ClusterRole"}
+    assert set(roles) == {f"rehearsal:access:{policy}" for policy in access.POLICIES}
+    assert roles["rehearsal:access:AmazonEKSEditPolicy"]["rules"] == [*part["view"], *part["edit"]]
+    assert roles["rehearsal:access:AmazonEKSViewPolicy"]["rules"] == part["view"]
+    assert {"*"} == set(roles["rehearsal:access:AmazonEKSClusterAdminPolicy"]["rules"][0]["verbs"])
+
+
+def test_what_kubernetes_lets_editors_do_and_eks_does_not_is_left_out() -> None:
+    core = {"apiGroups": [""], "verbs": ["create"]}
+    leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get"]}
+    edit = [
+        {**core, "resources": ["pods", "pods/eviction", "pods/exec"]},
+        {**core, "resources": ["serviceaccounts/token"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
+        leases,
+    ]
+    made = access.cluster_roles({"view": [], "edit": edit, "admin": [leases]})
+    roles = {row["metadata"]["name"]: row["rules"] for row in made if row["kind"] == "ClusterRole"}
+    assert roles["rehearsal:access:AmazonEKSEditPolicy"] == [
+        {**core, "resources": ["pods", "pods/exec"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
+    ]

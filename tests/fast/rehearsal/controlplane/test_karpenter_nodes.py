@@ -1,0 +1,88 @@
+"""A node is launched for a pool that stands, and taken back if the pool goes at that moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from agentenv.rehearsal.controlplane.auth.account import Account
+from agentenv.rehearsal.controlplane.client import ApiError, Client
+from agentenv.rehearsal.controlplane.nodes import node_claims
+from agentenv.rehearsal.controlplane.nodes.karpenter_nodes import Launcher
+from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
+
+POOLS = "/apis/karpenter.sh/v1/nodepools"
+POOL: dict[str, Any] = {
+    "metadata": {"name": "system", "uid": "u-1"},
+    "spec": {"template": {"spec": {"nodeClassRef": {"name": "system"}}}},
+}
+SHAPE = NodeShape("system-a", "us-east-1a", "m7g.large", "2", "8Gi")
+GOING = {**POOL, "metadata": {**POOL["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+ANOTHER = {**POOL, "metadata": {"name": "system", "uid": "u-2"}}
+
+
+@dataclass
+class Cluster:
+    """Holds claims and nodes; the pool is what each look at it is said to find, the last for ever."""
+
+    looks: list[dict[str, Any] | None]
+    things: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failing: list[ApiError] = field(default_factory=list)  # what is said of nodes first
+
+    def find(self, path: str) -> dict[str, Any] | None:
+        if path.startswith(POOLS):
+            return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return self.things.get(path)
+
+    def get(self, path: str, **_: str) -> dict[str, Any]:
+        assert path == "/api/v1/pods"
+        return {"items": []}
+
+    def make(self, thing: dict[str, Any]) -> bool:
+        folder = node_claims.PATH if thing["kind"] == "NodeClaim" else "/api/v1/nodes"
+        if thing["kind"] == "Node" and self.failing:
+            raise self.failing.pop()
+        return self.things.setdefault(f"{folder}/{thing['metadata']['name']}", thing) is thing
+
+    def delete(self, path: str) -> None:
+        # What finalizers hold stays until they are gone
+        if path in self.things and not self.things[path]["metadata"].get("finalizers"):
+            del self.things[path]
+
+    def merge(self, path: str, change: dict[str, Any]) -> None:
+        assert change == {"metadata": {"finalizers": None}}
+        del self.things[path]
+
+
+def launched(*looks: dict[str, Any] | None) -> tuple[Cluster, Launcher]:
+    cluster = Cluster(list(looks))
+    launcher = Launcher(cast("Client", cluster), cast("Account", None))
+    launcher._launch(POOL, SHAPE)
+    return cluster, launcher
+
+
+def test_a_pool_that_stands_gets_its_node_and_claim() -> None:
+    cluster, launcher = launched(POOL)
+    assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
+    assert set(launcher._launched) == {"system-a"}
+
+
+@pytest.mark.parametrize("found", [None, GOING, ANOTHER], ids=["gone", "going", "another of its name"])
+def test_a_pool_that_went_gets_none(found: dict[str, Any] | None) -> None:
+    for looks in ([found], [POOL, found]):
+        cluster, launcher = launched(*looks)
+        assert cluster.things == {}
+        assert launcher._launched == {}
+
+
+def test_a_node_that_could_not_be_made_is_made_at_the_next_look() -> None:
+    cluster = Cluster([POOL], failing=[ApiError(500, "InternalError", "the server is busy")])
+    launcher = Launcher(cast("Client", cluster), cast("Account", None))
+    with pytest.raises(ApiError):
+        launcher._launch(POOL, SHAPE)
+    assert (set(cluster.things), launcher._launched) == ({f"{node_claims.PATH}/system-a"}, {})
+    launcher._launch(POOL, SHAPE)
+    assert set(cluster.things) == {f"{node_claims.PATH}/system-a", "/api/v1/nodes/system-a"}
+    assert set(launcher._launched) == {"system-a"}

@@ -1,0 +1,71 @@
+"""A controller's work: each thing once, again later where it failed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from agentenv.rehearsal.controlplane import work_queue as work
+from agentenv.rehearsal.controlplane.work_queue import Work
+
+
+class Clock:
+    """Time that passes only while somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+
+    def wait(_: threading.Condition, seconds: float) -> None:
+        made.now += seconds
+
+    monkeypatch.setattr(work, "time", made)
+    monkeypatch.setattr(threading.Condition, "wait", wait)
+    return made
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_thing_that_changed_twice_is_taken_once() -> None:
+    queue: Work[str] = Work()
+    for key in ("a", "b", "a"):
+        queue.put(key)
+    assert {queue.take(1.0), queue.take(1.0)} == {"a", "b"}
+    assert queue.take(1.0) is None
+
+
+def test_what_is_due_later_is_waited_for_and_a_change_brings_it_forward(clock: Clock) -> None:
+    queue: Work[str] = Work()
+    queue.put("a", 5.0)
+    assert queue.take(2.0) is None
+    assert clock.now == 102.0
+    assert queue.take(10.0) == "a"
+    assert clock.now == 105.0
+    queue.put("b", 5.0)
+    queue.put("b")
+    queue.put("b", 9.0)
+    assert queue.take(0.0) == "b"
+    assert queue.take(20.0) is None
+
+
+def test_failures_are_tried_again_after_longer_and_longer(clock: Clock) -> None:
+    queue: Work[str] = Work(first=1.0, longest=5.0)
+    waited: list[float] = []
+    for _ in range(5):
+        queue.again("a")
+        began = clock.now
+        assert queue.take(60.0) == "a"
+        waited.append(clock.now - began)
+    assert waited == [1.0, 2.0, 4.0, 5.0, 5.0]
+    queue.done("a")
+    queue.again("a")
+    began = clock.now
+    assert queue.take(60.0) == "a"
+    assert clock.now - began == 1.0

@@ -1,0 +1,302 @@
+"""What is refused at preview, with no endpoint at all: each mistake by the path of its property."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agentenv.rehearsal.providers.aws import provider_config as settings
+from agentenv.rehearsal.providers.aws.provider import Provider, Unsupported
+from agentenv.rehearsal.providers.common.property_values import UNKNOWN
+from tests.fast.rehearsal.providers.aws.samples.sample import ALLOW, TRUST
+
+VPC = "aws:ec2/vpc:Vpc"
+GROUP = "aws:cloudwatch/logGroup:LogGroup"
+KEY = "aws:kms/key:Key"
+ROLE = "aws:iam/role:Role"
+INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
+ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"
+
+
+@pytest.fixture
+def unplugged() -> Provider:
+    """A provider that could not call anything if it tried."""
+    return Provider(settings.configuration({"region": "us-east-1"}, {}))
+
+
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    (VPC, {"cidrBlock": "10.0.0.1/16"}, "cidrBlock", "host bits"),
+    (VPC, {"cidrBlock": "10.0.0.0"}, "cidrBlock", "prefix length"),
+    (VPC, {"cidrBlock": "ten"}, "cidrBlock", "not an IPv4 CIDR"),
+    (VPC, {"cidrBlock": "10.0.0.0/8"}, "cidrBlock", "/16 to /28"),
+    (VPC, {}, "cidrBlock", "none is given"),
+    (VPC, {"cidrBlok": "10.0.0.0/16"}, "cidrBlok", "did you mean 'cidrBlock'"),
+    (VPC, {"cidrBlock": "10.0.0.0/16", "enableDnsSupport": "perhaps"}, "enableDnsSupport", "boolean"),
+    (VPC, {"cidrBlock": "10.0.0.0/16", "instanceTenancy": "shared"}, "instanceTenancy", "default, dedicated"),
+    (VPC, {"cidrBlock": "10.0.0.0/16", "tags": ["a"]}, "tags", "must be a map"),
+    (VPC, {"cidrBlock": "10.0.0.0/16", "tags": {"aws:a": "b"}}, 'tags["aws:a"]', "aws:"),
+    (VPC, {"ipv4IpamPoolId": "ipam-pool-1"}, "ipv4IpamPoolId", "IPAM"),
+    (GROUP, {"retentionInDays": 15}, "retentionInDays", "14, 30"),
+    (GROUP, {"retentionInDays": "a week"}, "retentionInDays", "integer"),
+    (GROUP, {"kmsKeyId": "my-key"}, "kmsKeyId", "not an ARN"),
+    (GROUP, {"name": "with space"}, "name", "does not match"),
+    (KEY, {"deletionWindowInDays": 31}, "deletionWindowInDays", "7 to 30"),
+    (KEY, {"policy": "{"}, "policy", "not valid JSON"),
+    (KEY, {"policy": "[]"}, "policy", "not an object"),
+    (KEY, {"keyUsage": "ENCRYPT"}, "keyUsage", "did you mean"),
+    (ROLE, {}, "assumeRolePolicy", "required"),
+    (ROLE, {"assumeRolePolicy": json.dumps({"Version": "2012-10-17"})}, "assumeRolePolicy", "Statement"),
+    (ROLE, {"assumeRolePolicy": TRUST, "managedPolicyArns": ["ReadOnly"]}, "managedPolicyArns[0]", "not an ARN"),
+    (ROLE, {"assumeRolePolicy": TRUST, "maxSessionDuration": 60}, "maxSessionDuration", "3600 to 43200"),
+    (ROLE, {"assumeRolePolicy": TRUST, "name": "n" * 65}, "name", "at most 64"),
+    (INGRESS, {"securityGroupId": "sg-1", "ipProtocol": "tcp"}, "cidrIpv4", "exactly one of"),
+    (
+        INGRESS,
+        {"securityGroupId": "sg-1", "ipProtocol": "tcp", "cidrIpv4": "10.0.0.0/8", "prefixListId": "pl-1"},
+        "cidrIpv4",
+        "exactly one of",
+    ),
+    (
+        SECURITY_GROUP,
+        {"ingress": [{"protocol": "tcp", "fromPort": 1, "toPort": 1, "cidrBlocks": ["10.0.0.9/8"]}]},
+        "ingress[0].cidrBlocks[0]",
+        "host bits",
+    ),
+    (SECURITY_GROUP, {"ingress": [{"protocol": "tcp", "fromPort": 1, "toPort": 1}]}, "ingress[0]", "no source"),
+    (SECURITY_GROUP, {"ingress": [{"protocol": "tcp", "toPort": 1, "self": True}]}, "ingress[0].fromPort", "required"),
+    (SECURITY_GROUP, {"description": "the team's group"}, "description", "not a description"),
+    (
+        ACCESS_POINT,
+        {"fileSystemId": "fs-12345678", "posixUser": {"uid": 1, "gid": 1, "uuid": 2}},
+        "posixUser.uuid",
+        "did you mean",
+    ),
+    (
+        ACCESS_POINT,
+        {"fileSystemId": "fs-12345678", "rootDirectory": {"path": "no-slash"}},
+        "rootDirectory.path",
+        "does not match",
+    ),
+    (
+        "aws:ec2/flowLog:FlowLog",
+        {"vpcId": "vpc-1", "trafficType": "ALL", "maxAggregationInterval": 120},
+        "maxAggregationInterval",
+        "60, 600",
+    ),
+    (
+        "aws:ec2/route:Route",
+        {"routeTableId": "rtb-1", "destinationCidrBlock": "0.0.0.0/0"},
+        "carrierGatewayId",
+        "exactly one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("token", "inputs", "path", "reason"), REFUSED)
+def test_a_mistake_is_named(unplugged: Provider, token: str, inputs: dict[str, Any], path: str, reason: str) -> None:
+    _, problems = unplugged.check(token, "thing", inputs, {})
+    assert [p for p, _ in problems] == [path]
+    assert reason in problems[0][1]
+
+
+def test_all_mistakes_are_told_at_once(unplugged: Provider) -> None:
+    wrong = {"cidrBlock": "10.0.0.0/40", "instanceTenancy": "none", "colour": "red"}
+    _, problems = unplugged.check(VPC, "thing", wrong, {})
+    assert {path for path, _ in problems} == {"cidrBlock", "instanceTenancy", "colour"}
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs"),
+    [
+        (VPC, {"cidrBlock": UNKNOWN}),
+        (GROUP, {"retentionInDays": UNKNOWN, "kmsKeyId": UNKNOWN, "tags": UNKNOWN}),
+        (ROLE, {"assumeRolePolicy": UNKNOWN, "inlinePolicies": [{"name": "a", "policy": UNKNOWN}]}),
+        (INGRESS, {"securityGroupId": UNKNOWN, "ipProtocol": "tcp", "referencedSecurityGroupId": UNKNOWN}),
+        (ACCESS_POINT, {"fileSystemId": UNKNOWN, "posixUser": {"uid": UNKNOWN, "gid": 1}}),
+        (
+            SECURITY_GROUP,
+            {"vpcId": UNKNOWN, "ingress": [{"protocol": "tcp", "fromPort": UNKNOWN, "toPort": 1, "self": UNKNOWN}]},
+        ),
+    ],
+)
+def test_an_unknown_passes_untouched(unplugged: Provider, token: str, inputs: dict[str, Any]) -> None:
+    kept, problems = unplugged.check(token, "thing", inputs, {})
+    assert problems == []
+    assert {name: kept[name] for name in inputs} == inputs
+
+
+def test_a_secret_value_is_not_in_the_message(unplugged: Provider) -> None:
+    _, problems = unplugged.check(KEY, "thing", {"keyUsage": "hunter2hunter2"}, {}, secrets=frozenset({("keyUsage",)}))
+    assert [path for path, _ in problems] == ["keyUsage"]
+    assert "hunter2" not in problems[0][1]
+
+
+def test_a_policy_may_be_an_object(unplugged: Provider) -> None:
+    kept, problems = unplugged.check(ROLE, "thing", {"assumeRolePolicy": json.loads(TRUST)}, {})
+    assert problems == []
+    assert json.loads(kept["assumeRolePolicy"]) == json.loads(TRUST)
+
+
+def test_texts_become_what_the_schema_says(unplugged: Provider) -> None:
+    kept, problems = unplugged.check(GROUP, "thing", {"retentionInDays": "30", "skipDestroy": "true"}, {})
+    assert problems == []
+    assert (kept["retentionInDays"], kept["skipDestroy"]) == (30, True)
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_made_and_kept(unplugged: Provider) -> None:
+    first, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, seed=b"one")
+    again, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, first, seed=b"two")
+    other, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, seed=b"two")
+    prefix, _, suffix = first["name"].rpartition("-")
+    assert prefix == "nodes"
+    assert len(suffix) == 7
+    assert again["name"] == first["name"]
+    assert other["name"] != first["name"]
+
+
+def test_a_name_that_cannot_fit_is_refused(unplugged: Provider) -> None:
+    _, problems = unplugged.check(ROLE, "n" * 60, {"assumeRolePolicy": TRUST}, {})
+    assert [path for path, _ in problems] == ["name"]
+    assert "at most 56 characters" in problems[0][1]
+
+
+def test_the_engines_proposal_and_prohibition_are_heard(unplugged: Provider) -> None:
+    proposed, _ = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, proposed="ours-nodes")
+    assert proposed["name"] == "ours-nodes"
+    _, problems = unplugged.check(ROLE, "nodes", {"assumeRolePolicy": TRUST}, {}, naming_off=True)
+    assert [path for path, _ in problems] == ["name"]
+
+
+def test_an_alias_gets_its_prefix(unplugged: Provider) -> None:
+    kept, problems = unplugged.check("aws:kms/alias:Alias", "files", {"targetKeyId": UNKNOWN}, {})
+    assert problems == []
+    assert kept["name"].startswith("alias/files-")
+
+
+# -- differences ------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_policy_in_other_words_is_no_change(unplugged: Provider) -> None:
+    other = {
+        "Statement": {"Action": ["sts:AssumeRole"], "Principal": {"Service": ["ec2.amazonaws.com"]}, "Effect": "Allow"},
+        "Version": "2012-10-17",
+    }
+    old = {
+        "assumeRolePolicy": TRUST,
+        "inlinePolicies": [{"name": "a", "policy": ALLOW}, {"name": "b", "policy": ALLOW}],
+    }
+    new = {
+        "assumeRolePolicy": json.dumps(other),
+        "inlinePolicies": [
+            {"name": "b", "policy": ALLOW},
+            {"name": "a", "policy": json.dumps(json.loads(ALLOW), indent=2)},
+        ],
+    }
+    assert unplugged.diff(ROLE, old, new).changes == []
+    opened = json.dumps({**other, "Statement": {**other["Statement"], "Principal": "*"}})
+    assert unplugged.diff(ROLE, old, {**new, "assumeRolePolicy": opened}).changes != []
+
+
+def test_order_does_not_matter_where_the_cloud_keeps_a_set(unplugged: Provider) -> None:
+    one = {"protocol": "tcp", "fromPort": 443, "toPort": 443, "cidrBlocks": ["10.0.0.0/8", "192.168.0.0/16"]}
+    cut = [{**one, "cidrBlocks": [block]} for block in reversed(one["cidrBlocks"])]
+    assert unplugged.diff(SECURITY_GROUP, {"ingress": [one]}, {"ingress": cut}).changes == []
+    assert unplugged.diff(SECURITY_GROUP, {"ingress": [one]}, {"ingress": cut[:1]}).changes != []
+
+
+def test_what_the_cloud_filled_in_is_no_change_when_left_out(unplugged: Provider) -> None:
+    old = {"cidrBlock": "10.0.0.0/16", "enableDnsHostnames": True}
+    assert unplugged.diff(VPC, old, {"cidrBlock": "10.0.0.0/16"}).changes == []
+
+
+def test_a_detailed_diff_names_the_part(unplugged: Provider) -> None:
+    old = {"posixUser": {"uid": 1, "gid": 1}, "tags": {"a": "1", "b": "2"}}
+    new = {"posixUser": {"uid": 2, "gid": 1}, "tags": {"a": "1", "c": "3"}}
+    found = unplugged.diff(ACCESS_POINT, old, new)
+    assert {(change.path, change.verb, change.replaces) for change in found.changes} == {
+        (("posixUser", "uid"), "update", True),
+        (("tags", "b"), "delete", False),
+        (("tags", "c"), "add", False),
+    }
+    assert found.replaces == ["posixUser"]
+
+
+def test_ignored_changes_are_ignored(unplugged: Provider) -> None:
+    found = unplugged.diff(VPC, {"tags": {"a": "1"}}, {"tags": {"a": "2"}, "cidrBlock": "10.0.0.0/16"}, ("tags",))
+    assert [change.path for change in found.changes] == [("cidrBlock",)]
+
+
+def test_a_chosen_name_has_to_go_before_it_can_come_again(unplugged: Provider) -> None:
+    old, new = {"name": "nodes", "path": "/"}, {"name": "nodes", "path": "/a/"}
+    assert unplugged.diff(ROLE, old, new).first_delete
+    assert not unplugged.diff(ROLE, old, {**new, "name": "others"}).first_delete
+    made = {**new, "__defaults": ["name"]}
+    assert not unplugged.diff(ROLE, {**old, "__defaults": ["name"]}, made).first_delete
+
+
+def test_an_unknown_is_a_change(unplugged: Provider) -> None:
+    found = unplugged.diff("aws:ec2/subnet:Subnet", {"vpcId": "vpc-1"}, {"vpcId": UNKNOWN})
+    assert found.replaces == ["vpcId"]
+
+
+def test_a_preview_of_an_update_knows_what_stays(unplugged: Provider) -> None:
+    state = {"arn": "arn", "attachmentCount": 1, "policy": ALLOW, "description": "d", "tagsAll": {}}
+    out = unplugged.preview_update(
+        "aws:iam/policy:Policy", state, {"policy": "{}", "description": "d", "tags": {"a": "b"}}
+    )
+    assert (out["arn"], out["policy"], out["tagsAll"]) == ("arn", "{}", {"a": "b"})
+    assert out["attachmentCount"] is UNKNOWN
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+AT_HOME = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
+
+
+@pytest.mark.parametrize(
+    ("values", "environment", "key", "reason"),
+    [
+        ({}, {"AWS_REGION": "us-east-1"}, "endpoints", "never speaks to AWS itself"),
+        ({}, {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "region", "aws:region"),
+        ({"regoin": "x"}, AT_HOME, "regoin", "did you mean 'region'"),
+        ({"httpProxy": "x"}, AT_HOME, "httpProxy", "official aws plugin"),
+        ({"defaultTags": '{"owner":"me"}'}, AT_HOME, "defaultTags", "tags"),
+    ],
+)
+def test_a_wrong_setting_is_named(values: dict[str, Any], environment: dict[str, str], key: str, reason: str) -> None:
+    problems = settings.check(values, environment)
+    assert [name for name, _ in problems] == [key]
+    assert reason in problems[0][1]
+
+
+def test_settings_reach_the_calls() -> None:
+    values = {
+        "region": "eu-west-1",
+        "endpoints": json.dumps([{"ec2": "http://127.0.0.1:2"}]),
+        "defaultTags": json.dumps({"tags": {"owner": "platform"}}),
+        "allowedAccountIds": json.dumps(["123456789012"]),
+        "maxRetries": "1",
+        "skipCredentialsValidation": "true",
+    }
+    assert settings.check(values, AT_HOME) == []
+    found = settings.configuration(values, AT_HOME)
+    assert (found.access.region, found.access.attempts) == ("eu-west-1", 1)
+    assert (found.access.at("ec2"), found.access.at("iam")) == ("http://127.0.0.1:2", "http://127.0.0.1:1")
+    assert found.access.allowed == {"123456789012"}
+    assert found.tags == {"owner": "platform"}
+
+
+def test_default_tags_are_in_the_inputs() -> None:
+    tagging = Provider(settings.configuration({"defaultTags": '{"tags":{"owner":"all","a":"b"}}'}, AT_HOME))
+    kept, _ = tagging.check(VPC, "thing", {"cidrBlock": "10.0.0.0/16", "tags": {"owner": "me"}}, {})
+    assert kept["tags"] == {"owner": "me", "a": "b"}
+    assert "tags" not in tagging.check("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "x", {"role": "r"}, {})[0]
+
+
+def test_a_type_it_does_not_have_is_named(unplugged: Provider) -> None:
+    with pytest.raises(Unsupported, match="did you mean 'aws:ec2/vpc:Vpc'"):
+        unplugged.check("aws:ec2/vpcc:Vpcc", "thing", {}, {})

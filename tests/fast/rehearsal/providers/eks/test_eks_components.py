@@ -1,0 +1,402 @@
+"""What the recordings do not show: refusals, previews, secrets, providers, and the component's lesser ways."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from google.protobuf import json_format, struct_pb2
+from pulumi.runtime.proto import provider_pb2
+
+from agentenv.rehearsal.providers.eks import readiness
+from agentenv.rehearsal.providers.eks.servicer import Servicer
+from tests.fast.rehearsal.providers.eks.conftest import ARN, COMMON, SUBNETS, TAMED
+from tests.fast.rehearsal.providers.eks.monitor import (
+    ENDPOINT,
+    OUTPUT,
+    PREFIX,
+    SECRET,
+    SIGNATURE,
+    UNKNOWN,
+    Aborted,
+    Bench,
+    Monitor,
+    known,
+    of,
+    reference,
+    unknown,
+)
+
+CLUSTER = "eks:index:Cluster"
+EKS = "aws:eks/cluster:Cluster::c-eksCluster"
+ADDON = {
+    "cluster": reference("eks:index:Cluster::c"),
+    "addonName": "metrics-server",
+    "addonVersion": "v0.8.0-eksbuild.1",
+}
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"authenticationMode": "CONFIG_MAP"}, "authenticationMode is CONFIG_MAP; the stand-in takes API"),
+        ({"authenticationMode": None}, "for it is not set"),
+        ({"skipDefaultNodeGroup": False}, "skipDefaultNodeGroup is not true; the stand-in makes no node groups"),
+        ({"createOidcProvider": True}, "createOidcProvider would ask the issuer"),
+        ({"vpcId": None}, "vpcId is not set"),
+        ({"subnetIds": ["s0"]}, "subnetIds is set beside publicSubnetIds or privateSubnetIds"),
+        ({"endpointPublicAccess": False}, "publicAccessCidrs is set, and endpointPublicAccess is false"),
+        ({"instanceType": "m8g.large"}, "instanceType is not taken by the stand-in: node groups are not rehearsed"),
+        ({"autoMode": {"enabled": True}}, "autoMode is not taken by the stand-in"),
+        ({"proxy": "http://proxy"}, "proxy is not taken by the stand-in"),
+        ({"endpointPublicAcess": True}, "endpointPublicAcess is not known; it takes accessEntries, authenticationMode"),
+        ({"accessEntries": {"a": {"principalArn": ARN, "group": "x"}}}, "accessEntries.a.group is not known"),
+        (
+            {"accessEntries": {"a": {"principalArn": ARN, "accessPolicies": {"b": {"policy": "x"}}}}},
+            "accessEntries.a.accessPolicies.b.policy is not known",
+        ),
+        ({"fargate": {"selector": []}}, "fargate.selector is not known"),
+        (
+            {"vpcCniOptions": {"securityContextPrivileged": True}},
+            "vpcCniOptions.securityContextPrivileged is not taken",
+        ),
+        ({"useDefaultVpcCni": False, "vpcCniOptions": {"customNetworkConfig": True}}, "set cniCustomNetworkCfg"),
+        (
+            {"useDefaultVpcCni": False, "vpcCniOptions": {"externalSnat": True, "cniExternalSnat": True}},
+            "externalSnat and cniExternalSnat are both set",
+        ),
+        ({"serviceRole": unknown("aws:iam/role:Role::r")}, "serviceRole is not a resource, or not known yet"),
+    ],
+)
+def test_what_is_not_mapped_is_refused_by_name(
+    bench: Bench, asked: list[str], changed: dict[str, Any], words: str
+) -> None:
+    given = {key: value for key, value in {**TAMED, **changed}.items() if value is not None}
+    with pytest.raises(Aborted) as refused:
+        bench.construct(CLUSTER, "c", given)
+    assert words in str(refused.value)
+    assert "Cluster c" in str(refused.value) or "vpcCniOptions" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_all_mistakes_are_told_at_once(bench: Bench) -> None:
+    with pytest.raises(Aborted) as refused:
+        bench.construct(CLUSTER, "c", {**TAMED, "gpu": True, "sise": 3, "minSize": 1})
+    told = str(refused.value).removeprefix("eks:index:Cluster c: ").split("; ")
+    mistakes = [part.split(" ")[0] for part in told if " is not " in part]
+    assert mistakes == ["gpu", "minSize", "sise"]
+    assert not bench.monitor.registered
+
+
+@pytest.mark.parametrize(
+    "kind", ["NodeGroup", "NodeGroupV2", "ManagedNodeGroup", "ClusterCreationRoleProvider", "Nonsense"]
+)
+def test_components_that_are_not_rehearsed_say_so(bench: Bench, kind: str) -> None:
+    with pytest.raises(Aborted, match=f"eks:index:{kind} n: .*(not rehearsed|has eks:index:Addon)"):
+        bench.construct(f"eks:index:{kind}", "n", {})
+
+
+def test_an_addon_without_a_cluster_is_refused(bench: Bench) -> None:
+    with pytest.raises(Aborted, match="eks:index:Addon ad: cluster is missing"):
+        bench.construct("eks:index:Addon", "ad", {"addonName": "coredns"})
+
+
+def test_a_child_that_fails_fails_the_component_in_a_sentence(bench: Bench, monitor: Monitor, asked: list[str]) -> None:
+    del monitor.answers["aws:index/getPartition:getPartition"]
+    with pytest.raises(Aborted) as failed:
+        bench.construct(CLUSTER, "c", TAMED)
+    assert str(failed.value).startswith("building eks:index:Cluster c: ")
+    assert "getPartition" in str(failed.value)
+    assert "Traceback" not in str(failed.value)
+    assert 'File "' not in str(failed.value)
+
+
+# -- what comes in, and what it becomes -------------------------------------------------------------------------------
+
+
+def test_a_preview_registers_the_same_and_leaves_what_is_not_there_unknown(bench: Bench, monitor: Monitor) -> None:
+    monitor.dry = True
+    state = bench.construct(CLUSTER, "c", {**TAMED, "encryptionConfigKeyArn": unknown("aws:kms/key:Key::k")})
+    assert [name for _, name, _ in monitor.created()].count("c-eksCluster") == 1
+    made = monitor.one(EKS)
+    assert made.inputs["encryptionConfig"]["provider"]["keyArn"] == UNKNOWN
+    assert "aws:kms/key:Key::k" in made.depends
+    for name in ("kubeconfig", "kubeconfigJson", "clusterSecurityGroupId", "oidcProviderUrl"):
+        assert known(state[name]) == UNKNOWN, name
+    assert known(state["core"]["vpcId"]) == "v"
+
+
+def test_a_preview_does_not_ask_for_health(bench: Bench, monitor: Monitor, asked: list[str]) -> None:
+    monitor.dry = True
+    bench.construct(CLUSTER, "c", TAMED)
+    assert asked == []
+
+
+def test_an_endpoint_that_is_closed_to_the_outside_is_not_asked(bench: Bench, asked: list[str]) -> None:
+    given = {key: value for key, value in TAMED.items() if key != "publicAccessCidrs"}
+    state = bench.construct(CLUSTER, "c", {**given, "endpointPublicAccess": False})
+    assert asked == []
+    assert state["kubeconfig"]["clusters"][0]["cluster"]["server"] == ENDPOINT
+
+
+def test_a_kubeconfig_is_handed_out_when_the_api_is_up_and_not_before(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    async def healthy(endpoint: str, tell: Any) -> bool:
+        order.append(f"asked, {len([u for u in bench.monitor.registered if 'eks-k8s' in u])} providers")
+        return True
+
+    monkeypatch.setattr(readiness, "healthy", healthy)
+    bench.construct(CLUSTER, "c", TAMED)
+    assert order == ["asked, 0 providers"]
+    assert json.loads(bench.monitor.one("::c-eks-k8s").inputs["kubeconfig"])["kind"] == "Config"
+
+
+def test_an_api_that_never_comes_up_gets_its_kubeconfig_all_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def healthy(endpoint: str, tell: Any) -> bool:
+        tell("Waiting")
+        return False
+
+    monkeypatch.setattr(readiness, "healthy", healthy)
+    assert bench.construct(CLUSTER, "c", TAMED)["kubeconfigJson"]
+
+
+def test_a_run_that_is_cancelled_does_not_wait_for_its_cluster(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "answers", lambda _: bench.servicer.leave() is not None)
+    with pytest.raises(Aborted, match="eks:index:Cluster c: it was cancelled before it was whole"):
+        bench.construct(CLUSTER, "c", TAMED)
+
+
+def test_secrets_stay_secret(bench: Bench, asked: list[str]) -> None:
+    hidden = {SIGNATURE: OUTPUT, "value": "the name", "secret": True, "dependencies": []}
+    state = bench.construct(CLUSTER, "c", {**TAMED, "name": hidden})
+    name = bench.monitor.one(EKS).sent["name"]
+    assert name[SIGNATURE] == SECRET or name["secret"] is True
+    assert known(name) == "the name"
+    assert state["kubeconfigJson"][SIGNATURE] == SECRET, "the name stands in it"
+    assert state["core"]["vpcId"] == "v", "only what is secret is hidden"
+
+
+def test_the_creators_rights_are_not_looked_at_again(bench: Bench, asked: list[str]) -> None:
+    bench.construct(CLUSTER, "c", TAMED)
+    assert bench.monitor.one(EKS).ignoring == (
+        "accessConfig.bootstrapClusterCreatorAdminPermissions",
+        "bootstrapSelfManagedAddons",
+    )
+
+
+def test_children_are_of_the_programs_packages(bench: Bench, asked: list[str]) -> None:
+    bench.construct(CLUSTER, "c", {**COMMON, "fargate": True})
+    assert {one.version for one in bench.monitor.registered.values() if one.custom} == {"7.51.1", ""}
+    assert bench.monitor.one("::c-eks-k8s").version == ""
+
+
+def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, asked: list[str]) -> None:
+    bench.monitor.has("pulumi:providers:aws::ours")
+    ours = f"{PREFIX}pulumi:providers:aws::ours::ours"
+    bench.construct(CLUSTER, "c", {**COMMON, "fargate": True}, providers={"aws": ours})
+    made = {urn: one.provider for urn, one in bench.monitor.registered.items() if one.custom and "$aws:" in urn}
+    assert len(made) > 15
+    assert set(made.values()) == {ours}
+    assert set(bench.monitor.asked_of) == {ours}
+
+
+def test_profiles_are_for_the_components_own_provider(
+    bench: Bench, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "ann")
+    state = bench.construct(CLUSTER, "c", TAMED)
+    assert "--profile" not in state["kubeconfigJson"]
+    assert '"--profile","ann"' in bench.monitor.one("::c-eks-k8s").inputs["kubeconfig"]
+    monkeypatch.delenv("AWS_PROFILE")
+    state = bench.construct(CLUSTER, "d", {**TAMED, "providerCredentialOpts": {"roleArn": of("r", ARN)}})
+    assert f'"--role","{ARN}"' in state["kubeconfigJson"]
+
+
+def test_groups_and_roles_of_the_programs_own_are_used(bench: Bench, asked: list[str]) -> None:
+    monitor = bench.monitor
+    bench.construct("eks:index:Cluster", "other", {**COMMON, "useDefaultVpcCni": True})
+    group = "eks:index:Cluster$aws:ec2/securityGroup:SecurityGroup::other-eksClusterSecurityGroup"
+    role = "eks:index:Cluster$eks:index:ServiceRole$aws:iam/role:Role::other-eksRole-role"
+    given = {**COMMON, "clusterSecurityGroup": reference(group, "g"), "serviceRole": reference(role, "r")}
+    state = bench.construct(CLUSTER, "c", given)
+    made = monitor.one(EKS)
+    assert made.inputs["vpcConfig"]["securityGroupIds"] == ["other-eksClusterSecurityGroup"]
+    assert made.inputs["roleArn"] == "arn:aws:x:us-east-1:123456789012:other-eksRole-role"
+    assert {group, role} <= made.depends
+    assert state["clusterSecurityGroupId"] == "other-eksClusterSecurityGroup"
+    assert not [urn for urn in monitor.registered if urn.endswith(("::c-eksClusterSecurityGroup", "::c-eksRole"))]
+    assert monitor.one("::c-nodeSecurityGroup").inputs["tags"]["kubernetes.io/cluster/c-eksCluster"] == "owned"
+
+
+def test_the_network_of_services_is_passed_on(bench: Bench, asked: list[str]) -> None:
+    bench.construct(CLUSTER, "c", {**TAMED, "kubernetesServiceIpAddressRange": "10.9.0.0/16", "name": "seats"})
+    made = bench.monitor.one(EKS).inputs
+    assert made["kubernetesNetworkConfig"] == {"ipFamily": "ipv4", "serviceIpv4Cidr": "10.9.0.0/16"}
+    assert made["name"] == "seats"
+    bench.construct(CLUSTER, "d", {**TAMED, "kubernetesServiceIpAddressRange": "10.9.0.0/16", "ipFamily": "ipv6"})
+    assert bench.monitor.one("::d-eksCluster").inputs["kubernetesNetworkConfig"] == {"ipFamily": "ipv6"}
+
+
+# -- Fargate ----------------------------------------------------------------------------------------------------------
+
+
+def test_fargate_takes_the_subnets_without_a_way_out(bench: Bench, monitor: Monitor, asked: list[str]) -> None:
+    def table(given: dict[str, Any]) -> dict[str, Any]:
+        if given.get("subnetId") == "s1":
+            raise LookupError("no table of its own")
+        out = given.get("subnetId") in {"s2", "s3"}
+        local = {"cidrBlock": "10.0.0.0/16", "gatewayId": "local"}
+        return {"routes": [local, *([{"cidrBlock": "0.0.0.0/0", "gatewayId": "igw-1"}] if out else [])]}
+
+    monitor.answers["aws:ec2/getRouteTable:getRouteTable"] = table
+    monitor.answers["aws:ec2/getSubnet:getSubnet"] = lambda _: {"vpcId": "v"}
+    bench.construct(CLUSTER, "c", {**TAMED, "fargate": True})
+    made = monitor.one("::c-fargateProfile").inputs
+    assert made["subnetIds"] == ["s0", "s1"]
+    assert made["selectors"] == [{"namespace": "default"}, {"namespace": "kube-system"}]
+    assert monitor.functions[-1]["args"] == {
+        "vpcId": "v",
+        "filters": [{"name": "association.main", "values": ["true"]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"), [("c", "c-fargateProfile"), ("eks-a-b", "eks_a-bfargateProfile"), ("eks", "eksfargateProfile")]
+)
+def test_profile_names_keep_clear_of_the_services_own(bench: Bench, asked: list[str], name: str, profile: str) -> None:
+    given = {**TAMED, "fargate": {"podExecutionRoleArn": ARN, "subnetIds": [of(SUBNETS["s0"], "s0")]}}
+    bench.construct(CLUSTER, name, given)
+    made = bench.monitor.one(f"::{profile}").inputs
+    assert (made["podExecutionRoleArn"], made["subnetIds"]) == (ARN, ["s0"])
+
+
+@pytest.mark.parametrize(
+    ("options", "fargate", "configuration"),
+    [
+        ({}, True, '{"computeType":"Fargate"}'),
+        ({"configurationValues": {"replicaCount": 2.0}}, True, '{"computeType":"Fargate","replicaCount":2}'),
+        ({"configurationValues": {"replicaCount": 2.0}}, None, '{"replicaCount":2}'),
+        ({"enabled": True, "version": "v1.2.3-eksbuild.4"}, None, None),
+        ({"enabled": False}, True, "no add-on"),
+        ({}, None, "no add-on"),
+    ],
+)
+def test_coredns_comes_where_it_has_a_place(
+    bench: Bench, asked: list[str], options: dict[str, Any], fargate: Any, configuration: str | None
+) -> None:
+    given = {**TAMED, "corednsAddonOptions": options, **({"fargate": fargate} if fargate else {})}
+    bench.construct(CLUSTER, "c", given)
+    found = [one.inputs for urn, one in bench.monitor.registered.items() if urn.endswith("::c-coredns")]
+    if configuration == "no add-on":
+        assert found == []
+    else:
+        assert [one.get("configurationValues") for one in found] == [configuration]
+        assert found[0]["addonVersion"] == options.get("version", "v1.0.0-eksbuild.1")
+
+
+# -- the other components ---------------------------------------------------------------------------------------------
+
+
+def test_many_addons_are_built_at_once(bench: Bench, asked: list[str]) -> None:
+    bench.construct(CLUSTER, "c", TAMED)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: bench.construct("eks:index:Addon", f"addon-{n}", ADDON), range(12)))
+    made = [one for urn, one in bench.monitor.registered.items() if "$aws:eks/addon:Addon::addon-" in urn]
+    assert len(made) == 12
+    assert {one.inputs["clusterName"] for one in made} == {"c-eksCluster"}
+
+
+def test_the_cni_takes_settings_by_their_names(bench: Bench, asked: list[str]) -> None:
+    given = {
+        "clusterName": "c",
+        "clusterVersion": "1.35",
+        "enablePrefixDelegation": True,
+        "warmPrefixTarget": 1,
+        "warmEniTarget": 0,
+        "warmIpTarget": 0,
+        "externalSnat": True,
+        "enableNetworkPolicy": True,
+        "configurationValues": {
+            "enableNetworkPolicy": "false",
+            "env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "INFO"},
+            "init": {"image": "x"},
+        },
+        "serviceAccountRoleArn": ARN,
+    }
+    bench.construct("eks:index:VpcCniAddon", "cni", given)
+    made = bench.monitor.one("VpcCniAddon$aws:eks/addon:Addon::cni").inputs
+    assert made["addonVersion"] == "v1.0.0-eksbuild.1"
+    assert made["serviceAccountRoleArn"] == ARN
+    values = json.loads(made["configurationValues"])
+    assert values["enableNetworkPolicy"] == "false", "what is said in the add-on's own words counts"
+    assert values["init"] == {"image": "x", "env": {"DISABLE_TCP_EARLY_DEMUX": "false"}}
+    wanted = {
+        "ENABLE_PREFIX_DELEGATION": "true",
+        "WARM_PREFIX_TARGET": "1",
+        "WARM_ENI_TARGET": "0",
+        "AWS_VPC_K8S_CNI_EXTERNALSNAT": "true",
+        "AWS_VPC_K8S_CNI_LOGLEVEL": "INFO",
+    }
+    assert wanted.items() <= values["env"].items()
+    assert "WARM_IP_TARGET" not in values["env"]
+
+
+@pytest.mark.parametrize("missing", ["clusterName", "clusterVersion"])
+def test_a_cni_without_a_cluster_or_a_version_is_refused(bench: Bench, missing: str) -> None:
+    given = {"clusterName": "c", "clusterVersion": "1.35"}
+    with pytest.raises(Aborted, match=missing):
+        bench.construct("eks:index:VpcCniAddon", "cni", {k: v for k, v in given.items() if k != missing})
+
+
+def test_a_group_for_nodes_of_ones_own(bench: Bench, asked: list[str]) -> None:
+    bench.construct(CLUSTER, "c", {**COMMON, "useDefaultVpcCni": True})
+    group = "eks:index:Cluster$aws:ec2/securityGroup:SecurityGroup::c-eksClusterSecurityGroup"
+    given = {
+        "vpcId": "v",
+        "clusterSecurityGroup": reference(group, "g"),
+        "eksCluster": reference(f"eks:index:Cluster${EKS}", "c"),
+        "tags": {"team": "us"},
+    }
+    state = bench.construct("eks:index:NodeGroupSecurityGroup", "n", given)
+    assert state["securityGroup"]["urn"].endswith(
+        "NodeGroupSecurityGroup$aws:ec2/securityGroup:SecurityGroup::n-nodeSecurityGroup"
+    )
+    rules = [
+        urn
+        for urn in bench.monitor.registered
+        if urn.startswith("eks:index:NodeGroupSecurityGroup$aws:ec2/securityGroupRule")
+    ]
+    assert len(rules) == 5
+    assert bench.monitor.one("::n-nodeSecurityGroup").inputs["tags"] == {
+        "Name": "n-nodeSecurityGroup",
+        "kubernetes.io/cluster/c-eksCluster": "owned",
+        "team": "us",
+    }
+
+
+def test_a_kubeconfig_for_somebody_else(bench: Bench, asked: list[str]) -> None:
+    bench.construct(CLUSTER, "c", TAMED)
+    own = {"__self__": reference("eks:index:Cluster::c")}
+    answer = bench.call("eks:index:Cluster/getKubeconfig", {**own, "roleArn": ARN, "profileName": "ann"})
+    arguments = json.loads(answer["result"])["users"][0]["user"]["exec"]["args"]
+    assert arguments[-4:] == ["--role", ARN, "--profile", "ann"]
+    with pytest.raises(Aborted, match="region is not known; it takes profileName and roleArn"):
+        bench.call("eks:index:Cluster/getKubeconfig", {**own, "region": "x"})
+    with pytest.raises(Aborted, match="has the method eks:index:Cluster/getKubeconfig"):
+        bench.call("eks:index:Cluster/delete", own)
+
+
+def test_the_provider_has_no_settings() -> None:
+    request = provider_pb2.CheckRequest(
+        news=json_format.ParseDict({"region": "x", "version": "4"}, struct_pb2.Struct())
+    )
+    answer = Servicer("4.4.0", {}).CheckConfig(request, None)
+    assert [failure.property for failure in answer.failures] == ["region"]

@@ -1,0 +1,107 @@
+"""Waiting for an API server: a real one on loopback, with a certificate that nobody knows."""
+
+import asyncio
+import datetime
+import http.server
+import ipaddress
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from agentenv.rehearsal.providers.eks.readiness import answers, healthy
+
+
+@dataclass
+class Server:
+    """An HTTPS server that answers /healthz with the statuses it is given, the last of them for ever."""
+
+    url: str
+    statuses: list[int]
+    asked: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    told = Server("", [200])
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            told.asked.append(self.path)
+            self.send_response(told.statuses.pop(0) if len(told.statuses) > 1 else told.statuses[0])
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's names
+            pass
+
+    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path / "server.pem"))
+    listening.socket = context.wrap_socket(listening.socket, server_side=True)
+    thread = threading.Thread(target=listening.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    told.url = f"https://127.0.0.1:{listening.server_port}"
+    yield told
+    listening.shutdown()
+    listening.server_close()
+    thread.join()
+
+
+def certificate(path: Path) -> Path:
+    """A certificate that its own key has signed, and the key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("192.0.2.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def test_any_certificate_will_do(server: Server) -> None:
+    assert answers(server.url)
+    assert server.asked == ["/healthz"]
+
+
+@pytest.mark.parametrize("status", [401, 500, 503])
+def test_only_a_whole_server_will_do(server: Server, status: int) -> None:
+    server.statuses = [status]
+    assert not answers(server.url)
+
+
+@pytest.mark.parametrize("endpoint", ["https://127.0.0.1:9", "http://127.0.0.1:9", "nonsense", ""])
+def test_an_endpoint_at_which_nothing_answers_is_no_error(endpoint: str) -> None:
+    assert not answers(endpoint)
+
+
+def test_it_is_asked_until_it_is_whole(server: Server) -> None:
+    server.statuses = [500, 503, 200]
+    told: list[str] = []
+    assert asyncio.run(healthy(server.url, told.append, pause=0.01, tries=10))
+    assert len(server.asked) == 3
+    assert [text.split(" ")[3] for text in told] == ["0.1", "0.09"]
+
+
+def test_patience_has_an_end(server: Server) -> None:
+    server.statuses = [500]
+    told: list[str] = []
+    assert not asyncio.run(healthy(server.url, told.append, pause=0.01, tries=3))
+    assert len(server.asked) == 3

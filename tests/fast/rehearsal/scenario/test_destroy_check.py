@@ -1,0 +1,28 @@
+"""What a destroy is let through for: only a cluster that AWS itself would refuse to delete is asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentenv.rehearsal.scenario import destroy_check as parting
+
+CLUSTER = "aws:eks/cluster:Cluster"
+
+
+def test_the_deletion_protection_of_a_cluster_is_switched_off_where_it_is_on() -> None:
+    said: list[tuple[str, dict[str, Any]]] = []
+
+    class Client:
+        def __init__(self, service: str) -> None:
+            self.service = service
+
+        def update_cluster_config(self, **asked: Any) -> None:
+            said.append((self.service, asked))
+
+    state = [
+        {"type": CLUSTER, "outputs": {"name": "kept", "deletionProtection": True}},
+        {"type": CLUSTER, "outputs": {"name": "free", "deletionProtection": False}},
+        {"type": "aws:ec2/vpc:Vpc", "outputs": {"name": "vpc"}},
+    ]
+    parting.unlock(Client, state)
+    assert said == [("eks", {"name": "kept", "deletionProtection": False})]

@@ -1,0 +1,125 @@
+"""Whose cluster a control plane is raised for, what is left in one, and where pinned manifests are read from."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from agentenv.core.pinned_versions import releases
+from agentenv.rehearsal.controlplane.client import ApiError, Client
+from agentenv.rehearsal.providers.kubernetes import published
+from agentenv.rehearsal.scenario import cluster_census as leftovers
+from agentenv.rehearsal.stage import cluster as cluster_side
+from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.tools import toolbox
+from tests.fast.config.stack_samples import sandbox, settings
+
+ACCOUNT = "arn:aws:iam::111122223333:role"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "deployer"),
+    [
+        ({"deployers": [f"{ACCOUNT}/pipeline"], "admins": [f"{ACCOUNT}/platform"]}, f"{ACCOUNT}/pipeline"),
+        ({"admins": [f"{ACCOUNT}/platform"], "readers": [f"{ACCOUNT}/support"]}, f"{ACCOUNT}/platform"),
+        ({"readers": [f"{ACCOUNT}/support"]}, Serving.deployer),
+    ],
+)
+def test_a_stack_is_rehearsed_by_whoever_it_lets_deploy(cluster: dict[str, Any], deployer: str) -> None:
+    serving = Serving.stack(settings({"cluster": cluster}))
+    assert serving.deployer == deployer
+    assert set(serving.others) == {principal for named in cluster.values() for principal in named}
+
+
+def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
+    policy, boundary = "arn:aws:iam::111122223333:policy/read", "arn:aws:iam::111122223333:policy/boundary"
+    key = "arn:aws:kms:us-east-1:111122223333:key/3f6c1d2a-7b4e-4c58-9a10-5d2e8f7b6c41"
+    monitor = "arn:aws:ce::111122223333:anomalymonitor/9a2b7c64"
+    policies = [policy, "arn:aws:iam::aws:policy/ReadOnlyAccess"]
+    named = settings(
+        {
+            "cluster": {"permissionsBoundary": boundary},
+            "storage": {"kmsKey": key},
+            "sandboxClasses": [sandbox(name, identity={"kind": "irsa", "policies": policies}) for name in ("a", "b")],
+            "cost": {"anomalyAlerts": True, "anomalyMonitor": monitor, "alertTo": "platform@example.com"},
+        }
+    )
+    assert Serving.stack(named).existing == (boundary, policy, key, monitor)
+    assert Serving.stack(settings()).existing == ()
+
+
+class Api:
+    """A server with one group of its own, whose objects a test changes."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, list[dict[str, str]]] = {
+            "/api/v1/pods": [],
+            "/api/v1/events": [{"name": "happened", "namespace": "default"}],
+            "/api/v1/configmaps": [{"name": "kube-root-ca.crt", "namespace": "default"}],
+            "/api/v1/serviceaccounts": [{"name": "controller", "namespace": "kube-system"}],
+            "/apis/example.com/v1/things": [{"name": "one"}],
+        }
+
+    def get(self, path: str) -> dict[str, Any]:
+        if path == "/apis":
+            return {"groups": [{"preferredVersion": {"groupVersion": "example.com/v1"}}]}
+        if path.endswith("/gone"):
+            raise ApiError(404, "NotFound", "")
+        return {"items": [{"metadata": about} for about in self.objects[path]]}
+
+    def find(self, base: str) -> dict[str, Any]:
+        names = [path.rpartition("/")[2] for path in self.objects if path.rpartition("/")[0] == base]
+        listed = [{"name": name, "verbs": ["list"]} for name in [*names, "gone", "pods/status"]]
+        return {"resources": [*listed, {"name": "reviews", "verbs": ["create"]}]}
+
+
+@pytest.mark.parametrize(("heap", "said"), [(None, {}), (200, {"GOGC": "200", "GOMEMLIMIT": cluster_side.MOST_HEAP})])
+def test_heaps_grow_where_that_is_asked_for_and_not_beyond_all_measure(
+    monkeypatch: pytest.MonkeyPatch, heap: int | None, said: dict[str, str]
+) -> None:
+    monkeypatch.setattr("agentenv.rehearsal.stage.credentials.keys_of", lambda *_: {"AWS_ACCESS_KEY_ID": "k"})
+    around = Serving(heap=heap).around("http://127.0.0.1:1")
+    assert {name: value for name, value in around.items() if name.startswith("GO")} == said
+    assert around["AWS_ACCESS_KEY_ID"] == "k"
+
+
+def test_what_is_left_in_a_cluster_is_everything_but_traces_and_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "_PATIENCE_SECONDS", 0.1)
+    api = Api()
+    client = cast("Client", api)
+    before = leftovers.census(client)
+    assert before == {"things": frozenset({"one"})}
+    assert leftovers.left(client, before) == []
+    api.objects["/api/v1/pods"].append({"name": "web", "namespace": "default"})
+    api.objects["/apis/example.com/v1/things"].append({"name": "two"})
+    assert leftovers.left(client, before) == ["kubernetes pods default/web", "kubernetes things two"]
+
+
+def test_what_the_control_plane_makes_in_every_namespace_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a namespace that was there before, its controllers may make it only after the census was taken."""
+    monkeypatch.setattr(leftovers, "_PATIENCE_SECONDS", 0.1)
+    api = Api()
+    client = cast("Client", api)
+    before = leftovers.census(client)
+    api.objects["/api/v1/serviceaccounts"].append({"name": "default", "namespace": "kube-public"})
+    api.objects["/api/v1/configmaps"].append({"name": "kube-root-ca.crt", "namespace": "kube-public"})
+    assert leftovers.left(client, before) == []
+    # What a program makes there is one all the same.
+    api.objects["/api/v1/serviceaccounts"].append({"name": "robot", "namespace": "kube-public"})
+    assert leftovers.left(client, before) == ["kubernetes serviceaccounts kube-public/robot"]
+
+
+def test_manifests_of_a_pinned_release_are_read_from_the_tools(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = releases().manifests["agent-sandbox"]
+    tool = toolbox.Tool("agent-sandbox-manifests", pinned.version, "cache", tmp_path)
+    monkeypatch.setattr(toolbox, "find", lambda _: tool)
+    published._folder.cache_clear()
+    (tmp_path / "rbac.generated.yaml").write_text("{}", encoding="utf-8")
+    try:
+        assert published.own_copy(f"{pinned.address}/rbac.generated.yaml") == tmp_path / "rbac.generated.yaml"
+        assert published.own_copy(f"{pinned.address}/absent.yaml") is None
+        other = pinned.address.replace(pinned.version, "v0.0.1")
+        assert published.own_copy(f"{other}/rbac.generated.yaml") is None
+    finally:
+        published._folder.cache_clear()

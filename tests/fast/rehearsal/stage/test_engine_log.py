@@ -1,0 +1,104 @@
+"""What an event log is read as, with a stand-in for the command line that writes one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.rehearsal.stage.engine import Engine, EngineError, Event
+
+SCRIPT = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in --event-log) cat "$FAKE_EVENTS" > "$2"; shift;; esac
+  shift
+done
+echo "what the engine printed"
+exit "$FAKE_CODE"
+"""
+
+
+def step(op: str, urn: str, **more: Any) -> Event:
+    return {"resOutputsEvent": {"metadata": {"op": op, "urn": urn, **more}}}
+
+
+def said(severity: str, message: str) -> Event:
+    return {"diagnosticEvent": {"severity": severity, "message": message}}
+
+
+def engine(folder: Path, events: list[Event], code: int = 0, heard: list[str] | None = None) -> Engine:
+    script = folder / "pulumi"
+    script.write_text(SCRIPT, encoding="utf-8")
+    script.chmod(0o755)
+    (folder / "events").write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+    (folder / "logs").mkdir()
+    around = {**os.environ, "FAKE_EVENTS": str(folder / "events"), "FAKE_CODE": str(code)}
+    told = None if heard is None else (lambda verb, event: heard.append(f"{verb} {next(iter(event))}"))
+    return Engine(script, folder, "local", around, folder / "logs", told)
+
+
+def test_changes_and_what_was_touched(tmp_path: Path) -> None:
+    outcome = engine(
+        tmp_path,
+        [
+            step("same", "urn:a"),
+            step("update", "urn:b", detailedDiff={"tags.x": {}, "cidr": {}}),
+            step("create", "urn:c"),
+            {"summaryEvent": {"resourceChanges": {"same": 1, "update": 1, "create": 1}}},
+        ],
+    ).up()
+    assert outcome.changed == 2
+    assert outcome.resources == 3
+    assert outcome.touched() == [("update", "urn:b", ["cidr", "tags.x"]), ("create", "urn:c", [])]
+    assert "what the engine printed" in outcome.output
+
+
+def test_a_refresh_is_judged_by_what_it_found(tmp_path: Path) -> None:
+    events: list[Event] = [
+        {"resourcePreEvent": {"metadata": {"op": "refresh", "urn": "urn:a"}}},
+        step("same", "urn:a"),
+        step("delete", "urn:b"),
+    ]
+    assert engine(tmp_path, events).refresh().touched() == [("delete", "urn:b", [])]
+
+
+def test_a_failure_carries_the_errors_and_no_warnings(tmp_path: Path) -> None:
+    broken = engine(tmp_path, [said("warning", "using a plugin from PATH"), said("error", "  it said no\n")], code=4)
+    with pytest.raises(EngineError, match="pulumi up ended with 4\nit said no") as failed:
+        broken.up()
+    assert failed.value.code == 4
+    assert "using a plugin" not in str(failed.value)
+
+
+def test_a_failure_without_a_diagnostic_shows_what_was_printed(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="what the engine printed"):
+        engine(tmp_path, [], code=255).destroy()
+
+
+def test_every_operation_has_logs_of_its_own(tmp_path: Path) -> None:
+    one = engine(tmp_path, [])
+    one.up()
+    one.refresh()
+    assert sorted(path.name for path in one.logs.iterdir()) == [
+        "00-up.events", "00-up.log", "01-refresh.events", "01-refresh.log",
+    ]  # fmt: skip
+
+
+def test_a_half_written_last_line_is_left_out(tmp_path: Path) -> None:
+    one = engine(tmp_path, [step("create", "urn:a")])
+    with (tmp_path / "events").open("a", encoding="utf-8") as log:
+        log.write('{"resOutputsEvent": {"meta')
+    assert [step["urn"] for step in one.up().steps] == ["urn:a"]
+
+
+def test_an_engine_on_a_full_disk_is_ended_and_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = engine(tmp_path, [])
+    one.pulumi.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
+    nothing_free = shutil.disk_usage(tmp_path)._replace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: nothing_free)
+    with pytest.raises(EngineError, match=f"the disk is full: no room left in {one.logs}"):
+        one.up()

@@ -1,0 +1,743 @@
+"""The connection to the API server, over real sockets, by servers that behave and by ones that do not."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import datetime
+import functools
+import gzip
+import ipaddress
+import json
+import shlex
+import socket
+import ssl
+import struct
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ParamSpec
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx2
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from lightkube import KubeConfig
+from lightkube.config.models import Cluster, User, UserExec
+from lightkube.core.exceptions import ConfigError
+
+from agentenv.service.kube import connection
+from agentenv.service.kube.client import CLAIMS, Wire
+from agentenv.service.kube.connection import Connection
+
+Turn = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+P = ParamSpec("P")
+# Long for what is there, short for what never comes.
+IMPATIENT = httpx2.Timeout(10.0, read=0.05)
+# Of a test; shorter than the patience of a connection of which nobody asks for less.
+LONGEST = 8.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it came."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def path(self) -> str:
+        """What of its target is no parameter."""
+        return urlsplit(self.target).path
+
+    @property
+    def params(self) -> dict[str, str]:
+        """Its parameters, unpacked."""
+        return dict(parse_qsl(urlsplit(self.target).query, strict_parsing=True))
+
+
+class Server:
+    """A server that has its next answers written out, as they go over the wire; and says `{}` to all others."""
+
+    def __init__(self, *turns: bytes | Turn, then: bytes | Turn = b"", tls: ssl.SSLContext | None = None) -> None:
+        self.asked: list[Asked] = []
+        self.peers: list[Any] = []  # the certificates of who connected
+        self.connections = 0
+        self.port = 0
+        self._turns, self._then, self._tls = list(turns), then or said(), tls
+        self._open: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
+
+    @property
+    def open(self) -> int:
+        """How many connections there are now."""
+        return len(self._open)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> Server:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self._open.values():
+            writer.transport.abort()
+        if self._open:
+            hanging = (await asyncio.wait(self._open, timeout=1.0))[1]
+            for task in hanging:
+                task.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open[task] = writer
+        self.connections += 1
+        self.peers.append(writer.get_extra_info("peercert"))
+        try:
+            while not writer.is_closing():
+                self.asked.append(await _read(reader))
+                turn = self._turns.pop(0) if self._turns else self._then
+                if isinstance(turn, bytes):
+                    writer.write(turn)
+                else:
+                    await turn(reader, writer)
+        except (OSError, EOFError):
+            pass
+        finally:
+            del self._open[task]
+            writer.close()
+
+
+async def _read(reader: asyncio.StreamReader) -> Asked:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+    method, target, _ = head[0].split(" ")
+    # What is too large is not taken at all.
+    length = int(headers.get("content-length", 0))
+    return Asked(method, target, headers, await reader.readexactly(length) if length < 1 << 20 else b"")
+
+
+def said(body: bytes = b"{}", status: str = "200 OK", *headers: str) -> bytes:
+    """An answer, whole."""
+    return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]).encode() + body
+
+
+def part(body: bytes) -> bytes:
+    """A part of an answer whose length nobody knows."""
+    return b"%x\r\n%s\r\n" % (len(body), body)
+
+
+BEGUN = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+DENIED = said(b"{}", "401 Unauthorized")
+
+
+async def never(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Say nothing for as long as anybody waits."""
+    await reader.read()
+
+
+def only(start: bytes, then: Turn = never) -> Turn:
+    """Say something, and then something else, which is nothing unless told."""
+
+    async def turn(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        await then(reader, writer)
+
+    return turn
+
+
+async def leaving(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Hang up."""
+    writer.close()
+
+
+async def breaking(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Hang up as a process does that is killed."""
+    # A turn of the loop first, in which what was said before goes out.
+    await asyncio.sleep(0)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+def deaf(given_up: asyncio.Event) -> Turn:
+    """Take nothing more of what is sent, until it is given up."""
+
+    async def turn(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await given_up.wait()
+        while await reader.read(1 << 20):
+            pass
+
+    return turn
+
+
+def played(play: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test that is a coroutine, as one that is none; what hangs fails."""
+
+    @functools.wraps(play)
+    def test(*given: P.args, **named: P.kwargs) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(LONGEST):
+                await play(*given, **named)
+
+        asyncio.run(bounded())
+
+    return test
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for something that is on its way."""
+    while not true():
+        await asyncio.sleep(0.001)
+
+
+def config(address: str, user: User | None = None, **cluster: Any) -> Any:
+    """What lightkube makes of a kubeconfig."""
+    return KubeConfig.from_one(cluster=Cluster(server=address, **cluster), user=user).get()
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    server: Server, user: User | None = None, *, prefix: str = "", **cluster: Any
+) -> AsyncGenerator[Connection]:
+    """A connection to it, and what becomes of it in the end: nothing of it is left."""
+    made = Connection(config(server.url + prefix, user, **cluster))
+    try:
+        yield made
+    finally:
+        await made.aclose()
+    await until(lambda: not server.open)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "netrc"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+# What is asked.
+
+
+@played
+async def test_a_request_arrives_as_it_was_given() -> None:
+    params = {"labelSelector": "app=a,tier in (b,c)", "continue": "eyJ2IjoibWV0YS5rOHMuaW8ifQ+/==", "limit": "500"}
+    headers = {"Content-Type": "application/merge-patch+json", "Accept": "application/json;as=Table;v=v1"}
+    async with Server() as server, connected(server) as one:
+        await one.request("PATCH", "/api/v1/namespaces/a/things/b", params=params, content=b'{"a":1}', headers=headers)
+        await one.request("GET", "/version")
+    changed, read = server.asked
+    assert (changed.method, changed.path, changed.body) == ("PATCH", "/api/v1/namespaces/a/things/b", b'{"a":1}')
+    assert changed.params == params
+    assert changed.headers["content-type"] == headers["Content-Type"]
+    assert changed.headers["accept"] == headers["Accept"]
+    assert (read.method, read.target, read.body) == ("GET", "/version", b"")
+    assert changed.headers["host"] == f"127.0.0.1:{server.port}"
+
+
+@pytest.mark.parametrize("prefix", ["/k8s/clusters/c-1", "/k8s/clusters/c-1/"])
+@played
+async def test_a_server_may_be_below_a_path(prefix: str) -> None:
+    async with Server() as server, connected(server, prefix=prefix) as one:
+        await one.request("GET", "/api/v1/pods", params={"limit": "1"})
+    assert [asked.target for asked in server.asked] == ["/k8s/clusters/c-1/api/v1/pods?limit=1"]
+
+
+@played
+async def test_a_redirect_is_an_answer_and_a_cookie_nobodys() -> None:
+    elsewhere = said(b"", "307 Temporary Redirect", "Location: /elsewhere", "Set-Cookie: known=by; Path=/")
+    async with Server(elsewhere) as server, connected(server, User(token="secret")) as one:
+        answer = await one.request("GET", "/here")
+        assert (answer.status_code, answer.headers["location"]) == (307, "/elsewhere")
+        await one.request("GET", "/here")
+    assert [asked.path for asked in server.asked] == ["/here", "/here"]
+    assert not any("cookie" in asked.headers for asked in server.asked)
+
+
+# What is answered.
+
+
+@played
+async def test_an_answer_is_told_in_httpx_words() -> None:
+    refused = said(b'{"reason":"Conflict"}', "409 Conflict", "Retry-After: 3", "X-Part: one", "X-Part: two")
+    async with Server(refused) as server, connected(server) as one:
+        answer = await one.request("GET", "/")
+    assert isinstance(answer, httpx2.Response)
+    assert (answer.status_code, answer.reason_phrase) == (409, "Conflict")
+    assert (answer.headers["retry-after"], answer.headers.get_list("x-part")) == ("3", ["one", "two"])
+    assert answer.json() == {"reason": "Conflict"}
+
+
+@played
+async def test_what_comes_packed_is_unpacked() -> None:
+    packed = gzip.compress(b'{"items":[]}')
+    async with Server(said(packed, "200 OK", "Content-Encoding: gzip")) as server, connected(server) as one:
+        answer = await one.request("GET", "/")
+    assert "gzip" in server.asked[0].headers["accept-encoding"]
+    assert (answer.json(), answer.content) == ({"items": []}, b'{"items":[]}')
+    assert "content-encoding" not in answer.headers
+
+
+@played
+async def test_a_warning_may_be_in_any_language() -> None:
+    async with Server(said(b"{}", "200 OK", 'Warning: 299 - "zu groß"')) as server, connected(server) as one:
+        answer = await one.request("GET", "/")
+    assert answer.headers["warning"] == '299 - "zu groß"'
+
+
+# Who asks.
+
+
+def bearers(server: Server) -> list[str | None]:
+    """What the server was told of who asks, request by request."""
+    return [asked.headers.get("authorization") for asked in server.asked]
+
+
+@played
+async def test_a_token_is_read_anew_where_it_no_longer_counts(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old\n")
+    async with Server(said(), DENIED) as server, connected(server, User(token_file=str(file))) as one:
+        await one.request("GET", "/")
+        file.write_text("new\n")
+        answer = await one.request("POST", "/", content=b'{"a":1}')
+        assert answer.status_code == 200
+        await one.request("GET", "/")
+    assert bearers(server) == ["Bearer old", "Bearer old", "Bearer new", "Bearer new"]
+    assert [asked.body for asked in server.asked] == [b"", b'{"a":1}', b'{"a":1}', b""]
+
+
+@played
+async def test_who_is_refused_twice_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("old")
+    async with Server(then=DENIED) as server, connected(server, User(token_file=str(file))) as one:
+        assert (await one.request("GET", "/")).status_code == 401
+        async with one.stream("GET", "/") as answer:
+            assert answer.status_code == 401
+    assert len(server.asked) == 4
+
+
+def command(folder: Path, line: str) -> User:
+    """A user who is known by what a command says."""
+    call = UserExec(apiVersion="client.authentication.k8s.io/v1beta1", command="sh", args=["-c", line])
+    (folder / "token").write_text("old")
+    return User(exec=call)
+
+
+def telling(folder: Path) -> str:
+    """A command that tells the token of now, and leaves a mark each time."""
+    mark, token = shlex.quote(str(folder / "calls")), shlex.quote(str(folder / "token"))
+    return f'echo x >> {mark}; printf \'{{"status":{{"token":"%s"}}}}\' "$(cat {token})"'
+
+
+@played
+async def test_a_command_is_asked_again_where_its_token_no_longer_counts(tmp_path: Path) -> None:
+    user = command(tmp_path, telling(tmp_path))
+    async with Server(said(), said(), DENIED, said(), then=DENIED) as server, connected(server, user) as one:
+        await one.request("GET", "/")
+        await one.request("GET", "/")
+        (tmp_path / "token").write_text("new")
+        assert (await one.request("GET", "/")).status_code == 200
+        assert (await one.request("GET", "/")).status_code == 401
+    assert bearers(server) == [f"Bearer {token}" for token in ("old", "old", "old", "new", "new", "new")]
+    assert (tmp_path / "calls").read_text().count("x") == 3
+
+
+@played
+async def test_a_command_that_fails_leaves_no_connection_open(tmp_path: Path) -> None:
+    once = f"{telling(tmp_path)}; test $(wc -l < {shlex.quote(str(tmp_path / 'calls'))}) = 1"
+    unfinished = only(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 9\r\n\r\n{")
+    async with Server(said(), unfinished) as server, connected(server, command(tmp_path, once)) as one:
+        await one.request("GET", "/")
+        with pytest.raises(ConfigError) as told:
+            await one.request("GET", "/")
+        await until(lambda: not server.open)
+    assert "returned 1" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "known"),
+    [
+        (User(token="fixed"), "Bearer fixed"),
+        (User(username="ann", password="secret"), "Basic " + base64.b64encode(b"ann:secret").decode()),
+        (User(), None),
+        (None, None),
+    ],
+)
+@played
+async def test_whoever_has_no_other_token_is_asked_once(
+    user: User | None, known: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Who somebody is elsewhere counts nowhere here.
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    async with Server(DENIED) as server, connected(server, user) as one:
+        assert (await one.request("GET", "/")).status_code == 401
+    assert bearers(server) == [known]
+
+
+# How it goes there.
+
+
+@played
+async def test_connections_are_used_again() -> None:
+    async with Server() as server, connected(server) as one:
+        for _ in range(3):
+            await one.request("GET", "/")
+        assert (server.connections, server.open) == (1, 1)
+        for _ in range(3):
+            await asyncio.gather(*(one.request("GET", "/") for _ in range(4)))
+        assert server.connections == 4
+
+
+@played
+async def test_one_that_the_server_has_closed_is_not_used_again() -> None:
+    async with Server(only(said(), leaving)) as server, connected(server) as one:
+        await one.request("GET", "/")
+        await until(lambda: not server.open)
+        await asyncio.sleep(0.01)
+        # What is made is not sent twice by itself: it would fail.
+        assert (await one.request("POST", "/", content=b"{}")).status_code == 200
+    assert (len(server.asked), server.connections) == (2, 2)
+
+
+@played
+async def test_the_environment_says_who_is_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Server() as between:
+        monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{between.port}")
+        far = Connection(config("http://kubernetes.invalid:8080"))
+        assert (await far.request("GET", "/api")).status_code == 200
+        await far.aclose()
+        monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+        async with Server() as server, connected(server) as one:
+            await one.request("GET", "/near")
+    assert [asked.target for asked in between.asked] == ["http://kubernetes.invalid:8080/api"]
+    assert [asked.target for asked in server.asked] == ["/near"]
+
+
+# What fails, and in whose words.
+
+
+@pytest.mark.parametrize(
+    ("turn", "kind"),
+    [
+        pytest.param(leaving, httpx2.RemoteProtocolError, id="leaves without an answer"),
+        pytest.param(breaking, httpx2.ReadError, id="breaks"),
+        pytest.param(
+            only(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", leaving),
+            httpx2.RemoteProtocolError,
+            id="leaves in the middle of a body of known length",
+        ),
+        pytest.param(
+            only(BEGUN + part(b"{"), leaving), httpx2.RemoteProtocolError, id="leaves in the middle of a body in parts"
+        ),
+        pytest.param(b"SSH-2.0-OpenSSH_9.9\r\n\r\n", httpx2.RemoteProtocolError, id="speaks of something else"),
+        pytest.param(never, httpx2.ReadTimeout, id="never answers"),
+        pytest.param(only(BEGUN + part(b"{")), httpx2.ReadTimeout, id="stops in the middle of a body"),
+    ],
+)
+@played
+async def test_a_server_that(
+    turn: bytes | Turn, kind: type[httpx2.TransportError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", IMPATIENT)
+    async with Server(said(), then=turn) as server, connected(server) as one:
+        await one.request("GET", "/")
+        with pytest.raises(httpx2.TransportError) as told:
+            await one.request("POST", "/", content=b"{}")
+        assert type(told.value) is kind
+        await until(lambda: not server.open)
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body")
+@played
+async def test_a_server_that_does_not_take_what_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up = asyncio.Event()
+    async with Server(said(), deaf(given_up)) as server, connected(server) as one:
+        await one.request("GET", "/")
+        monkeypatch.setattr(connection, "PATIENCE", httpx2.Timeout(0.03))
+        with pytest.raises(httpx2.ReadTimeout):
+            await one.request("POST", "/", content=bytes(16 << 20))
+        given_up.set()
+        await until(lambda: not server.open)
+
+
+@played
+async def test_a_server_that_is_not_there() -> None:
+    async with Server() as server:
+        nobody = config(server.url)
+    one = Connection(nobody)
+    with pytest.raises(httpx2.ConnectError):
+        await one.request("GET", "/")
+    await one.aclose()
+
+
+@played
+async def test_a_server_that_does_not_shake_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE", httpx2.Timeout(10.0, connect=0.05))
+    silent = socket.create_server(("127.0.0.1", 0))
+    one = Connection(config(f"https://127.0.0.1:{silent.getsockname()[1]}"))
+    with silent, pytest.raises(httpx2.ConnectTimeout):
+        await one.request("GET", "/")
+    await one.aclose()
+
+
+# What is told bit by bit.
+
+
+async def first(answer: httpx2.Response) -> bytes:
+    """What comes first of an answer."""
+    return await anext(aiter(answer.aiter_raw()))
+
+
+@played
+async def test_a_stream_hands_over_what_there_is() -> None:
+    seen = asyncio.Event()
+
+    async def second(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await seen.wait()
+        writer.write(part(b"two\n") + part(b""))
+
+    found: list[bytes] = []
+    async with Server(only(BEGUN + part(b"one\n"), second)) as server, connected(server) as one:
+        async with one.stream("GET", "/", params={"watch": "true"}, headers={"Accept": "a/b"}) as answer:
+            assert answer.status_code == 200
+            async for some in answer.aiter_raw():
+                found.append(some)
+                seen.set()
+        # It has come to its end, and so its connection is free.
+        await one.request("GET", "/")
+        assert server.connections == 1
+    assert found == [b"one\n", b"two\n"]
+    assert (server.asked[0].params, server.asked[0].headers["accept"]) == ({"watch": "true"}, "a/b")
+
+
+@played
+async def test_a_streams_refusal_can_be_read_whole() -> None:
+    refused = said(b'{"code":410}', "410 Gone")
+    async with Server(refused) as server, connected(server) as one, one.stream("GET", "/") as answer:
+        await answer.aread()
+        assert (answer.status_code, answer.json()) == (410, {"code": 410})
+
+
+@pytest.mark.parametrize(
+    ("then", "kind"),
+    [(never, httpx2.ReadTimeout), (leaving, httpx2.RemoteProtocolError), (breaking, httpx2.RemoteProtocolError)],
+)
+@played
+async def test_a_stream_that_ends_badly_says_so(then: Turn, kind: type[httpx2.TransportError]) -> None:
+    async def follow() -> None:
+        async with one.stream("GET", "/", timeout=IMPATIENT) as answer:
+            async for some in answer.aiter_raw():
+                assert some == b"one\n"
+
+    async with Server(only(BEGUN + part(b"one\n"), then)) as server, connected(server) as one:
+        with pytest.raises(httpx2.TransportError) as told:
+            await follow()
+        assert type(told.value) is kind
+        await until(lambda: not server.open)
+
+
+@played
+async def test_a_stream_that_never_begins_has_an_end() -> None:
+    async with Server(then=never) as server, connected(server) as one:
+        with pytest.raises(httpx2.ReadTimeout):
+            async with one.stream("GET", "/", timeout=IMPATIENT):
+                pass
+        await until(lambda: not server.open)
+
+
+@played
+async def test_a_stream_that_is_left_is_closed_and_others_go_on() -> None:
+    async with Server(said(), only(BEGUN + part(b"one\n"))) as server, connected(server) as one:
+        await one.request("GET", "/")
+        async with one.stream("GET", "/") as answer:
+            assert await first(answer) == b"one\n"
+            await one.request("GET", "/beside")
+            assert server.open == 2
+        await until(lambda: server.open == 1)
+        await one.request("GET", "/after")
+        assert server.connections == 2
+
+
+@played
+async def test_a_watch_goes_by_it() -> None:
+    event = {"type": "ADDED", "object": {"metadata": {"name": "ann"}}}
+    line = json.dumps(event).encode() + b"\n"
+    cut = only(BEGUN + part(line[:9]) + part(line[9:] + line[:9]), leaving)
+    async with Server(cut) as server, connected(server) as one:
+        told = Wire(one).watch(CLAIMS, "7", labels="a=b")
+        assert await anext(told) == ("ADDED", event["object"])
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await anext(told)
+    assert server.asked[0].params.items() >= {("watch", "true"), ("resourceVersion", "7"), ("labelSelector", "a=b")}
+
+
+# How it ends.
+
+
+@pytest.mark.parametrize("turn", [never, only(BEGUN + part(b"{"))])
+@played
+async def test_what_is_cancelled_leaves_nothing_open(turn: Turn) -> None:
+    async with Server(turn) as server, connected(server) as one:
+        asking = asyncio.create_task(one.request("GET", "/"))
+        await until(lambda: bool(server.asked))
+        await asyncio.sleep(0.01)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await until(lambda: not server.open)
+        assert (await one.request("GET", "/")).status_code == 200
+
+
+@played
+async def test_its_end_is_that_of_all_that_goes_by_it() -> None:
+    begun = only(BEGUN + part(b"one\n"))
+    async with Server(said(), begun, begun, never) as server:
+        one = Connection(config(server.url))
+        await one.request("GET", "/")
+
+        async def follow() -> None:
+            async with one.stream("GET", "/") as answer:
+                async for _ in answer.aiter_raw():
+                    pass
+
+        following = asyncio.create_task(follow())
+        await until(lambda: len(server.asked) == 2)
+        reading = asyncio.create_task(one.request("GET", "/"))
+        await until(lambda: len(server.asked) == 3)
+        asking = asyncio.create_task(one.request("GET", "/"))
+        await until(lambda: len(server.asked) == 4)
+        await asyncio.sleep(0.01)
+        await one.aclose()
+        ended = await asyncio.gather(following, reading, asking, return_exceptions=True)
+        assert [type(one) for one in ended] == [httpx2.ReadError] * 3
+        await until(lambda: not server.open)
+        with pytest.raises(RuntimeError, match="closed"):
+            await one.request("GET", "/")
+
+
+@played
+async def test_one_that_nobody_used_can_be_closed_too() -> None:
+    await Connection(config("http://127.0.0.1:1")).aclose()
+
+
+# Whom it trusts.
+
+
+class Authority:
+    """Whoever signs certificates, for a day; they lie in a folder, each with its key."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._folder = folder
+        self.own = self._written(name, self._signed(self._name, self._key, x509.BasicConstraints(True, None)))
+
+    def certificate(self, name: str, address: str = "127.0.0.1") -> tuple[Path, Path]:
+        """One for somebody at an address, and its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        at = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        secret = self._folder / f"{name}.key"
+        form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        secret.write_bytes(key.private_bytes(*form))
+        return self._written(name, self._signed(subject, key, at)), secret
+
+    def _written(self, name: str, signed: x509.Certificate) -> Path:
+        file = self._folder / f"{name}.crt"
+        file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        return file
+
+    def _signed(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, extension: x509.ExtensionType
+    ) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=12))
+            .not_valid_after(now + datetime.timedelta(hours=12))
+            .add_extension(extension, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def authority(folder: Path) -> Authority:
+    return Authority(folder, "authority")
+
+
+def guarded(authority: Authority, certificate: tuple[Path, Path], *, asking: bool = False) -> ssl.SSLContext:
+    """How a server shows who it is; and asks for who comes."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(*certificate)
+    if asking:
+        made.load_verify_locations(authority.own)
+        made.verify_mode = ssl.CERT_REQUIRED
+    return made
+
+
+@played
+async def test_a_kubeconfig_says_who_is_trusted_and_who_asks(folder: Path, authority: Authority) -> None:
+    authority.certificate("ann")
+    tls = guarded(authority, authority.certificate("server"), asking=True)
+    async with Server(said(b'{"metadata":{"name":"x"}}'), tls=tls) as server:
+        trusted = base64.b64encode(authority.own.read_bytes()).decode()
+        document = {
+            "current-context": "here",
+            "contexts": [{"name": "here", "context": {"cluster": "there", "user": "ann"}}],
+            "clusters": [{"name": "there", "cluster": {"server": server.url, "certificate-authority-data": trusted}}],
+            # By their place beside the file.
+            "users": [{"name": "ann", "user": {"client-certificate": "ann.crt", "client-key": "ann.key"}}],
+        }
+        kubeconfig = folder / "kubeconfig.yaml"
+        kubeconfig.write_text(yaml.safe_dump(document))
+        wire = Wire.of_file(kubeconfig)
+        assert await wire.find(CLAIMS, "x", "here") == {"metadata": {"name": "x"}}
+        await wire.close()
+    assert dict(server.peers[0]["subject"][0]) == {"commonName": "ann"}
+    assert server.asked[0].path == CLAIMS.path("here", "x")
+
+
+@played
+async def test_whoever_shows_no_certificate_is_told_by_the_server(authority: Authority) -> None:
+    tls = guarded(authority, authority.certificate("strict"), asking=True)
+    async with Server(tls=tls) as server, connected(server, certificate_auth=str(authority.own)) as one:
+        with pytest.raises(httpx2.TransportError):
+            await one.request("GET", "/")
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(("signer", "address"), [("another", "127.0.0.1"), ("authority", "127.0.0.2")])
+@played
+async def test_a_server_that_is_not_trusted_is_told_nothing(
+    signer: str, address: str, tmp_path: Path, authority: Authority
+) -> None:
+    signing = authority if signer == "authority" else Authority(tmp_path, signer)
+    tls = guarded(signing, signing.certificate("stranger", address))
+    trusted = {"certificate_auth": str(authority.own)}
+    async with Server(tls=tls) as server, connected(server, User(token="secret"), **trusted) as one:
+        with pytest.raises(httpx2.ConnectError, match="certificate"):
+            await one.request("GET", "/")
+    assert server.asked == []

@@ -1,0 +1,153 @@
+"""What a replica has been told of: pages without gaps or doubles, found by whoever may, however it came to be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from agentenv.core.workspaces.workspace import Filter, Workspace
+from agentenv.service.kube.view import View
+from tests.fast.service.kube.apiserver import Object
+
+OWNERS = ("u-a", "u-b", "u-c")
+
+
+def claim(name: str, owner: str = "u-a", space: str = "sandbox-standard", **notes: str) -> Object:
+    about = {
+        "name": name,
+        "namespace": space,
+        "uid": f"{space}/{name}",
+        "resourceVersion": "1",
+        "labels": {"sandbox.users.io/user": owner},
+        "annotations": {f"sandbox.users.io/{key}": value for key, value in notes.items()},
+    }
+    return {"metadata": about, "spec": {"warmPoolRef": {"name": "standard-a"}}}
+
+
+def pages(view: View, chosen: Filter, limit: int) -> list[str]:
+    found: list[str] = []
+    after: str | None = None
+    while True:
+        page = view.list(chosen, limit, after)
+        assert len(page.workspaces) <= limit
+        found += [one.id for one in page.workspaces]
+        after = page.after
+        if after is None:
+            return found
+
+
+STEPS = some.lists(
+    some.tuples(
+        some.sampled_from([f"w-{letter}" for letter in "abcdefgh"]),
+        some.sampled_from(OWNERS),
+        some.sampled_from(["put", "put", "drop"]),
+        some.sampled_from(["", '{"u-b":"ro"}', '{"u-c":"rw"}', "not json"]),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS, some.integers(1, 5))
+def test_pages_hold_what_is_there_and_what_the_reader_may_see(steps: list[tuple[str, ...]], limit: int) -> None:
+    view, truth = View(), dict[str, tuple[str, str]]()
+    for name, owner, what, shared in steps:
+        if what == "put":
+            view.put_claim(claim(name, owner, shared=shared))
+            truth[name] = (owner, shared)
+        else:
+            view.drop_claim(("sandbox-standard", name))
+            truth.pop(name, None)
+    assert pages(view, Filter(), limit) == sorted(truth)
+    for reader in OWNERS:
+        theirs = sorted(name for name, (owner, shared) in truth.items() if owner == reader or f'"{reader}"' in shared)
+        assert pages(view, Filter(reader=reader), limit) == theirs
+        own = sorted(name for name, (owner, _) in truth.items() if owner == reader)
+        assert pages(view, Filter(owner=reader), limit) == own
+    assert sum(view.counted().values()) == len(truth)
+
+
+def test_what_stands_comes_before_what_was_deleted() -> None:
+    view = View()
+    volume: Object = {
+        "metadata": {
+            "name": "pvc-1",
+            "uid": "1",
+            "resourceVersion": "1",
+            "labels": {"sandbox.users.io/user": "u-a", "sandbox.users.io/workspace": "w-a"},
+            "annotations": {"sandbox.users.io/deleted-at": "2026-11-18T20:00:00Z"},
+        },
+        "spec": {"claimRef": {"namespace": "sandbox-standard", "name": "home-x"}},
+        "status": {"phase": "Released"},
+    }
+    view.put_volume(volume)
+    assert _state(view) == "deleted"
+    view.put_claim(claim("w-a"))
+    assert (_state(view), pages(view, Filter(deleted=True), 9)) == ("creating", ["w-a"])
+    view.drop_claim(("sandbox-standard", "w-a"))
+    assert _state(view) == "deleted"
+    del volume["metadata"]["annotations"]["sandbox.users.io/deleted-at"]
+    view.put_volume(volume)
+    assert view.find("w-a") is None
+
+
+def test_of_whom_it_was_shared_with_nothing_is_left_by_the_next_change() -> None:
+    view = View()
+    for turn in range(100):
+        view.put_claim(claim("w-a", shared=json.dumps({f"u-{turn}-{number}": "ro" for number in range(64)})))
+    assert len(view._seen_by) == 65
+    view.put_claim(claim("w-a", owner="u-b"))
+    assert list(view._seen_by) == ["u-b"]
+    view.drop_claim(("sandbox-standard", "w-a"))
+    assert not view._seen_by
+
+
+def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
+    view = View()
+    view.put_claim(claim("w-a", shared='{"u-b":"ro"}'))
+    view.put_claim(claim("w-a", space="sandbox-other", shared='{"u-c":"ro"}'))
+    view.put_claim(claim("w-a", space="sandbox-other"))
+    assert view._seen_by.keys() == {"u-a", "u-b"}
+
+
+def test_of_waits_that_are_over_nothing_is_left() -> None:
+    view = View()
+
+    async def wait() -> None:
+        async with asyncio.TaskGroup() as group:
+            long = [group.create_task(view.change("w-a", 60)) for _ in range(2)]
+            await view.change("w-a", 0)
+            await asyncio.gather(*(view.change(f"w-{number}", 0) for number in range(100)))
+            assert list(view._waiting) == ["w-a"]
+            view.put_claim(claim("w-a"))
+            await asyncio.gather(*long)
+
+    asyncio.run(wait())
+    assert not view._waiting
+
+
+def test_a_claim_that_is_spoilt_is_still_listed() -> None:
+    view = View()
+    spoilt = {"leases": "[1,{}]", "shared": "[]", "budget": "lots", "idle-after": "-1", "deadline": "soon"}
+    view.put_claim(claim("w-a", **spoilt))
+    found = view.find("w-a")
+    assert found is not None
+    told: dict[str, Any] = {"leases": (), "shared": {}, "budget": None, "idle_after": None, "deadline": None}
+    assert found == replace(found, **told)
+
+
+def test_a_claim_whose_annotation_is_nested_too_deeply_is_still_listed() -> None:
+    view = View()
+    view.put_claim(claim("w-a", leases="[" * 20_000, shared='{"a":' * 20_000))
+    found = view.find("w-a")
+    assert found is not None
+    assert (found.leases, found.shared) == ((), {})
+
+
+def _state(view: View) -> str:
+    found: Workspace | None = view.find("w-a")
+    return found.state if found else "gone"

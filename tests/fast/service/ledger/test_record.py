@@ -1,0 +1,366 @@
+"""Passes over a cluster's documents: killed anywhere, run by two, and always the same rows in the end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agentenv.core.ledger.rows import NO_POD, Row
+from agentenv.service.kube.sync_client import VOLUMES
+from agentenv.service.ledger.read_holdings import holdings
+from agentenv.service.ledger.record import Keeper, listed
+from agentenv.service.ledger.table import Ledger
+from agentenv.service.ledger.usage import Meter
+from tests.fast.service.fake_dynamodb import Killed, Shelf
+from tests.fast.service.ledger import documents
+from tests.fast.service.ledger.conftest import TABLE
+
+NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+class Timed(Ledger):
+    """A ledger at a time of the test's."""
+
+    at = NOON
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def timed(table: Any) -> Timed:
+    return Timed(table, TABLE)
+
+
+def kept(ledger: Ledger) -> list[Row]:
+    return sorted(ledger.everybody(NOON - 900 * HOUR, NOON + 900 * HOUR), key=lambda row: (row.began, row.pod))
+
+
+def test_a_day_of_a_workspace(shelf: Shelf, timed: Timed) -> None:
+    """Claimed warm, put to sleep, woken, deleted with its data kept: the rows say who held what from when to when."""
+    documents.claim(shelf)
+    keeper = Keeper(shelf, timed, Meter())
+    timed.at = NOON + HOUR
+    keeper.keep_all()
+    documents.suspend(shelf)
+    timed.at = NOON + 2.5 * HOUR
+    keeper.keep_all()
+    box = shelf.things[documents.SANDBOXES, documents.SPACE, "box-w-1"]
+    box["spec"]["operatingMode"], box["status"] = "Running", {}
+    documents.pod(shelf, uid="second", placed="2026-11-17T16:00:00Z")
+    timed.at = NOON + 5 * HOUR
+    keeper.keep_all()
+    documents.delete(shelf, at="2026-11-17T18:00:00Z")
+    timed.at = NOON + 7 * HOUR
+    keeper.keep_all()
+    first, asleep, second, data = kept(timed)
+    minute = timedelta(minutes=1)
+    assert [(row.pod, row.began, row.ended, row.closed) for row in (first, asleep, second, data)] == [
+        ("pod-w-1", NOON + minute, NOON + 2 * HOUR, True),
+        (NO_POD, NOON + 2 * HOUR, NOON + 4 * HOUR, True),
+        ("second", NOON + 4 * HOUR, NOON + 6 * HOUR, True),
+        (NO_POD, NOON + 6 * HOUR, NOON + 7 * HOUR, False),
+    ]
+    assert data.claim == "volume:pv-w-1"
+    assert {row.workspace for row in kept(timed)} == {"w-1"}
+    # Two tenths of a core and a GiB, with what its wall takes; five GiB of files all the time.
+    assert (first.cpu_seconds, first.source) == (Decimal("0.2") * 7140, "requests/requested")
+    assert second.memory_gib_hours == Decimal(2)
+    assert (asleep.cpu_seconds, asleep.storage_gib_hours) == (0, 10)
+    assert data.storage_gib_hours == 5
+
+
+def test_what_was_measured_counts_and_not_what_was_asked_for(shelf: Shelf, timed: Timed) -> None:
+    documents.claim(shelf)
+    notes = {"sandbox.users.io/measured-bytes": str(2**29)}
+    shelf.things[VOLUMES, "", "pv-w-1"]["metadata"]["annotations"] = notes
+    timed.at = NOON + HOUR + timedelta(minutes=1)
+    Keeper(shelf, timed, Meter()).keep_all()
+    (row,) = kept(timed)
+    assert (row.storage_gib_hours, row.source) == (Decimal("0.5"), "requests/metered")
+
+
+def test_warm_members_and_pods_without_a_node_are_nobodys(shelf: Shelf, timed: Timed) -> None:
+    documents.claim(shelf)
+    waiting = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]
+    waiting["status"] = {"phase": "Pending"}
+    assert [one.pods for one in holdings(listed(shelf))] == [()]
+    shelf.things[documents.CLAIMS, documents.SPACE, "w-1"]["spec"] = {}
+    assert holdings(listed(shelf)) == []
+
+
+def test_fargates_own_size_counts(shelf: Shelf) -> None:
+    documents.claim(shelf)
+    pod = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]
+    pod["metadata"]["annotations"] = {"CapacityProvisioned": "0.25vCPU 0.5GB"}
+    (held,) = holdings(listed(shelf))
+    assert [(one.cores, one.memory_gib) for one in held.pods] == [(Decimal("0.25"), Decimal("0.5"))]
+
+
+def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf, timed: Timed) -> None:
+    documents.claim(shelf)
+    keeper = Keeper(shelf, timed, Meter())
+    timed.at = NOON + HOUR
+    keeper.keep_all()
+    timed.at += timedelta(minutes=4)
+    keeper.settle(documents.SPACE, "w-1")
+    documents.delete(shelf, at=None)
+    shelf.things.pop((VOLUMES, "", "pv-w-1"))
+    timed.at += HOUR
+    Keeper(shelf, timed, Meter()).keep_all()
+    (row,) = kept(timed)
+    assert (row.ended, row.closed) == (NOON + HOUR + timedelta(minutes=4), True)
+    nothing = keeper.settle(documents.SPACE, "nobody")
+    assert nothing is not None
+    assert nothing.due == 0
+
+
+@pytest.mark.parametrize("pod", ["runs", "gone", "finished"])
+def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorded(
+    shelf: Shelf, timed: Timed, pod: str
+) -> None:
+    """A pass may find it at any step of going away; the data is charged from the same timestamp on."""
+    documents.claim(shelf)
+    keeper = Keeper(shelf, timed, Meter())
+    timed.at = NOON + HOUR
+    keeper.settle(documents.SPACE, "w-1")
+    deleted = NOON + HOUR + timedelta(seconds=1)
+    documents.going(shelf, at="2026-11-17T13:00:01.216Z")
+    if pod == "gone":
+        shelf.things.pop((documents.PODS, documents.SPACE, "box-w-1"))
+    if pod == "finished":
+        status = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]["status"]
+        ended = {"terminated": {"finishedAt": "2026-11-17T13:00:09Z"}}
+        status |= {"phase": "Succeeded", "containerStatuses": [{"state": ended}]}
+    timed.at += timedelta(seconds=20)
+    keeper.settle(documents.SPACE, "w-1")
+    keeper.keep_all()
+    assert [(row.ended, row.closed) for row in kept(timed)] == [(deleted, True)]
+    documents.delete(shelf, at="2026-11-17T13:00:01.216Z")
+    timed.at += HOUR
+    keeper.keep_all()
+    workspace, data = kept(timed)
+    assert (workspace.ended, workspace.closed) == (deleted, True)
+    assert (data.began, data.claim) == (deleted, "volume:pv-w-1")
+
+
+def test_the_record_of_an_earlier_deletion_ends_no_claim(shelf: Shelf, timed: Timed) -> None:
+    """A workspace that was restored still has it for a moment."""
+    documents.claim(shelf)
+    documents.going(shelf, at="2026-11-17T12:00:30Z")
+    timed.at = NOON + HOUR
+    Keeper(shelf, timed, Meter()).keep_all()
+    assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
+
+
+def test_a_deletion_that_was_not_finished_ends_no_claim(shelf: Shelf, timed: Timed) -> None:
+    documents.claim(shelf)
+    documents.going(shelf, at="2026-11-17T12:30:00Z")
+    del shelf.things[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
+    timed.at = NOON + HOUR
+    Keeper(shelf, timed, Meter()).keep_all()
+    assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
+
+
+def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(shelf: Shelf, timed: Timed) -> None:
+    for number in range(2):
+        documents.claim(shelf, f"u-{number}", f"w-{number}")
+    documents.delete(shelf, "w-0", "yesterday")
+    timed.at = NOON + HOUR
+    Keeper(shelf, timed, Meter()).keep_all()
+    assert [row.workspace for row in kept(timed)] == ["w-1"]
+
+
+def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(shelf: Shelf, timed: Timed) -> None:
+    class Absurd:
+        def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
+            much = Decimal("1e60")
+            return (much, much, much) if row.workspace == "w-0" else None
+
+    for number in range(2):
+        documents.claim(shelf, f"u-{number}", f"w-{number}")
+    timed.at = NOON + HOUR
+    done = Keeper(shelf, timed, Meter(Absurd())).keep_all()
+    assert [row.workspace for row in kept(timed)] == ["w-1"]
+    assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
+    assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
+    # It is made up for as soon as it can be.
+    assert Keeper(shelf, timed, Meter()).keep_all().written == 1
+
+
+def test_a_size_that_is_none_is_what_was_asked_for(shelf: Shelf) -> None:
+    documents.claim(shelf)
+    pod = shelf.things[documents.PODS, documents.SPACE, "box-w-1"]
+    (asked,) = holdings(listed(shelf))
+    for said in ("large", "0.25vCPU", "NaNvCPU 1GB", "-1vCPU 1GB"):
+        pod["metadata"]["annotations"] = {"CapacityProvisioned": said}
+        assert holdings(listed(shelf)) == [asked]
+
+
+def test_nothing_waits_for_a_ledger_that_is_away(shelf: Shelf, table: Any) -> None:
+    documents.claim(shelf)
+    assert Keeper(shelf, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None
+
+
+class Dying:
+    """A client that ends the process before or after one of its calls."""
+
+    def __init__(self, inner: Any, at: int, *, after: bool) -> None:
+        self._inner, self._at, self._after, self._calls = inner, at, after, 0
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**asked: Any) -> Any:
+            self._calls += 1
+            if self._calls == self._at and not self._after:
+                raise Killed
+            answer = getattr(self._inner, name)(**asked)
+            if self._calls == self._at:
+                raise Killed
+            return answer
+
+        return call
+
+
+def course(shelf: Shelf, ledger: Timed, keeper_of: Any) -> None:
+    """Two days of three workspaces, with a pass here and there."""
+    for number in range(3):
+        documents.claim(shelf, f"u-{number}", f"w-{number}")
+    for step in range(5):
+        ledger.at = NOON + (1 + step * 9) * HOUR
+        if step == 2:
+            documents.suspend(shelf, "w-1", "2026-11-18T06:00:00Z")
+        if step == 3:
+            documents.delete(shelf, "w-2", "2026-11-18T12:00:00Z")
+        keeper_of(step).keep_all()
+
+
+def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Timed) -> None:
+    """However a pass ends, before or after any of its writes: the rows in the end are those of one that did not."""
+    whole = Shelf()
+    course(whole, timed, lambda _: Keeper(whole, timed, Meter()))
+    expected = kept(timed)
+    assert len(expected) == 11
+    calls = 0
+    for at in range(1, 7):
+        for after in (False, True):
+            for item in table.scan(TableName=TABLE)["Items"]:
+                table.delete_item(TableName=TABLE, Key={"owner": item["owner"], "row": item["row"]})
+            shelf = Shelf()
+            dying = Timed(Dying(table, at, after=after), TABLE)
+
+            def keeper_of(step: int, shelf: Shelf = shelf, dying: Timed = dying) -> Keeper:
+                # The pass that dies is one of the middle; the same step is then done by somebody else.
+                if step == 3:
+                    dying.at = timed.at
+                    try:
+                        Keeper(shelf, dying, Meter()).keep_all()
+                    except Killed:
+                        nonlocal calls
+                        calls += 1
+                return Keeper(shelf, timed, Meter())
+
+            course(shelf, timed, keeper_of)
+            assert kept(timed) == expected, f"killed at call {at}"
+    assert calls == 12, "a pass has fewer calls than were tried"
+
+
+def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) -> None:
+    """Each pass is crossed by another's, at every call."""
+    shelf = Shelf()
+    other = Timed(table, TABLE)
+
+    crossing: Any = None
+
+    class Crossed:
+        def __getattr__(self, name: str) -> Any:
+            def call(**asked: Any) -> Any:
+                nonlocal crossing
+                if crossing is not None:
+                    mine, crossing = crossing, None
+                    mine()
+                    crossing = mine
+                return getattr(table, name)(**asked)
+
+            return call
+
+    one = Timed(Crossed(), TABLE)
+
+    def keeper_of(_: int) -> Keeper:
+        nonlocal crossing
+        one.at = timed.at
+        # Its clock is a little behind.
+        other.at = timed.at - timedelta(seconds=20)
+        crossing = lambda: Keeper(shelf, other, Meter()).keep_all()  # noqa: E731
+        return Keeper(shelf, one, Meter())
+
+    course(shelf, timed, keeper_of)
+    crossing = None
+    # No time of a claim is in two rows.
+    for claim in {row.claim for row in kept(timed)}:
+        rows = [row for row in kept(timed) if row.claim == claim]
+        assert all(earlier.ended <= later.began for earlier, later in pairwise(rows))
+    awake = sum((row.seconds for row in kept(timed) if row.claim == "claim-w-0"), Decimal(0))
+    # What the other wrote a moment before is not written again so soon.
+    assert awake == (36 * 60 + 59) * 60 - 20
+
+
+def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> None:
+    """kill -9 itself, between the first and the last write of a pass, as often as there are writes."""
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from moto import mock_aws
+        from agentenv.core.ledger.table import create_table
+        from agentenv.service.aws import clients as aws
+        from agentenv.service.ledger.record import Keeper
+        from agentenv.service.ledger.usage import Meter
+        from tests.fast.service.ledger import documents
+        from tests.fast.service.ledger.test_record import NOON, HOUR, Timed, kept
+        from tests.fast.service.fake_dynamodb import Shelf
+        os.environ.update(AWS_ACCESS_KEY_ID="test", AWS_SECRET_ACCESS_KEY="test")
+        with mock_aws():
+            table = aws.client("dynamodb", "us-east-1")
+            table.create_table(**create_table("ledger"))
+            shelf, ledger = Shelf(), Timed(table, "ledger")
+            for number in range(3):
+                documents.claim(shelf, f"u-{number}", f"w-{number}")
+            ledger.at = NOON + 30 * HOUR
+            for stop in range(1, 8):
+                child = os.fork()
+                if child == 0:
+                    calls = 0
+                    class Ending:
+                        def __getattr__(self, name):
+                            def call(**asked):
+                                global calls
+                                calls += 1
+                                if calls == stop:
+                                    os.kill(os.getpid(), signal.SIGKILL)
+                                return getattr(table, name)(**asked)
+                            return call
+                    dying = Timed(Ending(), "ledger")
+                    dying.at = ledger.at
+                    Keeper(shelf, dying, Meter()).keep_all()
+                    os._exit(0)
+                assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+            Keeper(shelf, ledger, Meter()).keep_all()
+            rows = kept(ledger)
+            assert len(rows) == 6, rows
+            assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

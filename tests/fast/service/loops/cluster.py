@@ -1,0 +1,138 @@
+"""A class with a workspace, on an API server of one process, and the loops' view of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from agentenv.core.classes.storage_classes import DRIVER
+from agentenv.core.values.timestamps import written
+from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    SANDBOXES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Document,
+    section,
+)
+from agentenv.service.loops.context import Context
+from tests.fast.service.fake_dynamodb import Shelf
+
+SPACE = "sandbox-box"
+START = datetime(2026, 11, 18, 12, tzinfo=UTC)
+OWNER = "u-1"
+
+
+@dataclass
+class Told:
+    slept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    found: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+
+    def suspended(self, sandbox_class: str, because: str) -> None:
+        self.slept.append((sandbox_class, because))
+
+    def findings(self, loop: str, counted: Mapping[str, int]) -> None:
+        self.found[loop] = counted
+
+
+@dataclass
+class Hour:
+    """What time a test says that it is."""
+
+    now: Callable[[], datetime]
+    known: bool = True
+
+
+class House:
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self.shelf, self.now, self.told = shelf or Shelf(), START, Told()
+        self.shelf.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
+        data = {"suspendAfter": "1200", "maxLifetime": "", "retainDeletedFor": "2592000", "sessionRetention": "604800"}
+        about = {"name": "sandbox-class", "namespace": SPACE}
+        self.shelf.put(CONFIGURATIONS, {"metadata": about, "data": {**data, "storage": "slot"}})
+
+    def limit(self, **data: str) -> None:
+        """What the class says of itself, changed."""
+        found = self.shelf.find(CONFIGURATIONS, "sandbox-class", SPACE) or {}
+        self.shelf.put(CONFIGURATIONS, {**found, "data": {**found["data"], **data}})
+
+    def context(self, **said: Any) -> Context:
+        clock = said.pop("clock", None) or Hour(lambda: self.now)
+        # Nothing is remembered from one pass to the next.
+        return Context(self.shelf, clock, self.told, "default", "r1", **said)
+
+    def pass_(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    def workspace(self, name: str = "w-1", **notes: str) -> None:
+        labels = {
+            "sandbox.users.io/user": OWNER,
+            "sandbox.users.io/workspace": name,
+            "sandbox.users.io/mode": "user",
+            "sandbox.users.io/class": "box",
+        }
+        about = {"name": name, "namespace": SPACE, "labels": labels, "creationTimestamp": written(self.now)}
+        marks = {LAST_ACTIVE: written(self.now), "sandbox.users.io/kept": "true", **notes}
+        spec = {"warmPoolRef": {"name": "box-1"}, "additionalPodMetadata": {"labels": labels}}
+        claim: Document = {"metadata": {**about, "annotations": marks}, "spec": spec}
+        claim["status"] = {"sandbox": {"name": f"box-{name}"}, "conditions": [ready(self.now)]}
+        self.shelf.put(CLAIMS, claim)
+        uid = claim["metadata"]["uid"]
+        owner = {"kind": "SandboxClaim", "uid": uid}
+        inside: Document = {"name": f"box-{name}", "namespace": SPACE, "ownerReferences": [owner]}
+        self.shelf.put(SANDBOXES, {"metadata": inside, "spec": {"operatingMode": "Running"}})
+        of: Document = {"name": f"home-box-{name}", "namespace": SPACE, "labels": {"sandbox.users.io/class": "box"}}
+        home: Document = {"metadata": of, "spec": {"volumeName": f"pv-{name}"}}
+        home["metadata"] |= {"creationTimestamp": written(self.now), "ownerReferences": [{"uid": "s"}]}
+        self.shelf.put(VOLUME_CLAIMS, home)
+        self.volume(name, "Bound", uid=home["metadata"]["uid"])
+
+    def volume(self, name: str, phase: str, uid: str = "gone", **notes: str) -> None:
+        labels = {f"sandbox.users.io/{key}": value for key, value in (("user", OWNER), ("workspace", name))}
+        marks = {"pv.kubernetes.io/provisioned-by": DRIVER, **notes}
+        about: Document = {"name": f"pv-{name}", "labels": {**labels, "sandbox.users.io/mode": "user"}}
+        ref = {"namespace": SPACE, "name": f"home-box-{name}", "uid": uid}
+        spec: Document = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": ref, "accessModes": ["ReadWriteMany"]}
+        spec |= {"csi": {"driver": DRIVER, "volumeHandle": f"fs-1::fsap-{name}"}, "capacity": {"storage": "5Gi"}}
+        # Kubernetes saw it let go of when it was deleted, by a clock that is right.
+        status = {"phase": phase, "lastPhaseTransitionTime": notes.get(DELETED_AT, written(self.now))}
+        self.shelf.put(VOLUMES, {"metadata": {**about, "annotations": marks}, "spec": spec, "status": status})
+
+    def notes(self, kind: Any = CLAIMS, name: str = "w-1") -> Document:
+        found = self.shelf.find(kind, name, None if kind is VOLUMES else SPACE)
+        return section((found or {"metadata": {}})["metadata"], "annotations")
+
+    def mode(self, name: str = "w-1") -> str:
+        return self.shelf.things[SANDBOXES, SPACE, f"box-{name}"]["spec"]["operatingMode"]
+
+    def note(self, name: str = "w-1", **notes: str | None) -> None:
+        """What somebody else writes on a claim."""
+        found = self.shelf.find(CLAIMS, name, SPACE)
+        assert found is not None
+        told = {f"sandbox.users.io/{key.replace('_', '-')}": value for key, value in notes.items()}
+        assert self.shelf.change(CLAIMS, found, {"metadata": {"annotations": told}})
+
+    def settle(self) -> None:
+        """What the controller does meanwhile: the claim says what its sandbox is told."""
+        for (kind, space, name), claim in [*self.shelf.things.items()]:
+            if kind is CLAIMS:
+                asleep = self.mode(name) == "Suspended"
+                before = claim["status"]["conditions"][0]
+                row = {**ready(self.now), "status": str(not asleep)}
+                row["reason"] = "SandboxSuspended" if asleep else "SandboxReady"
+                rows = [before if before["reason"] == row["reason"] else row]
+                self.shelf.put(kind, {**claim, "status": {**claim["status"], "conditions": rows}})
+                assert space == SPACE
+
+
+def ready(at: datetime) -> Document:
+    return {"type": "Ready", "status": "True", "reason": "SandboxReady", "lastTransitionTime": written(at)}
+
+
+def always() -> bool:
+    return True

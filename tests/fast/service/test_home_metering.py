@@ -1,0 +1,231 @@
+"""Metering of homes: real folders, an API server of one process, and no way out of a home."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+
+from agentenv.core.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL
+from agentenv.core.lifecycle.access_point_audit import Point
+from agentenv.core.values.timestamps import in_seconds
+from agentenv.core.workspaces.home_sizes import ASLEEP_EVERY
+from agentenv.service.home_metering import (
+    ENTRIES,
+    FOUND,
+    MEASURED_AT,
+    System,
+    main,
+    measure,
+    measured_bytes,
+    metered,
+    passes,
+)
+from agentenv.service.home_scan import look_at
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
+from agentenv.service.ledger.read_holdings import MEASURED
+from tests.fast.service.fake_dynamodb import Shelf
+
+NOW = datetime(2026, 11, 20, 3, tzinfo=UTC)
+SYSTEM = "fs-1"
+
+
+class Listed:
+    """The access points of a file system, by where they lead."""
+
+    def __init__(self, **paths: str) -> None:
+        self.paths = paths
+
+    def of(self, file_system: str) -> Sequence[Point]:
+        return [Point(f"fsap-{name}", file_system, path, 1000, 1000) for name, path in self.paths.items()]
+
+    def tag(self, point: str, tags: object) -> None:
+        raise AssertionError(f"{point} was tagged {tags}")
+
+    def untag(self, point: str, names: object) -> None:
+        raise AssertionError(f"{point} was untagged {names}")
+
+
+def volume(name: str, system: str = SYSTEM, **notes: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name, "annotations": notes,
+            "labels": {USER_LABEL: f"u-{name}", WORKSPACE_LABEL: f"w-{name}", MODE_LABEL: "user"},
+        },
+        "spec": {"csi": {"driver": "efs.csi.aws.com", "volumeHandle": f"{system}::fsap-{name}"}},
+    }  # fmt: skip
+
+
+def claim(name: str) -> dict[str, Any]:
+    labels = {USER_LABEL: f"u-{name}", WORKSPACE_LABEL: f"w-{name}", MODE_LABEL: "user"}
+    return {
+        "metadata": {"name": f"w-{name}", "namespace": "sandbox-standard", "labels": labels},
+        "spec": {"warmPoolRef": {"name": "p"}, "additionalPodMetadata": {"labels": labels}},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "sandbox": {"name": "s"}},
+    }
+
+
+def files(home: Path, *sizes: int) -> int:
+    """Files of so many kilobytes in folders below a home; what they take on this disk."""
+    home.mkdir(parents=True, exist_ok=True)
+    for number, kilobytes in enumerate(sizes):
+        folder = home / f"d{number}" / "deep"
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(os.urandom(kilobytes * 1024))
+    return sum(one.lstat().st_blocks * 512 for one in home.rglob("*"))
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Path:
+    return tmp_path / SYSTEM
+
+
+def notes(api: Shelf, name: str) -> dict[str, str]:
+    return api.things[VOLUMES, "", name]["metadata"]["annotations"]
+
+
+def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
+    one, two = files(homes / "sandboxes/standard/one", 40, 8), files(homes / "sandboxes/standard/two", 100)
+    api = Shelf()
+    for name in ("one", "two"):
+        api.put(VOLUMES, volume(name))
+    api.put(VOLUMES, volume("elsewhere", "fs-2"))
+    points = Listed(one="/sandboxes/standard/one", two="/sandboxes/standard/two")
+    done = measure(api, points, System(SYSTEM, homes, 2 * (one + two)), NOW)
+    assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
+    assert notes(api, "one") == {
+        MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: in_seconds(NOW),
+    }  # fmt: skip
+    assert notes(api, "two")[MEASURED] == str(2 * two)
+    assert notes(api, "elsewhere") == {}
+    assert measured_bytes(api) == {"one": 2 * one, "two": 2 * two}
+
+
+def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
+    files(homes / "one", 4)
+    files(homes / "two", 4)
+    api, points = Shelf(), Listed(one="/one", two="/two")
+    for name in ("one", "two"):
+        api.put(VOLUMES, volume(name))
+    api.put(CLAIMS, claim("one"))  # two's is gone, or sleeps
+    assert measure(api, points, System(SYSTEM, homes, 1), NOW).homes == 2
+    grown = files(homes / "one/more", 64) + 1
+    tomorrow = NOW + timedelta(days=1)
+    assert measure(api, points, System(SYSTEM, homes, grown * 10), tomorrow).homes == 1
+    assert notes(api, "one")[MEASURED_AT] == in_seconds(tomorrow)
+    assert notes(api, "two")[MEASURED_AT] == in_seconds(NOW)
+    later = NOW + ASLEEP_EVERY
+    measure(api, points, System(SYSTEM, homes, 1), later)
+    assert notes(api, "two")[MEASURED_AT] == in_seconds(later)
+
+
+def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
+    names = [f"h{number}" for number in range(6)]
+    for name in names:
+        files(homes / name, 1, 1, 1)
+    api = Shelf()
+    for name in names:
+        api.put(VOLUMES, volume(name))
+    points = Listed(**{name: f"/{name}" for name in names})
+    done = measure(api, points, System(SYSTEM, homes, 10**6), NOW, 25)
+    assert (done.homes, done.waiting) == (2, 4)
+    # Not all are known yet: what was found stands as it is.
+    assert notes(api, "h0")[MEASURED] == notes(api, "h0")[FOUND]
+    assert measure(api, points, System(SYSTEM, homes, 10**6), NOW, 10**6).homes == 4
+
+
+def test_a_home_that_is_not_there_is_told_and_keeps_what_was_known(homes: Path) -> None:
+    homes.mkdir()
+    api = Shelf()
+    api.put(VOLUMES, volume("gone"))
+    done = measure(api, Listed(), System(SYSTEM, homes, 1), NOW)
+    assert done.missing == ("gone",)
+    assert notes(api, "gone") == {}
+
+
+def test_no_link_leads_out_of_a_home(homes: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "others"
+    files(outside, 500)
+    own = files(homes / "evil", 4)
+    (homes / "evil" / "loop").symlink_to(homes / "evil")
+    (homes / "evil" / "out").symlink_to(outside)
+    (homes / "linked").symlink_to(outside)
+    found = look_at(homes, "/evil", 1000)
+    assert found is not None
+    assert own <= found.bytes < own + 4096 * 3
+    assert look_at(homes, "/linked", 1000) is None
+
+
+@pytest.mark.parametrize("path", ["", "/", "/../others", "/a/./b", None])
+def test_a_path_that_is_no_home_is_not_looked_at(path: str | None, homes: Path) -> None:
+    homes.mkdir()
+    assert look_at(homes, path, 1000) is None
+
+
+def test_a_file_with_two_names_counts_once(homes: Path) -> None:
+    own = files(homes / "one", 40)
+    (homes / "one" / "again").hardlink_to(homes / "one" / "d0" / "deep" / "file")
+    found = look_at(homes, "/one", 1000)
+    assert found is not None
+    assert found.bytes < own + 8192
+
+
+def test_what_is_metered_is_asked_of_efs() -> None:
+    client: Any = boto3.client("efs", region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    told = {
+        "OwnerId": "1", "CreationToken": "t", "FileSystemId": "fs-12345678", "CreationTime": NOW,
+        "LifeCycleState": "available", "NumberOfMountTargets": 2, "SizeInBytes": {"Value": 6144},
+        "PerformanceMode": "generalPurpose", "Tags": [],
+    }  # fmt: skip
+    stub = Stubber(client)
+    stub.add_response("describe_file_systems", {"FileSystems": [told]}, {"FileSystemId": "fs-12345678"})
+    with stub:
+        assert metered(client, "fs-12345678") == 6144
+
+
+def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes: Path) -> None:
+    """Laid out as the job has them: the folders of two classes, of which one is not there."""
+    own = files(homes / "classes/standard/one", 40)
+    api = Shelf()
+    for name in ("one", "two", "other"):
+        api.put(VOLUMES, volume(name))
+    points = Listed(one="/classes/standard/one", two="/classes/untrusted/two", other="/elsewhere/other")
+    below = ("/classes/standard", "/classes/untrusted")
+    assert passes(api, points, [System(SYSTEM, homes, 1, below), System("fs-2", homes / "nowhere", 1)], 1000) == 1
+    assert notes(api, "one")[FOUND] == str(own)
+    assert notes(api, "two") == notes(api, "other") == {}
+    (homes / "classes/untrusted").mkdir()
+    # Nobody has mounted that home yet: nothing of it is there, and nothing is wrong.
+    assert passes(api, points, [System(SYSTEM, homes, 1, below)], 1000) == 0
+
+
+def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
+    files(homes / "classes/standard/one", 4)
+    api = Shelf()
+    api.put(VOLUMES, volume("one"))
+    looks = volume("looks")
+    looks["spec"]["claimRef"] = {"namespace": "storage-metering", "name": "looks"}
+    api.put(VOLUMES, looks)
+    points = Listed(one="/classes/standard/one", looks="/classes/standard")
+    done = measure(api, points, System(SYSTEM, homes, 10**6, ("/classes/standard",)), NOW)
+    assert done.homes == 1
+    assert notes(api, "looks") == {}
+    # All homes are known, and so brought to what is billed.
+    assert notes(api, "one")[MEASURED] == str(10**6)
+
+
+@pytest.mark.parametrize("given", ["vol-1", "fs-1", "fs-0123456789abcdef0=..", "fs-0123456789abcdef0=a/b"])
+def test_a_file_system_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["--homes", "/homes", "--file-system", given, "--region", "eu-west-1"])
+
+
+def test_outside_of_a_cluster_the_job_fails_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--homes", "/homes", "--file-system", "fs-0123456789abcdef0", "--region", "eu-west-1"]) == 1
+    assert "homes cannot be measured" in capsys.readouterr().out

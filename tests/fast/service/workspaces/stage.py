@@ -1,0 +1,90 @@
+"""A backend over a small API server in which claims of a class become ready by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentenv.config import read
+from agentenv.service.catalog import Catalog
+from agentenv.service.kube.client import Wire
+from agentenv.service.kube.view import View
+from agentenv.service.telemetry.metrics import Metrics
+from agentenv.service.workspaces.backend import KubernetesBackend, running
+from tests.fast.service.kube.apiserver import ApiServer, Object
+
+IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
+BY = {"roles": ["operator"], "tokens": [{"name": "team", "value": "vetted"}]}
+
+
+@dataclass
+class Stage:
+    """What stands on it."""
+
+    server: ApiServer
+    wire: Wire
+    catalog: Catalog
+    backend: KubernetesBackend
+    metrics: Metrics
+    warm: list[str] = field(default_factory=list[str])
+
+    def fill(self, claim: Object) -> None:
+        """What the controller does: a warm sandbox, or a cold one of the claim's name."""
+        about = claim["metadata"]
+        sandbox = self.warm.pop(0) if self.warm else about["name"]
+        space = about["namespace"]
+        owner = {"uid": about["uid"], "kind": "SandboxClaim", "name": about["name"]}
+        known = {"name": sandbox, "namespace": space, "ownerReferences": [owner]}
+        self.server.put("sandboxes", {"metadata": known, "spec": {"operatingMode": "Running"}})
+        if ("persistentvolumeclaims", space, f"home-{sandbox}") not in self.server.things:
+            self.home(space, sandbox)
+        claim = deepcopy(claim)
+        ready = {"type": "Ready", "status": "True"}
+        claim["status"] = {"conditions": [ready], "sandbox": {"name": sandbox, "podIPs": ["10.40.0.9"]}}
+        self.server.put("sandboxclaims", claim)
+
+    async def told(self, of: Callable[[View], object]) -> None:
+        """Wait until the backend was told of something; whoever waits says for how long at most."""
+        while not of(self.backend.view):
+            await asyncio.sleep(0)
+
+    def home(self, space: str, sandbox: str) -> None:
+        """A sandbox's volume."""
+        about = {"name": f"home-{sandbox}", "namespace": space}
+        asked = self.server.put("persistentvolumeclaims", {"metadata": about, "spec": {"volumeName": f"pvc-{sandbox}"}})
+        spec = {"claimRef": {**about, "uid": asked["metadata"]["uid"]}, "persistentVolumeReclaimPolicy": "Delete"}
+        self.server.put(
+            "persistentvolumes", {"metadata": {"name": f"pvc-{sandbox}"}, "spec": spec, "status": {"phase": "Bound"}}
+        )
+
+    def slot(self, sandbox: str, class_name: str = "standard") -> None:
+        """A warm sandbox."""
+        self.home(f"sandbox-{class_name}", sandbox)
+        self.warm.append(sandbox)
+
+
+def settings_of(*classes: Object, **service: Any) -> Any:
+    """Settings with some classes."""
+    said = [{"tier": "verified", "image": IMAGE, "claimableBy": BY, **one} for one in classes]
+    config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": said}
+    return read({**config, "agent-environment:service": service}, "dev")
+
+
+@contextlib.asynccontextmanager
+async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
+    """A backend that has seen everything."""
+    server, metrics = ApiServer(), Metrics()
+    catalog = Catalog(settings_of(*(classes or ({"name": "standard"},)), **service))
+    async with server.client() as client:
+        wire = Wire(client, pause=lambda _: asyncio.sleep(0))
+        backend = KubernetesBackend(wire, catalog, metrics, now=wire.clock.now)
+        stage = Stage(server, wire, catalog, backend, metrics)
+        server.on_made = lambda made: stage.fill(made) if made.get("kind") == "SandboxClaim" else None
+        async with running(backend):
+            while not backend.in_step():
+                await asyncio.sleep(0)
+            yield stage

@@ -1,0 +1,149 @@
+"""A backend watches on whatever single objects hold, says when it is stale, and ends when a watch does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from agentenv.core.workspaces.workspace import Filter
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube import view
+from agentenv.service.kube.informer import STALE_AFTER, Informer
+from agentenv.service.workspaces.backend import running
+from tests.fast.service.http.application import Whole, on_the_whole
+from tests.fast.service.kube.test_view import claim
+from tests.fast.service.workspaces.stage import Stage, staged
+
+SECONDS = 20.0
+
+
+def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
+    async def staging() -> None:
+        async with staged() as stage, asyncio.timeout(SECONDS):
+            await act(stage)
+
+    asyncio.run(staging())
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the reader of claims fail at one of them, as a defect in it would."""
+    read = view.of_claim
+
+    def of_claim(document: Any) -> Any:
+        if document["metadata"]["name"] == "w-odd":
+            raise AttributeError("content of the object")
+        return read(document)
+
+    monkeypatch.setattr(view, "of_claim", of_claim)
+
+
+@pytest.mark.usefixtures("odd")
+def test_one_odd_object_is_left_out_and_the_replica_stays_ready() -> None:
+    async def act(whole: Whole) -> None:
+        stage = whole.stage
+        stage.server.put("sandboxclaims", claim("w-odd"))
+        stage.server.put("sandboxclaims", claim("w-sound"))
+        await stage.told(lambda view: view.find("w-sound"))
+        listed = await stage.backend.list(Filter(), limit=10)
+        assert [one.id for one in listed.workspaces] == ["w-sound"]
+        assert stage.backend.unreadable()["SandboxClaim"] == 1
+        assert (await whole.client.get("/readyz")).status_code == 200
+
+    on_the_whole(act)
+
+
+@pytest.mark.usefixtures("odd")
+def test_what_was_known_of_an_object_is_not_listed_once_it_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(stage: Stage) -> None:
+        stage.backend.view.put_claim(claim("w-1"))
+        assert stage.backend.view.find("w-1")
+        (claims, *_) = stage.backend._informers
+        claims._known.add(("sandbox-standard", "w-1"))
+        claims._put = lambda _: (_ for _ in ()).throw(TypeError("content"))
+        stage.server.put("sandboxclaims", claim("w-1"))
+        await stage.told(lambda view: view.find("w-1") is None)
+        # Somebody who asks for it again is not taken for new.
+        assert stage.backend.view.knew("w-1")
+
+    on_stage(act)
+
+
+def test_a_volume_that_cannot_be_read_may_be_anybodys() -> None:
+    async def act(stage: Stage) -> None:
+        assert stage.backend._told_of_all()
+        stage.backend._volumes.unreadable.add(("", "pvc-1"))
+        assert not stage.backend._told_of_all()
+        assert stage.backend.standing() == [], "loops still look where they are told"
+
+    on_stage(act)
+
+
+def test_a_replica_that_has_not_heard_the_server_lately_is_not_ready() -> None:
+    async def act(whole: Whole) -> None:
+        one: Informer = whole.stage.backend._informers[-1]
+        assert (await whole.client.get("/readyz")).status_code == 200
+        heard = one._heard
+        one._clock = lambda: heard + STALE_AFTER + 1
+        assert (await whole.client.get("/readyz")).status_code == 503
+        with pytest.raises(Problem, match="lately"):
+            await whole.stage.backend.list(Filter(), limit=10)
+        one._clock = lambda: heard
+        assert (await whole.client.get("/readyz")).status_code == 200
+
+    on_the_whole(act)
+
+
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_watch_that_ends_is_logged_and_ends_all(caplog: pytest.LogCaptureFixture, *, broken: bool) -> None:
+    async def act(stage: Stage) -> None:
+        ended = asyncio.Event()
+        backend = stage.backend
+        release = asyncio.Event()
+
+        async def one_ends() -> None:
+            await release.wait()
+            if broken:
+                raise RuntimeError("a defect of the informer itself")
+
+        backend._informers[2].run = one_ends  # type: ignore[method-assign]
+        async with running(backend, ended.set):
+            await asyncio.sleep(0)
+            assert not ended.is_set()
+            release.set()
+            await ended.wait()
+        assert len([one for one in asyncio.all_tasks() if "Informer.run" in repr(one)]) == 5, "only the stage's own"
+
+    on_stage(act)
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.__dict__["facts"] == {"kind": "Sandbox"}
+
+
+def test_a_backend_that_is_told_to_end_does_not_say_that_its_watches_ended(caplog: pytest.LogCaptureFixture) -> None:
+    async def act(stage: Stage) -> None:
+        ended = list[bool]()
+        async with running(stage.backend, lambda: ended.append(True)):
+            await asyncio.sleep(0)
+        assert not ended
+
+    on_stage(act)
+    assert not [one for one in caplog.records if one.levelno == logging.ERROR]
+
+
+@pytest.mark.parametrize("body", [b"[" * 5000, b"not json", b"[]", b"\xff"])
+def test_an_answer_that_cannot_be_read_is_a_problem(body: bytes) -> None:
+    async def act(stage: Stage) -> None:
+        async def answer(_: httpx2.Request) -> httpx2.Response:
+            return httpx2.Response(200, content=body)
+
+        async with httpx2.AsyncClient(transport=httpx2.MockTransport(answer), base_url="http://kubernetes") as client:
+            stage.wire._client = client
+            with pytest.raises(Problem, match="cannot be read"):
+                await stage.wire.ask("GET", "/api/v1/persistentvolumes/x")
+
+    on_stage(act)

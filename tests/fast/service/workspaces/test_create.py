@@ -1,0 +1,348 @@
+"""How workspaces are made, where everything that happens happens in an order that a test has chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from agentenv.core.workspaces.workspace import Asked, Changes, Filter
+from agentenv.service.http.problems import Problem
+from agentenv.service.kube.client import CLAIMS
+from tests.fast.service.workspaces.stage import Stage, staged
+
+
+def asked(owner: str = "u-1", key: str = "user", class_name: str = "standard", **more: Any) -> Asked:
+    return Asked(owner=owner, key=key, class_name=class_name, created_by=owner, **more)
+
+
+def on_stage(act: Callable[[Stage], Awaitable[None]], *classes: Any) -> None:
+    async def play() -> None:
+        async with staged(*classes) as stage, asyncio.timeout(20):
+            await act(stage)
+
+    asyncio.run(play())
+
+
+def pool(stage: Stage, name: str, ready: int, wanted: int = 2) -> None:
+    labels = {"sandbox.users.io/class": "standard", "sandbox.users.io/channel": "stable"}
+    about = {"name": name, "namespace": "sandbox-standard", "labels": labels}
+    counted = {"readyReplicas": ready}
+    stage.server.put("sandboxwarmpools", {"metadata": about, "spec": {"replicas": wanted}, "status": counted})
+
+
+def test_a_warm_one_is_kept_before_it_is_handed_over() -> None:
+    async def act(stage: Stage) -> None:
+        stage.slot("standard-a-1")
+        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
+        made = await stage.backend.create(asked(), wait=5)
+        assert (made.ready, made.existed, made.cold) == (True, False, None)
+        volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-1"]
+        assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        assert volume["metadata"]["labels"]["sandbox.users.io/user"] == "u-1"
+        # Nothing was asked that the claim, the other classes and the volume's own change do not need.
+        writes = [path for method, path in stage.server.requests if method in {"POST", "PATCH"}]
+        assert [path.rsplit("/", 2)[1] for path in writes[:2]] == ["sandbox-standard", "persistentvolumes"]
+
+    on_stage(act)
+
+
+def marks(stage: Stage) -> int:
+    """How often a claim was written that it is kept."""
+    return len([path for method, path in stage.server.requests if method == "PATCH" and "/sandboxclaims/" in path])
+
+
+async def warm(stage: Stage) -> str:
+    stage.slot("standard-a-1")
+    await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
+    made = await stage.backend.create(asked(), wait=5)
+    assert (made.ready, made.cold) == (True, None)
+    return made.workspace.id
+
+
+def test_that_it_is_kept_is_written_once_and_after_the_rush() -> None:
+    async def act(stage: Stage) -> None:
+        name = await warm(stage)
+        for _ in range(3):
+            await stage.backend.get(name)
+        await asyncio.sleep(0.05)
+        assert marks(stage) == 0
+        await stage.backend.making.finish()
+        assert marks(stage) == 1
+        assert (await stage.backend.get(name)).kept  # pyright: ignore[reportOptionalMemberAccess]
+
+    on_stage(act)
+
+
+def test_the_rush_is_over_at_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentenv.service.workspaces.create.MARK_AFTER", 0.01)
+
+    async def act(stage: Stage) -> None:
+        await warm(stage)
+        while not marks(stage):
+            await asyncio.sleep(0.01)
+
+    on_stage(act)
+
+
+def test_of_one_that_went_meanwhile_nothing_is_written() -> None:
+    async def act(stage: Stage) -> None:
+        name = await warm(stage)
+        await stage.backend.delete(name, keep_for=timedelta(0))
+        await stage.told(lambda view: getattr(view.find(name), "state", "deleted") == "deleted")
+        before = marks(stage)
+        await stage.backend.making.finish()
+        assert marks(stage) == before
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(cold: bool) -> None:
+    async def act(stage: Stage) -> None:
+        made_by, sandbox = asked(), asked().id if cold else "standard-a-1"
+        if cold:
+            stage.home("sandbox-standard", sandbox)
+        else:
+            stage.slot(sandbox)
+        volume = stage.server.things["persistentvolumes", "", f"pvc-{sandbox}"]
+        volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
+        volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+        volume = deepcopy(stage.server.put("persistentvolumes", volume))
+        await stage.told(lambda view: (row := view.home("sandbox-standard", f"home-{sandbox}")) and row.labels)
+        with pytest.raises(Problem, match="somebody else") as told:
+            await stage.backend.create(made_by, wait=5)
+        assert told.value.kind == "refused"
+        assert "u-2" not in str(told.value)
+        with pytest.raises(Problem, match="somebody else"):
+            await stage.backend.get(made_by.id)
+        # It may go, and takes nothing with it.
+        await stage.backend.delete(made_by.id, keep_for=timedelta(0))
+        assert stage.server.things["persistentvolumes", "", f"pvc-{sandbox}"] == volume
+
+    on_stage(act)
+
+
+def adopted(stage: Stage, claim: Any, sandbox: str) -> None:
+    """What upstream does some moments before it says so at the claim."""
+    about = claim["metadata"]
+    labels = {"agents.x-k8s.io/claim-uid": about["uid"]}
+    owner = {"uid": about["uid"], "kind": "SandboxClaim", "name": about["name"]}
+    known = {"name": sandbox, "namespace": about["namespace"], "labels": labels, "ownerReferences": [owner]}
+    stage.server.put("sandboxes", {"metadata": known, "spec": {"operatingMode": "Running"}})
+
+
+@pytest.mark.parametrize("cut", [None, 503])
+def test_its_volume_is_kept_before_its_claim_says_which_it_has(cut: int | None) -> None:
+    async def act(stage: Stage) -> None:
+        fill, stage.server.on_made = stage.server.on_made, lambda _: None
+        stage.slot("standard-a-1")
+        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-1"))
+        asking = asyncio.create_task(stage.backend.create(asked(), wait=5))
+        while not (claims := [thing for key, thing in stage.server.things.items() if key[0] == "sandboxclaims"]):
+            await asyncio.sleep(0)
+        stage.server.failing += [cut] if cut else []
+        volume = ("persistentvolumes", "", "pvc-standard-a-1")
+        while stage.server.things[volume]["spec"]["persistentVolumeReclaimPolicy"] != "Retain":
+            # Nobody hears of it who does not wait yet: that is a moment after it was made.
+            adopted(stage, claims[0], "standard-a-1")
+            await asyncio.sleep(0)
+        assert "status" not in stage.server.things["sandboxclaims", "sandbox-standard", claims[0]["metadata"]["name"]]
+        fill(claims[0])
+        made = await asking
+        assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-1")
+        patched = [path for method, path in stage.server.requests if method == "PATCH" and "volumes" in path]
+        assert len(patched) == 1 + (cut is not None)
+
+    on_stage(act)
+
+
+def test_one_that_is_given_another_sandbox_in_the_end_has_that_ones_volume_kept() -> None:
+    async def act(stage: Stage) -> None:
+        fill = stage.fill
+        stage.slot("standard-a-1")
+        stage.slot("standard-a-2")
+        stage.warm.reverse()
+        await stage.told(lambda view: view.home("sandbox-standard", "home-standard-a-2"))
+
+        def twice(claim: Any) -> None:
+            adopted(stage, claim, "standard-a-1")
+            fill(claim)
+
+        stage.server.on_made = twice
+        made = await stage.backend.create(asked(), wait=5)
+        assert (made.ready, made.workspace.volume) == (True, "pvc-standard-a-2")
+        volume = stage.server.things["persistentvolumes", "", "pvc-standard-a-2"]
+        assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+
+    on_stage(act)
+
+
+def test_whoever_stops_waiting_leaves_nothing_under_way() -> None:
+    async def act(stage: Stage) -> None:
+        stage.server.on_made = lambda _: None
+        before = len(asyncio.all_tasks())
+        made = await stage.backend.create(asked(), wait=0.05)
+        assert made.workspace.state == "creating"
+        assert len(asyncio.all_tasks()) == before
+
+    on_stage(act)
+
+
+def test_one_that_came_up_later_is_kept_before_anybody_is_told_that_it_runs() -> None:
+    async def act(stage: Stage) -> None:
+        fill, stage.server.on_made = stage.server.on_made, lambda _: None
+        made = await stage.backend.create(asked(), wait=0)
+        assert (made.ready, made.workspace.state) == (False, "creating")
+        key = ("sandboxclaims", "sandbox-standard", made.workspace.id)
+        fill(stage.server.things[key])
+        found = await stage.backend.settled(made.workspace.id, wait=5)
+        assert found is not None
+        assert found.state == "running"
+        volume = stage.server.things["persistentvolumes", "", f"pvc-{made.workspace.id}"]
+        assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+        await stage.backend.making.finish()
+        assert (await stage.backend.get(made.workspace.id)).kept  # pyright: ignore[reportOptionalMemberAccess]
+        # It is looked after once, and not each time that somebody looks at it.
+        before = len(stage.server.requests)
+        await stage.backend.get(made.workspace.id)
+        assert len(stage.server.requests) == before + 1
+
+    on_stage(act)
+
+
+def test_a_cold_one_says_why() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(asked(), wait=5)
+        assert (made.ready, made.cold) == (True, "its class keeps no sandbox warm")
+        with pytest.raises(Problem) as told:
+            await stage.backend.create(asked(key="another"), wait=5, warm_only=True)
+        assert (told.value.kind, told.value.retry_after) == ("pool-empty", 5)
+
+    on_stage(act)
+
+
+def test_the_same_key_for_something_else_is_refused() -> None:
+    async def act(stage: Stage) -> None:
+        first = await stage.backend.create(asked(), wait=5)
+        again = await stage.backend.create(asked(), wait=5)
+        assert (again.existed, again.workspace.id) == (True, first.workspace.id)
+        with pytest.raises(Problem) as told:
+            await stage.backend.create(asked(labels={"a": "b"}), wait=5)
+        assert told.value.kind == "key-reused"
+
+    on_stage(act)
+
+
+def test_one_key_for_two_classes_at_once_never_leaves_two() -> None:
+    async def act(stage: Stage) -> None:
+        for number in range(30):
+            both = [asked(key=str(number), class_name=name) for name in ("standard", "other")]
+            told = await asyncio.gather(*(stage.backend.create(one, wait=5) for one in both), return_exceptions=True)
+            claims = [key for key in stage.server.things if key[0] == "sandboxclaims" and key[2] == both[0].id]
+            assert len(claims) <= 1
+            assert sum(not isinstance(one, BaseException) for one in told) <= len(claims)
+
+    on_stage(act, {"name": "standard"}, {"name": "other"})
+
+
+def test_whoever_asks_again_after_a_lost_answer_has_the_same_one() -> None:
+    async def act(stage: Stage) -> None:
+        made = stage.server.on_made
+
+        def lost(claim: Any) -> None:
+            stage.server.on_made = made
+            made(claim)
+            raise httpx2.ReadError("the connection broke")
+
+        stage.server.on_made = lost
+        found = await stage.backend.create(asked(), wait=5)
+        assert (found.ready, found.existed) == (True, True)
+        assert len([key for key in stage.server.things if key[0] == "sandboxclaims"]) == 1
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("failure", [429, 500, 503, httpx2.ConnectError("gone"), httpx2.ReadTimeout("slow")])
+def test_what_passes_is_tried_again_and_no_more_than_so_often(failure: Any) -> None:
+    async def act(stage: Stage) -> None:
+        stage.server.failing = [failure] * 3
+        assert (await stage.backend.create(asked(), wait=5)).ready
+        await stage.backend.making.finish()
+        stage.server.failing = [failure] * 100
+        before = len(stage.server.requests)
+        with pytest.raises(Problem) as told:
+            await stage.wire.find(CLAIMS, "any", "sandbox-standard")
+        assert (told.value.kind, len(stage.server.requests) - before) == ("unavailable", 6)
+        stage.server.failing = []
+
+    on_stage(act)
+
+
+def test_fifty_at_once_go_to_pools_by_what_they_can_spare() -> None:
+    async def act(stage: Stage) -> None:
+        named = stage.catalog.get("standard").release("stable").name()
+        releases = {"name": "sandbox-class", "namespace": "sandbox-standard"}
+        told = {"releases": f"stable/{named},stable/{named}-1"}
+        stage.server.put("configmaps", {"metadata": releases, "data": told})
+        pool(stage, named, 10, 10)
+        pool(stage, f"{named}-1", 40, 40)
+        await stage.told(lambda view: len(view.pools("sandbox-standard")) == 2)
+        await stage.told(lambda view: view.current("sandbox-standard", "stable"))
+        pools = stage.backend.making.pools
+        chosen: list[str] = []
+        with contextlib.ExitStack() as under_way:
+            for _ in range(50):
+                one = pools.choose("sandbox-standard", "stable", ())
+                assert one.cold is None
+                under_way.enter_context(pools.taking("sandbox-standard", one.pool))
+                chosen.append(one.pool)
+            assert pools.choose("sandbox-standard", "stable", ()).cold == "empty"
+        assert (chosen.count(named), chosen.count(f"{named}-1")) == (10, 40)
+
+    on_stage(act)
+
+
+def test_what_is_deleted_leaves_a_record_that_only_its_owner_finds() -> None:
+    async def act(stage: Stage) -> None:
+        shared = {"u-2": "rw"}
+        made = await stage.backend.create(asked(shared=shared, labels={"team": "red"}), wait=5)
+        id_ = made.workspace.id
+        assert await listed(stage, Filter(reader="u-2")) == [id_]
+        gone = await stage.backend.delete(id_, keep_for=timedelta(days=1))
+        assert gone.state == "deleted"
+        await stage.told(lambda view: view.deleted(id_) and view.find(id_) == view.deleted(id_))
+        found = await stage.backend.get(id_)
+        assert found is not None
+        assert (found.state, found.labels, found.key) == ("deleted", {"team": "red"}, made.workspace.key)
+        assert await listed(stage, Filter(reader="u-1")) == []
+        assert await listed(stage, Filter(reader="u-1", deleted=True)) == [id_]
+        assert await listed(stage, Filter(reader="u-2", deleted=True)) == []
+        # Asked for with less patience it goes earlier, and never later.
+        sooner = await stage.backend.delete(id_, keep_for=timedelta(0))
+        later = await stage.backend.delete(id_, keep_for=timedelta(days=9))
+        assert later.destroy_after == sooner.destroy_after
+
+    on_stage(act)
+
+
+def test_changes_survive_those_of_others_at_the_same_time() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(asked(labels={"a": "1"}), wait=5)
+        changes = [Changes(budget=None, labels={"b": str(number)}) for number in range(6)]
+        await asyncio.gather(*(stage.backend.update(made.workspace.id, one, wait=1) for one in changes))
+        found = await stage.backend.get(made.workspace.id)
+        assert found is not None
+        assert set(found.labels) == {"b"}
+
+    on_stage(act)
+
+
+async def listed(stage: Stage, chosen: Filter) -> list[str]:
+    return [one.id for one in (await stage.backend.list(chosen, limit=10)).workspaces]

@@ -1,0 +1,212 @@
+"""What is deleted stays so, also what was on its way to another class."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agentenv.core.lifecycle.restore import MOVING_TO
+from agentenv.core.values.timestamps import moment, written
+from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, Asked, Workspace
+from agentenv.service.http.problems import Problem
+from agentenv.service.workspaces.pool_selection import Choice
+from tests.fast.service.kube.apiserver import Object
+from tests.fast.service.workspaces.stage import Stage, staged
+
+
+def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with staged({"name": "standard"}, {"name": "other"}) as stage, asyncio.timeout(20):
+            await act(stage)
+
+    asyncio.run(play())
+
+
+async def was_deleted(stage: Stage, notes: dict[str, str]) -> None:
+    """The volume of one that was deleted, with what it says, of which the view was told."""
+    labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+    ref = {"namespace": "sandbox-standard", "name": "home-w-1", "uid": "gone"}
+    spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": "Retain"}
+    about = {"name": "pvc-w-1", "labels": labels, "annotations": notes}
+    stage.server.put("persistentvolumes", {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
+    await stage.told(lambda view: view.deleted("w-1"))
+
+
+@pytest.mark.parametrize("days", [0, 90])
+def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days: int) -> None:
+    async def act(stage: Stage) -> None:
+        now = datetime.now(UTC)
+        due = now + timedelta(days=30)
+        notes = {MOVING_TO: "other", DELETED_AT: written(now), DESTROY_AFTER: written(due)}
+        await was_deleted(stage, notes)
+        told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
+        assert (told.state, MOVING_TO in kept) == ("deleted", False)
+        # By being asked again it is never kept for longer.
+        assert moment(kept[DESTROY_AFTER]) == told.destroy_after
+        assert told.destroy_after is not None
+        assert told.destroy_after <= datetime.now(UTC) + timedelta(days=min(days, 30), minutes=1)
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("days", [0, 30])
+def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days: int) -> None:
+    """Of two dates of which the later comes first nobody could say when it may go."""
+
+    async def act(stage: Stage) -> None:
+        # Somebody whose clock is ten days ahead of ours deleted it.
+        deleted = datetime.now(UTC) + timedelta(days=10)
+        due = deleted + timedelta(days=30)
+        notes = {DELETED_AT: written(deleted), DESTROY_AFTER: written(due)}
+        await was_deleted(stage, notes)
+        told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        assert told.destroy_after is not None
+        assert told.destroy_after == moment(written(deleted + timedelta(days=days)))
+
+    on_stage(act)
+
+
+def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+        name = made.workspace.volume or ""
+        volume = stage.server.things["persistentvolumes", "", name]
+        volume["metadata"].setdefault("annotations", {})[MOVING_TO] = "other"
+        stage.server.put("persistentvolumes", volume)
+        await stage.backend.delete(made.workspace.id, keep_for=timedelta(days=1))
+        kept = stage.server.things["persistentvolumes", "", name]["metadata"]["annotations"]
+        assert DELETED_AT in kept
+        assert MOVING_TO not in kept
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize(("step", "ago"), [("recorded", 20), ("going", 20), ("going", 3600)])
+def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago: int) -> None:
+    """The first replica was killed after it recorded the deletion, or after it deleted the claim."""
+
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+        name, volume = made.workspace.id, made.workspace.volume or ""
+        recorded = datetime.now(UTC) - timedelta(seconds=ago)
+        about = stage.server.things["persistentvolumes", "", volume]["metadata"]
+        about["annotations"] = {DELETED_AT: written(recorded), DESTROY_AFTER: written(recorded + timedelta(days=1))}
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", name]["metadata"]
+        claim["creationTimestamp"] = written(recorded - timedelta(hours=1))
+        if step == "going":
+            claim["deletionTimestamp"] = written(recorded)
+        await stage.backend.delete(name, keep_for=timedelta(days=1))
+        kept = stage.server.things["persistentvolumes", "", volume]["metadata"]["annotations"]
+        assert kept[DELETED_AT] == written(recorded)
+        assert kept[DESTROY_AFTER] == written(recorded + timedelta(days=1))
+        assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.things
+
+    on_stage(act)
+
+
+class Bringing:
+    """Says that a return begins."""
+
+    async def bring_back(self, volume: Object, kept: Workspace) -> Workspace:
+        raise AssertionError(f"{kept.id} is brought back on {volume['metadata']['name']}")
+
+    async def move(self, claim: Object, to: Any) -> Workspace:
+        raise NotImplementedError
+
+    def choice(self, why: Any) -> Choice:
+        raise NotImplementedError
+
+
+ASKED = Asked("u-1", "user", "standard", "u-1")
+
+
+@pytest.mark.parametrize("how", ["create", "resume"])
+@pytest.mark.parametrize("kept_first", [False, True])
+def test_nobody_returns_to_data_whose_destruction_was_requested(how: str, *, kept_first: bool) -> None:
+    async def act(stage: Stage) -> None:
+        stage.backend._returning = Bringing()
+        await stage.backend.create(ASKED, wait=5)
+        if kept_first:
+            await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        with pytest.raises(Problem, match="being destroyed") as refused:
+            await (stage.backend.create(ASKED, wait=5) if how == "create" else stage.backend.resume(ASKED.id, wait=5))
+        assert (refused.value.status, refused.value.kind) == (409, "wrong-state")
+        assert refused.value.retry_after is not None
+        assert refused.value.document()["gone_in"] == refused.value.retry_after > 0
+
+    on_stage(act)
+
+
+def test_while_a_claim_is_on_its_way_out_nobody_is_told_that_its_data_is_kept() -> None:
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(ASKED, wait=5)
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        # The API server keeps it until its pod is gone.
+        going = {**claim["metadata"], "deletionTimestamp": "2026-11-18T20:00:00Z"}
+        stage.server.put("sandboxclaims", {**claim, "metadata": going})
+        assert made.workspace.volume is not None
+        with pytest.raises(Problem, match="being destroyed"):
+            await stage.backend.create(ASKED, wait=5)
+        # To ask for less, while it goes, takes nothing of the request back.
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        with pytest.raises(Problem, match="being destroyed"):
+            await stage.backend.create(ASKED, wait=5)
+
+    on_stage(act)
+
+
+def test_a_claim_that_comes_while_destruction_is_requested_goes() -> None:
+    """Somebody returns in the moment in which the data is requested to be destroyed."""
+
+    async def act(stage: Stage) -> None:
+        made = await stage.backend.create(ASKED, wait=5)
+        claim = stage.server.things["sandboxclaims", "sandbox-standard", ASKED.id]
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=30))
+        shorten = stage.backend._leaving.shorten
+
+        async def raced(id_: str, keep_for: timedelta) -> Workspace:
+            found = await shorten(id_, keep_for)
+            stage.server.put("sandboxclaims", claim)
+            return found
+
+        stage.backend._leaving.shorten = raced
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(0))
+        assert ("sandboxclaims", "sandbox-standard", ASKED.id) not in stage.server.things
+        kept = stage.server.things["persistentvolumes", "", made.workspace.volume or ""]["metadata"]
+        assert DELETED_AT in kept["annotations"]
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("days", [0, 30])
+def test_one_that_has_just_returned_and_has_no_sandbox_yet_is_deleted_with_its_data(days: int) -> None:
+    async def act(stage: Stage) -> None:
+        # Its dates go once its claim is there, a moment later.
+        await was_deleted(stage, {DELETED_AT: "2026-11-01T00:00:00Z", DESTROY_AFTER: "2026-12-01T00:00:00Z"})
+        labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+        claim = {
+            "metadata": {"name": "w-1", "namespace": "sandbox-standard", "labels": labels},
+            "spec": {"warmPoolRef": {"name": "standard-cold"}, "additionalPodMetadata": {"labels": labels}},
+        }
+        marks = {"sandbox.users.io/returning": "true"}
+        home = {"name": "home-w-1", "namespace": "sandbox-standard", "labels": marks}
+        stage.server.put("persistentvolumeclaims", {"metadata": home, "spec": {"volumeName": "pvc-w-1"}})
+        stage.server.put("sandboxclaims", claim)
+        await stage.told(lambda view: getattr(view.find("w-1"), "state", "deleted") == "creating")
+        await stage.backend.delete("w-1", keep_for=timedelta(days=days))
+        kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]
+        assert kept["annotations"][DELETED_AT] > "2026-11-01T00:00:00Z"
+        assert (DESTROY_REQUESTED in kept["labels"]) == (days == 0)
+        # No sandbox takes it any more: the volume is set free at once, and not by the pass over slots. What is kept may
+        # be returned to meanwhile, by the same volume claim.
+        waiting = ("persistentvolumeclaims", "sandbox-standard", "home-w-1") in stage.server.things
+        assert waiting == (days > 0)
+
+    on_stage(act)

@@ -1,0 +1,138 @@
+"""Whoever comes back has their own files, also by a replica that was not told yet that they were kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from agentenv.core.workspaces.workspace import Asked, Workspace
+from agentenv.service.http.problems import Problem
+from agentenv.service.workspaces.backend import KubernetesBackend
+from agentenv.service.workspaces.pool_selection import Choice
+from tests.fast.service.kube.apiserver import Object
+from tests.fast.service.workspaces.stage import Stage, staged
+
+ASKED = Asked("u-1", "user", "standard", "u-1")
+
+
+class Back(Exception):
+    """Somebody is brought back, on this volume."""
+
+
+class Bringing:
+    """Says on which volume a return begins."""
+
+    async def bring_back(self, volume: Object, kept: Workspace) -> Workspace:
+        raise Back(kept.id, volume["metadata"]["name"])
+
+    async def move(self, claim: Object, to: Any) -> Workspace:
+        raise NotImplementedError
+
+    def choice(self, why: Any) -> Choice:
+        raise NotImplementedError
+
+
+def on_stage(act: Callable[[Stage], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with staged({"name": "standard"}) as stage, asyncio.timeout(20):
+            stage.slot("s1")
+            stage.slot("s2")
+            await act(stage)
+
+    asyncio.run(play())
+
+
+def another(stage: Stage) -> KubernetesBackend:
+    """One more replica, that brings people back."""
+    return KubernetesBackend(stage.wire, stage.catalog, stage.metrics, Bringing())
+
+
+async def made_and_deleted(stage: Stage) -> None:
+    made = await stage.backend.create(ASKED, wait=5)
+    assert made.workspace.volume == "pvc-s1"
+    assert (await stage.backend.delete(ASKED.id, keep_for=timedelta(days=7))).state == "deleted"
+
+
+async def heard(told: Callable[[], bool]) -> None:
+    while not told():
+        await asyncio.sleep(0)
+
+
+def volumes_of(stage: Stage) -> list[str]:
+    """The volumes that are the workspace's."""
+    return [
+        name
+        for (kind, _, name), one in stage.server.things.items()
+        if kind == "persistentvolumes"
+        and (one["metadata"].get("labels") or {}).get("sandbox.users.io/workspace") == ASKED.id
+    ]
+
+
+@pytest.mark.parametrize("how", ["create", "resume"])
+def test_a_replica_whose_watch_of_volumes_is_behind_finds_what_was_kept(how: str) -> None:
+    async def act(stage: Stage) -> None:
+        replica = another(stage)
+        [volumes] = [one for one in replica._informers if one._kind.plural == "persistentvolumes"]
+        keeping_up = asyncio.create_task(replica.run())
+        await heard(replica.in_step)
+        volumes._put = lambda _: None
+        made = await stage.backend.create(ASKED, wait=5)
+        await heard(lambda: replica.view.find(ASKED.id) is not None)
+        assert made.ready
+        await stage.backend.delete(ASKED.id, keep_for=timedelta(days=7))
+        await heard(lambda: replica.view.find(ASKED.id) is None)
+        with pytest.raises(Back) as back:
+            await (replica.create(ASKED, wait=5) if how == "create" else replica.resume(ASKED.id, wait=5))
+        assert back.value.args == (ASKED.id, "pvc-s1")
+        assert volumes_of(stage) == ["pvc-s1"]
+        keeping_up.cancel()
+        await asyncio.gather(keeping_up, return_exceptions=True)
+
+    on_stage(act)
+
+
+@pytest.mark.parametrize("kind", ["persistentvolumes", "sandboxclaims"])
+def test_a_replica_that_is_not_told_of_changes_just_now_asks(kind: str) -> None:
+    async def act(stage: Stage) -> None:
+        replica = another(stage)
+        keeping_up = asyncio.create_task(replica.run())
+        await heard(replica.in_step)
+        keeping_up.cancel()
+        await asyncio.gather(keeping_up, return_exceptions=True)
+        await made_and_deleted(stage)
+        for one in replica._informers:
+            one.watching = one._kind.plural != kind
+        with pytest.raises(Back):
+            await replica.create(ASKED, wait=5)
+        found = await replica.get(ASKED.id)
+        assert found is not None
+        assert found.state == "deleted"
+
+    on_stage(act)
+
+
+def test_a_replica_that_has_read_nothing_yet_makes_nothing() -> None:
+    async def act(stage: Stage) -> None:
+        await made_and_deleted(stage)
+        with pytest.raises(Problem) as refused:
+            await another(stage).create(ASKED, wait=5)
+        assert (refused.value.kind, refused.value.retry_after) == ("unavailable", 2)
+
+    on_stage(act)
+
+
+def test_whoever_comes_for_the_first_time_or_is_there_does_not_wait_for_a_list_of_volumes() -> None:
+    async def act(stage: Stage) -> None:
+        stage.backend._returning = Bringing()
+        await heard(lambda: all(one.watching for one in stage.backend._informers))
+        stage.server.requests.clear()
+        assert (await stage.backend.create(ASKED, wait=5)).ready
+        await heard(lambda: stage.backend.view.find(ASKED.id) is not None)
+        assert (await stage.backend.create(ASKED, wait=5)).existed
+        assert ("GET", "/api/v1/persistentvolumes") not in stage.server.requests
+
+    on_stage(act)

@@ -1,0 +1,246 @@
+"""Keeping: the volume of a claimed slot stays, says whose it is, and nothing is said to be kept that is not."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    SANDBOXES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    RefusedError,
+)
+from agentenv.service.telemetry.logs import AUDIT
+from agentenv.service.workspaces.delete import let_go
+from agentenv.service.workspaces.retain_volume import keep, keep_all
+from tests.fast.service.fake_dynamodb import Killed, Shelf
+
+SPACE = "sandbox-box"
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    """A class with slots, and one claim whose sandbox has its volume."""
+    made = Shelf()
+    made.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
+    told = {"storage": "slot"}
+    made.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": told})
+    labels = {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1", "example.com/else": "x"}
+    spec: dict[str, Any] = {"warmPoolRef": {"name": "box-a"}, "additionalPodMetadata": {"labels": labels}}
+    about = {"name": "mine", "namespace": SPACE, "uid": "claim-uid"}
+    made.put(CLAIMS, {"metadata": about, "spec": spec, "status": {"sandbox": {"name": "box-a-1"}}})
+    slot(made, "box-a-1", "pv-1")
+    return made
+
+
+def slot(shelf: Shelf, sandbox: str, volume: str, owner: str = "claim-uid") -> None:
+    owners = [{"kind": "SandboxClaim", "uid": owner}]
+    shelf.put(SANDBOXES, {"metadata": {"name": sandbox, "namespace": SPACE, "ownerReferences": owners}})
+    about = {"name": f"home-{sandbox}", "namespace": SPACE, "uid": f"uid-of-{sandbox}"}
+    shelf.put(VOLUME_CLAIMS, {"metadata": about, "spec": {"volumeName": volume}})
+    spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": f"uid-of-{sandbox}"}}
+    shelf.put(VOLUMES, {"metadata": {"name": volume}, "spec": spec})
+
+
+def policy(shelf: Shelf, volume: str = "pv-1") -> str:
+    found = shelf.find(VOLUMES, volume)
+    assert found is not None
+    return found["spec"]["persistentVolumeReclaimPolicy"]
+
+
+def said(shelf: Shelf) -> str | None:
+    found = shelf.find(CLAIMS, "mine", SPACE)
+    assert found is not None
+    return (found["metadata"].get("annotations") or {}).get("sandbox.users.io/kept")
+
+
+def test_a_claimed_volume_stays_and_says_whose_it_is(shelf: Shelf) -> None:
+    (kept,) = keep_all(shelf)
+    assert (kept.outcome, kept.volume) == ("kept", "pv-1")
+    assert (policy(shelf), said(shelf)) == ("Retain", "true")
+    volume = shelf.find(VOLUMES, "pv-1")
+    assert volume is not None
+    assert volume["metadata"]["labels"] == {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
+    before = {key: one["metadata"]["resourceVersion"] for key, one in shelf.things.items()}
+    assert [one.outcome for one in keep_all(shelf)] == ["already"]
+    assert {key: one["metadata"]["resourceVersion"] for key, one in shelf.things.items()} == before
+
+
+def test_one_claim_can_be_kept_by_itself_before_it_is_handed_over(shelf: Shelf) -> None:
+    claim = shelf.find(CLAIMS, "mine", SPACE)
+    assert claim is not None
+    assert keep(shelf, claim).outcome == "kept"
+    assert policy(shelf) == "Retain"
+
+
+def test_an_unclaimed_slot_still_goes_with_its_volume(shelf: Shelf) -> None:
+    slot(shelf, "box-a-2", "pv-2", owner="a-pool")
+    keep_all(shelf)
+    assert policy(shelf, "pv-2") == "Delete"
+
+
+@pytest.mark.parametrize("missing", ["sandbox", "owner", "claim", "volume", "binding"])
+def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: Shelf, missing: str) -> None:
+    if missing == "sandbox":
+        del shelf.things[(SANDBOXES, SPACE, "box-a-1")]
+    elif missing == "owner":
+        slot(shelf, "box-a-1", "pv-1", owner="another-claim")
+    elif missing == "claim":
+        del shelf.things[(VOLUME_CLAIMS, SPACE, "home-box-a-1")]
+    elif missing == "volume":
+        del shelf.things[(VOLUMES, "", "pv-1")]
+    else:
+        shelf.things[(VOLUMES, "", "pv-1")]["spec"]["claimRef"]["uid"] = "one-before"
+    (kept,) = keep_all(shelf)
+    assert kept.outcome == "waiting"
+    assert kept.why
+    assert said(shelf) is None
+    if missing != "volume":
+        assert policy(shelf) == "Delete"
+
+
+def test_a_claim_that_lost_its_sandbox_keeps_the_next_ones_volume_too(shelf: Shelf) -> None:
+    keep_all(shelf)
+    slot(shelf, "mine", "pv-3")
+    shelf.things[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
+    (kept,) = keep_all(shelf)
+    assert (kept.outcome, kept.volume, policy(shelf, "pv-3")) == ("kept", "pv-3", "Retain")
+
+
+@pytest.mark.parametrize("change", [1, 2])
+def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: Shelf, change: int) -> None:
+    def killed(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    shelf.before = killed
+    with pytest.raises(Killed):
+        keep_all(shelf)
+    assert said(shelf) is None
+    assert [one.outcome for one in keep_all(shelf)] == ["kept"]
+    assert (policy(shelf), said(shelf)) == ("Retain", "true")
+
+
+@pytest.mark.parametrize("change", [1, 2])
+def test_two_at_once_end_as_one_would(shelf: Shelf, change: int) -> None:
+    def beside(number: int) -> None:
+        if number == change:
+            shelf.before = lambda _: None
+            keep_all(shelf)
+
+    shelf.before = beside
+    assert [one.outcome for one in keep_all(shelf)] == ["overtaken"]
+    assert (policy(shelf), said(shelf)) == ("Retain", "true")
+
+
+def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf) -> None:
+    second = {"name": "second", "namespace": SPACE, "uid": "second-uid"}
+    spec = {"warmPoolRef": {"name": "box-a"}}
+    shelf.put(CLAIMS, {"metadata": second, "spec": spec, "status": {"sandbox": {"name": "box-a-9"}}})
+    slot(shelf, "box-a-9", "pv-9", owner="second-uid")
+
+    def refusing(number: int) -> None:
+        if number == 1:
+            raise RefusedError("not by you")
+
+    shelf.before = refusing
+    first, other = keep_all(shelf)
+    assert (first.outcome, first.why, said(shelf)) == ("refused", "not by you", None)
+    assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
+
+
+def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: Shelf) -> None:
+    def busy(_: int) -> None:
+        raise RefusedError("too many requests", 429)
+
+    shelf.before = busy
+    with pytest.raises(RefusedError):
+        keep_all(shelf)
+
+
+class Streaming(Shelf):
+    """Makes up big documents as they are asked for, and keeps none."""
+
+    def list(self, kind: Any, namespace: str | None = None, labels: Any = None) -> Any:
+        yield from super().list(kind, namespace, labels)
+        if kind in {SANDBOXES, VOLUME_CLAIMS, VOLUMES}:
+            for number in range(2000):
+                about = {
+                    "name": f"s-{number}",
+                    "namespace": namespace or "",
+                    "uid": f"{number}",
+                    "resourceVersion": "1",
+                }
+                spec = {
+                    "persistentVolumeReclaimPolicy": "Delete",
+                    "template": {f"{key}": f"{number}" for key in range(100)},
+                }
+                yield {"metadata": about, "spec": spec}
+
+
+def test_a_pass_of_keeping_holds_no_documents(shelf: Shelf) -> None:
+    streaming = Streaming()
+    streaming.things = shelf.things
+    slot(streaming, "box-a-1", "pv-1")
+    tracemalloc.start()
+    try:
+        assert [one.outcome for one in keep_all(streaming)] == ["kept"]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert streaming.names(NAMESPACES) == ["sandbox-box"]
+    # The documents themselves are some 13 kB each.
+    assert peak < 6000 * 2000
+
+
+@pytest.mark.parametrize("storage", ["none", "scratch", ""])
+def test_a_class_without_volumes_of_its_own_is_left_alone(shelf: Shelf, storage: str) -> None:
+    shelf.things[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
+    assert keep_all(shelf) == []
+
+
+def somebody_elses(shelf: Shelf) -> None:
+    slot(shelf, "box-a-1", "pv-1")
+    volume = shelf.things[(VOLUMES, "", "pv-1")]
+    volume["metadata"]["labels"] = {"sandbox.users.io/user": "u-2", "sandbox.users.io/workspace": "w-2"}
+    volume["spec"]["persistentVolumeReclaimPolicy"] = "Retain"
+
+
+def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
+    shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    somebody_elses(shelf)
+    before = shelf.find(VOLUMES, "pv-1")
+    with caplog.at_level("INFO", AUDIT):
+        (kept,) = keep_all(shelf)
+    assert (kept.outcome, kept.volume, kept.foreign) == ("refused", "pv-1", True)
+    # Whoever asked is told of it, and not of whom.
+    assert "somebody else" in kept.why
+    assert "u-2" not in kept.why
+    assert said(shelf) is None
+    assert shelf.find(VOLUMES, "pv-1") == before
+    (told,) = [row for row in caplog.records if row.name == AUDIT]
+    assert told.__dict__["facts"] == {
+        "volume": "pv-1",
+        "owner": "u-2",
+        "claimed_by": "u-1",
+        "workspace": "mine",
+        "namespace": SPACE,
+    }
+
+
+def test_a_claim_with_somebody_elses_volume_goes_and_leaves_it_as_it_was(shelf: Shelf) -> None:
+    somebody_elses(shelf)
+    before, claim = shelf.find(VOLUMES, "pv-1"), shelf.find(CLAIMS, "mine", SPACE)
+    assert claim is not None
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+    assert let_go(shelf, claim, timedelta(days=1), now) == "done"
+    assert shelf.find(CLAIMS, "mine", SPACE) is None
+    assert shelf.find(VOLUMES, "pv-1") == before

@@ -1,0 +1,213 @@
+"""A pass over releases: killed anywhere, run beside another or beside a deployment, it ends where one pass would."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from agentenv.core.classes.retirement import SETTLED
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    CONFIGURATIONS,
+    NAMESPACES,
+    POOLS,
+    SANDBOXES,
+    TEMPLATES,
+    RefusedError,
+)
+from agentenv.service.workspaces.retire_releases import Retired, retire
+from tests.fast.service.fake_dynamodb import Killed, Shelf
+
+SPACE = "sandbox-box"
+START = datetime(2026, 11, 2, 9, tzinfo=UTC)
+
+
+class World:
+    """A class with an old release and a new one, a controller of pools, and a clock."""
+
+    def __init__(self) -> None:
+        self.shelf = Shelf()
+        self.now = START
+        self.shelf.put(NAMESPACES, {"metadata": {"name": SPACE, "labels": {"sandbox.users.io/class": "box"}}})
+        self.names("box-new")
+        for name in ("box-new", "box-old"):
+            self.release(name)
+        self.settle()
+
+    def names(self, *pools: str) -> None:
+        """What the stack says are its releases."""
+        data = {"releases": ",".join(f"stable/{pool}" for pool in pools)}
+        self.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
+
+    def release(self, name: str) -> None:
+        about = {"name": name, "namespace": SPACE, "labels": {"sandbox.users.io/channel": "stable"}}
+        self.shelf.put(TEMPLATES, {"metadata": {**about}, "spec": {}})
+        self.shelf.put(POOLS, {"metadata": {**about}, "spec": {"replicas": 2, "sandboxTemplateRef": {"name": name}}})
+
+    def claim(self, name: str, pool: str) -> None:
+        about = {"name": name, "namespace": SPACE, "creationTimestamp": self.now.isoformat().replace("+00:00", "Z")}
+        spec = {"warmPoolRef": {"name": pool}}
+        self.shelf.put(CLAIMS, {"metadata": about, "spec": spec, "status": {"sandbox": {"name": f"{name}-1"}}})
+
+    def settle(self) -> None:
+        """What the controller does meanwhile, and more time than anybody waits for."""
+        for pool in [*self.shelf.list(POOLS, SPACE)]:
+            about, wanted = pool["metadata"], pool["spec"]["replicas"]
+            status = {"readyReplicas": wanted, "observedGeneration": about["generation"]}
+            self.shelf.things[(POOLS, SPACE, about["name"])]["status"] = status
+            for number in range(3):
+                key = (SANDBOXES, SPACE, f"{about['name']}-{number}")
+                self.shelf.things.pop(key, None)
+                if number < wanted:
+                    owner = {"kind": "SandboxWarmPool", "uid": about["uid"]}
+                    labels = {"agents.x-k8s.io/warm-pool-sandbox": "x"}
+                    member = {"name": key[2], "namespace": SPACE, "labels": labels, "ownerReferences": [owner]}
+                    self.shelf.put(SANDBOXES, {"metadata": member})
+        self.now += SETTLED + timedelta(seconds=1)
+
+    def retire(self, *, act: bool = True) -> Retired:
+        (one,) = retire(self.shelf, act=act, clock=lambda: self.now)
+        return one
+
+    def passes(self, number: int = 6) -> list[list[str]]:
+        done: list[list[str]] = []
+        for _ in range(number):
+            done.append([step.do for step in self.retire().done])
+            self.settle()
+        return done
+
+    @property
+    def gone(self) -> bool:
+        return "box-old" not in {*self.shelf.names(POOLS), *self.shelf.names(TEMPLATES)}
+
+    @property
+    def new_is_whole(self) -> bool:
+        pool = self.shelf.find(POOLS, "box-new", SPACE)
+        return pool is not None and pool["spec"]["replicas"] == 2 and "box-new" in self.shelf.names(TEMPLATES)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_an_old_release_goes_step_by_step_and_the_new_one_stays(world: World) -> None:
+    assert world.passes() == [["mark"], ["empty"], ["remove-pool"], ["remove-template"], [], []]
+    assert world.gone
+    assert world.new_is_whole
+
+
+def test_a_release_that_comes_in_its_hours_is_filled_for_them_first(world: World) -> None:
+    data = {"releases": "stable/box-new", "poolHours": '["UTC",0,[[0,1440,2]]]'}
+    world.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
+    world.shelf.things[(POOLS, SPACE, "box-new")]["spec"]["replicas"] = 0
+    world.settle()
+    assert world.passes(5) == [["scale"], ["mark"], ["empty"], ["remove-pool"], ["remove-template"]]
+    assert world.new_is_whole
+
+
+def test_a_claim_holds_its_pool_and_template(world: World) -> None:
+    world.claim("mine", "box-old")
+    assert world.passes(4) == [["mark"], ["empty"], [], []]
+    assert world.retire().plan.waits[0].why == "a claim names it"
+    del world.shelf.things[(CLAIMS, SPACE, "mine")]
+    assert world.passes(2) == [["remove-pool"], ["remove-template"]]
+
+
+def test_without_being_told_to_it_only_looks(world: World) -> None:
+    before = {key: one["metadata"]["resourceVersion"] for key, one in world.shelf.things.items()}
+    looked = world.retire(act=False)
+    assert [step.do for step in looked.plan.steps] == ["mark"]
+    assert looked.done == ()
+    assert {key: one["metadata"]["resourceVersion"] for key, one in world.shelf.things.items()} == before
+
+
+@pytest.mark.parametrize("data", [None, {}, {"releases": ""}])
+def test_a_class_that_says_nothing_of_its_releases_is_left_alone(world: World, data: Any) -> None:
+    world.shelf.put(CONFIGURATIONS, {"metadata": {"name": "sandbox-class", "namespace": SPACE}, "data": data})
+    assert retire(world.shelf, act=True, clock=lambda: world.now) == []
+
+
+@pytest.mark.parametrize("change", range(1, 6))
+def test_killed_before_any_of_its_changes_it_is_made_up_for(world: World, change: int) -> None:
+    def killed(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    world.shelf.before = killed
+    for _ in range(8):
+        try:
+            world.retire()
+        except Killed:
+            continue
+        finally:
+            world.settle()
+    assert world.gone
+    assert world.new_is_whole
+
+
+@pytest.mark.parametrize("change", range(1, 6))
+def test_another_pass_between_reading_and_any_change_does_no_harm(world: World, change: int) -> None:
+    def beside(number: int) -> None:
+        if number == change:
+            world.shelf.before = lambda _: None
+            world.retire()
+
+    world.shelf.before = beside
+    world.passes()
+    assert world.gone
+    assert world.new_is_whole
+
+
+@pytest.mark.parametrize("change", range(1, 6))
+def test_a_deployment_that_comes_back_to_the_old_release_finds_or_gets_it_whole(world: World, change: int) -> None:
+    """The deployment writes what it names, then templates and pools, whatever of them is there."""
+
+    def deployed(number: int) -> None:
+        if number == change:
+            world.shelf.before = lambda _: None
+            world.names("box-old")
+            world.release("box-old")
+
+    world.shelf.before = deployed
+    world.passes(8)
+    pool, template = (world.shelf.find(kind, "box-old", SPACE) for kind in (POOLS, TEMPLATES))
+    assert pool is not None
+    assert template is not None
+    assert pool["spec"]["replicas"] == 2
+    marks = [one["metadata"].get("annotations") or {} for one in (pool, template)]
+    assert not any("sandbox.users.io/retiring" in mark for mark in marks)
+    assert "box-new" not in world.shelf.names(POOLS)
+
+
+def test_what_the_server_refuses_is_told_and_stops_nothing_else(world: World) -> None:
+    world.release("box-older")
+    world.settle()
+
+    def refusing(number: int) -> None:
+        if number == 1:
+            raise RefusedError("not by you")
+
+    world.shelf.before = refusing
+    passed = world.retire()
+    assert passed.refused == ("mark box-old: not by you",)
+    assert [step.name for step in passed.done] == ["box-older"]
+
+
+def test_a_claim_that_comes_as_its_pool_goes_gets_it_back(world: World) -> None:
+    def late(number: int) -> None:
+        # The fourth change removes the pool: two were for the mark, one emptied it.
+        if number == 4:
+            world.claim("late", "box-old")
+
+    world.shelf.before = late
+    world.passes()
+    assert "late" in world.shelf.names(CLAIMS)
+    restored = world.shelf.find(POOLS, "box-old", SPACE)
+    assert restored is not None
+    assert (restored["spec"]["replicas"], "box-old" in world.shelf.names(TEMPLATES)) == (0, True)
+    del world.shelf.things[(CLAIMS, SPACE, "late")]
+    world.passes()
+    assert world.gone

@@ -1,0 +1,454 @@
+"""Swarms: all of a task's sandboxes or none, within the quota, for one owner, and however often they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from agentenv.config import read
+from agentenv.core.classes.plan import plans
+from agentenv.core.classes.releases import releases_of
+from agentenv.core.workspaces.swarms import Swarm, member, short_of, swarm
+from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE
+from agentenv.service.kube.sync_client import (
+    CLAIMS,
+    POOLS,
+    QUOTAS,
+    SANDBOXES,
+    TEMPLATES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Document,
+    RefusedError,
+)
+from agentenv.service.workspaces import swarm_outcome as swarm_fate
+from agentenv.service.workspaces.swarms import SwarmError, end, make
+from tests.fast.service.fake_dynamodb import Killed, Shelf
+
+SPACE = "sandbox-box"
+KEPT = timedelta(days=30)
+
+
+def asked(
+    count: int = 3, task: str = "t-1", owner: str = "u-1", kind: str = "shared", class_name: str = "box"
+) -> Swarm:
+    image = f"registry.example.com/sandbox@sha256:{'0' * 64}"
+    said: dict[str, Any] = {"name": class_name, "image": image, "storage": {"kind": kind, "size": "5Gi"}}
+    (plan,) = plans(read({"aws:region": "us-east-1", "agent-environment:sandboxClasses": [said]}, "dev"))
+    return swarm(plan, releases_of(plan)[0], task, count, owner=owner)
+
+
+class Controlled(Shelf):
+    """With a controller that brings so many sandboxes up, while a maker waits."""
+
+    def __init__(self, able: int = 100) -> None:
+        super().__init__()
+        self.able, self.now = able, 0.0
+
+    def pause(self, seconds: float) -> None:
+        self.now += seconds
+        claims = {key[1:]: one for key, one in self.things.items() if key[0] is CLAIMS}
+        for number, (_, claim) in enumerate(sorted(claims.items())):
+            able = number < self.able
+            told = {"type": "Ready", "status": str(able), "message": "" if able else "exceeded quota: sandbox"}
+            claim["status"] = {"conditions": [told], "sandbox": {"name": claim["metadata"]["name"]}}
+
+    def quota(self, **used: str) -> None:
+        about = {"name": "sandbox", "namespace": SPACE}
+        hard = {"pods": "10", "persistentvolumeclaims": "20", "requests.storage": "100Gi"}
+        nothing = dict.fromkeys(hard, "0")
+        self.put(QUOTAS, {"metadata": about, "status": {"hard": hard, "used": {**nothing, **used}}})
+
+    @property
+    def left(self) -> list[str]:
+        return [name for kind in (CLAIMS, POOLS, TEMPLATES, VOLUME_CLAIMS) for name in self.names(kind)]
+
+
+def made(shelf: Controlled, of: Swarm) -> dict[str, str]:
+    return make(shelf, of, patience=5, pause=shelf.pause, clock=lambda: shelf.now)
+
+
+def test_a_swarm_is_its_members_and_what_they_share() -> None:
+    shelf = Controlled()
+    found = made(shelf, asked())
+    assert list(found) == ["t-1-0", "t-1-1", "t-1-2"] == shelf.names(CLAIMS)
+    (template,) = shelf.list(TEMPLATES, SPACE)
+    (pool,) = shelf.list(POOLS, SPACE)
+    assert {one["spec"]["warmPoolRef"]["name"] for one in shelf.list(CLAIMS, SPACE)} == {pool["metadata"]["name"]}
+    assert pool["spec"] | {"replicas": 0} == pool["spec"]
+    volumes = template["spec"]["podTemplate"]["spec"]["volumes"]
+    assert {"claimName": "shared-t-1"} in [one.get("persistentVolumeClaim") for one in volumes]
+    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+
+
+def test_everything_of_it_counts_for_its_task_and_owner() -> None:
+    of = asked()
+    whose = {"sandbox.users.io/user": "u-1", "sandbox.users.io/task": "t-1"}
+    for one in (of.volume, of.template, of.pool, *of.claims):
+        assert whose.items() <= one["metadata"]["labels"].items()
+    for one in of.claims:
+        assert whose.items() <= one["spec"]["additionalPodMetadata"]["labels"].items()
+
+
+def test_asked_for_again_it_is_the_same_one() -> None:
+    shelf = Controlled()
+    first = made(shelf, asked())
+    before = {key: one["metadata"]["uid"] for key, one in shelf.things.items()}
+    # Its own members use up the room that it needed.
+    shelf.quota(pods="10")
+    assert made(shelf, asked()) == first
+    after = {key: one["metadata"]["uid"] for key, one in shelf.things.items() if key[0] is not QUOTAS}
+    assert after == before
+
+
+@pytest.mark.parametrize("change", range(1, 7))
+def test_killed_half_way_it_is_made_up_for(change: int) -> None:
+    shelf = Controlled()
+
+    def killed(number: int) -> None:
+        if number == change:
+            raise Killed
+
+    shelf.before = killed
+    with pytest.raises(Killed):
+        made(shelf, asked())
+    shelf.before = lambda _: None
+    assert len(made(shelf, asked())) == 3
+    end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+    assert shelf.left == []
+
+
+@pytest.mark.parametrize(
+    ("used", "word"), [({"pods": "8"}, "pods: 3 of 2"), ({"requests.storage": "90Gi"}, "requests.storage")]
+)
+def test_without_room_for_all_of_it_nothing_is_made(used: dict[str, str], word: str) -> None:
+    shelf = Controlled()
+    shelf.quota(**used)
+    with pytest.raises(SwarmError, match=word):
+        made(shelf, asked())
+    assert shelf.left == []
+    shelf.quota(pods="7", **{"requests.storage": "80Gi", "persistentvolumeclaims": "16"})
+    assert len(made(shelf, asked())) == 3
+
+
+def test_one_that_does_not_come_up_whole_goes_again_and_says_why() -> None:
+    # One comes up; somebody else took the room of the others meanwhile.
+    shelf = Controlled(able=1)
+    with pytest.raises(SwarmError, match="1 of 3 sandboxes came up in 5 s: t-1-1 says exceeded quota"):
+        made(shelf, asked())
+    assert shelf.left == []
+
+
+def test_one_of_which_a_part_is_refused_goes_again() -> None:
+    shelf = Controlled()
+
+    def refusing(number: int) -> None:
+        if number == 5:
+            raise RefusedError("exceeded quota: sandbox")
+
+    shelf.before = refusing
+    with pytest.raises(SwarmError, match="refused a part of it: exceeded quota"):
+        made(shelf, asked())
+    assert shelf.left == []
+
+
+def test_a_task_is_its_owners_alone() -> None:
+    shelf = Controlled()
+    made(shelf, asked())
+    before = shelf.left
+    with pytest.raises(SwarmError, match="choose another task"):
+        made(shelf, asked(owner="u-2"))
+    assert shelf.left == before
+    made(shelf, asked(task="t-2", owner="u-2"))
+    end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+    assert all("t-2" in name for name in shelf.left)
+    end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: asked(count=0), lambda: asked(count=501), lambda: asked(kind="slot"), lambda: asked(task="No such")],
+)
+def test_what_is_no_swarm_is_refused(wrong: Callable[[], Swarm]) -> None:
+    with pytest.raises(ValueError, match=r"swarm|task"):
+        wrong()
+
+
+def test_the_longest_task_has_members_whose_names_fit() -> None:
+    longest = member("t" * 63, 499)
+    assert len(f"home-{longest}") <= 63
+    assert longest != member("t" * 62, 499)
+
+
+def test_needs_are_held_against_what_is_left() -> None:
+    quota = {"status": {"hard": {"requests.cpu": "2", "pods": "3"}, "used": {"requests.cpu": "1500m", "pods": "1"}}}
+    assert short_of(quota, {"requests.cpu": Decimal("0.5"), "pods": Decimal(2), "limits.cpu": Decimal(99)}) == []
+    (told,) = short_of(quota, {"requests.cpu": Decimal("0.6")})
+    assert told == "requests.cpu: 600m of 500m that are left of 2"
+    assert short_of({}, {"pods": Decimal(9)}) == []
+
+
+def test_one_that_stands_is_not_taken_away_for_a_member_that_does_not_come_up() -> None:
+    shelf = Controlled(able=3)
+    made(shelf, asked())
+    stood = set(shelf.left)
+    # Two more were asked for, and there is room for none of them.
+    with pytest.raises(SwarmError, match="3 of 5"):
+        made(shelf, asked(5))
+    assert set(shelf.left) == stood
+    # One of them failed since, and the others are worked in.
+    shelf.able = 2
+    shelf.pause(0)
+    with pytest.raises(SwarmError, match="2 of 3"):
+        made(shelf, asked())
+    assert set(shelf.left) == stood
+
+
+def test_a_refusal_takes_away_nothing_of_one_that_stands() -> None:
+    shelf = Controlled()
+    made(shelf, asked())
+    stood = set(shelf.left)
+
+    def refused(_: int) -> None:
+        raise RefusedError("etcd is busy", 500)
+
+    shelf.before = refused
+    with pytest.raises(SwarmError, match="etcd is busy"):
+        made(shelf, asked())
+    assert set(shelf.left) == stood
+
+
+def beside(shelf: Controlled, act: Callable[[], object]) -> Callable[[float], None]:
+    """A wait in which somebody else does something first, once."""
+    done: list[object] = []
+
+    def pause(seconds: float) -> None:
+        shelf.pause(seconds)
+        if not done:
+            done.append(None)
+            act()
+
+    return pause
+
+
+def test_whoever_gives_up_leaves_what_somebody_else_was_given() -> None:
+    shelf = Controlled(able=2)
+    given: list[dict[str, str]] = []
+    pause = beside(shelf, lambda: given.append(made(shelf, asked(2))))
+    with pytest.raises(SwarmError, match="2 of 5"):
+        make(shelf, asked(5), patience=5, pause=pause, clock=lambda: shelf.now)
+    assert [*given[0]] == ["t-1-0", "t-1-1"] == shelf.names(CLAIMS)
+    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+    assert made(shelf, asked(2)) == given[0]
+
+
+def test_whoever_gives_up_leaves_one_that_was_ended_and_made_anew() -> None:
+    shelf = Controlled(able=2)
+
+    def anew() -> None:
+        end(shelf, SPACE, "t-1", KEPT, pause=shelf.pause)
+        assert shelf.left == []
+        made(shelf, asked(2))
+
+    with pytest.raises(SwarmError, match="taken away") as told:
+        make(shelf, asked(5), patience=5, pause=beside(shelf, anew), clock=lambda: shelf.now)
+    assert told.value.kind == "busy"
+    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1"]
+    assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
+
+
+def test_what_was_given_up_is_given_to_nobody() -> None:
+    shelf = Controlled(able=2)
+
+    def give_up(number: int) -> None:
+        # After what is shared and its claims: just before it is noted that they are there.
+        if number == 6:
+            shelf.before = lambda _: None
+            pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+            assert pool is not None
+            assert swarm_fate.give_up(shelf, SPACE, "t-1", pool["metadata"]["uid"]) == "given-up"
+
+    shelf.before = give_up
+    with pytest.raises(SwarmError, match="taken away") as told:
+        make(shelf, asked(2, task="t-1"), patience=5, pause=shelf.pause, clock=lambda: shelf.now)
+    assert told.value.kind == "busy"
+    # Whoever asks next ends what there is left, and then has one.
+    with pytest.raises(SwarmError, match="taken away"):
+        made(shelf, asked(2))
+    assert shelf.left == []
+    assert len(made(shelf, asked(2))) == 2
+
+
+def test_of_two_classes_at_the_same_moment_both_go_or_one() -> None:
+    shelf = Controlled()
+
+    def other(number: int) -> None:
+        if number == 3:  # its pool
+            shelf.before = lambda _: None
+            made(shelf, asked(class_name="other"))
+
+    shelf.before = other
+    with pytest.raises(SwarmError, match="of class other") as refused:
+        made(shelf, asked())
+    assert refused.value.kind == "key-reused"
+    assert {space for kind, space, _ in shelf.things if kind is not QUOTAS} == {"sandbox-other"}
+
+
+def test_members_that_sleep_are_there() -> None:
+    shelf = Controlled()
+    first = made(shelf, asked())
+    shelf.able = 0
+    for claim in shelf.list(CLAIMS, SPACE):
+        shelf.change(CLAIMS, claim, {"metadata": {"annotations": {SUSPENDED_BECAUSE: "idle"}}})
+    shelf.pause(0)
+    assert made(shelf, asked()) == first
+
+
+class Busy(Controlled):
+    """One that cannot just now, so many times in a row from a call on; or did what it was asked, and nobody heard."""
+
+    def __init__(self, call: str, kind: Any, times: float = 1, code: int = 503, *, heard: bool = True) -> None:
+        super().__init__()
+        self.call, self.kind, self.times, self.code, self.heard = call, kind, times, code, heard
+
+    def _asked(self, call: str, kind: Any) -> bool:
+        """Whether it is this time."""
+        if (call, kind) != (self.call, self.kind) or self.times <= 0:
+            return False
+        self.times -= 1
+        return True
+
+    def list(
+        self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Iterator[Document]:
+        if self.names(CLAIMS) and self._asked("list", kind):
+            raise RefusedError("too busy", self.code)
+        return super().list(kind, namespace, labels)
+
+    def make(self, kind: Any, document: Document) -> bool:
+        if self._asked("make", kind):
+            if not self.heard:
+                super().make(kind, document)
+            raise RefusedError("too busy", self.code)
+        return super().make(kind, document)
+
+    def change(self, kind: Any, read: Document, changes: Document) -> bool:
+        if self._asked("change", kind):
+            if not self.heard:
+                super().change(kind, read, changes)
+            raise RefusedError("too busy", self.code)
+        return super().change(kind, read, changes)
+
+
+PLACES = [("make", TEMPLATES), ("make", CLAIMS), ("list", CLAIMS), ("list", POOLS), ("change", POOLS)]
+
+
+@pytest.mark.parametrize(("code", "heard"), [(429, True), (503, True), (503, False)])
+@pytest.mark.parametrize(("call", "kind"), PLACES)
+def test_a_server_that_cannot_for_a_moment_costs_nobody_their_swarm(
+    call: str, kind: Any, code: int, heard: bool
+) -> None:
+    shelf = Busy(call, kind, 3, code, heard=heard)
+    assert len(made(shelf, asked())) == 3
+    assert shelf.times == 0
+    pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+    assert pool is not None
+    assert swarm_fate.handed_over(pool) == 3
+
+
+@pytest.mark.parametrize(("call", "kind"), PLACES)
+def test_of_one_that_the_server_could_not_go_on_with_all_stays_and_is_gone_on_with(call: str, kind: Any) -> None:
+    shelf = Busy(call, kind, float("inf"))
+    with pytest.raises(SwarmError, match="cannot just now") as told:
+        made(shelf, asked())
+    assert told.value.kind == "unavailable"
+    assert shelf.now >= 5
+    shelf.times = 0
+    before = {key: one["metadata"]["uid"] for key, one in shelf.things.items()}
+    assert len(made(shelf, asked())) == 3
+    assert before.items() <= {key: one["metadata"]["uid"] for key, one in shelf.things.items()}.items()
+
+
+def test_whoever_meets_a_server_that_cannot_leaves_what_somebody_else_makes() -> None:
+    shelf = Busy("make", CLAIMS, 0)
+
+    def another() -> None:
+        shelf.times = float("inf")
+        with pytest.raises(SwarmError) as told:
+            made(shelf, asked(6))
+        assert told.value.kind == "unavailable"
+        shelf.times = 0
+
+    found = make(shelf, asked(5), patience=60, pause=beside(shelf, another), clock=lambda: shelf.now)
+    assert len(found) == 5
+
+
+def test_what_was_made_without_an_answer_is_taken_away_like_the_rest() -> None:
+    shelf = Busy("make", CLAIMS, 0, heard=False)
+    made(shelf, asked(3))
+    shelf.able, shelf.times = 3, 1
+    with pytest.raises(SwarmError, match="3 of 5"):
+        made(shelf, asked(5))
+    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
+
+
+class Homes(Controlled):
+    """With a home for each that comes up; that of one is somebody else's."""
+
+    def __init__(self, foreign: str) -> None:
+        super().__init__()
+        self.foreign = foreign
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        for kind, claim in [(key[0], one) for key, one in self.things.items()]:
+            name = claim["metadata"]["name"]
+            if kind is CLAIMS and name not in self.names(SANDBOXES):
+                owners = [{"uid": claim["metadata"]["uid"]}]
+                self.put(SANDBOXES, {"metadata": {"name": name, "namespace": SPACE, "ownerReferences": owners}})
+                home = {"name": f"home-{name}", "namespace": SPACE, "uid": f"home-{name}"}
+                self.put(VOLUME_CLAIMS, {"metadata": home, "spec": {"volumeName": f"pv-{name}"}})
+                labels = {"sandbox.users.io/user": "u-2"} if name == self.foreign else {}
+                spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": {"uid": home["uid"]}}
+                self.put(VOLUMES, {"metadata": {"name": f"pv-{name}", "labels": labels}, "spec": spec})
+
+
+def test_nobody_is_told_of_one_of_which_a_volume_cannot_be_kept() -> None:
+    shelf = Homes("t-1-1")
+    with pytest.raises(SwarmError, match=r"the volume of t-1-1 cannot be kept: .*somebody else's") as told:
+        made(shelf, asked())
+    assert told.value.kind == "refused"
+    assert shelf.names(CLAIMS) == shelf.names(POOLS) == []
+    theirs = shelf.find(VOLUMES, "pv-t-1-1")
+    assert theirs is not None
+    assert theirs["metadata"]["labels"] == {"sandbox.users.io/user": "u-2"}
+
+
+def test_all_volumes_are_kept_before_anybody_is_told() -> None:
+    shelf = Homes("none")
+    kept: list[int] = []
+
+    def handing(_: int) -> None:
+        policies = [one["spec"]["persistentVolumeReclaimPolicy"] for one in shelf.list(VOLUMES)]
+        kept.append(policies.count("Retain"))
+
+    shelf.before = handing
+    made(shelf, asked())
+    # What is changed last is its pool.
+    assert kept[-1] == 3
+    pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
+    assert pool is not None
+    assert swarm_fate.handed_over(pool) == 3
+
+
+def test_of_one_that_stands_nothing_goes_for_a_volume_that_cannot_be_kept() -> None:
+    shelf = Homes("t-1-4")
+    made(shelf, asked(3))
+    with pytest.raises(SwarmError, match="t-1-4"):
+        made(shelf, asked(5))
+    assert shelf.names(CLAIMS) == ["t-1-0", "t-1-1", "t-1-2"]
+    assert shelf.names(POOLS) != []

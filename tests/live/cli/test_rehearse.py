@@ -1,0 +1,149 @@
+"""`agentenv rehearse` as a person runs it: the whole course, a kept one, a killed one, a mistyped one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentenv.rehearsal import tools
+from agentenv.rehearsal.stage import processes
+from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage.cluster import TOOLS
+from agentenv.rehearsal.tools.progress import telling
+
+AGENTENV = str(Path(sys.executable).parent / "agentenv")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of its own for the run folders, with the tools that the machine's cache already has."""
+    tools.ensure(["pulumi", "language-python-exec", *TOOLS], telling())
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "tools").symlink_to(runs.cache() / "tools", target_is_directory=True)
+    return folder
+
+
+def agentenv(cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [AGENTENV, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "AGENTENV_CACHE": str(cache)},
+        cwd=Path(__file__).resolve().parents[3],
+    )
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+@pytest.mark.parametrize("options", [(), ("--stack", "full")], ids=["local", "full"])
+def test_the_whole_course(cache: Path, options: tuple[str, ...]) -> None:
+    ended = agentenv(cache, "rehearse", "--json", *options)
+    assert ended.returncode == 0, ended.stderr
+    report: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    assert report["second_up_changes"] == 0
+    assert report["left_after_destroy"] == 0
+    assert report["left"] == []
+    assert report["resources"] > 150
+    assert report["up_seconds"] > 0
+    assert report["drift"]["made"] == report["drift"]["noticed"] == report["drift"]["mended"] >= 7
+    assert report["policy"].pop("passed") > 100
+    assert report["policy"] == {"failed": 0, "indeterminate": 0, "waived": 0}
+    assert report["pools"]
+    assert all(pool["ready"] == pool["size"] > 0 for pool in report["pools"])
+    assert report["new_workspace_ms"] > 0
+    assert not [name for name in report["not_simulated"] if name.startswith("unknown")]
+    assert "second up" in ended.stderr
+    assert list((cache / "runs").iterdir()) == []
+
+
+def test_a_kept_rehearsal_can_be_used_and_ended(cache: Path) -> None:
+    ended = agentenv(cache, "rehearse", "--keep", "--json")
+    assert ended.returncode == 0, ended.stderr
+    [kept] = json.loads(agentenv(cache, "rehearse", "--kept", "--json").stdout)["kept"]
+    try:
+        script = Path(kept["folder"]) / "use.sh"
+        used = subprocess.run(
+            ["sh", "-c", f". '{script}' && '{tools_pulumi()}' stack output --json --stack local"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert used.returncode == 0, used.stderr
+        assert json.loads(used.stdout)["vpcId"].startswith("vpc-")
+    finally:
+        assert agentenv(cache, "rehearse", "--end", kept["run"]).returncode == 0
+    assert processes.marked(kept["run"]) == []
+    assert not Path(kept["folder"]).exists()
+    refused = agentenv(cache, "rehearse", "--end", kept["run"])
+    assert refused.returncode == 1
+    assert "was left running" in refused.stderr
+
+
+def tools_pulumi() -> Path:
+    return tools.ensure(["pulumi"], telling()).path("pulumi")
+
+
+def test_a_rehearsal_killed_in_the_middle_leaves_nothing(cache: Path) -> None:
+    killed = subprocess.Popen(
+        [AGENTENV, "rehearse"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "AGENTENV_CACHE": str(cache)},
+        cwd=Path(__file__).resolve().parents[3],
+    )
+    folder = cache / "runs"
+
+    def begun() -> bool:
+        return any(path.read_bytes() for path in folder.glob("*/projects/*/logs/*.events"))
+
+    # Its control plane may take its time; a rehearsal that ends before it has begun never will.
+    assert eventually(lambda: begun() or killed.poll() is not None, 600)
+    assert killed.poll() is None
+    [run] = [path.name for path in folder.iterdir()]
+    assert len(processes.marked(run)) >= 3  # the cloud, the engine and its plugins
+    killed.kill()
+    killed.wait(10)
+    assert eventually(lambda: not processes.marked(run))
+    assert eventually(lambda: not (folder / run).exists())
+
+
+def test_an_unknown_stack_is_refused_before_anything_starts(cache: Path) -> None:
+    ended = agentenv(cache, "rehearse", "--stack", "locl")
+    assert ended.returncode == 1
+    assert "there is no stack 'locl'" in ended.stderr
+    assert "local" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_port_in_use_says_so(cache: Path, opened_port: int) -> None:
+    ended = agentenv(cache, "rehearse", "--port", str(opened_port))
+    assert ended.returncode == 1
+    assert str(opened_port) in ended.stderr
+    assert "in use" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.fixture
+def opened_port() -> Any:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
