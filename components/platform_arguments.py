@@ -22,7 +22,7 @@ from agentenv.config import Settings
 from agentenv.config.sections.cluster import Cluster
 from agentenv.config.sections.cost import Cost
 from agentenv.config.sections.sandbox_controller import ControllerFlags as Flags
-from agentenv.core.capabilities.from_settings import surroundings_among
+from agentenv.core.capabilities.from_settings import cluster_facts_with_existing
 from agentenv.core.capabilities.policies.class_security_groups import class_groups
 from agentenv.core.capabilities.policies.security_group_rules import GroupRule
 from agentenv.core.nodes.addon_builds import chosen_builds
@@ -78,7 +78,7 @@ def cluster_layout(cluster: Cluster) -> ClusterLayout:
 def fargate_classes(settings: Settings, standing: Standing | None = None) -> list[FargateClass]:
     """The classes on Fargate, with the rules that their capabilities are compiled to among what stands already."""
     found = standing or Standing()
-    here = surroundings_among(settings, found.vpc_cidrs, found.service_cidr)
+    here = cluster_facts_with_existing(settings, found.vpc_cidrs, found.service_cidr)
     return [
         {
             "name": one.name,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.containment import Answer, Verdict, decide
-from agentenv.core.capabilities.from_settings import envelope_of, surroundings_of
+from agentenv.core.capabilities.from_settings import cluster_facts, envelope_of
 from agentenv.core.classes.names import namespace
 from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.classes.releases import Release, releases_of
@@ -22,7 +22,7 @@ from agentenv.service.http.problems import Problem
 if TYPE_CHECKING:
     from agentenv.config import Settings
     from agentenv.config.sections.classes import Mode
-    from agentenv.core.capabilities.cluster_facts import Surroundings
+    from agentenv.core.capabilities.cluster_facts import ClusterFacts
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class Class:
 class Catalog:
     """All classes of an environment."""
 
-    def __init__(self, settings: Settings, here: Surroundings | None = None) -> None:
+    def __init__(self, settings: Settings, here: ClusterFacts | None = None) -> None:
         self.settings = settings
-        self.here = here or surroundings_of(settings, api=())
+        self.here = here or cluster_facts(settings, api=())
         cap = settings.cost.per_user_cap
         self.classes: Mapping[str, Class] = {
             plan.name: Class(plan, plan.asked.budget if plan.asked.budget is not None else cap)
@@ -94,7 +94,7 @@ class Catalog:
     @classmethod
     def of(cls, settings: Settings, vpc: tuple[str, ...] = (), services: str | None = None) -> Catalog:
         """The same, with what a deployment knows of a network and a cluster that stood already."""
-        here = surroundings_of(settings, api=())
+        here = cluster_facts(settings, api=())
         if vpc:
             here = replace(here, vpc=vpc)
         if services:

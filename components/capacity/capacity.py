@@ -30,7 +30,7 @@ from agentenv.components.capacity.capacity_layout import (
 )
 from agentenv.components.capacity.headroom import hold_room
 from agentenv.components.capacity.interruption_queue import interruption_queue
-from agentenv.components.capacity.karpenter import Surroundings, install, node_role
+from agentenv.components.capacity.karpenter import ClusterFacts, install, node_role
 from agentenv.components.capacity.node_objects import Supplies, make_nodes, make_runtime_classes
 from agentenv.components.cluster.gpu_plugin import NAME as PLUGIN
 from agentenv.components.cluster.gpu_plugin import plug_in
@@ -114,7 +114,7 @@ class Capacity(pulumi.ComponentResource):
         self._child: Child = children_of(self, opts)
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-        around = Surroundings(
+        around = ClusterFacts(
             cluster,
             args["cluster_endpoint"],
             issuer,

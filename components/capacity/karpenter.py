@@ -31,7 +31,7 @@ NODE_POLICIES = (
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ClusterFacts:
     """The cluster that Karpenter serves."""
 
     cluster: str
@@ -54,7 +54,7 @@ class Nodes:
     ready: Sequence[pulumi.Resource]
 
 
-def node_role(around: Surroundings, roles: Roles) -> Nodes:
+def node_role(around: ClusterFacts, roles: Roles) -> Nodes:
     """Make the role of nodes, and let them into the cluster by it."""
     role = roles.role(
         "node",
@@ -83,7 +83,7 @@ def node_role(around: Surroundings, roles: Roles) -> Nodes:
     return Nodes(role, {"instanceProfile": profile.name}, [*ready, profile])
 
 
-def install(around: Surroundings, nodes: Nodes, queue: sqs.Queue, roles: Roles) -> helm.Release:
+def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) -> helm.Release:
     """Install the definitions and the controller; returns the controller, which goes before what it needs."""
     name, child = roles.labels.base, roles.child
     role = roles.for_tokens("controller", "Launches and ends nodes", around.issuer, CONTROLLER)

@@ -24,7 +24,7 @@ from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.cluster.irsa import Bearer, Issuer, Roles, agent_trust
 from agentenv.components.settings_argument import settings_of
 from agentenv.config import Settings
-from agentenv.core.capabilities.from_settings import surroundings_among
+from agentenv.core.capabilities.from_settings import cluster_facts_with_existing
 from agentenv.core.classes.advice import remarks
 from agentenv.core.classes.names import SANDBOX, namespace
 from agentenv.core.classes.objects import ClassObjects, Known, class_objects
@@ -135,7 +135,7 @@ def plan_of(given: Plain) -> ClassPlan:
     settings = settings_of(given)
     name = given.text("sandbox_class")
     services = given.text("service_cidr") if given.has("service_cidr") else ""
-    here = surroundings_among(settings, given.texts("vpc_cidrs"), services)
+    here = cluster_facts_with_existing(settings, given.texts("vpc_cidrs"), services)
     found = next((one for one in plans(settings, here) if one.name == name), None)
     if found is None:
         raise ArgumentError("sandbox_class.sandbox_class", f"'{name}'", _classes(settings))

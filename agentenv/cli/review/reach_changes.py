@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agentenv.config import Settings
 from agentenv.config.sections.capabilities import Grant
 from agentenv.config.sections.classes import SandboxClass
-from agentenv.core.capabilities.from_settings import egress_of, surroundings_of
+from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.sets.description import destination
 from agentenv.core.capabilities.sets.reach import NOTHING, Reach, Uncertain, worlds
@@ -63,7 +63,7 @@ def _egress(one: SandboxClass | None, settings: Settings | None) -> Uncertain:
     if one is None or settings is None:
         return Uncertain.known(NOTHING)
     try:
-        return egress_of(one, surroundings_of(settings))
+        return egress_of(one, cluster_facts(settings))
     except RefusedGrantError:  # what cannot be granted opens nothing, and `agentenv check` refuses it
         return Uncertain.known(NOTHING)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Finding, Row
 from agentenv.core.capabilities.containment import Answer
-from agentenv.core.capabilities.from_settings import exceeding, policy_of, refused_grants, surroundings_of
+from agentenv.core.capabilities.from_settings import cluster_facts, exceeding, policy_of, refused_grants
 from agentenv.core.capabilities.grants import RefusedGrantError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ AROUND: tuple[Place, ...] = (("network",), ("cluster", "serviceCidr"), ("service
 
 
 def _not_made(settings: Settings) -> Iterator[Finding]:
-    here = surroundings_of(settings)
+    here = cluster_facts(settings)
     for index, one in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index, "capabilities")
         for refused in refused_grants(one, here):
@@ -41,7 +41,7 @@ def _not_made(settings: Settings) -> Iterator[Finding]:
 
 
 def _not_written(settings: Settings) -> Iterator[Finding]:
-    here = surroundings_of(settings, api=())
+    here = cluster_facts(settings, api=())
     for index, one in enumerate(settings.sandbox_classes):
         if one.compute == "fargate" or refused_grants(one, here):
             continue

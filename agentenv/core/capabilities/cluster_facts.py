@@ -66,7 +66,7 @@ class Proxy:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ClusterFacts:
     """The facts of the cluster against which grants are resolved."""
 
     versions: tuple[Version, ...] = (4,)  # of the pods' addresses; an EKS cluster has one or the other

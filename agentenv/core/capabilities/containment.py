@@ -13,7 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.authority import identity_exceeds
-from agentenv.core.capabilities.cluster_facts import FACTS, MOST_API_ADDRESSES, Surroundings
+from agentenv.core.capabilities.cluster_facts import FACTS, MOST_API_ADDRESSES, ClusterFacts
 from agentenv.core.capabilities.envelope import STRENGTH, Envelope, PathRight
 from agentenv.core.capabilities.implied_reach import PROXY_QUESTION, with_implied
 from agentenv.core.capabilities.sets.boxes import VERSIONS
@@ -61,7 +61,7 @@ class Verdict:
         return "; ".join(finding.words for finding in self.findings) or "stays within its parent"
 
 
-def decide(child: Envelope, parent: Envelope, here: Surroundings | None = None) -> Verdict:
+def decide(child: Envelope, parent: Envelope, here: ClusterFacts | None = None) -> Verdict:
     """Whether the child stays within the parent in every part; `here` tells what is implied there."""
     found: list[Finding | None] = [
         decide_reach(child.egress, parent.egress, "egress", here),
@@ -76,7 +76,7 @@ def decide(child: Envelope, parent: Envelope, here: Surroundings | None = None) 
 
 
 def decide_reach(
-    child: Uncertain, parent: Uncertain, part: str = "egress", here: Surroundings | None = None
+    child: Uncertain, parent: Uncertain, part: str = "egress", here: ClusterFacts | None = None
 ) -> Finding | None:
     """Whether one reach stays within another; None is yes.
 

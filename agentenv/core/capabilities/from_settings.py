@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agentenv.core.capabilities.cluster_facts import WORKSPACE_SERVICE, Proxy, Service, Surroundings, class_pods
+from agentenv.core.capabilities.cluster_facts import WORKSPACE_SERVICE, ClusterFacts, Proxy, Service, class_pods
 from agentenv.core.capabilities.containment import Answer, Verdict, decide
 from agentenv.core.capabilities.envelope import Envelope, Identity, PathRight, Statement
 from agentenv.core.capabilities.grants import OtherClass, RefusedGrantError, grants_of
@@ -36,12 +36,12 @@ class Exceeding:
     verdict: Verdict
 
 
-def surroundings_of(settings: Settings, api: tuple[str, ...] | None = None) -> Surroundings:
+def cluster_facts(settings: Settings, api: tuple[str, ...] | None = None) -> ClusterFacts:
     """What the settings tell of the cluster; the addresses of the API server come with it, and not before."""
     proxy = settings.network.egress_proxy
     # What stands already was divided by somebody else, and nobody has looked yet.
     existing_cluster = settings.cluster.existing is not None
-    return Surroundings(
+    return ClusterFacts(
         vpc=None if settings.network.existing is not None else (str(settings.network.cidr),),
         services=None if existing_cluster else (str(settings.cluster.service_cidr),),
         pods=None if existing_cluster else (),
@@ -56,19 +56,19 @@ def surroundings_of(settings: Settings, api: tuple[str, ...] | None = None) -> S
     )
 
 
-def surroundings_among(settings: Settings, vpc: Sequence[str] = (), services: str = "") -> Surroundings:
+def cluster_facts_with_existing(settings: Settings, vpc: Sequence[str] = (), services: str = "") -> ClusterFacts:
     """The same for what is written, with what was found of a network or a cluster that stands already.
 
     The public addresses of the API server are left out of nothing: it answers the ranges that it is open for alone.
     """
-    here = surroundings_of(settings, api=())
+    here = cluster_facts(settings, api=())
     if vpc:
         here = replace(here, vpc=tuple(vpc))
     # Pods have addresses of the VPC: the network plugin that isolates them gives no others.
     return replace(here, services=(services,), pods=()) if services else here
 
 
-def egress_of(sandbox_class: SandboxClass, here: Surroundings) -> Uncertain:
+def egress_of(sandbox_class: SandboxClass, here: ClusterFacts) -> Uncertain:
     """What the sandboxes of a class may reach; `RefusedGrantError` for a grant that cannot be made."""
     return resolve(grants_of(sandbox_class.capabilities), here)
 
@@ -92,7 +92,7 @@ def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
     )
 
 
-def policy_of(sandbox_class: SandboxClass, settings: Settings, here: Surroundings) -> Plain:
+def policy_of(sandbox_class: SandboxClass, settings: Settings, here: ClusterFacts) -> Plain:
     """The NetworkPolicy of a class, of what it may reach whatever is not known yet turns out to be."""
     egress = surely(egress_of(sandbox_class, here))
     return network_policy(sandbox_class.name, egress, here, ingress_of(sandbox_class, settings))
@@ -107,9 +107,9 @@ def surely(reach: Uncertain) -> Reach:
     return first
 
 
-def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: Surroundings | None = None) -> Envelope:
+def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: ClusterFacts | None = None) -> Envelope:
     """Everything a class may do, as it is compared with its parent."""
-    here = here or surroundings_of(settings)
+    here = here or cluster_facts(settings)
     budget = sandbox_class.budget if sandbox_class.budget is not None else settings.cost.per_user_cap
     lifetime = sandbox_class.max_lifetime
     return Envelope(
@@ -124,9 +124,9 @@ def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: Surroundi
     )
 
 
-def exceeding(settings: Settings, here: Surroundings | None = None) -> tuple[Exceeding, ...]:
+def exceeding(settings: Settings, here: ClusterFacts | None = None) -> tuple[Exceeding, ...]:
     """The classes that name a parent and are not surely within it; grants that cannot be are refused apart."""
-    here = here or surroundings_of(settings)
+    here = here or cluster_facts(settings)
     by_name = {sandbox_class.name: sandbox_class for sandbox_class in settings.sandbox_classes}
     found: list[Exceeding] = []
     for child in settings.sandbox_classes:
@@ -142,7 +142,7 @@ def exceeding(settings: Settings, here: Surroundings | None = None) -> tuple[Exc
     return tuple(found)
 
 
-def refused_grants(sandbox_class: SandboxClass, here: Surroundings) -> tuple[Refused, ...]:
+def refused_grants(sandbox_class: SandboxClass, here: ClusterFacts) -> tuple[Refused, ...]:
     """The grants of a class that cannot be made in this cluster, each by its place in the list."""
     found: list[Refused] = []
     for index, written in enumerate(sandbox_class.capabilities):

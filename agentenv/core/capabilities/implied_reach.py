@@ -13,13 +13,13 @@ from agentenv.core.capabilities.sets.pods import remainder
 from agentenv.core.capabilities.sets.reach import NOTHING, Bounds, Reach
 
 if TYPE_CHECKING:
-    from agentenv.core.capabilities.cluster_facts import Surroundings
+    from agentenv.core.capabilities.cluster_facts import ClusterFacts
     from agentenv.core.capabilities.sets.reach import World
 
 PROXY_QUESTION = "whether the egress proxy refuses names that resolve to addresses outside the internet"
 
 
-def with_implied(parent: Bounds, here: Surroundings, world: World) -> Bounds:
+def with_implied(parent: Bounds, here: ClusterFacts, world: World) -> Bounds:
     """The parent's reach with the resolver's address and with names, where it has what stands behind them."""
     least, most = parent.least | _resolver(parent.least, here), parent.most | _resolver(parent.most, here)
     if here.proxy is None or here.proxy.refuses_private is False:
@@ -30,7 +30,7 @@ def with_implied(parent: Bounds, here: Surroundings, world: World) -> Bounds:
     return Bounds(least, named, parent.unknown if named <= most else (*parent.unknown, PROXY_QUESTION))
 
 
-def _resolver(reach: Reach, here: Surroundings) -> Reach:
+def _resolver(reach: Reach, here: ClusterFacts) -> Reach:
     """The address of the resolver's service leads to the resolver's pods and nowhere else."""
     if not here.resolver.doors or remainder(here.resolver.doors, reach.doors):
         return NOTHING
@@ -45,7 +45,7 @@ def _resolver(reach: Reach, here: Surroundings) -> Reach:
     )
 
 
-def _names(reach: Reach, here: Surroundings, world: World) -> Reach:
+def _names(reach: Reach, here: ClusterFacts, world: World) -> Reach:
     """A proxy that refuses what is not the internet gives a name no more than the internet on the same port."""
     internet = union(
         [product((version,), ("TCP",), mine, ALL_PORTS) for version, mine in internet_here(here, world).items()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentenv.core.capabilities.cluster_facts import FACTS, Service, Surroundings, class_pods
+from agentenv.core.capabilities.cluster_facts import FACTS, ClusterFacts, Service, class_pods
 from agentenv.core.capabilities.grants import (
     GIT_NAMES,
     GIT_PORTS,
@@ -44,7 +44,7 @@ BY_NAME: dict[str, tuple[tuple[str, ...], Intervals]] = {
 }
 
 
-class UnknownSurroundingsError(ValueError):
+class UnknownClusterFactsError(ValueError):
     """Something has to be written that depends on a fact nobody knows yet."""
 
     def __init__(self, facts: Iterable[str]) -> None:
@@ -61,7 +61,7 @@ class Refused:
     error: RefusedGrantError
 
 
-def resolve(grants: Iterable[Grant], here: Surroundings) -> Uncertain:
+def resolve(grants: Iterable[Grant], here: ClusterFacts) -> Uncertain:
     """What the grants amount to, in every world that is possible; `RefusedGrantError` for the first that cannot be."""
     every = tuple(grants)
     for grant in every:
@@ -69,17 +69,17 @@ def resolve(grants: Iterable[Grant], here: Surroundings) -> Uncertain:
     return Uncertain.over(here.unknown, lambda world: together(_reach(grant, here, world) for grant in every))
 
 
-def reach_of(grants: Iterable[Grant], here: Surroundings) -> Reach:
+def reach_of(grants: Iterable[Grant], here: ClusterFacts) -> Reach:
     """What the grants amount to, where everything they depend on is known; `UnknownSurroundingsError` where not."""
     found = resolve(grants, here)
     first = found.at(frozenset()).least
     differing = [world for world in worlds(found.facts) if not first.same_as(found.at(world).least)]
     if differing:
-        raise UnknownSurroundingsError(min(differing, key=len))
+        raise UnknownClusterFactsError(min(differing, key=len))
     return first
 
 
-def refusals(grants: Sequence[Grant], here: Surroundings) -> tuple[Refused, ...]:
+def refusals(grants: Sequence[Grant], here: ClusterFacts) -> tuple[Refused, ...]:
     """Every grant that cannot be made here, so that all mistakes can be told at once."""
     found: list[Refused] = []
     for index, grant in enumerate(grants):
@@ -90,7 +90,7 @@ def refusals(grants: Sequence[Grant], here: Surroundings) -> tuple[Refused, ...]
     return tuple(found)
 
 
-def notes(grants: Iterable[Grant], here: Surroundings) -> tuple[str, ...]:
+def notes(grants: Iterable[Grant], here: ClusterFacts) -> tuple[str, ...]:
     """What a reader of the settings might not expect of a grant, in plain words."""
     found: list[str] = []
     for grant in grants:
@@ -109,7 +109,7 @@ def notes(grants: Iterable[Grant], here: Surroundings) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _check(grant: Grant, here: Surroundings) -> None:
+def _check(grant: Grant, here: ClusterFacts) -> None:
     if isinstance(grant, Named) and grant.word == "identity" and here.exchange is None:
         raise RefusedGrantError(
             "identity", "where credentials are exchanged", "name the place in the surroundings, or leave it out"
@@ -122,7 +122,7 @@ def _check(grant: Grant, here: Surroundings) -> None:
         _check_addresses(grant, here)
 
 
-def _check_domain(grant: Domain, here: Surroundings) -> None:
+def _check_domain(grant: Domain, here: ClusterFacts) -> None:
     try:
         pattern(grant.pattern)
     except ValueError:
@@ -137,7 +137,7 @@ def _check_domain(grant: Domain, here: Surroundings) -> None:
         )
 
 
-def _check_addresses(grant: Addresses, here: Surroundings) -> None:
+def _check_addresses(grant: Addresses, here: ClusterFacts) -> None:
     try:
         wanted = _range(grant)
     except ValueError:
@@ -160,7 +160,7 @@ def _check_addresses(grant: Addresses, here: Surroundings) -> None:
         )
 
 
-def _reach(grant: Grant, here: Surroundings, world: World) -> Reach:
+def _reach(grant: Grant, here: ClusterFacts, world: World) -> Reach:
     match grant:
         case Named():
             return _named(grant, here, world)
@@ -173,7 +173,7 @@ def _reach(grant: Grant, here: Surroundings, world: World) -> Reach:
             return Reach(doors=doors_of(class_pods(grant.name), (grant.protocol,), grant.ports))
 
 
-def _named(grant: Named, here: Surroundings, world: World) -> Reach:
+def _named(grant: Named, here: ClusterFacts, world: World) -> Reach:
     match grant.word:
         case "dns":
             found = _service(here.resolver, here)
@@ -193,19 +193,19 @@ def _named(grant: Named, here: Surroundings, world: World) -> Reach:
     return found
 
 
-def _forges(word: str, here: Surroundings, world: World) -> Reach:
+def _forges(word: str, here: ClusterFacts, world: World) -> Reach:
     patterns, ports = BY_NAME[word]
     if here.proxy is not None:
         return Reach(names=frozenset(Name(one, ports) for one in patterns))
     return Reach(_boxes(internet_here(here, world), ("TCP",), ports))
 
 
-def internet_here(here: Surroundings, world: World) -> Spans:
+def internet_here(here: ClusterFacts, world: World) -> Spans:
     """The internet as this cluster's pods see it: less everything that is the cluster's own."""
     return without(within(internet(), here.versions), here.own(world))
 
 
-def _service(service: Service, here: Surroundings) -> Reach:
+def _service(service: Service, here: ClusterFacts) -> Reach:
     addresses = within(spans(service.addresses), here.versions)
     return Reach(_boxes(addresses, service.protocols, service.ports), service.doors)
 
@@ -214,7 +214,7 @@ def _range(grant: Addresses) -> Spans:
     return spans((grant.cidr,))
 
 
-def _free(grant: Addresses, here: Surroundings, world: World) -> Spans:
+def _free(grant: Addresses, here: ClusterFacts, world: World) -> Spans:
     """What of the range may be granted: what is reserved is taken out, unless the grant names it."""
     left = within(_range(grant), here.versions)
     for reserved, taken in _reserved(here, world).items():
@@ -223,7 +223,7 @@ def _free(grant: Addresses, here: Surroundings, world: World) -> Spans:
     return left
 
 
-def _reserved(here: Surroundings, world: World) -> Mapping[Reserved, Spans]:
+def _reserved(here: ClusterFacts, world: World) -> Mapping[Reserved, Spans]:
     return {
         "vpc": _inside(here, world),
         "api-server": here.addresses("api", world),
@@ -231,7 +231,7 @@ def _reserved(here: Surroundings, world: World) -> Mapping[Reserved, Spans]:
     }
 
 
-def _inside(here: Surroundings, world: World) -> Spans:
+def _inside(here: ClusterFacts, world: World) -> Spans:
     return joined(*(here.addresses(fact, world) for fact in ("vpc", "services", "pods")))
 
 

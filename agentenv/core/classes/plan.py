@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from agentenv.core.capabilities.from_settings import ingress_of, surroundings_of
+from agentenv.core.capabilities.from_settings import cluster_facts, ingress_of
 from agentenv.core.classes.pods.network_gate import gate_container, gate_image
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.nodes.tiers import Wall, wall_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentenv.config.sections.classes import SandboxClass
     from agentenv.config.sections.workspaces import Seat
     from agentenv.config.settings import Settings
-    from agentenv.core.capabilities.cluster_facts import Surroundings
+    from agentenv.core.capabilities.cluster_facts import ClusterFacts
     from agentenv.core.capabilities.sets.reach import Reach
 
 STABLE = "stable"
@@ -47,7 +47,7 @@ class ClassPlan:
     cost_center: str
     version: str  # of Kubernetes
     shards: int  # file systems that homes are spread over
-    here: Surroundings
+    here: ClusterFacts
     ingress: Reach
     gate_image: str
     kubectl_image: str
@@ -92,7 +92,7 @@ class ClassPlan:
         return ((STABLE, self.asked.image), *((one.channel, one.image) for one in self.asked.releases))
 
 
-def plans(settings: Settings, here: Surroundings | None = None) -> tuple[ClassPlan, ...]:
+def plans(settings: Settings, here: ClusterFacts | None = None) -> tuple[ClassPlan, ...]:
     """All classes of an environment, in their order.
 
     `here` is what is known of its cluster, where that is more than the settings say: a network or a cluster that stood
@@ -100,7 +100,7 @@ def plans(settings: Settings, here: Surroundings | None = None) -> tuple[ClassPl
     """
     # The public addresses of the API server are left out of no grant: it answers the ranges that it is open for alone,
     # and the addresses that sandboxes leave the VPC under are not among them.
-    known = here or surroundings_of(settings, api=())
+    known = here or cluster_facts(settings, api=())
     mirrors = Mirrors(settings.network.mirrors.registry)
     return tuple(
         ClassPlan(

@@ -30,9 +30,9 @@ from agentenv.core.workspaces import workspace as words
 from agentenv.core.workspaces.workspace import (
     UNSET,
     Access,
-    Asked,
     Because,
     Changes,
+    CreateRequest,
     Lease,
     Mode,
     State,
@@ -121,7 +121,7 @@ def ready(claim: Mapping[str, Any]) -> bool:
     return _condition(claim, "Ready").get("status") == "True" and bool(section(section(claim, "status"), "sandbox"))
 
 
-def notes_of(asked: Asked, now: datetime) -> dict[str, str]:
+def notes_of(asked: CreateRequest, now: datetime) -> dict[str, str]:
     """The annotations that a claim is made with."""
     found = {
         words.KEY: asked.fingerprint,

@@ -136,7 +136,7 @@ class Workspace:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CreateRequest:
     """What a workspace is asked for with."""
 
     owner: str
@@ -195,7 +195,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class Made:
+class CreateResult:
     """What became of a request to make, wake or move one."""
 
     workspace: Workspace

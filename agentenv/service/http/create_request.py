@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import cast
 
-from agentenv.core.workspaces.workspace import Asked, Workspace
+from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import demand, demand_class
@@ -17,12 +17,12 @@ from agentenv.service.workspaces.backend_protocol import Asking
 SHORTEST_LIFE = timedelta(minutes=1)
 
 
-def to_be(asked: Asked) -> Workspace:
+def to_be(asked: CreateRequest) -> Workspace:
     """What is asked for, as it will be at first."""
     return Workspace(asked.id, asked.owner, asked.class_name, asked.mode, "creating", budget=asked.budget)
 
 
-async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header: str | None) -> Asked:
+async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header: str | None) -> CreateRequest:
     """What a caller is given if there is room; a `Problem` where it is not theirs to ask for."""
     of_class = parts.catalog.get(asked.class_)
     demand_class(caller, of_class)
@@ -40,7 +40,7 @@ async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header:
     if asked.parent is not None:
         parent = demand(caller, "write", await parts.backend.get(asked.parent))
         parts.catalog.refuse_beyond(of_class.name, parent.class_name)
-    return Asked(
+    return CreateRequest(
         owner=asked.owner or caller.owner,
         key=_key(asked, header),
         class_name=asked.class_,

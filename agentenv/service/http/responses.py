@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from agentenv.core.workspaces.workspace import Made
+from agentenv.core.workspaces.workspace import CreateResult
 from agentenv.service.http.problems import MEDIA_TYPE, Problem
 from agentenv.service.http.schemas import ProblemShape, location
 from agentenv.service.kube.client import Refused
@@ -52,7 +52,7 @@ _WORDS = {
 PROBLEMS = problems(401, 402, 403, 404, 409, 422, 429, 503)
 
 
-def created(response: Response, made: Made) -> None:
+def created(response: Response, made: CreateResult) -> None:
     """Say whether it is there, and where to look."""
     response.headers["Location"] = location(made)
     if made.ready:

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from agentenv.core.workspaces.workspace import Access, Because, Event, Lease, Made, Mode, State, Workspace
+from agentenv.core.workspaces.workspace import Access, Because, CreateResult, Event, Lease, Mode, State, Workspace
 from agentenv.service.http.values import Dollars, Id, Labels, Line, Moment, Name, Owner, Seconds, Shared
 
 
@@ -305,6 +305,6 @@ class ProblemShape(BaseModel):
     errors: list[dict[str, Any]] | None = None
 
 
-def location(made: Made) -> str:
+def location(made: CreateResult) -> str:
     """Where a workspace is looked at."""
     return f"/v1/workspaces/{made.workspace.id}"

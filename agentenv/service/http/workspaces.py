@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentenv.core.workspaces.workspace import UNSET, Changes, Filter, Lease, Made, Mode, State
+from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State
 from agentenv.service.http.auth.callers import Caller
 from agentenv.service.http.auth.permissions import demand, demand_class
 from agentenv.service.http.caller import Calling, Sharing
@@ -233,7 +233,7 @@ async def resume(
     found = demand(caller, "wake", await parts.backend.get(id_))
     await refuse_spent(parts, found)
     made = await parts.backend.resume(id_, wait=wait, before_return=may_return(parts, caller))
-    created(response, Made(made.workspace, made.ready, existed=True, cold=made.cold))
+    created(response, CreateResult(made.workspace, made.ready, existed=True, cold=made.cold))
     return WorkspaceShape.of(made.workspace, parts.now())
 
 

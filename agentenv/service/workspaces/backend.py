@@ -25,13 +25,13 @@ from agentenv.core.workspaces.workspace import (
     LEASES,
     SUSPENDED_BECAUSE,
     UNSET,
-    Asked,
     Because,
     Changes,
+    CreateRequest,
+    CreateResult,
     Event,
     Filter,
     Lease,
-    Made,
     Page,
     Workspace,
 )
@@ -115,8 +115,8 @@ class KubernetesBackend:
         return self.view.standing() if self.in_step() and self._told() else None
 
     async def create(
-        self, asked: Asked, *, wait: float, warm_only: bool = False, before_return: Asking | None = None
-    ) -> Made:
+        self, asked: CreateRequest, *, wait: float, warm_only: bool = False, before_return: Asking | None = None
+    ) -> CreateResult:
         """The workspace of an owner and a key, made if it is not there."""
         self._refuse_out_of_step()
         told = self.view.find(asked.id)
@@ -145,7 +145,7 @@ class KubernetesBackend:
         self._refuse_out_of_step()
         return self.view.list(chosen, limit, after)
 
-    async def update(self, id_: str, changes: Changes, *, wait: float) -> Made:
+    async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
         """Change what is said of it; another class makes it anew on the same data."""
 
         def asked(read: Workspace) -> Document:
@@ -154,7 +154,7 @@ class KubernetesBackend:
 
         read = await self._changed(id_, asked)
         if changes.class_name is UNSET or changes.class_name == read.class_name:
-            return Made(read, ready=read.state == "running", existed=True)
+            return CreateResult(read, ready=read.state == "running", existed=True)
         if self._returning is None:
             raise Problem("refused", "classes are not changed here", "make another workspace of that class")
         of_class = self._catalog.get(str(changes.class_name))
@@ -199,7 +199,7 @@ class KubernetesBackend:
             await self._mode(now, "Running")
         return now or read
 
-    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> Made:
+    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> CreateResult:
         """Wake it; one that was deleted is made anew on its data."""
         claim = await self.reading.claim(id_)
         if claim is None:
@@ -216,9 +216,9 @@ class KubernetesBackend:
         read = await self._changed(id_, awake)
         woken = await self._mode(read, "Running")
         if read.state == "running" and not woken:
-            return Made(read, ready=True, existed=True)
+            return CreateResult(read, ready=True, existed=True)
         ready = await self.reading.ready(read, wait - (time.monotonic() - began))
-        return Made(ready, ready=ready.state == "running", existed=True)
+        return CreateResult(ready, ready=ready.state == "running", existed=True)
 
     async def attach(self, id_: str, lease: Lease) -> Workspace:
         """Take or renew a lease."""
@@ -321,7 +321,7 @@ class KubernetesBackend:
                 return True
         raise Problem("busy", f"the sandbox of {read.id} is changed by others all the time", "ask again", retry_after=1)
 
-    async def _brought_back(self, volume: Document, wait: float, before: Asking | None) -> Made:
+    async def _brought_back(self, volume: Document, wait: float, before: Asking | None) -> CreateResult:
         kept = of_volume(volume)
         if kept is not None:
             refuse_destroyed(volume, kept.id)
@@ -340,7 +340,7 @@ class KubernetesBackend:
         return await self.making.hand_over(of_class, ready, self._returning.choice("returned"), began)
 
 
-def _refuse_another(kept: Workspace | None, asked: Asked) -> None:
+def _refuse_another(kept: Workspace | None, asked: CreateRequest) -> None:
     if kept is not None and kept.key != asked.fingerprint:
         raise Problem(
             "key-reused",

@@ -10,7 +10,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from agentenv.core.workspaces.workspace import Asked, Because, Changes, Event, Filter, Lease, Made, Page, Workspace
+from agentenv.core.workspaces.workspace import (
+    Because,
+    Changes,
+    CreateRequest,
+    CreateResult,
+    Event,
+    Filter,
+    Lease,
+    Page,
+    Workspace,
+)
 
 # Whether somebody may have that, which is a `Problem` where they may not.
 Asking = Callable[[Workspace], Awaitable[None]]
@@ -19,7 +29,7 @@ Asking = Callable[[Workspace], Awaitable[None]]
 class Backend(Protocol):
     """Gives, keeps and takes away workspaces. Every call may be made again without harm, by several at once."""
 
-    async def create(self, asked: Asked, *, wait: float, before_return: Asking | None = None) -> Made:
+    async def create(self, asked: CreateRequest, *, wait: float, before_return: Asking | None = None) -> CreateResult:
         """The workspace of an owner and a key, made if it is not there; waits so many seconds for it to be ready.
 
         Where it was deleted, and is made anew on its data, `before_return` is asked first with what it will be.
@@ -38,7 +48,7 @@ class Backend(Protocol):
         """A page of workspaces by id, as this replica has been told of them: a moment old at the most."""
         ...
 
-    async def update(self, id_: str, changes: Changes, *, wait: float) -> Made:
+    async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
         """Change what is said of it; another class makes it anew, cold, on the same data."""
         ...
 
@@ -50,7 +60,7 @@ class Backend(Protocol):
         """Let it sleep: its processes end, its files stay."""
         ...
 
-    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> Made:
+    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> CreateResult:
         """Wake it; one that was deleted, and whose data is kept, is made anew on it, as by `create`."""
         ...
 

@@ -20,7 +20,7 @@ from typing import Any
 from agentenv.core.classes.names import KEPT
 from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.records import labels_of, notes_of, of_claim
-from agentenv.core.workspaces.workspace import COLD, Asked, Made, Workspace
+from agentenv.core.workspaces.workspace import COLD, CreateRequest, CreateResult, Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, Document, Refused, Wire
@@ -63,14 +63,18 @@ class Making:
         self._marking: set[str] = set()  # uids of claims whose mark waits
         self._ending = asyncio.Event()
 
-    async def make(self, asked: Asked, wait: float, *, there: Document | None = None, warm_only: bool = False) -> Made:
+    async def make(
+        self, asked: CreateRequest, wait: float, *, there: Document | None = None, warm_only: bool = False
+    ) -> CreateResult:
         """The workspace of a request, as soon as it is ready, or after so many seconds, or `there`, its claim."""
         with traces.span("claim", **{"class": asked.class_name}) as span:
             made = await self._make(asked, wait, there=there, warm_only=warm_only)
             span.set_attributes({"ready": made.ready, "existed": made.existed, "cold": made.cold is not None})
             return made
 
-    async def _make(self, asked: Asked, wait: float, *, there: Document | None, warm_only: bool) -> Made:
+    async def _make(
+        self, asked: CreateRequest, wait: float, *, there: Document | None, warm_only: bool
+    ) -> CreateResult:
         began = self._clock()
         of_class = self._catalog.get(asked.class_name)
         named = of_class.release(asked.channel).names
@@ -98,19 +102,19 @@ class Making:
 
     async def hand_over(
         self, of_class: Class, workspace: Workspace, choice: Choice, began: float, early: Early | None = None
-    ) -> Made:
+    ) -> CreateResult:
         """What is told of one that was made: ready, with its volume kept, or on its way."""
         if workspace.state == "failed":
             self._metrics.claimed(of_class.name, "failed", self._clock() - began)
-            return Made(workspace, ready=False, cold=WORDS.get(choice.cold or ""))
+            return CreateResult(workspace, ready=False, cold=WORDS.get(choice.cold or ""))
         if workspace.state != "running":
-            return Made(workspace, ready=False, cold=WORDS.get(choice.cold or "") or workspace.why)
+            return CreateResult(workspace, ready=False, cold=WORDS.get(choice.cold or "") or workspace.why)
         cold = workspace.sandbox == workspace.id
         why = (choice.cold or "raced") if cold else None
         volume = await self._volume(workspace, early) if of_class.kept else None
         if of_class.kept and volume is None:
             words = "its volume is not there yet"
-            return Made(replace(workspace, state="creating", why=words), ready=False, cold=WORDS.get(why or ""))
+            return CreateResult(replace(workspace, state="creating", why=words), ready=False, cold=WORDS.get(why or ""))
         if why:
             self._metrics.pool_miss(of_class.name, why)
         else:
@@ -119,7 +123,7 @@ class Making:
         told = WORDS[why] if why else None
         # Only a mark for others to read: nobody waits for it, and the pass that keeps all makes up for it.
         self._later(self._mark(workspace, told, kept=of_class.kept))
-        return Made(replace(workspace, volume=volume, kept=of_class.kept, cold=told), ready=True, cold=told)
+        return CreateResult(replace(workspace, volume=volume, kept=of_class.kept, cold=told), ready=True, cold=told)
 
     async def _volume(self, workspace: Workspace, early: Early | None) -> str | None:
         with traces.span("keep volume", **{"class": workspace.class_name}) as span:
@@ -144,7 +148,7 @@ class Making:
         self._ending.set()
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def _there(self, claim: Document, asked: Asked, wait: float) -> Made:
+    async def _there(self, claim: Document, asked: CreateRequest, wait: float) -> CreateResult:
         """One that was made before, for the same request or for another."""
         found = of_claim(claim)
         if found is None or found.owner != asked.owner:
@@ -169,9 +173,9 @@ class Making:
             of_class = self._catalog.get(found.class_name)
             volume = await keep(self._wire, self._view, found) if of_class.kept else None
             if of_class.kept and volume is None:
-                return Made(replace(found, state="creating"), ready=False, existed=True, cold=found.cold)
-            return Made(replace(found, volume=volume), ready=True, existed=True, cold=found.cold)
-        return Made(found, ready=False, existed=True, cold=found.cold)
+                return CreateResult(replace(found, state="creating"), ready=False, existed=True, cold=found.cold)
+            return CreateResult(replace(found, volume=volume), ready=True, existed=True, cold=found.cold)
+        return CreateResult(found, ready=False, existed=True, cold=found.cold)
 
     async def _claimed(self, document: Document) -> Document | None:
         try:
@@ -258,7 +262,7 @@ class Making:
             _LOG.warning("a claim was not marked: %r", task.exception())
 
 
-def claim_of(asked: Asked, pool: str, now: datetime) -> Document:
+def claim_of(asked: CreateRequest, pool: str, now: datetime) -> Document:
     """The claim that a request makes."""
     document = claims.claim(
         asked.class_name, pool, asked.id, owner=asked.owner, workspace=asked.id, mode=asked.mode, task=asked.task

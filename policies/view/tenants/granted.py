@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from agentenv.core.capabilities.from_settings import surely, surroundings_among
+from agentenv.core.capabilities.from_settings import cluster_facts_with_existing, surely
 from agentenv.core.capabilities.grants import grants_of
 from agentenv.core.capabilities.resolve import resolve
 from agentenv.core.capabilities.sets.boxes import NO_BOXES, BoxSet
@@ -31,7 +31,7 @@ def _by_namespace(graph: Graph) -> Mapping[str, BoxSet]:
     settings = graph.situation.settings
     if settings is None:
         return {}
-    here = surroundings_among(settings)
+    here = cluster_facts_with_existing(settings)
     found: dict[str, BoxSet] = {}
     for one in settings.sandbox_classes:
         named = [grant for grant in one.capabilities if grant.word in NAMES]

@@ -16,7 +16,7 @@ import pytest
 
 from agentenv.components.platform_arguments import fargate_classes
 from agentenv.config.constraints import ROWS
-from agentenv.core.capabilities.from_settings import egress_of, surroundings_of
+from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
 from agentenv.core.capabilities.policies.effective_policy import effective
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.sets.reach import EVERYTHING
@@ -69,7 +69,7 @@ def test_the_one_policy_of_a_class_selects_every_pod_of_it_and_of_no_other(name:
         assert matches(policy["spec"]["podSelector"], labels) is (other == name)
     # What the policies of all classes together let a pod of this one do is what it was granted, and no more.
     every = [made.network_policy for made in MADE.values() if made.network_policy is not None]
-    granted = egress_of(PLANS[name].asked, surroundings_of(TOLD, api=())).at(frozenset()).least
+    granted = egress_of(PLANS[name].asked, cluster_facts(TOLD, api=())).at(frozenset()).least
     for labels, _ in pods(name):
         found = effective(every, space, labels)
         assert found.least.same_as(granted)

@@ -12,7 +12,7 @@ from lightkube import KubeConfig
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
 from agentenv.core.workspaces.records import of_claim
-from agentenv.core.workspaces.workspace import Asked, Changes, Lease, Workspace
+from agentenv.core.workspaces.workspace import Changes, CreateRequest, Lease, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, VOLUMES, Refused, Wire
@@ -49,7 +49,7 @@ def test_the_service_gives_keeps_and_takes_away(guarded: Guarded, who: str) -> N
 
 
 async def _all_of_it(wire: Wire, backend: KubernetesBackend) -> None:
-    asked = Asked("u-served", "user", CLASS, "u-served", labels={"team": "red"})
+    asked = CreateRequest("u-served", "user", CLASS, "u-served", labels={"team": "red"})
     made = await backend.create(asked, wait=PATIENCE)
     assert made.ready, made
     id_ = made.workspace.id
@@ -91,7 +91,7 @@ def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
                     await asyncio.sleep(0.05)
                 # A claim is anybody's to make, but not what the service writes on it.
                 with pytest.raises(Problem, match="claim-record"):
-                    await backend.create(Asked("u-insider", "user", CLASS, "u-insider"), wait=PATIENCE)
+                    await backend.create(CreateRequest("u-insider", "user", CLASS, "u-insider"), wait=PATIENCE)
                 bare = await wire.make(CLAIMS, claim(guarded, "insider", user="u-insider"))
                 made = of_claim(bare or {})
                 assert bare is not None

@@ -9,8 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agentenv.core.capabilities.cluster_facts import Surroundings, class_pods
-from agentenv.core.capabilities.from_settings import egress_of, ingress_of, refused_grants, surely, surroundings_among
+from agentenv.core.capabilities.cluster_facts import ClusterFacts, class_pods
+from agentenv.core.capabilities.from_settings import (
+    cluster_facts_with_existing,
+    egress_of,
+    ingress_of,
+    refused_grants,
+    surely,
+)
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.policies.security_group import DEFAULT_QUOTA, Group, Platform, security_groups
 from agentenv.core.capabilities.policies.security_group_rules import GroupRule
@@ -34,13 +40,13 @@ class ClassGroups:
     groups: tuple[Group, ...]
 
 
-def class_groups(settings: Settings, here: Surroundings | None = None) -> tuple[ClassGroups, ...]:
+def class_groups(settings: Settings, here: ClusterFacts | None = None) -> tuple[ClassGroups, ...]:
     """The groups of all classes on Fargate; `RefusedGrantError` where the rules of one cannot be written.
 
     In a VPC that stands already nobody knows what is the internet until it has been looked at, and nothing is surely
     granted: what was found has to be told.
     """
-    here = here or surroundings_among(settings)
+    here = here or cluster_facts_with_existing(settings)
     return tuple(
         ClassGroups(one.name, _groups(one, settings, here))
         for one in settings.sandbox_classes
@@ -51,7 +57,7 @@ def class_groups(settings: Settings, here: Surroundings | None = None) -> tuple[
 def refused_groups(settings: Settings) -> Iterator[tuple[int, RefusedGrantError]]:
     """The classes on Fargate whose rules cannot be written, by their places."""
     # A VPC that stands already is as large as any: a range of it inside the internet's makes a few rules more.
-    here, towards_cluster = surroundings_among(settings, _unseen(settings)), 0
+    here, towards_cluster = cluster_facts_with_existing(settings, _unseen(settings)), 0
     for index, one in enumerate(settings.sandbox_classes):
         # A grant that cannot be made at all is told by itself.
         if one.compute == "fargate" and not refused_grants(one, here):
@@ -68,7 +74,7 @@ def _unseen(settings: Settings) -> tuple[str, ...]:
     return (str(settings.network.cidr),) if settings.network.existing is not None else ()
 
 
-def _groups(one: SandboxClass, settings: Settings, here: Surroundings) -> tuple[Group, ...]:
+def _groups(one: SandboxClass, settings: Settings, here: ClusterFacts) -> tuple[Group, ...]:
     members = {class_pods(other.name): other.name for other in settings.sandbox_classes if other.compute == "fargate"}
     if here.resolver.pods is not None:
         members[here.resolver.pods] = CLUSTER

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, Surroundings
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, ClusterFacts
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.sets.address_ranges import address_text, prefixes
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS, PROTOCOLS, VERSIONS, Protocol, Slab, Version
@@ -31,7 +31,7 @@ EVERY_PORT: Profile = (ALL_PORTS,) * len(PROTOCOLS)
 
 
 def network_policy(
-    class_name: str, egress: Reach, here: Surroundings, ingress: Reach = NOTHING, name: str = "capabilities"
+    class_name: str, egress: Reach, here: ClusterFacts, ingress: Reach = NOTHING, name: str = "capabilities"
 ) -> Plain:
     """The policy of a class: nothing in or out but what is given. `RefusedGrantError` for what it cannot say."""
     if not here.agent_enforces:
@@ -55,7 +55,7 @@ def network_policy(
     }
 
 
-def through_proxy(reach: Reach, here: Surroundings) -> Reach:
+def through_proxy(reach: Reach, here: ClusterFacts) -> Reach:
     """The reach with its names held by the proxy: what the pod itself reaches is the proxy alone."""
     if not reach.names:
         return reach
@@ -68,7 +68,7 @@ def through_proxy(reach: Reach, here: Surroundings) -> Reach:
     return Reach(reach.boxes, reach.doors | here.proxy.service.doors)
 
 
-def dns_settings(*, granted: bool, here: Surroundings) -> Plain:
+def dns_settings(*, granted: bool, here: ClusterFacts) -> Plain:
     """The pod's own side of DNS, always explicit: left out, it would depend on what made the pod."""
     if granted and not here.resolver_addresses:
         return {"dnsPolicy": "ClusterFirst"}
@@ -90,7 +90,7 @@ class _Group:
     addresses: Intervals
 
 
-def _rules(reach: Reach, direction: str, here: Surroundings) -> list[Plain]:
+def _rules(reach: Reach, direction: str, here: ClusterFacts) -> list[Plain]:
     peers: dict[Profile, list[Plain]] = {}
     for profile, pods in _pod_groups(reach):
         peers.setdefault(profile, []).extend(_selectors(pods))
@@ -106,7 +106,7 @@ def _rules(reach: Reach, direction: str, here: Surroundings) -> list[Plain]:
     return [_rule(profile, found, direction, here) for profile, found in peers.items()]
 
 
-def _rule(profile: Profile, peers: list[Plain], direction: str, here: Surroundings) -> Plain:
+def _rule(profile: Profile, peers: list[Plain], direction: str, here: ClusterFacts) -> Plain:
     if profile == EVERY_PORT:
         return {direction: peers}
     ports = _ports(profile)

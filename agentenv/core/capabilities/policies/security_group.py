@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, Surroundings
+from agentenv.core.capabilities.cluster_facts import CLASS_LABEL, ClusterFacts
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.policies.network_policy import through_proxy
 from agentenv.core.capabilities.policies.security_group_rules import GroupRule, group_rules
@@ -72,7 +72,7 @@ class Group:
 
 def security_groups(
     egress: Reach,
-    here: Surroundings,
+    here: ClusterFacts,
     members: Mapping[Pods, str],
     platform: Platform,
     *,

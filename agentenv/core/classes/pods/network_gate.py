@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agentenv.config.sections.classes import SandboxClass
-    from agentenv.core.capabilities.cluster_facts import Surroundings
+    from agentenv.core.capabilities.cluster_facts import ClusterFacts
     from agentenv.core.capabilities.sets.reach import Reach
     from agentenv.core.nodes.mirrors import Mirrors
 
@@ -62,7 +62,7 @@ class Address:
 TOLD_BY_KUBELET = Address("$(KUBERNETES_SERVICE_HOST)", "$(KUBERNETES_SERVICE_PORT)", "the API server")
 
 
-def gate_container(one: SandboxClass, here: Surroundings, image: str) -> dict[str, Any] | None:
+def gate_container(one: SandboxClass, here: ClusterFacts, image: str) -> dict[str, Any] | None:
     """The init container of a class; none on Fargate, whose groups bind before a pod starts, or without an address."""
     asked = telling_addresses(one, here)
     if one.compute == "fargate" or not asked:
@@ -98,7 +98,7 @@ def gate_image(mirrors: Mirrors) -> str:
     return mirrors.image(releases().images[GATE])
 
 
-def gate_note(one: SandboxClass, here: Surroundings) -> str:
+def gate_note(one: SandboxClass, here: ClusterFacts) -> str:
     """What to know where a class on nodes has no gate; nothing where it has one."""
     if one.compute == "fargate" or telling_addresses(one, here):
         return ""
@@ -113,7 +113,7 @@ def script() -> str:
     return files("agentenv.core.classes.pods").joinpath(SCRIPT).read_text(encoding="utf-8")
 
 
-def telling_addresses(one: SandboxClass, here: Surroundings) -> tuple[Address, ...]:
+def telling_addresses(one: SandboxClass, here: ClusterFacts) -> tuple[Address, ...]:
     """Addresses that answer where no policy binds, and that the policy of the class surely holds back."""
     # The API server's public addresses are never asked for. That they are not known yet is then no reason to take
     # the service's address, which is known, for one that might be granted.
@@ -131,7 +131,7 @@ def telling_addresses(one: SandboxClass, here: Surroundings) -> tuple[Address, .
     return tuple(found[:MOST_ADDRESSES])
 
 
-def _candidates(here: Surroundings, *, resolver: bool) -> Iterator[Address]:
+def _candidates(here: ClusterFacts, *, resolver: bool) -> Iterator[Address]:
     """The first address of the services is the API server's, the tenth on EKS the resolver's, and AWS answers names at
     the second of the VPC; all of them by TCP as well."""
     services = [ip_network(text) for text in here.services or ()]
@@ -148,7 +148,7 @@ def _candidates(here: Surroundings, *, resolver: bool) -> Iterator[Address]:
             yield Address(str(network[2]), 53, "the VPC's resolver")
 
 
-def _resolver_granted(reach: Reach, here: Surroundings) -> bool:
+def _resolver_granted(reach: Reach, here: ClusterFacts) -> bool:
     """Whether any of the resolver's pods may be reached, by whatever address."""
     return bool(shared(here.resolver.doors, reach.doors))
 

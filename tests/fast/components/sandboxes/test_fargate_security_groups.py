@@ -9,7 +9,7 @@ import pytest
 from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.platform_arguments import fargate_classes
 from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, class_pods
-from agentenv.core.capabilities.from_settings import egress_of, surroundings_of
+from agentenv.core.capabilities.from_settings import cluster_facts, egress_of
 from agentenv.core.capabilities.policies.class_security_groups import CLUSTER
 from agentenv.core.capabilities.policies.security_group_rules import GroupRule, reach_of_rules
 from agentenv.core.capabilities.sets.pods import Pods
@@ -62,7 +62,7 @@ def test_its_rules_allow_what_it_was_granted_and_its_kubelet_and_nothing_else(ma
     kubelet = [rule for rule in outward if rule.why == "the kubelet of this sandbox"]
     assert [(rule.group, rule.ports) for rule in kubelet] == [("sg-cluster", (443, 443))]
     granted = reach_of_rules([rule for rule in outward if rule not in kubelet], MEMBERS)
-    (bounds,) = egress_of(TOLD.sandbox_classes[0], surroundings_of(TOLD, api=())).worlds.values()
+    (bounds,) = egress_of(TOLD.sandbox_classes[0], cluster_facts(TOLD, api=())).worlds.values()
     assert granted.same_as(bounds.least)
     # AWS takes no more in one group.
     assert all(len(rules(made, "Egress", group)) <= 60 for group in (OPEN, SECOND))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentenv.core.capabilities.cluster_facts import Proxy, Service, Surroundings
+from agentenv.core.capabilities.cluster_facts import ClusterFacts, Proxy, Service
 from agentenv.core.capabilities.containment import Answer, Verdict, decide, decide_reach
 from agentenv.core.capabilities.envelope import Envelope, Identity, PathRight, Statement, Tier
 from agentenv.core.capabilities.grants import Addresses, Domain, Grant, Named, OtherClass
@@ -309,17 +309,17 @@ def test_a_right_under_a_condition_is_no_certain_right() -> None:
 
 # What follows is about classes: the words of the settings, in one cluster.
 
-BEFORE = Surroundings(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",))
-AFTER = Surroundings(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=("54.1.2.3",))
+BEFORE = ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",))
+AFTER = ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=("54.1.2.3",))
 SSH = Intervals.single(22)
 
 
-def compared(child: list[Grant], parent: list[Grant], here: Surroundings) -> Verdict:
+def compared(child: list[Grant], parent: list[Grant], here: ClusterFacts) -> Verdict:
     found = decide_reach(resolve(child, here), resolve(parent, here), here=here)
     return Verdict(() if found is None else (found,))
 
 
-@pytest.mark.parametrize("here", [BEFORE, AFTER, Surroundings()])
+@pytest.mark.parametrize("here", [BEFORE, AFTER, ClusterFacts()])
 @pytest.mark.parametrize(
     ("child", "parent"),
     [
@@ -333,7 +333,7 @@ def compared(child: list[Grant], parent: list[Grant], here: Surroundings) -> Ver
     ],
 )
 def test_a_class_within_its_parent_is_within_it_before_anything_is_known(
-    child: list[Grant], parent: list[Grant], here: Surroundings
+    child: list[Grant], parent: list[Grant], here: ClusterFacts
 ) -> None:
     assert compared(child, parent, here).answer is Answer.YES
 
@@ -359,7 +359,7 @@ def test_a_class_within_its_parent_is_within_it_before_anything_is_known(
     ],
 )
 def test_a_class_that_exceeds_its_parent_is_told_where(
-    child: list[Grant], parent: list[Grant], words: str, here: Surroundings
+    child: list[Grant], parent: list[Grant], words: str, here: ClusterFacts
 ) -> None:
     found = compared(child, parent, here)
     assert found.answer is Answer.NO
@@ -380,7 +380,7 @@ def test_what_turns_on_an_unknown_fact_names_it() -> None:
         refuses: compared(
             [Domain("pypi.org", Intervals.single(443))],
             [Named("web")],
-            Surroundings(vpc=(), services=(), api=(), proxy=Proxy(squid, refuses)),
+            ClusterFacts(vpc=(), services=(), api=(), proxy=Proxy(squid, refuses)),
         ).answer
         for refuses in (True, False, None)
     }
@@ -388,7 +388,7 @@ def test_what_turns_on_an_unknown_fact_names_it() -> None:
 
 
 def test_policies_as_they_stand_are_compared_with_a_class() -> None:
-    here = Surroundings(vpc=(), services=(), api=(), resolver_addresses=("172.20.0.10",))
+    here = ClusterFacts(vpc=(), services=(), api=(), resolver_addresses=("172.20.0.10",))
     parent = resolve([Named("dns"), Named("web")], here)
     labels = {"sandbox.users.io/class": "standard"}
     own = network_policy("standard", parent.at(frozenset()).least, here)

@@ -13,12 +13,12 @@ from agentenv.core.capabilities.cluster_facts import class_pods
 from agentenv.core.capabilities.containment import Answer
 from agentenv.core.capabilities.envelope import Identity, PathRight
 from agentenv.core.capabilities.from_settings import (
+    cluster_facts,
     egress_of,
     envelope_of,
     exceeding,
     ingress_of,
     refused_grants,
-    surroundings_of,
 )
 from agentenv.core.capabilities.grants import Addresses, Domain, Named, OtherClass, grants_of
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS
@@ -67,17 +67,17 @@ def test_written_grants_are_read_in_their_order() -> None:
 
 
 def test_surroundings_tell_what_the_settings_tell_and_leave_the_rest_unknown() -> None:
-    made = surroundings_of(settings(network={"cidr": "10.50.0.0/16", "peers": ["10.60.0.0/16"]}))
+    made = cluster_facts(settings(network={"cidr": "10.50.0.0/16", "peers": ["10.60.0.0/16"]}))
     assert (made.vpc, made.services, made.neighbours) == (("10.50.0.0/16",), ("172.20.0.0/16",), ("10.60.0.0/16",))
     assert made.unknown == {"api"}
-    assert surroundings_of(settings(), api=("54.1.2.3",)).unknown == frozenset()
+    assert cluster_facts(settings(), api=("54.1.2.3",)).unknown == frozenset()
     assert made.proxy is None
     adopted = settings(
         network={
             "existing": {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
         }
     )
-    assert surroundings_of(adopted).vpc is None
+    assert cluster_facts(adopted).vpc is None
 
 
 def test_a_class_that_grants_itself_another_is_let_in_there_and_nobody_else_is() -> None:
@@ -155,8 +155,8 @@ def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
         {"name": "a", "capabilities": ["dns", "identity", {"cidr": "54.1.2.0/24"}, {"cidr": "203.0.113.0/24"}]},
     )
     # In the environment all of it can be; with nowhere to exchange tokens, and the API server in that range, it cannot.
-    assert refused_grants(made.sandbox_classes[0], surroundings_of(made)) == ()
-    here = replace(surroundings_of(made, api=("54.1.2.0/24",)), exchange=None)
+    assert refused_grants(made.sandbox_classes[0], cluster_facts(made)) == ()
+    here = replace(cluster_facts(made, api=("54.1.2.0/24",)), exchange=None)
     refused = refused_grants(made.sandbox_classes[0], here)
     assert [one.index for one in refused] == [1, 2]
     assert "lies within what is the cluster's own" in str(refused[1].error)
@@ -164,12 +164,12 @@ def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
 
 def test_the_words_of_a_class_resolve_in_its_own_environment() -> None:
     made = settings({"name": "a", "capabilities": ["dns", "web"]})
-    found = egress_of(made.sandbox_classes[0], surroundings_of(made, api=()))
+    found = egress_of(made.sandbox_classes[0], cluster_facts(made, api=()))
     assert found.facts == frozenset()
     assert found.at(frozenset()).least.boxes
 
 
 def test_identity_is_the_workspace_service_on_its_port() -> None:
     made = settings({"name": "a", "capabilities": ["identity"]}, service={"port": 9090})
-    (door,) = egress_of(made.sandbox_classes[0], surroundings_of(made)).at(frozenset()).least.doors
+    (door,) = egress_of(made.sandbox_classes[0], cluster_facts(made)).at(frozenset()).least.doors
     assert (door.pods.namespace, door.protocol, door.ports) == ("workspace-service", "TCP", Intervals.single(9090))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentenv.core.capabilities.cluster_facts import Surroundings
+from agentenv.core.capabilities.cluster_facts import ClusterFacts
 from agentenv.core.capabilities.grants import Named, RefusedGrantError
 from agentenv.core.capabilities.policies.effective_policy import effective
 from agentenv.core.capabilities.policies.network_policy import dns_settings, network_policy
@@ -25,7 +25,7 @@ from agentenv.core.capabilities.unknown_values import UNKNOWN
 
 laws = settings(deadline=None, max_examples=40)
 
-HERE = Surroundings(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=("198.51.100.7",), agent_most_ports=None)
+HERE = ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=("198.51.100.7",), agent_most_ports=None)
 LABELS = {"sandbox.users.io/class": "standard"}
 
 # Few addresses, at the edges of the space and beside one another, so that ranges meet, overlap and leave gaps.
@@ -138,7 +138,7 @@ def test_an_exception_in_which_something_else_is_allowed_is_written_out() -> Non
 
 
 def test_more_ports_than_the_agent_keeps_are_refused_with_the_count() -> None:
-    here = Surroundings(vpc=(), services=(), api=())
+    here = ClusterFacts(vpc=(), services=(), api=())
     odd = Intervals.of((port, port) for port in range(1, 61, 2))
     with pytest.raises(RefusedGrantError, match=r"30 ranges of ports .* allowed: 24"):
         network_policy("standard", Reach(product((4,), ("TCP",), Intervals.single(1), odd)), here)
@@ -149,7 +149,7 @@ def test_what_no_policy_can_say_is_refused() -> None:
     with pytest.raises(RefusedGrantError, match="protocols without ports"):
         network_policy("standard", only_icmp, HERE)
     with pytest.raises(RefusedGrantError, match="does not enforce"):
-        network_policy("standard", NOTHING, Surroundings(agent_enforces=False))
+        network_policy("standard", NOTHING, ClusterFacts(agent_enforces=False))
     with pytest.raises(RefusedGrantError, match="egress proxy"):
         network_policy("standard", Reach(names=EVERYTHING.names), HERE)
 
@@ -157,7 +157,7 @@ def test_what_no_policy_can_say_is_refused() -> None:
 def test_the_pods_side_of_dns_is_explicit_either_way() -> None:
     assert dns_settings(granted=False, here=HERE)["dnsConfig"]["nameservers"] == ["127.0.0.1"]
     assert dns_settings(granted=True, here=HERE) == {"dnsPolicy": "ClusterFirst"}
-    known = Surroundings(resolver_addresses=("172.20.0.10",))
+    known = ClusterFacts(resolver_addresses=("172.20.0.10",))
     assert dns_settings(granted=True, here=known)["dnsConfig"]["nameservers"] == ["172.20.0.10"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentenv.config.sections.capabilities import WORDS, Word
-from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, Proxy, Service, Surroundings, class_pods
+from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, ClusterFacts, Proxy, Service, class_pods
 from agentenv.core.capabilities.grants import (
     GIT_NAMES,
     RESERVED,
@@ -20,7 +20,7 @@ from agentenv.core.capabilities.grants import (
     OtherClass,
     RefusedGrantError,
 )
-from agentenv.core.capabilities.resolve import UnknownSurroundingsError, notes, reach_of, refusals, resolve
+from agentenv.core.capabilities.resolve import UnknownClusterFactsError, notes, reach_of, refusals, resolve
 from agentenv.core.capabilities.sets.address_ranges import METADATA, NOT_INTERNET
 from agentenv.core.capabilities.sets.boxes import Point, Protocol
 from agentenv.core.capabilities.sets.intervals import Intervals
@@ -29,7 +29,7 @@ from agentenv.core.capabilities.sets.reach import NOTHING, Reach, together, worl
 
 PROXY = Proxy(Service(Pods.labelled("egress", {"app": "squid"}), Intervals.single(3128)))
 EXCHANGE = Service(Pods.labelled("agentenv", {"app": "service"}), Intervals.single(8443))
-HERE = Surroundings(
+HERE = ClusterFacts(
     versions=(4, 6),
     vpc=("10.40.0.0/16", "2600:1f13::/56"),
     services=("172.20.0.0/16",),
@@ -37,7 +37,7 @@ HERE = Surroundings(
     neighbours=("15.0.0.0/24",),
     exchange=EXCHANGE,
 )
-UNKNOWN_HERE = Surroundings(versions=(4, 6), exchange=EXCHANGE)
+UNKNOWN_HERE = ClusterFacts(versions=(4, 6), exchange=EXCHANGE)
 ORDINARY: tuple[Word, ...] = ("dns", "web", "git", "packages", "identity")
 
 
@@ -163,7 +163,7 @@ def test_git_and_packages_are_names_through_a_proxy_and_the_internet_without() -
     assert allows(bare, "1.1.1.1", 22)
     assert allows(bare, "1.1.1.1", 443)
     assert "opens TCP 22 and 443 to the whole internet" in notes([Named("git")], HERE)[0]
-    proxied = Surroundings(vpc=(), services=(), api=(), proxy=PROXY)
+    proxied = ClusterFacts(vpc=(), services=(), api=(), proxy=PROXY)
     found = reach_of([Named("git"), Named("packages")], proxied)
     assert not found.boxes
     assert {name.pattern for name in found.names} > set(GIT_NAMES)
@@ -180,16 +180,16 @@ def test_another_classs_service_is_its_pods() -> None:
     ("grant", "here", "message"),
     [
         (Domain("pypi.org"), HERE, "the VPC CNI holds addresses and no names; configure an egress proxy"),
-        (Domain("a.*.org"), Surroundings(proxy=PROXY), "one wildcard label, at the left"),
-        (Named("identity"), Surroundings(), "name the place"),
+        (Domain("a.*.org"), ClusterFacts(proxy=PROXY), "one wildcard label, at the left"),
+        (Named("identity"), ClusterFacts(), "name the place"),
         (Addresses("10.0.0.1/8"), HERE, "without host bits"),
         (Addresses("203.0.113.0/24", Intervals.single(1), protocol=None), HERE, "say whose ports"),
         (Addresses("203.0.113.0/24", protocol="OTHER"), HERE, "protocols without ports"),
-        (Addresses("2600::/32"), Surroundings(), "IPv4 ranges"),
+        (Addresses("2600::/32"), ClusterFacts(), "IPv4 ranges"),
         (OtherClass("db", protocol="OTHER"), HERE, "TCP, UDP or SCTP"),
     ],
 )
-def test_what_cannot_be_granted_is_refused_with_the_way_out(grant: Grant, here: Surroundings, message: str) -> None:
+def test_what_cannot_be_granted_is_refused_with_the_way_out(grant: Grant, here: ClusterFacts, message: str) -> None:
     (refused,) = refusals([Named("dns"), grant], here)
     assert refused.index == 1
     assert message in str(refused.error)
@@ -198,8 +198,8 @@ def test_what_cannot_be_granted_is_refused_with_the_way_out(grant: Grant, here: 
 
 
 def test_what_depends_on_an_unknown_fact_says_which() -> None:
-    with pytest.raises(UnknownSurroundingsError) as caught:
-        reach_of([Named("web")], Surroundings(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",)))
+    with pytest.raises(UnknownClusterFactsError) as caught:
+        reach_of([Named("web")], ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",)))
     assert caught.value.facts == ("api",)
     assert "the addresses of the API server must be known first" in str(caught.value)
     assert reach_of([Named("dns")], UNKNOWN_HERE).doors
@@ -207,9 +207,9 @@ def test_what_depends_on_an_unknown_fact_says_which() -> None:
 
 def test_the_api_server_is_not_known_as_long_as_the_range_of_services_is_not() -> None:
     # Its service has the first address of that range.
-    half = Surroundings(vpc=("10.40.0.0/16",), api=("54.1.2.3",))
+    half = ClusterFacts(vpc=("10.40.0.0/16",), api=("54.1.2.3",))
     assert half.unknown == {"services", "api"}
-    with pytest.raises(UnknownSurroundingsError):
+    with pytest.raises(UnknownClusterFactsError):
         reach_of([Named("api-server")], half)
 
 
@@ -231,7 +231,7 @@ def test_grants_only_add(some: list[Grant], more: list[Grant]) -> None:
 @settings(deadline=None, max_examples=12)
 @given(grants, st.sampled_from(((), ("54.1.2.3",), ("10.40.9.9", "54.1.2.3"))))
 def test_what_comes_to_be_known_lies_between_the_worlds(some: list[Grant], api: tuple[str, ...]) -> None:
-    known = Surroundings(
+    known = ClusterFacts(
         versions=(4, 6), vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=api, exchange=EXCHANGE
     )
     found = reach_of(some, known)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, Surroundings, class_pods
+from agentenv.core.capabilities.cluster_facts import CLUSTER_RESOLVER, ClusterFacts, class_pods
 from agentenv.core.capabilities.grants import Addresses, Named, OtherClass, RefusedGrantError
 from agentenv.core.capabilities.policies.class_security_groups import CLUSTER, class_groups
 from agentenv.core.capabilities.policies.security_group import Platform, Quota, security_group_policy, security_groups
@@ -24,7 +24,7 @@ from tests.fast.config.stack_samples import settings as sample
 
 laws = settings(deadline=None, max_examples=40)
 
-HERE = Surroundings(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=())
+HERE = ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=())
 assert CLUSTER_RESOLVER.pods is not None
 RESOLVER, OTHER = CLUSTER_RESOLVER.pods, class_pods("other")
 MEMBERS = {RESOLVER: "sg-resolver", OTHER: "sg-other"}
@@ -147,7 +147,7 @@ def test_more_rules_than_the_quota_are_refused_with_the_count() -> None:
 def test_ipv4_and_ipv6_are_counted_apart_and_groups_in_both() -> None:
     four = [Addresses(f"203.0.113.{number}/32", Intervals.single(443)) for number in range(0, 100, 2)]
     six = [Addresses(f"2600::{number:x}/128", Intervals.single(443)) for number in range(0, 100, 2)]
-    here = Surroundings(versions=(4, 6), vpc=(), services=(), api=())
+    here = ClusterFacts(versions=(4, 6), vpc=(), services=(), api=())
     assert len(security_groups(reach_of([*four, *six], here), here, {}, PLATFORM, quota=Quota(rules=52))) == 1
     with pytest.raises(RefusedGrantError, match="52 outbound rules"):
         security_groups(reach_of([*four, *six], here), here, {}, PLATFORM, quota=Quota(rules=51, groups=1))

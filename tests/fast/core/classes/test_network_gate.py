@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from agentenv.config import Settings
-from agentenv.core.capabilities.cluster_facts import Surroundings
-from agentenv.core.capabilities.from_settings import surroundings_of
+from agentenv.core.capabilities.cluster_facts import ClusterFacts
+from agentenv.core.capabilities.from_settings import cluster_facts
 from agentenv.core.classes.pods.network_gate import (
     BOUND_SECONDS,
     SILENT_ROUNDS,
@@ -163,9 +163,9 @@ def test_an_address_that_nobody_named_is_no_denial(run: Any, addresses: tuple[st
 # Which class asks for what
 
 
-def made(**changes: Any) -> tuple[Settings, Surroundings]:
+def made(**changes: Any) -> tuple[Settings, ClusterFacts]:
     found = settings({"sandboxClasses": [sandbox(**changes)]})
-    return found, surroundings_of(found)
+    return found, cluster_facts(found)
 
 
 def asked(**changes: Any) -> list[str]:
@@ -223,7 +223,7 @@ def test_a_cluster_of_ipv6_pods_is_asked_by_its_own_addresses() -> None:
 
 def test_on_fargate_groups_bind_before_a_pod_starts() -> None:
     found = settings({"sandboxClasses": [fargate()]})
-    here = surroundings_of(found)
+    here = cluster_facts(found)
     assert gate_container(found.sandbox_classes[0], here, "image") is None
     assert gate_note(found.sandbox_classes[0], here) == ""
 

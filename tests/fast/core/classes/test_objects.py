@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from agentenv.config.sections.classes import ClaimableBy, SandboxClass
-from agentenv.core.capabilities.resolve import UnknownSurroundingsError
+from agentenv.core.capabilities.resolve import UnknownClusterFactsError
 from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.classes.swarm import shared_volume, swarm_pool, swarm_template, task_objects
 from agentenv.core.nodes.tier_rules import RULES, rule_of
@@ -85,7 +85,7 @@ def test_a_policy_is_not_written_from_what_nobody_knows() -> None:
         "existing": {"vpcId": "vpc-0123456789abcdef0", "privateSubnetIds": ["subnet-01234567", "subnet-12345678"]}
     }
     (plan,) = plans(settings({"network": network, "sandboxClasses": [sandbox(capabilities=["web"])]}))
-    with pytest.raises(UnknownSurroundingsError):
+    with pytest.raises(UnknownClusterFactsError):
         objects_of(plan)
 
 

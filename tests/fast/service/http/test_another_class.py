@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from agentenv.core.workspaces.workspace import Changes, Made, Workspace
+from agentenv.core.workspaces.workspace import Changes, CreateResult, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_lesser
 from agentenv.service.http.dependencies import Parts
@@ -33,10 +33,10 @@ class Kept:
         assert id_ == ASLEEP.id
         return ASLEEP
 
-    async def update(self, id_: str, changes: Changes, *, wait: float) -> Made:
+    async def update(self, id_: str, changes: Changes, *, wait: float) -> CreateResult:
         assert (id_, wait) == (ASLEEP.id, 0)
         self.changed.append(changes)
-        return Made(ASLEEP, ready=False)
+        return CreateResult(ASLEEP, ready=False)
 
 
 class Spent:

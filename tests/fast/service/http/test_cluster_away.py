@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from agentenv.core.workspaces.records import of_volume
-from agentenv.core.workspaces.workspace import DELETED_AT, Asked
+from agentenv.core.workspaces.workspace import DELETED_AT, CreateRequest
 from agentenv.service.http import responses as answers
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS, Document, Kind, Wire
@@ -88,7 +88,7 @@ def test_a_claim_is_made_though_its_quota_was_counted_by_others_at_the_same_mome
     async def play() -> None:
         async with staged() as stage, asyncio.timeout(20):
             stage.server.conflicts = 3
-            made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+            made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
             assert made.workspace.state == "running"
             assert stage.server.conflicts == 0
 
@@ -109,7 +109,7 @@ def test_one_that_is_changed_while_it_is_deleted_goes_all_the_same(monkeypatch: 
 
     async def play() -> None:
         async with staged() as stage, asyncio.timeout(20):
-            made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+            made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
             await stage.backend.delete(made.workspace.id, keep_for=timedelta(days=1))
             assert not [name for kind, _, name in stage.server.things if kind == "sandboxclaims"]
 

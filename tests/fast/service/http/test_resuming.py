@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from fastapi import Response
 
-from agentenv.core.workspaces.workspace import Made, Workspace
+from agentenv.core.workspaces.workspace import CreateResult, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.auth.callers import Caller, with_lesser
 from agentenv.service.http.dependencies import Parts
@@ -27,10 +27,10 @@ class Kept:
         assert id_ == DELETED.id
         return DELETED
 
-    async def resume(self, id_: str, *, wait: float, before_return: Asking) -> Made:
+    async def resume(self, id_: str, *, wait: float, before_return: Asking) -> CreateResult:
         assert (id_, wait) == (DELETED.id, 0)
         await before_return(DELETED)
-        return Made(DELETED, ready=False)
+        return CreateResult(DELETED, ready=False)
 
 
 def resumed(caller: Caller) -> str:

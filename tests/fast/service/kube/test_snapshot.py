@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from agentenv.core.workspaces.workspace import Asked, Workspace
+from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.kube import snapshot as sights
 from agentenv.service.kube.snapshot import Sight
 from agentenv.service.kube.sync_client import CLAIMS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
 PATIENCE = 10.0
-ASKED = Asked(owner="u-1", key="user", class_name="standard", created_by="u-1")
+ASKED = CreateRequest(owner="u-1", key="user", class_name="standard", created_by="u-1")
 
 
 class Backend:

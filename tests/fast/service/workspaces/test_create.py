@@ -12,14 +12,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from agentenv.core.workspaces.workspace import Asked, Changes, Filter
+from agentenv.core.workspaces.workspace import Changes, CreateRequest, Filter
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import CLAIMS
 from tests.fast.service.workspaces.stage import Stage, staged
 
 
-def asked(owner: str = "u-1", key: str = "user", class_name: str = "standard", **more: Any) -> Asked:
-    return Asked(owner=owner, key=key, class_name=class_name, created_by=owner, **more)
+def asked(owner: str = "u-1", key: str = "user", class_name: str = "standard", **more: Any) -> CreateRequest:
+    return CreateRequest(owner=owner, key=key, class_name=class_name, created_by=owner, **more)
 
 
 def on_stage(act: Callable[[Stage], Awaitable[None]], *classes: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from agentenv.core.lifecycle.restore import MOVING_TO
 from agentenv.core.values.timestamps import moment, written
-from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, Asked, Workspace
+from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaces.pool_selection import Choice
 from tests.fast.service.kube.apiserver import Object
@@ -73,7 +73,7 @@ def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days
 
 def test_one_that_was_about_to_move_is_not_brought_back_either() -> None:
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+        made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
         name = made.workspace.volume or ""
         volume = stage.server.things["persistentvolumes", "", name]
         volume["metadata"].setdefault("annotations", {})[MOVING_TO] = "other"
@@ -91,7 +91,7 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago:
     """The first replica was killed after it recorded the deletion, or after it deleted the claim."""
 
     async def act(stage: Stage) -> None:
-        made = await stage.backend.create(Asked("u-1", "user", "standard", "u-1"), wait=5)
+        made = await stage.backend.create(CreateRequest("u-1", "user", "standard", "u-1"), wait=5)
         name, volume = made.workspace.id, made.workspace.volume or ""
         recorded = datetime.now(UTC) - timedelta(seconds=ago)
         about = stage.server.things["persistentvolumes", "", volume]["metadata"]
@@ -122,7 +122,7 @@ class Bringing:
         raise NotImplementedError
 
 
-ASKED = Asked("u-1", "user", "standard", "u-1")
+ASKED = CreateRequest("u-1", "user", "standard", "u-1")
 
 
 @pytest.mark.parametrize("how", ["create", "resume"])

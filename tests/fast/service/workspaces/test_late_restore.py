@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from agentenv.core.workspaces.workspace import Asked, Workspace
+from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaces.backend import KubernetesBackend
 from agentenv.service.workspaces.pool_selection import Choice
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import Stage, staged
 
-ASKED = Asked("u-1", "user", "standard", "u-1")
+ASKED = CreateRequest("u-1", "user", "standard", "u-1")
 
 
 class Back(Exception):
