@@ -157,7 +157,7 @@ def test_a_node_tells_containerd_of_its_walls_handler_under_the_name_that_contai
 
 @pytest.mark.parametrize("sha256", [{}, {"amd64": ""}, {"amd64": "ab" * 32, "arm64": ""}, {"amd64": "zz" * 32}])
 def test_a_runtime_that_nothing_is_checked_by_is_refused(sha256: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match=r"runtimes\.kata in releases\.toml has no checksum"):
+    with pytest.raises(ValueError, match=r"runtimes\.kata in pinned_versions\.toml has no checksum"):
         verified({"kata": Source("https://e.example/{package}", "1", sha256=sha256)})
     assert set(releases().runtimes) == {wall_of("standard").word, wall_of("untrusted").word}
 

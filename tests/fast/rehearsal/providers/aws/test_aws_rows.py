@@ -8,7 +8,7 @@ from agentenv.rehearsal.providers.aws import diff, rows, shapes
 from agentenv.rehearsal.providers.aws.api_calls import Cloud
 from agentenv.rehearsal.providers.aws.provider import Provider, known
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN
-from tests.fast.rehearsal.aws.official import strange
+from tests.fast.rehearsal.providers.aws.official import strange
 from tests.fast.rehearsal.providers.aws.samples import OTHERS, SAMPLES
 from tests.fast.rehearsal.providers.aws.samples.sample import Ground, Sample
 

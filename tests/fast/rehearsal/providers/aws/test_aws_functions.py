@@ -10,7 +10,7 @@ import pytest
 from agentenv.rehearsal.providers.aws import functions, shapes
 from agentenv.rehearsal.providers.aws.provider import Provider
 from tests.fast.components.reads import everything
-from tests.fast.rehearsal.aws.official import sdk_kind, strange, unlike
+from tests.fast.rehearsal.providers.aws.official import sdk_kind, strange, unlike
 from tests.fast.rehearsal.providers.aws.samples.sample import Ground
 
 ONE_SUBNET = [{"name": "availability-zone", "values": ["us-east-1a"]}]
