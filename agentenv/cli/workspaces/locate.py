@@ -90,7 +90,7 @@ def kubectl(args: argparse.Namespace, *words: str) -> list[str]:
 @contextmanager
 def forwarded(args: argparse.Namespace) -> Iterator[str]:
     """The service's address on this machine, through the API server."""
-    command = kubectl(args, "port-forward", "-n", _NAMESPACE, f"agentenv/service/{_NAMESPACE}", ":http")
+    command = kubectl(args, "port-forward", "-n", _NAMESPACE, f"service/{_NAMESPACE}", ":http")
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     except FileNotFoundError:

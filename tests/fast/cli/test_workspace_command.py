@@ -199,6 +199,17 @@ def test_a_token_comes_from_a_file_or_from_the_cluster(
     assert ask("show", "w-1") == FAILED
 
 
+def test_the_service_is_reached_through_the_cluster(stub: Stub, kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = stub.address.rpartition(":")[2]
+    script = kubectl.with_name("kubectl")
+    script.write_text(f"{script.read_text().rpartition('echo')[0]}echo Forwarding from 127.0.0.1:{port} -\\> 8080\n")
+    monkeypatch.delenv("AGENTENV_SERVICE")
+    assert ask("show", "w-1") == OK
+    assert kubectl.read_text().splitlines() == [
+        *("port-forward", "-n", "workspace-service", "service/workspace-service", ":http")
+    ]
+
+
 def test_a_command_runs_in_a_workspace_that_is_awake_and_held(
     stub: Stub, kubectl: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
