@@ -29,7 +29,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT; 1 if the port cannot be had."""
-    asked = arguments()
+    options = arguments()
     ended = threading.Event()
     # Before the slow imports, so that an early signal ends us as quietly as a late one.
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -38,22 +38,22 @@ def main() -> int:
     from agentenv.rehearsal.cloud.server import Cloud
 
     try:
-        cloud = Cloud.start(port=asked.port, log=asked.log)
+        cloud = Cloud.start(port=options.port, log=options.log)
     except OSError as error:
         sys.stderr.write(
-            f"The cloud cannot listen on 127.0.0.1:{asked.port}: {error.strerror or error}. "
+            f"The cloud cannot listen on 127.0.0.1:{options.port}: {error.strerror or error}. "
             "Ask for another port, or for 0 to take a free one.\n"
         )
         return 1
     with cloud:
-        if asked.ready_file:
-            announce(asked.ready_file, cloud.url)
+        if options.ready_file:
+            announce(options.ready_file, cloud.url)
         else:
             sys.stdout.write(f"{cloud.url}\n")
             sys.stdout.flush()
         ended.wait()
-        if asked.ready_file:
-            asked.ready_file.unlink(missing_ok=True)
+        if options.ready_file:
+            options.ready_file.unlink(missing_ok=True)
     return 0
 
 

@@ -24,15 +24,15 @@ def write(value: dict[str, Any], shape: Any) -> bytes:
     """An answer's body."""
     if shape is None:
         return b"\xa0"
-    written = bytearray()
-    RpcV2CBORSerializer()._serialize_data_item(written, value, shape)  # type: ignore[attr-defined]
-    return bytes(written)
+    encoded = bytearray()
+    RpcV2CBORSerializer()._serialize_data_item(encoded, value, shape)  # type: ignore[attr-defined]
+    return bytes(encoded)
 
 
 def write_plain(value: dict[str, str]) -> bytes:
     """An object of strings, which needs no shape: how errors are told."""
     codec = RpcV2CBORSerializer()
-    written = bytearray(codec._get_initial_byte(codec.MAP_MAJOR_TYPE, len(value)))  # type: ignore[attr-defined]
+    encoded = bytearray(codec._get_initial_byte(codec.MAP_MAJOR_TYPE, len(value)))  # type: ignore[attr-defined]
     for text in (part for pair in value.items() for part in pair):
-        codec._serialize_type_string(written, text, None, None)  # type: ignore[attr-defined]
-    return bytes(written)
+        codec._serialize_type_string(encoded, text, None, None)  # type: ignore[attr-defined]
+    return bytes(encoded)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from moto.core.base_backend import BackendDict
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.store import Shelves
+    from agentenv.rehearsal.cloud.store import Store
 
 Reader = Callable[[Any], Iterable[str]]
 
@@ -56,7 +56,7 @@ NOT_THINGS: dict[str, frozenset[str]] = {
     "ssm": frozenset({"_commands", "_errors", "_parameters", "_resource_tags"}),
     "sts": frozenset({"assumed_roles"}),
 }
-GONE = {"deleted", "terminated", "deleting", "rejected", "expired"}
+DELETED_STATES = {"deleted", "terminated", "deleting", "rejected", "expired"}
 
 
 def _state(thing: Any) -> str:
@@ -138,7 +138,7 @@ WITHIN: dict[str, dict[str, Reader]] = {
         "aliases": lambda kms: (name for key in kms.keys.values() if not _of_aws(key) for name in key.aliases),
     },
     "lambda": {"functions": lambda awslambda: (function.function_arn for function in awslambda._lambdas.all())},
-    "logs": {"metric_filters": lambda logs: (found["filterName"] for found in logs.filters.metric_filters)},
+    "logs": {"metric_filters": lambda logs: (row["filterName"] for row in logs.filters.metric_filters)},
     "s3": {
         "objects": lambda s3: (f"{bucket.name}/{key}" for bucket in s3.buckets.values() for key in bucket.keys),
     },
@@ -150,15 +150,15 @@ WITHIN: dict[str, dict[str, Reader]] = {
 }
 
 
-def census(shelves: Shelves) -> dict[str, list[str]]:
+def census(store: Store) -> dict[str, list[str]]:
     """What exists in all accounts and regions."""
-    found: dict[str, list[str]] = {kind: list(names) for kind, names in shelves.everything().items()}
+    row: dict[str, list[str]] = {kind: list(names) for kind, names in store.identifiers().items()}
     touched: list[Any] = BackendDict.__dict__["_instances"]  # moto's own list of the services that were called
     for service in list(touched):
         for _, _, backend in list(service.iter_backends()):
             for kind, names in _things(service.service_name, backend):
-                found.setdefault(f"{service.service_name}.{kind}", []).extend(names)
-    return {kind: sorted(names) for kind, names in sorted(found.items()) if names}
+                row.setdefault(f"{service.service_name}.{kind}", []).extend(names)
+    return {kind: sorted(names) for kind, names in sorted(row.items()) if names}
 
 
 def _things(service: str, backend: Any) -> Iterator[tuple[str, list[str]]]:
@@ -179,5 +179,5 @@ def _names(backend: Any, collection: Mapping[Any, Any] | list[Any] | set[Any]) -
         if isinstance(thing, Mapping) and all(not isinstance(inner, str | int | bool) for inner in thing.values()):
             # Things by where they are, such as security groups by VPC: an empty place is not a thing.
             yield from _names(backend, thing)
-        elif _state(thing) not in GONE and not _provided(backend, thing):
+        elif _state(thing) not in DELETED_STATES and not _provided(backend, thing):
             yield str(name)

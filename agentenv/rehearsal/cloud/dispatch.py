@@ -17,21 +17,22 @@ from moto.iam.models import get_account_id_from
 from werkzeug.exceptions import HTTPException
 from werkzeug.http import HTTP_STATUS_CODES
 
-from agentenv.rehearsal.cloud import eks_registration as announced
-from agentenv.rehearsal.cloud import existing_resources as existing
-from agentenv.rehearsal.cloud import parameter_checks as checks
-from agentenv.rehearsal.cloud import requests as calls
-from agentenv.rehearsal.cloud import responses as answers
-from agentenv.rehearsal.cloud import tag_checks as tagging
+from agentenv.rehearsal.cloud import (
+    eks_registration,
+    existing_resources,
+    parameter_checks,
+    requests,
+    responses,
+    tag_checks,
+)
 from agentenv.rehearsal.cloud.census import census
-from agentenv.rehearsal.cloud.iam import authorization as rights
-from agentenv.rehearsal.cloud.iam import token_issuers as issuers
-from agentenv.rehearsal.cloud.moto_backend import MotoSide, Unanswered, as_it_came
-from agentenv.rehearsal.cloud.request_context import Desk
-from agentenv.rehearsal.cloud.requests import Call, Stranger
-from agentenv.rehearsal.cloud.responses import Answer, Refused
+from agentenv.rehearsal.cloud.iam import authorization, token_issuers
+from agentenv.rehearsal.cloud.moto_backend import MotoBackend, NotImplementedByMoto, wsgi_environ
+from agentenv.rehearsal.cloud.request_context import RequestContext
+from agentenv.rehearsal.cloud.requests import Call, UnknownOperation
+from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows import ROWS
-from agentenv.rehearsal.cloud.store import Shelves
+from agentenv.rehearsal.cloud.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,146 +44,148 @@ if TYPE_CHECKING:
 warnings.filterwarnings("ignore", message=r"Exception\(\w+\) with code .* does not match an error shape")
 
 
-class Gate:
+class Application:
     """The WSGI application."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.moto = MotoSide()
-        self.shelves = Shelves()
+        self.moto = MotoBackend()
+        self.store = Store()
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         request = Request(environ)
         try:
-            answer = self._own(request) if request.path.startswith("/_cloud/") else self._answer(request)
+            response = self._own(request) if request.path.startswith("/_cloud/") else self._answer(request)
         except Exception:  # noqa: BLE001 -- the last line of defence: a client gets an error, never a traceback
             self.journal.log(f"error: {request.method} {request.path}\n{traceback.format_exc()}")
-            answer = plain(500, {"message": f"The rehearsal's cloud failed on {request.method} {request.path}."})
-        line = f"{answer.status} {HTTP_STATUS_CODES.get(answer.status, 'Unknown')}"
-        start_response(line, [(name, str(value)) for name, value in answer.headers.items()])
-        return [answer.body]
+            response = json_response(
+                500, {"message": f"The rehearsal's cloud failed on {request.method} {request.path}."}
+            )
+        line = f"{response.status} {HTTP_STATUS_CODES.get(response.status, 'Unknown')}"
+        start_response(line, [(name, str(value)) for name, value in response.headers.items()])
+        return [response.body]
 
-    def _own(self, request: Request) -> Answer:
+    def _own(self, request: Request) -> Response:
         body = request.get_data()
         match request.path.removeprefix("/_cloud/"):
             case "health":
-                found: Any = {"status": "ok"}
+                result: Any = {"status": "ok"}
             case "census":
                 with self.moto.lock:
-                    found = census(self.shelves)
+                    result = census(self.store)
             case "kept":
-                found = self.journal.kept
+                result = self.journal.stored_only
             case "unknown":
-                found = self.journal.unknown
+                result = self.journal.unknown
             case "calls":
-                found = self.journal.calls(request.args.get("since", 0, type=int))
+                result = self.journal.calls(request.args.get("since", 0, type=int))
             case "eks":
                 try:
                     with self.moto.lock:
-                        found = announced.answer(self.shelves, request.method, body)
-                except announced.NotAnnounced as error:
-                    return plain(400, {"message": str(error)})
+                        result = eks_registration.handle(self.store, request.method, body)
+                except eks_registration.InvalidRegistration as error:
+                    return json_response(400, {"message": str(error)})
             case "existing":
                 try:
                     with self.moto.lock:
-                        found = existing.answer(self.moto, self.shelves, body)
-                except existing.NotCreated as error:
-                    return plain(400, {"message": str(error)})
+                        result = existing_resources.handle(self.moto, self.store, body)
+                except existing_resources.InvalidArns as error:
+                    return json_response(400, {"message": str(error)})
             case "issuers":
                 try:
                     with self.moto.lock:
-                        found = issuers.answer(self.shelves, request.method, body)
-                except issuers.NotPublished as error:
-                    return plain(400, {"message": str(error)})
+                        result = token_issuers.handle(self.store, request.method, body)
+                except token_issuers.InvalidKeys as error:
+                    return json_response(400, {"message": str(error)})
             case page:
                 pages = "health, census, kept, unknown, calls?since=N, eks, existing, issuers"
-                return plain(404, {"message": f"No page {page}: {pages}."})
-        return plain(200, found)
+                return json_response(404, {"message": f"No page {page}: {pages}."})
+        return json_response(200, result)
 
-    def _answer(self, request: Request) -> Answer:
-        scope = calls.scope_of(request)
+    def _answer(self, request: Request) -> Response:
+        scope = requests.scope_of(request)
         try:
-            body = calls.read_body(request, scope)
-        except calls.Unreadable as error:
-            return plain(400, {"__type": "SerializationException", "message": str(error)})
-        if scope is None and not calls.needs_no_signature(request):
+            body = requests.read_body(request, scope)
+        except requests.MalformedRequest as error:
+            return json_response(400, {"__type": "SerializationException", "message": str(error)})
+        if scope is None and not requests.needs_no_signature(request):
             return self._unsigned(request, body)
-        scope = scope or calls.Scope("sts", calls.REGION, "")
-        found = calls.recognise(request, scope, body)
-        if found is None:
-            self.journal.knows_not(scope.service, f"{request.method} {request.path}")
+        scope = scope or requests.Scope("sts", requests.REGION, "")
+        recognized = requests.recognize(request, scope, body)
+        if recognized is None:
+            self.journal.record_unknown(scope.service, f"{request.method} {request.path}")
             text = f"The rehearsal's cloud has no service {scope.service}."
-            answer = plain(404, {"__type": "UnknownOperationException", "message": text})
-            self.journal.called(scope.service, f"{request.method} {request.path}", answer.status)
-            return answer
-        if isinstance(found, Stranger):
-            self.journal.knows_not(found.service, found.operation)
-            model = calls.model_of(found.service)
-            answer = answers.not_known(found, model) if model else plain(404, {})
-            self.journal.called(found.service, found.operation, answer.status)
-            return answer
-        answer = self._operation(found)
-        self.journal.called(found.service, found.name, answer.status)
-        return answer
+            response = json_response(404, {"__type": "UnknownOperationException", "message": text})
+            self.journal.record_call(scope.service, f"{request.method} {request.path}", response.status)
+            return response
+        if isinstance(recognized, UnknownOperation):
+            self.journal.record_unknown(recognized.service, recognized.operation)
+            model = requests.service_model(recognized.service)
+            response = responses.unknown_operation_response(recognized, model) if model else json_response(404, {})
+            self.journal.record_call(recognized.service, recognized.operation, response.status)
+            return response
+        response = self._operation(recognized)
+        self.journal.record_call(recognized.service, recognized.name, response.status)
+        return response
 
-    def _operation(self, call: Call) -> Answer:
+    def _operation(self, call: Call) -> Response:
         try:
-            call.parameters = calls.parameters_of(call)
-            checks.refuse_misfits(call)
-            tagging.refuse_tags(call)
+            call.parameters = requests.parameters_of(call)
+            parameter_checks.check_parameters(call)
+            tag_checks.check_tags(call)
             return self._performed(call)
-        except calls.Unreadable as error:
-            return answers.refusal(call, unreadable(call, error))
+        except requests.MalformedRequest as error:
+            return responses.error_response(call, malformed_request_error(call, error))
         except ServiceException as reason:
-            return answers.refusal(call, reason)
-        except Unanswered as error:
-            self.journal.knows_not(call.service, call.name)
+            return responses.error_response(call, reason)
+        except NotImplementedByMoto as error:
+            self.journal.record_unknown(call.service, call.name)
             self.journal.log(f"{call.service} {call.name}: {error}")
-            return answers.refusal(call, answers.unknown_operation(call.protocol, call.name))
+            return responses.error_response(call, responses.unknown_operation_error(call.protocol, call.name))
         except Exception:  # noqa: BLE001 -- a fault of ours or moto's is AWS's InternalFailure to the client
             self.journal.log(f"error: {call.service} {call.name}\n{traceback.format_exc()}")
             text = f"The rehearsal's cloud failed on {call.service} {call.name}; its log says why."
-            return answers.refusal(call, Refused("InternalFailure", text, 500))
+            return responses.error_response(call, AwsError("InternalFailure", text, 500))
 
-    def _performed(self, call: Call) -> Answer:
+    def _performed(self, call: Call) -> Response:
         row = ROWS.get((call.service, call.name))
-        desk = Desk(call, get_account_id_from(call.key), self.moto, self.shelves)
+        context = RequestContext(call, get_account_id_from(call.key), self.moto, self.store)
         with self.moto.lock:
-            rights.refuse(desk)
+            authorization.check_authorization(context)
         if row is None:
-            return desk.forward()
+            return context.forward()
         with self.moto.lock:
-            given = row.answer(desk)
-        if row.kept:
-            self.journal.keeps(call.service, call.name)
-        return given if isinstance(given, Answer) else answers.result(call, given)
+            result = row.handler(context)
+        if row.stored_only:
+            self.journal.record_stored_only(call.service, call.name)
+        return result if isinstance(result, Response) else responses.result(call, result)
 
-    def _unsigned(self, request: Request, body: bytes) -> Answer:
+    def _unsigned(self, request: Request, body: bytes) -> Response:
         """Requests that AWS takes without a signature, such as those for public objects, go to moto as they are."""
         if (request.path in {"", "/", "/favicon.ico"} and not body) or request.path.startswith("/moto-api"):
-            return plain(403, {"message": "Missing Authentication Token"})
+            return json_response(403, {"message": "Missing Authentication Token"})
         try:
-            answer = self.moto.answer(as_it_came(request, body))
-        except (Unanswered, HTTPException):
-            return plain(403, {"message": "Missing Authentication Token"})
-        self.journal.called("unsigned", f"{request.method} {request.path}", answer.status)
-        return answer
+            response = self.moto.respond(wsgi_environ(request, body))
+        except (NotImplementedByMoto, HTTPException):
+            return json_response(403, {"message": "Missing Authentication Token"})
+        self.journal.record_call("unsigned", f"{request.method} {request.path}", response.status)
+        return response
 
 
-def unreadable(call: Call, error: calls.Unreadable) -> Refused:
+def malformed_request_error(call: Call, error: requests.MalformedRequest) -> AwsError:
     """The refusal for a body that is not what the protocol says."""
     match call.protocol:
         case "query" | "ec2":
-            return Refused(
+            return AwsError(
                 "MalformedQueryString" if call.protocol == "query" else "InvalidParameterValue", str(error), 400
             )
         case "rest-xml":
-            return Refused("MalformedXML", "The XML you provided was not well-formed.", 400)
+            return AwsError("MalformedXML", "The XML you provided was not well-formed.", 400)
         case _:
-            return Refused("SerializationException", str(error), 400)
+            return AwsError("SerializationException", str(error), 400)
 
 
-def plain(status: int, value: Any) -> Answer:
+def json_response(status: int, value: Any) -> Response:
     """An answer of ours, as JSON."""
-    return Answer(status, {"Content-Type": "application/json"}, (json.dumps(value) + "\n").encode())
+    return Response(status, {"Content-Type": "application/json"}, (json.dumps(value) + "\n").encode())

@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from moto.backends import get_backend
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.store import Record, Shelves
+    from agentenv.rehearsal.cloud.store import Record, Store
 
 _KIND: Final = "_eks.announced"
 
 
-class NotAnnounced(Exception):
+class InvalidRegistration(Exception):
     """What is wrong with an announcement."""
 
 
@@ -33,62 +33,66 @@ class Plane:
     issuer: str
 
     @classmethod
-    def of(cls, said: Any) -> Plane:
+    def parse(cls, document: Any) -> Plane:
         """An announcement, checked, for a client would fail on it much later and in other words."""
         names = ("endpoint", "certificate_authority", "issuer")
-        if not isinstance(said, dict) or set(said) != set(names) or not all(isinstance(v, str) for v in said.values()):
-            raise NotAnnounced(f"An announcement is an object of {', '.join(names)}, each a text.")
+        if (
+            not isinstance(document, dict)
+            or set(document) != set(names)
+            or not all(isinstance(v, str) for v in document.values())
+        ):
+            raise InvalidRegistration(f"An announcement is an object of {', '.join(names)}, each a text.")
         for name in ("endpoint", "issuer"):
-            parts = urlsplit(said[name])
+            parts = urlsplit(document[name])
             if parts.scheme != "https" or not parts.hostname:
-                raise NotAnnounced(f"{name} is '{said[name]}', and has to be an https address.")
+                raise InvalidRegistration(f"{name} is '{document[name]}', and has to be an https address.")
         try:
-            authority = base64.b64decode(said["certificate_authority"], validate=True)
+            authority = base64.b64decode(document["certificate_authority"], validate=True)
         except binascii.Error:
             authority = b""
         if b"-----BEGIN CERTIFICATE-----" not in authority:
-            raise NotAnnounced("certificate_authority is not the base64 of a certificate in PEM.")
-        return cls(**said)
+            raise InvalidRegistration("certificate_authority is not the base64 of a certificate in PEM.")
+        return cls(**document)
 
-    def put_on(self, cluster: Any) -> None:
+    def apply_to(self, cluster: Any) -> None:
         """Make it moto's cluster's own."""
         cluster.endpoint = self.endpoint
         cluster.certificate_authority = {"data": self.certificate_authority}
         cluster.identity = {"oidc": {"issuer": self.issuer}}
 
 
-def answer(shelves: Shelves, method: str, body: bytes) -> dict[str, Any]:
+def handle(store: Store, method: str, body: bytes) -> dict[str, Any]:
     """The page of the plane: POST announces one, DELETE withdraws it, GET tells it; `{}` if there is none."""
     if method == "POST":
         try:
-            announce(shelves, Plane.of(json.loads(body)))
+            register(store, Plane.parse(json.loads(body)))
         except ValueError as error:
-            raise NotAnnounced(f"An announcement is JSON: {error}.") from None
+            raise InvalidRegistration(f"An announcement is JSON: {error}.") from None
     elif method == "DELETE":
-        withdraw(shelves)
-    plane = announced(shelves)
+        unregister(store)
+    plane = registered_plane(store)
     return asdict(plane) if plane else {}
 
 
-def announce(shelves: Shelves, plane: Plane) -> None:
+def register(store: Store, plane: Plane) -> None:
     """Every cluster is served by this plane from now on, those that exist too."""
-    _shelf(shelves)["plane"] = asdict(plane)
+    _records(store)["plane"] = asdict(plane)
     for account in get_backend("eks").values():
         for backend in account.values():
             for cluster in backend.clusters.values():
-                plane.put_on(cluster)
+                plane.apply_to(cluster)
 
 
-def withdraw(shelves: Shelves) -> None:
+def unregister(store: Store) -> None:
     """Clusters that are made from now on have addresses of their own again."""
-    _shelf(shelves).clear()
+    _records(store).clear()
 
 
-def announced(shelves: Shelves) -> Plane | None:
+def registered_plane(store: Store) -> Plane | None:
     """The plane, if there is one."""
-    said = _shelf(shelves).get("plane")
-    return Plane(**said) if said else None
+    record = _records(store).get("plane")
+    return Plane(**record) if record else None
 
 
-def _shelf(shelves: Shelves) -> dict[str, Record]:
-    return shelves.shelf(_KIND, "", "")
+def _records(store: Store) -> dict[str, Record]:
+    return store.records(_KIND, "", "")

@@ -14,42 +14,42 @@ from agentenv.rehearsal.cloud.rows.cost_explorer import MONITORS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agentenv.rehearsal.cloud.moto_backend import MotoSide
-    from agentenv.rehearsal.cloud.store import Shelves
+    from agentenv.rehearsal.cloud.moto_backend import MotoBackend
+    from agentenv.rehearsal.cloud.store import Store
 
 # Whoever wrote the policy knows what it allows; here it allows everything, and bounds nothing.
-_EVERYTHING: Final = json.dumps(
+_ALLOW_ALL: Final = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 )
 
 
-class NotCreated(Exception):
+class InvalidArns(Exception):
     """What is wrong with the list of ARNs."""
 
 
-def answer(moto: MotoSide, shelves: Shelves, body: bytes) -> list[str]:
+def handle(moto: MotoBackend, store: Store, body: bytes) -> list[str]:
     """The page of what exists: POST a list of ARNs of IAM policies, KMS keys and anomaly monitors to create them."""
     try:
         arns = json.loads(body)
     except ValueError as error:
-        raise NotCreated(f"What exists is a list of ARNs, as JSON: {error}.") from None
+        raise InvalidArns(f"What exists is a list of ARNs, as JSON: {error}.") from None
     if not isinstance(arns, list):
-        raise NotCreated("What exists is a list of ARNs.")
+        raise InvalidArns("What exists is a list of ARNs.")
     for arn in arns:
         for pattern, create in _KINDS.items():
             if (found := re.fullmatch(pattern, str(arn))) is not None:
-                create(moto, shelves, found)
+                create(moto, store, found)
                 break
         else:
-            raise NotCreated(f"'{arn}' is the ARN of no IAM policy, KMS key or anomaly monitor.")
+            raise InvalidArns(f"'{arn}' is the ARN of no IAM policy, KMS key or anomaly monitor.")
     return arns
 
 
-def _policy(moto: MotoSide, _: Shelves, arn: re.Match[str]) -> None:
-    moto.backend("iam", arn["account"], "aws").create_policy("", arn["path"], _EVERYTHING, arn["name"], [])
+def _policy(moto: MotoBackend, _: Store, arn: re.Match[str]) -> None:
+    moto.backend("iam", arn["account"], "aws").create_policy("", arn["path"], _ALLOW_ALL, arn["name"], [])
 
 
-def _key(moto: MotoSide, _: Shelves, arn: re.Match[str]) -> None:
+def _key(moto: MotoBackend, _: Store, arn: re.Match[str]) -> None:
     backend = moto.backend("kms", arn["account"], arn["region"])
     key = backend.create_key(None, "ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT", "", [])
     del backend.keys[key.id]
@@ -57,12 +57,12 @@ def _key(moto: MotoSide, _: Shelves, arn: re.Match[str]) -> None:
     backend.keys[key.id] = key
 
 
-def _monitor(_: MotoSide, shelves: Shelves, arn: re.Match[str]) -> None:
+def _monitor(_: MotoBackend, store: Store, arn: re.Match[str]) -> None:
     record = {"MonitorArn": arn.string, "MonitorName": "existing", "MonitorType": "DIMENSIONAL"}
-    shelves.shelf(MONITORS, arn["account"], "aws")[arn.string] = {**record, "MonitorDimension": "SERVICE"}
+    store.records(MONITORS, arn["account"], "aws")[arn.string] = {**record, "MonitorDimension": "SERVICE"}
 
 
-_KINDS: Final[dict[str, Callable[[MotoSide, Shelves, re.Match[str]], None]]] = {
+_KINDS: Final[dict[str, Callable[[MotoBackend, Store, re.Match[str]], None]]] = {
     r"arn:aws[a-z-]*:iam::(?P<account>\d{12}):policy(?P<path>/(?:.*/)?)(?P<name>[^/]+)": _policy,
     r"arn:aws[a-z-]*:kms:(?P<region>[a-z0-9-]+):(?P<account>\d{12}):key/(?P<id>[A-Za-z0-9-]+)": _key,
     r"arn:aws[a-z-]*:ce::(?P<account>\d{12}):anomalymonitor/[A-Za-z0-9-]+": _monitor,

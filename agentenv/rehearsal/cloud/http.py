@@ -34,15 +34,15 @@ class Connection(MotoRequestHandler):
         """Answer one request."""
         if self.headers.get("Expect", "").strip().lower() == "100-continue":
             self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        said = self.headers.get("Content-Length") or "0"
-        if not said.isdecimal() or int(said) > LARGEST_BODY:
-            status = "413 Content Too Large" if said.isdecimal() else "400 Bad Request"
-            self.turn_away(status, f"Content-Length is {said[:20]}; bodies are of 256 MiB at most.")
+        length = self.headers.get("Content-Length") or "0"
+        if not length.isdecimal() or int(length) > LARGEST_BODY:
+            status = "413 Content Too Large" if length.isdecimal() else "400 Bad Request"
+            self.turn_away(status, f"Content-Length is {length[:20]}; bodies are of 256 MiB at most.")
             return
         self.environ = environ = self.make_environ()
         # The body is read before anyone may fail, so that the next request begins where this one ends.
         try:
-            body = environ["wsgi.input"].read(LARGEST_BODY + 1 if self.is_chunked() else int(said))
+            body = environ["wsgi.input"].read(LARGEST_BODY + 1 if self.is_chunked() else int(length))
         except OSError as error:
             self.turn_away("400 Bad Request", f"The body cannot be read: {error}")
             return
@@ -58,10 +58,10 @@ class Connection(MotoRequestHandler):
             began.append((status, headers))
             return lambda _: None
 
-        answered: Iterable[bytes] = self.server.app(environ, start_response)
-        whole = b"".join(answered)
+        chunks: Iterable[bytes] = self.server.app(environ, start_response)
+        content = b"".join(chunks)
         status, headers = began[-1]
-        self.write(status, headers, whole)
+        self.write(status, headers, content)
 
     def is_chunked(self) -> bool:
         """Whether the body comes in pieces of its own telling."""

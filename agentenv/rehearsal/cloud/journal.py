@@ -28,24 +28,24 @@ class Journal:
     def __init__(self, log: Path | None = None) -> None:
         self._lock = threading.Lock()
         self._calls: list[Entry] = []
-        self._kept: dict[str, None] = {}
+        self._stored_only: dict[str, None] = {}
         self._unknown: dict[str, None] = {}
         self._file: IO[str] | None = None
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
             self._file = log.open("a", encoding="utf-8", buffering=1)
 
-    def called(self, service: str, operation: str, status: int) -> None:
+    def record_call(self, service: str, operation: str, status: int) -> None:
         """Write a call down once its answer is known."""
         with self._lock:
             self._calls.append({"service": service, "operation": operation, "status": status})
 
-    def keeps(self, service: str, operation: str) -> None:
+    def record_stored_only(self, service: str, operation: str) -> None:
         """Note that this operation was answered without being simulated."""
         with self._lock:
-            self._kept[f"{service} {operation}"] = None
+            self._stored_only[f"{service} {operation}"] = None
 
-    def knows_not(self, service: str, operation: str) -> None:
+    def record_unknown(self, service: str, operation: str) -> None:
         """Note that nobody here can answer this operation."""
         with self._lock:
             self._unknown[f"{service} {operation}"] = None
@@ -63,10 +63,10 @@ class Journal:
             return self._calls[max(since, 0) :]
 
     @property
-    def kept(self) -> list[str]:
+    def stored_only(self) -> list[str]:
         """What was answered by being remembered only."""
         with self._lock:
-            return sorted(self._kept)
+            return sorted(self._stored_only)
 
     @property
     def unknown(self) -> list[str]:

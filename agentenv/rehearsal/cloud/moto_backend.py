@@ -20,20 +20,20 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.exceptions import HTTPException
 from werkzeug.test import EnvironBuilder
 
-from agentenv.rehearsal.cloud.requests import model_of
-from agentenv.rehearsal.cloud.responses import Answer, Refused
+from agentenv.rehearsal.cloud.requests import service_model
+from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
     from moto.core.request import Request
 
     from agentenv.rehearsal.cloud.requests import Call
 
-SPOKEN = ("json", "rest-json", "rest-xml", "query", "ec2")
+PROTOCOLS = ("json", "rest-json", "rest-xml", "query", "ec2")
 # These wait for something to happen; held under the lock they would keep everyone else out meanwhile.
-PATIENT = frozenset({("sqs", "ReceiveMessage"), ("stepfunctions", "StartSyncExecution"), ("lambda", "Invoke")})
+BLOCKING = frozenset({("sqs", "ReceiveMessage"), ("stepfunctions", "StartSyncExecution"), ("lambda", "Invoke")})
 
 
-class Unanswered(Exception):
+class NotImplementedByMoto(Exception):
     """Moto does not implement the operation."""
 
 
@@ -54,17 +54,17 @@ class Dispatcher(DomainDispatcherApplication):
     def get_backend_for_host(self, host: str | None) -> Any:
         """The module that answers for a host's name."""
         if host not in self._answering:
-            self._answering[host] = self._found(host)
+            self._answering[host] = self._backend_module(host)
         return self._answering[host]
 
-    def _found(self, host: str | None) -> Any:
+    def _backend_module(self, host: str | None) -> Any:
         known = any(pattern.match(f"http://{host}") for _, pattern in self.backend_url_patterns)
         if host and "amazonaws.com" in host and not known:
-            raise Unanswered(f"moto has no service at {host}")
+            raise NotImplementedByMoto(f"moto has no service at {host}")
         return super().get_backend_for_host(host)
 
 
-class MotoSide:
+class MotoBackend:
     """Moto's applications, one a service, behind one lock.
 
     Moto's backends are plain dicts that some operations iterate while others change them, and check-then-act is
@@ -88,7 +88,7 @@ class MotoSide:
         regions = get_backend(service)[account]  # type: ignore[call-overload]
         return regions[region] if region in regions else regions["aws"]
 
-    def answer(self, environ: dict[str, Any], call: Call | None = None) -> Answer:
+    def respond(self, environ: dict[str, Any], call: Call | None = None) -> Response:
         """Moto's answer to a request as it came."""
         try:
             # The first request for a service imports it, and so may whatever else holds the lock: two threads that
@@ -97,36 +97,36 @@ class MotoSide:
                 application = self._dispatcher.get_application(environ)
             application.url_map.bind_to_environ(environ).match()
         except (HTTPException, ImportError, KeyError, AttributeError) as error:
-            raise Unanswered(f"moto has no route: {type(error).__name__}") from error
+            raise NotImplementedByMoto(f"moto has no route: {type(error).__name__}") from error
         began: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> Any:
             began[:] = [(status, headers)]
             return lambda _: None
 
-        patient = call is not None and (call.service, call.name) in PATIENT
+        blocking = call is not None and (call.service, call.name) in BLOCKING
         try:
-            if patient:
+            if blocking:
                 body = b"".join(application(environ, start_response))
             else:
                 with self.lock:
                     body = b"".join(application(environ, start_response))
         except NotImplementedError as error:
-            raise Unanswered(f"moto does not implement it: {error}") from error
+            raise NotImplementedByMoto(f"moto does not implement it: {error}") from error
         status, headers = began[-1]
         code = int(status.split(" ", 1)[0])
         if code == 404 and not body and environ["REQUEST_METHOD"] != "HEAD":
-            raise Unanswered("moto found no action for the request")
-        return Answer(code, dict(headers), body)
+            raise NotImplementedByMoto("moto found no action for the request")
+        return Response(code, dict(headers), body)
 
     def result(self, operation: Any, parameters: dict[str, Any], region: str, key: str) -> dict[str, Any]:
         """Moto's result for an operation with these parameters; Refused if it says no."""
         model = operation.service_model
-        spoken = [name for name in SPOKEN if name in model.metadata.get("protocols", [model.protocol])]
+        spoken = [name for name in PROTOCOLS if name in model.metadata.get("protocols", [model.protocol])]
         # CloudWatch and SQS still read the query protocol where moto knows it best.
         protocol = "query" if "query" in spoken and model.service_name == "cloudwatch" else spoken[0]
-        environ = written_again(operation, parameters, protocol, region, key)
-        answered = self.answer(environ)
+        environ = serialize_request(operation, parameters, protocol, region, key)
+        answered = self.respond(environ)
         parsed = create_parser(protocol).parse(
             {"status_code": answered.status, "headers": _Headers(answered.headers), "body": answered.body},
             operation.output_shape,
@@ -135,7 +135,7 @@ class MotoSide:
         if answered.ok:
             return parsed
         said = parsed.get("Error", {})
-        raise Refused(said.get("Code", "InternalFailure"), said.get("Message", ""), answered.status)
+        raise AwsError(said.get("Code", "InternalFailure"), said.get("Message", ""), answered.status)
 
 
 class _Headers(dict[str, str]):
@@ -154,7 +154,9 @@ class _Headers(dict[str, str]):
         return super().__getitem__(key.lower())
 
 
-def written_again(operation: Any, parameters: dict[str, Any], protocol: str, region: str, key: str) -> dict[str, Any]:
+def serialize_request(
+    operation: Any, parameters: dict[str, Any], protocol: str, region: str, key: str
+) -> dict[str, Any]:
     """A request for an operation, written by botocore in the given protocol, as a WSGI environment."""
     service = operation.service_model
     request = create_serializer(protocol, include_validation=False).serialize_to_request(parameters, operation)
@@ -179,7 +181,7 @@ def written_again(operation: Any, parameters: dict[str, Any], protocol: str, reg
     return environ
 
 
-def as_it_came(request: Request, body: bytes) -> dict[str, Any]:
+def wsgi_environ(request: Request, body: bytes) -> dict[str, Any]:
     """The request's environment, with the body that was already read put back."""
     environ = {**request.environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
     environ.pop("HTTP_TRANSFER_ENCODING", None)
@@ -189,7 +191,7 @@ def as_it_came(request: Request, body: bytes) -> dict[str, Any]:
 
 def operation_of(service: str, name: str) -> Any:
     """An operation's model."""
-    model = model_of(service)
+    model = service_model(service)
     if model is None:
         raise LookupError(f"botocore has no service named {service}")
     return model.operation_model(name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import regex
 
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ NUMBERS = {"integer": int, "long": int, "short": int, "byte": int, "float": (int
 
 
 @dataclass(frozen=True)
-class Misfit:
+class Violation:
     """One value that the model does not allow."""
 
     path: str
@@ -62,36 +62,37 @@ def compiled(pattern: str) -> regex.Pattern[str] | None:
         return None
 
 
-def misfits(service: str, operation: Any, parameters: dict[str, Any]) -> list[Misfit]:
+def find_violations(service: str, operation: Any, parameters: dict[str, Any]) -> list[Violation]:
     """Everything about the parameters that the model does not allow."""
     shape = operation.input_shape
     return [] if shape is None else list(_Reader(service).walk(parameters, shape, "", ""))
 
 
-def refuse_misfits(call: Call) -> None:
+def check_parameters(call: Call) -> None:
     """Say no, as the service would, if the parameters do not fit the model."""
-    found = misfits(call.service, call.operation, call.parameters)
-    if found:
-        raise validation_error(call, found)
+    violations = find_violations(call.service, call.operation, call.parameters)
+    if violations:
+        raise validation_error(call, violations)
 
 
-def validation_error(call: Call, found: list[Misfit]) -> Refused:
+def validation_error(call: Call, violations: list[Violation]) -> AwsError:
     """The refusal for parameters that do not fit, in the service's own shape."""
-    wrong_type = next((misfit for misfit in found if misfit.kind == "type"), None)
+    wrong_type = next((violation for violation in violations if violation.kind == "type"), None)
     if wrong_type and call.protocol not in {"ec2", "query", "rest-xml"}:
-        return Refused("SerializationException", f"{wrong_type.path}: {wrong_type.constraint}", 400)
+        return AwsError("SerializationException", f"{wrong_type.path}: {wrong_type.constraint}", 400)
     if call.protocol == "ec2":
-        first = found[0]
+        first = violations[0]
         if first.kind == "required":
-            return Refused("MissingParameter", f"The request must contain the parameter {first.member}", 400)
+            return AwsError("MissingParameter", f"The request must contain the parameter {first.member}", 400)
         text = f"Value ({first.found}) for parameter {first.member} is invalid. {first.constraint}"
-        return Refused("InvalidParameterValue", text, 400)
+        return AwsError("InvalidParameterValue", text, 400)
     if call.service == "s3":
-        return Refused("InvalidArgument", f"{found[0].member}: {found[0].constraint}", 400)
-    text = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected: " + "; ".join(
-        f"Value {misfit.found} at '{misfit.path}' failed to satisfy constraint: {misfit.constraint}" for misfit in found
+        return AwsError("InvalidArgument", f"{violations[0].member}: {violations[0].constraint}", 400)
+    text = f"{len(violations)} validation error{'s' if len(violations) > 1 else ''} detected: " + "; ".join(
+        f"Value {violation.found} at '{violation.path}' failed to satisfy constraint: {violation.constraint}"
+        for violation in violations
     )
-    return Refused(validation_code(call), text, 400)
+    return AwsError(validation_code(call), text, 400)
 
 
 def validation_code(call: Call) -> str:
@@ -107,14 +108,14 @@ class _Reader:
     def __init__(self, service: str) -> None:
         self.service = service
 
-    def walk(self, value: Any, shape: Any, path: str, member: str) -> Iterator[Misfit]:
+    def walk(self, value: Any, shape: Any, path: str, member: str) -> Iterator[Violation]:
         kind = shape.type_name
         if getattr(shape, "is_document_type", False):
             return
         expected = {"structure": dict, "map": dict, "list": list, "string": str, "boolean": bool, **NUMBERS}.get(kind)
         wrong = expected is not None and not isinstance(value, expected)
         if wrong or (kind in NUMBERS and isinstance(value, bool)):
-            yield Misfit(path, member, "", f"Expected {kind}, found {type(value).__name__}.", "type")
+            yield Violation(path, member, "", f"Expected {kind}, found {type(value).__name__}.", "type")
             return
         if kind == "structure":
             yield from self._structure(value, shape, path)
@@ -134,43 +135,43 @@ class _Reader:
         elif kind in NUMBERS:
             yield from self._range(value, shape, path, member)
 
-    def _structure(self, value: dict[str, Any], shape: Any, path: str) -> Iterator[Misfit]:
+    def _structure(self, value: dict[str, Any], shape: Any, path: str) -> Iterator[Violation]:
         for name in shape.metadata.get("required", []):
             if name not in value and not self._lenient(shape, f"required.{name}"):
-                yield Misfit(_join(path, name), name, "null", "Member must not be null", "required")
+                yield Violation(_join(path, name), name, "null", "Member must not be null", "required")
         for name, item in value.items():
             inner = shape.members.get(name)
             if inner is not None:
                 yield from self.walk(item, inner, _join(path, name), name)
 
-    def _string(self, value: str, shape: Any, path: str, member: str) -> Iterator[Misfit]:
-        said = "'***'" if shape.metadata.get("sensitive") else f"'{value[:200]}'"
+    def _string(self, value: str, shape: Any, path: str, member: str) -> Iterator[Violation]:
+        shown = "'***'" if shape.metadata.get("sensitive") else f"'{value[:200]}'"
         enum = shape.metadata.get("enum")
         if enum and value not in enum and not self._lenient(shape, "enum"):
             text = f"Member must satisfy enum value set: [{', '.join(sorted(enum))}]"
-            yield Misfit(path, member, said, text, "enum")
-        yield from self._length(len(value), shape, path, member, said)
+            yield Violation(path, member, shown, text, "enum")
+        yield from self._length(len(value), shape, path, member, shown)
         pattern = shape.metadata.get("pattern")
         if pattern and not self._lenient(shape, "pattern") and not _fits(pattern, value):
             text = f"Member must satisfy regular expression pattern: {pattern}"
-            yield Misfit(path, member, said, text, "pattern")
+            yield Violation(path, member, shown, text, "pattern")
 
-    def _length(self, length: int, shape: Any, path: str, member: str, said: str) -> Iterator[Misfit]:
+    def _length(self, length: int, shape: Any, path: str, member: str, shown: str) -> Iterator[Violation]:
         if length < (shape.metadata.get("min") or 0) and not self._lenient(shape, "min"):
             text = f"Member must have length greater than or equal to {shape.metadata['min']}"
-            yield Misfit(path, member, said, text, "length")
+            yield Violation(path, member, shown, text, "length")
         if length > (shape.metadata.get("max") or length) and not self._lenient(shape, "max"):
             text = f"Member must have length less than or equal to {shape.metadata['max']}"
-            yield Misfit(path, member, said, text, "length")
+            yield Violation(path, member, shown, text, "length")
 
-    def _range(self, value: float, shape: Any, path: str, member: str) -> Iterator[Misfit]:
+    def _range(self, value: float, shape: Any, path: str, member: str) -> Iterator[Violation]:
         low, high = shape.metadata.get("min"), shape.metadata.get("max")
         if low is not None and value < float(low) and not self._lenient(shape, "min"):
             text = f"Member must have value greater than or equal to {low}"
-            yield Misfit(path, member, f"'{value}'", text, "range")
+            yield Violation(path, member, f"'{value}'", text, "range")
         if high is not None and value > float(high) and not self._lenient(shape, "max"):
             text = f"Member must have value less than or equal to {high}"
-            yield Misfit(path, member, f"'{value}'", text, "range")
+            yield Violation(path, member, f"'{value}'", text, "range")
 
     def _lenient(self, shape: Any, kind: str) -> bool:
         rows = lenient()

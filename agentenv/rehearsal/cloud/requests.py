@@ -29,7 +29,7 @@ RPC = re.compile(r"/service/(?P<target>[^/]+)/operation/(?P<operation>[^/]+)/?$"
 SCOPE = re.compile(r"Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
 
-class Unreadable(Exception):
+class MalformedRequest(Exception):
     """The request names an operation, but its body or a value in it cannot be read."""
 
 
@@ -71,7 +71,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Stranger:
+class UnknownOperation:
     """A request for a service that we know, whose operation its model does not have."""
 
     service: str
@@ -88,24 +88,24 @@ def signing_names() -> dict[str, list[str]]:
 
 def scope_of(request: Request) -> Scope | None:
     """Service and region that the request was signed for, in its header or in its query."""
-    found = SCOPE.search(request.headers.get("Authorization", "")) or SCOPE.search(
+    match = SCOPE.search(request.headers.get("Authorization", "")) or SCOPE.search(
         "Credential=" + unquote(request.args.get("X-Amz-Credential", ""))
     )
-    return Scope(found["service"], found["region"], found["key"]) if found else None
+    return Scope(match["service"], match["region"], match["key"]) if match else None
 
 
 def needs_no_signature(request: Request) -> bool:
     """Whether it is a call to STS by somebody who has a token and no keys yet; its model says which those are."""
-    model = model_of("sts")
-    named = request.values.get("Action", "")
+    model = service_model("sts")
+    operation_name = request.values.get("Action", "")
     return (
         request.values.get("Version") == model.api_version
-        and named in model.operation_names
-        and model.operation_model(named).auth_type == "none"
+        and operation_name in model.operation_names
+        and model.operation_model(operation_name).auth_type == "none"
     )
 
 
-def model_of(service: str) -> Any:
+def service_model(service: str) -> Any:
     """The service's model, or nothing where botocore has none of that name."""
     try:
         return get_service_model(service)
@@ -116,7 +116,7 @@ def model_of(service: str) -> Any:
 def candidates(signed: str) -> list[Any]:
     """The services that may be meant by a signing name."""
     names = signing_names().get(signed, [signed])
-    return [model for name in names if (model := model_of(name)) is not None]
+    return [model for name in names if (model := service_model(name)) is not None]
 
 
 def read_body(request: Request, scope: Scope | None) -> bytes:
@@ -126,39 +126,39 @@ def read_body(request: Request, scope: Scope | None) -> bytes:
         try:
             body = gzip.decompress(body)
         except (OSError, EOFError) as error:
-            raise Unreadable(f"The body is not gzip: {error}") from error
+            raise MalformedRequest(f"The body is not gzip: {error}") from error
         request.environ.pop("HTTP_CONTENT_ENCODING")
         request._cached_data = body
     return body
 
 
-def recognise(request: Request, scope: Scope, body: bytes) -> Call | Stranger | None:
+def recognize(request: Request, scope: Scope, body: bytes) -> Call | UnknownOperation | None:
     """The call that a signed request makes; a Stranger if its service has no such operation; None if no service."""
     rpc = RPC.match(request.path)
-    named = ""
+    operation_name = ""
     models = candidates(scope.service)
     if request.path.startswith("/v20180820/"):
         # S3 Control signs as S3, whose objects could have any path; no bucket has a name that begins like this.
         models = [model for model in models if model.service_name == "s3control"] or models
     for model in models:
         if rpc and "smithy-rpc-v2-cbor" in model.metadata.get("protocols", []):
-            named = rpc["operation"]
-            if named in model.operation_names:
-                operation = model.operation_model(named)
+            operation_name = rpc["operation"]
+            if operation_name in model.operation_names:
+                operation = model.operation_model(operation_name)
                 named_service = str(model.service_name)
                 return Call(named_service, operation, "smithy-rpc-v2-cbor", scope.region, scope.key, request, body)
             continue
-        found = _routed(model, request, scope, body)
-        if found is not None:
-            return found
+        call = _routed(model, request, scope, body)
+        if call is not None:
+            return call
     if not models:
         return None
     target = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
-    named = named or target or request.values.get("Action", "") or f"{request.method} {request.path}"
-    return Stranger(str(models[0].service_name), named, _spoken(models[0], request))
+    operation_name = operation_name or target or request.values.get("Action", "") or f"{request.method} {request.path}"
+    return UnknownOperation(str(models[0].service_name), operation_name, _protocol_of(models[0], request))
 
 
-def _spoken(model: Any, request: Request) -> str:
+def _protocol_of(model: Any, request: Request) -> str:
     """The protocol of a request to a service."""
     if request.headers.get("Smithy-Protocol") == "rpc-v2-cbor":
         return "smithy-rpc-v2-cbor"
@@ -176,8 +176,8 @@ def _routed(model: Any, request: Request, scope: Scope, body: bytes) -> Call | N
         operation, labels = get_service_router(str(model.service_name)).match(request)
     except (HTTPException, NotImplementedError):
         return None
-    spoken = _spoken(model, request)
-    return Call(str(model.service_name), operation, spoken, scope.region, scope.key, request, body, labels)
+    protocol = _protocol_of(model, request)
+    return Call(str(model.service_name), operation, protocol, scope.region, scope.key, request, body, labels)
 
 
 def parameters_of(call: Call) -> dict[str, Any]:
@@ -201,8 +201,8 @@ def parameters_of(call: Call) -> dict[str, Any]:
             }
         )
     except Exception as error:  # the parsers raise whatever a malformed value runs into
-        raise Unreadable(f"{type(error).__name__}: {error}") from error
-    return {name: value for name, value in parsed.items() if not _unsaid(value, shape.members[name])}
+        raise MalformedRequest(f"{type(error).__name__}: {error}") from error
+    return {name: value for name, value in parsed.items() if not _is_absent(value, shape.members[name])}
 
 
 def _streams(call: Call) -> bool:
@@ -212,6 +212,6 @@ def _streams(call: Call) -> bool:
     return bool(payload) and shape.members[payload].type_name in {"blob", "string"}
 
 
-def _unsaid(value: Any, shape: Any) -> bool:
+def _is_absent(value: Any, shape: Any) -> bool:
     """Whether a value stands for nothing: the parsers read lists and maps beside the body as empty if not sent."""
     return value is None or (value in ([], {}) and shape.serialization.get("location") in {"querystring", "headers"})

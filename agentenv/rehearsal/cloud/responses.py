@@ -16,10 +16,10 @@ from agentenv.rehearsal.cloud import cbor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agentenv.rehearsal.cloud.requests import Call, Stranger
+    from agentenv.rehearsal.cloud.requests import Call, UnknownOperation
 
 
-class Refused(ServiceException):
+class AwsError(ServiceException):
     """An answer that says no, with AWS's own name for the reason.
 
     `members` are what the service's model has beside the message, such as EKS's `clusterName`. The HTTP status is the
@@ -34,7 +34,7 @@ class Refused(ServiceException):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What goes back to the client."""
 
     status: int
@@ -47,40 +47,40 @@ class Answer:
         return self.status < 400
 
 
-def result(call: Call, value: Mapping[str, Any]) -> Answer:
+def result(call: Call, value: Mapping[str, Any]) -> Response:
     """The answer to a call that went well."""
     if call.protocol == "smithy-rpc-v2-cbor":
         body = cbor.write(dict(value), call.operation.output_shape)
-        return Answer(200, _cbor_headers(), body)
+        return Response(200, _cbor_headers(), body)
     return _serialised(call.model, call.operation, call.protocol, value, None)
 
 
-def refusal(call: Call, reason: ServiceException) -> Answer:
+def error_response(call: Call, reason: ServiceException) -> Response:
     """The answer to a call that AWS would turn down."""
     return _refused(call.model, call.operation, call.protocol, reason)
 
 
-def not_known(stranger: Stranger, model: Any) -> Answer:
+def unknown_operation_response(unknown: UnknownOperation, model: Any) -> Response:
     """The answer to an operation that the service does not have."""
-    nothing = OperationModel({"http": {}, "name": stranger.operation}, model, stranger.operation)
-    return _refused(model, nothing, stranger.protocol, unknown_operation(stranger.protocol, stranger.operation))
+    nothing = OperationModel({"http": {}, "name": unknown.operation}, model, unknown.operation)
+    return _refused(model, nothing, unknown.protocol, unknown_operation_error(unknown.protocol, unknown.operation))
 
 
-def unknown_operation(protocol: str, operation: str) -> Refused:
+def unknown_operation_error(protocol: str, operation: str) -> AwsError:
     """AWS's own way to say that it has no such operation: an error that SDKs do not repeat."""
     text = f"The rehearsal's cloud does not know the operation {operation}."
     match protocol:
         case "query" | "ec2":
-            return Refused("InvalidAction", text, 400)
+            return AwsError("InvalidAction", text, 400)
         case "rest-xml":
-            return Refused("MethodNotAllowed", text, 405)
+            return AwsError("MethodNotAllowed", text, 405)
         case "json":
-            return Refused("UnknownOperationException", text, 400)
+            return AwsError("UnknownOperationException", text, 400)
         case _:
-            return Refused("UnknownOperationException", text, 404)
+            return AwsError("UnknownOperationException", text, 404)
 
 
-def _refused(model: Any, operation: Any, protocol: str, reason: ServiceException) -> Answer:
+def _refused(model: Any, operation: Any, protocol: str, reason: ServiceException) -> Response:
     if reason.code not in COMMON_ERROR_CODES:
         COMMON_ERROR_CODES.append(reason.code)  # moto's list of names that models leave out; it warns of any other
     status = getattr(reason, "status", None)
@@ -88,28 +88,28 @@ def _refused(model: Any, operation: Any, protocol: str, reason: ServiceException
         return _serialised(model, operation, protocol, reason, status)
     shape: Any = get_error_model(reason, model)
     # The modelled name goes in the body; clients that grew up with the query protocol look for its code in a header.
-    said = {
+    error_document = {
         "__type": f"{model.metadata.get('targetPrefix', model.service_name)}#{shape.name}",
         "message": reason.message,
     }
-    written = cbor.write_plain(said)
+    serialized = cbor.write_plain(error_document)
     headers = _cbor_headers()
     if model.is_query_compatible:
         headers["x-amzn-query-error"] = f"{shape.error_code};{'Sender' if shape.is_sender_fault else 'Receiver'}"
-    return Answer(status or shape.metadata.get("error", {}).get("httpStatusCode", 400), headers, written)
+    return Response(status or shape.metadata.get("error", {}).get("httpStatusCode", 400), headers, serialized)
 
 
 def _cbor_headers() -> dict[str, str]:
     return {"Content-Type": cbor.CONTENT_TYPE, "Smithy-Protocol": "rpc-v2-cbor", "x-amzn-RequestId": str(uuid.uuid4())}
 
 
-def _serialised(model: Any, operation: Any, protocol: str, value: object, status: int | None) -> Answer:
+def _serialised(model: Any, operation: Any, protocol: str, value: object, status: int | None) -> Response:
     request_id = str(uuid.uuid4())
     serializer = get_serializer_class(str(model.service_name), protocol)(operation, SerializationContext(request_id))
-    written = serializer.serialize(value)
-    body = written["body"]
-    return Answer(
-        status or written["status_code"],
-        {**written["headers"], "x-amzn-RequestId": request_id},
+    serialized = serializer.serialize(value)
+    body = serialized["body"]
+    return Response(
+        status or serialized["status_code"],
+        {**serialized["headers"], "x-amzn-RequestId": request_id},
         body.encode() if isinstance(body, str) else body,
     )

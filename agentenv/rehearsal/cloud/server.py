@@ -21,10 +21,10 @@ read_once()  # before moto, which makes sessions while it is imported
 from moto.core.base_backend import BackendDict  # noqa: E402
 from moto.core.model_instances import reset_model_data  # noqa: E402
 
-from agentenv.rehearsal.cloud.dispatch import Gate  # noqa: E402
+from agentenv.rehearsal.cloud.dispatch import Application  # noqa: E402
 from agentenv.rehearsal.cloud.http import Listener  # noqa: E402
 from agentenv.rehearsal.cloud.journal import Journal  # noqa: E402
-from agentenv.rehearsal.cloud.requests import model_of  # noqa: E402
+from agentenv.rehearsal.cloud.requests import service_model  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +43,9 @@ class Cloud:
 
     _running: ClassVar[int] = 0
 
-    def __init__(self, listener: Listener, gate: Gate, journal: Journal) -> None:
+    def __init__(self, listener: Listener, application: Application, journal: Journal) -> None:
         self._listener = listener
-        self._gate = gate
+        self._gate = application
         self._journal = journal
         self._thread = threading.Thread(target=listener.serve_forever, args=(0.1,), name="cloud", daemon=True)
         self.url = f"http://127.0.0.1:{listener.port}"
@@ -57,10 +57,10 @@ class Cloud:
             BackendDict.reset()
             reset_model_data()
         journal = Journal(log)
-        gate = Gate(journal)
-        listener = Listener(port, gate)
+        application = Application(journal)
+        listener = Listener(port, application)
         os.environ["MOTO_PORT"] = str(listener.port)
-        cloud = cls(listener, gate, journal)
+        cloud = cls(listener, application, journal)
         Cloud._running += 1
         cloud._thread.start()
         threading.Thread(target=cloud._warm, name="cloud-warm", daemon=True).start()
@@ -72,7 +72,7 @@ class Cloud:
             if self._listener.ended:
                 return
             self._gate.moto.prepare(service)
-            model_of(service)
+            service_model(service)
 
     def stop(self) -> None:
         """Close the port; the state goes with the next start."""

@@ -11,20 +11,20 @@ from typing import Any
 Record = dict[str, Any]
 
 
-class Shelves:
+class Store:
     """All records, by kind (`eks.addons`), account and region."""
 
     def __init__(self) -> None:
         self._shelves: dict[tuple[str, str, str], dict[str, Record]] = {}
 
-    def shelf(self, kind: str, account: str, region: str) -> dict[str, Record]:
+    def records(self, kind: str, account: str, region: str) -> dict[str, Record]:
         """One shelf, by identifier; made when it is first asked for."""
         return self._shelves.setdefault((kind, account, region), {})
 
-    def everything(self) -> dict[str, list[str]]:
+    def identifiers(self) -> dict[str, list[str]]:
         """The identifiers of all records, by kind."""
-        found: dict[str, list[str]] = {}
+        identifiers: dict[str, list[str]] = {}
         for (kind, _, _), records in self._shelves.items():
             if not kind.startswith("_"):
-                found.setdefault(kind, []).extend(records)
-        return found
+                identifiers.setdefault(kind, []).extend(records)
+        return identifiers

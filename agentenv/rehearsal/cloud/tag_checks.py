@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.parameter_checks import validation_code
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,15 +17,15 @@ LONGEST_KEY, LONGEST_VALUE = 128, 256
 PLACES = ("Tags", "tags", "ResourceTags", "TagList")
 
 
-def refuse_tags(call: Call) -> None:
+def check_tags(call: Call) -> None:
     """Say no, as the service would, to the first tag that could not be kept."""
-    for tags in _brought(call.parameters):
+    for tags in _tags_in(call.parameters):
         seen: set[str] = set()
         for key, value in tags:
-            found = _fault(key, value, seen)
-            if found:
+            fault = _fault(key, value, seen)
+            if fault:
                 code = "InvalidParameterValue" if call.service == "ec2" else validation_code(call)
-                raise Refused(code, found, 400)
+                raise AwsError(code, fault, 400)
             seen.add(key)
 
 
@@ -39,7 +39,7 @@ def _fault(key: str, value: str, seen: set[str]) -> str:
     return f"Duplicate tag key '{key}' specified." if key in seen else ""
 
 
-def _brought(parameters: dict[str, Any]) -> Iterator[list[tuple[str, str]]]:
+def _tags_in(parameters: dict[str, Any]) -> Iterator[list[tuple[str, str]]]:
     for place in PLACES:
         yield _pairs(parameters.get(place))
     for specification in parameters.get("TagSpecifications", []):
@@ -52,5 +52,5 @@ def _pairs(tags: Any) -> list[tuple[str, str]]:
         return [(key, value) for key, value in tags.items() if isinstance(value, str)]
     if not isinstance(tags, list):
         return []
-    pairs = [(one.get("Key"), one.get("Value", "")) for one in tags if isinstance(one, dict)]
+    pairs = [(tag.get("Key"), tag.get("Value", "")) for tag in tags if isinstance(tag, dict)]
     return [(key, value) for key, value in pairs if isinstance(key, str) and isinstance(value, str)]

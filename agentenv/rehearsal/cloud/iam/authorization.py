@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from moto.core.utils import utcnow
 
-from agentenv.rehearsal.cloud.iam import policy_evaluation as verdicts
-from agentenv.rehearsal.cloud.iam import role_sessions as sessions
+from agentenv.rehearsal.cloud.iam import policy_evaluation, role_sessions
 from agentenv.rehearsal.cloud.iam.policy_conditions import context_of
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 
 @dataclass(frozen=True)
@@ -27,133 +26,136 @@ class Need:
 
     action: str
     resource: str
-    about: Mapping[str, Any]
+    request_keys: Mapping[str, Any]
 
 
-def refuse(desk: Desk) -> None:
+def check_authorization(context: RequestContext) -> None:
     """Say no, as AWS would, to a session whose time is over or whose role may not do that."""
-    known = sessions.session_of(desk)
-    if known is None:
+    session_record = role_sessions.session_of(context)
+    if session_record is None:
         return
-    json = desk.call.protocol in {"json", "rest-json", "smithy-rpc-v2-cbor"}
-    if known["session"].expiration <= utcnow():
+    is_json = context.call.protocol in {"json", "rest-json", "smithy-rpc-v2-cbor"}
+    if session_record["session"].expiration <= utcnow():
         text = "The security token included in the request is expired"
-        raise Refused("ExpiredTokenException" if json else "ExpiredToken", text, 403)
-    needs = _NEEDS.get((desk.call.service, desk.call.name))
+        raise AwsError("ExpiredTokenException" if is_json else "ExpiredToken", text, 403)
+    needs = _NEEDS_BY_OPERATION.get((context.call.service, context.call.name))
     if needs is None:
         return
-    role = sessions.role_of(desk, known["role"])
+    role = role_sessions.role_of(context, session_record["role"])
     own = [] if role is None else [*role.policies.values(), *map(_text, role.managed_policies.values())]
-    bounds = _boundary(desk, role)
-    for need in needs(desk):
-        tags = {f"aws:PrincipalTag/{key}": value for key, value in known["tags"].items()}
-        context = context_of(**{**tags, "aws:PrincipalArn": known["role"], **need.about})
-        if not all(verdicts.grants(texts, need.action, need.resource, context) for texts in (own, *bounds)):
-            text = f"User: {known['session'].arn} is not authorized to perform: {need.action} on the specified resource"
-            raise Refused("AccessDeniedException" if json else "AccessDenied", text, 403)
+    bounds = _boundary(context, role)
+    for need in needs(context):
+        tags = {f"aws:PrincipalTag/{key}": value for key, value in session_record["tags"].items()}
+        condition_context = context_of(**{**tags, "aws:PrincipalArn": session_record["role"], **need.request_keys})
+        if not all(
+            policy_evaluation.grants(texts, need.action, need.resource, condition_context) for texts in (own, *bounds)
+        ):
+            arn = session_record["session"].arn
+            text = f"User: {arn} is not authorized to perform: {need.action} on the specified resource"
+            raise AwsError("AccessDeniedException" if is_json else "AccessDenied", text, 403)
 
 
-def _boundary(desk: Desk, role: Any) -> list[list[str]]:
+def _boundary(context: RequestContext, role: Any) -> list[list[str]]:
     """The boundary's document, alone in a list: it allows nothing by itself, and everything has to pass it."""
     if role is None or not role.permissions_boundary_arn:
         return []
-    found = desk.backend("iam").managed_policies.get(role.permissions_boundary_arn)
-    return [[_text(found)] if found is not None else []]
+    policy = context.backend("iam").managed_policies.get(role.permissions_boundary_arn)
+    return [[_text(policy)] if policy is not None else []]
 
 
 def _text(policy: Any) -> str:
-    version = next(one for one in policy.versions if one.version_id == policy.default_version_id)
+    version = next(version for version in policy.versions if version.version_id == policy.default_version_id)
     return str(version.document)
 
 
-def _file_systems(desk: Desk) -> Iterator[Need]:
-    yield Need(_action(desk), _file_system(desk, desk.asked.get("FileSystemId")), {})
+def _file_system_needs(context: RequestContext) -> Iterator[Need]:
+    yield Need(_action(context), _file_system(context, context.parameters.get("FileSystemId")), {})
 
 
-def _points(desk: Desk) -> Iterator[Need]:
-    asked = desk.asked
-    if point := asked.get("AccessPointId"):
+def _access_point_needs(context: RequestContext) -> Iterator[Need]:
+    parameters = context.parameters
+    if point := parameters.get("AccessPointId"):
         # What is not there has no tags to judge by: whoever asks for it hears that
-        if point.rpartition("/")[2] in desk.backend("efs").access_points:
-            yield Need(_action(desk), _point(desk, point), _tags_of(desk, point))
+        if point.rpartition("/")[2] in context.backend("efs").access_points:
+            yield Need(_action(context), _point(context, point), _tags_of(context, point))
     else:
-        yield from _file_systems(desk)
+        yield from _file_system_needs(context)
 
 
-def _made_point(desk: Desk) -> Iterator[Need]:
-    tags = {tag["Key"]: tag["Value"] for tag in desk.asked.get("Tags", [])}
+def _create_point_needs(context: RequestContext) -> Iterator[Need]:
+    tags = {tag["Key"]: tag["Value"] for tag in context.parameters.get("Tags", [])}
     brought = {f"aws:RequestTag/{key}": value for key, value in tags.items()} | {"aws:TagKeys": sorted(tags)}
-    yield Need(_action(desk), _file_system(desk, desk.asked["FileSystemId"]), brought)
+    yield Need(_action(context), _file_system(context, context.parameters["FileSystemId"]), brought)
     if tags:
         # What is tagged as it is made has these tags already when the tagging is judged
-        has = {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
-        about = {**brought, **has, "elasticfilesystem:CreateAction": "CreateAccessPoint"}
-        yield Need("elasticfilesystem:TagResource", _point(desk, "fsap-to-be"), about)
+        resource_tags = {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
+        tag_keys = {**brought, **resource_tags, "elasticfilesystem:CreateAction": "CreateAccessPoint"}
+        yield Need("elasticfilesystem:TagResource", _point(context, "fsap-to-be"), tag_keys)
 
 
-def _tagged(desk: Desk) -> Iterator[Need]:
-    name = str(desk.asked["ResourceId"]).rpartition("/")[2]
-    there = {*desk.backend("efs").access_points, *desk.backend("efs").file_systems_by_id}
-    if name not in there:
+def _tagging_needs(context: RequestContext) -> Iterator[Need]:
+    name = str(context.parameters["ResourceId"]).rpartition("/")[2]
+    existing = {*context.backend("efs").access_points, *context.backend("efs").file_systems_by_id}
+    if name not in existing:
         return
-    brought = {tag["Key"]: tag["Value"] for tag in desk.asked.get("Tags", [])}
-    keys = sorted([*brought, *desk.asked.get("TagKeys", [])])
-    about = {f"aws:RequestTag/{key}": value for key, value in brought.items()} | {"aws:TagKeys": keys}
-    of = _point(desk, name) if name.startswith("fsap-") else _file_system(desk, name)
-    yield Need(_action(desk), of, {**about, **_tags_of(desk, name)})
+    brought = {tag["Key"]: tag["Value"] for tag in context.parameters.get("Tags", [])}
+    keys = sorted([*brought, *context.parameters.get("TagKeys", [])])
+    tag_keys = {f"aws:RequestTag/{key}": value for key, value in brought.items()} | {"aws:TagKeys": keys}
+    of = _point(context, name) if name.startswith("fsap-") else _file_system(context, name)
+    yield Need(_action(context), of, {**tag_keys, **_tags_of(context, name)})
 
 
-def _action(desk: Desk) -> str:
-    return f"elasticfilesystem:{desk.call.name}"
+def _action(context: RequestContext) -> str:
+    return f"elasticfilesystem:{context.call.name}"
 
 
-def _file_system(desk: Desk, name: str | None) -> str:
-    return _arn(desk, f"file-system/{name.rpartition('/')[2]}") if name else "*"
+def _file_system(context: RequestContext, name: str | None) -> str:
+    return _arn(context, f"file-system/{name.rpartition('/')[2]}") if name else "*"
 
 
-def _point(desk: Desk, name: str) -> str:
-    return _arn(desk, f"access-point/{name.rpartition('/')[2]}")
+def _point(context: RequestContext, name: str) -> str:
+    return _arn(context, f"access-point/{name.rpartition('/')[2]}")
 
 
-def _arn(desk: Desk, rest: str) -> str:
-    return f"arn:aws:elasticfilesystem:{desk.region}:{desk.account}:{rest}"
+def _arn(context: RequestContext, rest: str) -> str:
+    return f"arn:aws:elasticfilesystem:{context.region}:{context.account}:{rest}"
 
 
-def _tags_of(desk: Desk, point: str) -> dict[str, str]:
-    found = desk.ask("efs", "ListTagsForResource", ResourceId=point.rpartition("/")[2])["Tags"]
-    return {f"aws:ResourceTag/{tag['Key']}": tag["Value"] for tag in found}
+def _tags_of(context: RequestContext, point: str) -> dict[str, str]:
+    tags = context.ask("efs", "ListTagsForResource", ResourceId=point.rpartition("/")[2])["Tags"]
+    return {f"aws:ResourceTag/{tag['Key']}": tag["Value"] for tag in tags}
 
 
-def _assumed(desk: Desk) -> Iterator[Need]:
-    tags = {tag["Key"]: tag["Value"] for tag in desk.asked.get("Tags", [])}
+def _assume_role_needs(context: RequestContext) -> Iterator[Need]:
+    tags = {tag["Key"]: tag["Value"] for tag in context.parameters.get("Tags", [])}
     brought = {f"aws:RequestTag/{key}": value for key, value in tags.items()} | {"aws:TagKeys": sorted(tags)}
-    yield Need("sts:AssumeRole", desk.asked["RoleArn"], brought)
+    yield Need("sts:AssumeRole", context.parameters["RoleArn"], brought)
     if tags:
-        yield Need("sts:TagSession", desk.asked["RoleArn"], brought)
+        yield Need("sts:TagSession", context.parameters["RoleArn"], brought)
 
 
-def _items(desk: Desk) -> Iterator[Need]:
-    asked = desk.asked
-    for name in asked.get("RequestItems") or [asked["TableName"]]:
-        arn = f"arn:aws:dynamodb:{desk.region}:{desk.account}:table/{name.rpartition('/')[2]}"
-        index = asked.get("IndexName")
-        yield Need(f"dynamodb:{desk.call.name}", f"{arn}/index/{index}" if index else arn, {})
+def _table_needs(context: RequestContext) -> Iterator[Need]:
+    parameters = context.parameters
+    for name in parameters.get("RequestItems") or [parameters["TableName"]]:
+        arn = f"arn:aws:dynamodb:{context.region}:{context.account}:table/{name.rpartition('/')[2]}"
+        index = parameters.get("IndexName")
+        yield Need(f"dynamodb:{context.call.name}", f"{arn}/index/{index}" if index else arn, {})
 
 
-_NEEDS: Mapping[tuple[str, str], Callable[[Desk], Iterator[Need]]] = {
-    ("efs", "CreateAccessPoint"): _made_point,
-    ("efs", "DeleteAccessPoint"): _points,
-    ("efs", "DescribeAccessPoints"): _points,
-    ("efs", "DescribeFileSystems"): _file_systems,
-    ("efs", "DescribeMountTargets"): _file_systems,
-    ("efs", "TagResource"): _tagged,
-    ("efs", "UntagResource"): _tagged,
-    ("dynamodb", "BatchGetItem"): _items,
-    ("dynamodb", "DeleteItem"): _items,
-    ("dynamodb", "GetItem"): _items,
-    ("dynamodb", "PutItem"): _items,
-    ("dynamodb", "Query"): _items,
-    ("dynamodb", "Scan"): _items,
-    ("dynamodb", "UpdateItem"): _items,
-    ("sts", "AssumeRole"): _assumed,
+_NEEDS_BY_OPERATION: Mapping[tuple[str, str], Callable[[RequestContext], Iterator[Need]]] = {
+    ("efs", "CreateAccessPoint"): _create_point_needs,
+    ("efs", "DeleteAccessPoint"): _access_point_needs,
+    ("efs", "DescribeAccessPoints"): _access_point_needs,
+    ("efs", "DescribeFileSystems"): _file_system_needs,
+    ("efs", "DescribeMountTargets"): _file_system_needs,
+    ("efs", "TagResource"): _tagging_needs,
+    ("efs", "UntagResource"): _tagging_needs,
+    ("dynamodb", "BatchGetItem"): _table_needs,
+    ("dynamodb", "DeleteItem"): _table_needs,
+    ("dynamodb", "GetItem"): _table_needs,
+    ("dynamodb", "PutItem"): _table_needs,
+    ("dynamodb", "Query"): _table_needs,
+    ("dynamodb", "Scan"): _table_needs,
+    ("dynamodb", "UpdateItem"): _table_needs,
+    ("sts", "AssumeRole"): _assume_role_needs,
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agentenv.rehearsal.cloud.iam.policy_documents import listed
+from agentenv.rehearsal.cloud.iam.policy_documents import as_list
 
 Context = Mapping[str, Sequence[str]]  # values by key; keys in lower case, because IAM does not mind theirs
 
@@ -20,47 +20,47 @@ _VARIABLE = re.compile(r"\$\{([^}]+)\}")
 _CHARACTERS = ("*", "?", "$")  # that a policy means literally when it writes ${*}
 
 
-def context_of(**said: str | Sequence[str]) -> dict[str, Sequence[str]]:
+def context_of(**keys: str | Sequence[str]) -> dict[str, Sequence[str]]:
     """A context of a few values; a key is written as it is by `context_of(**{"aws:SourceArn": …})`."""
-    return {key.lower(): [value] if isinstance(value, str) else value for key, value in said.items()}
+    return {key.lower(): [value] if isinstance(value, str) else value for key, value in keys.items()}
 
 
-def met(condition: Mapping[str, Any], context: Context) -> bool:
+def conditions_met(condition: Mapping[str, Any], context: Context) -> bool:
     """Whether every test of every operator holds."""
     return all(
-        _holds(operator, [_text(value) for value in listed(wanted)], context.get(key.lower()), context)
+        _holds(operator, [_text(value) for value in as_list(values)], context.get(key.lower()), context)
         for operator, tests in condition.items()
-        for key, wanted in tests.items()
+        for key, values in tests.items()
     )
 
 
-def alike(pattern: str, text: str) -> bool:
+def matches_glob(pattern: str, text: str) -> bool:
     """Whether a text is what a pattern with stars and question marks says."""
     return _like(text, pattern)
 
 
-def _holds(operator: str, wanted: list[str], found: Sequence[str] | None, context: Context) -> bool:
+def _holds(operator: str, expected: list[str], actual: Sequence[str] | None, context: Context) -> bool:
     quantifier, _, name = operator.rpartition(":")
     if name == "Null":
-        return str(found is None).lower() in [value.lower() for value in wanted]
+        return str(actual is None).lower() in [value.lower() for value in expected]
     optional = name.endswith("IfExists")
     name = name.removesuffix("IfExists")
     negated = "Not" in name
     compare = _COMPARISONS[name.replace("Not", "", 1)]
-    if found is None:
+    if actual is None:
         return optional or quantifier == "ForAllValues" or (negated and quantifier != "ForAnyValue")
-    values = [filled for value in wanted if (filled := _filled(value, context)) is not None]
-    told = [any(_compared(compare, one, value) for value in values) is not negated for one in found]
-    return all(told) if quantifier == "ForAllValues" or (negated and not quantifier) else any(told)
+    values = [filled for value in expected if (filled := _with_variables(value, context)) is not None]
+    matches = [any(_matches_safely(compare, item, value) for value in values) is not negated for item in actual]
+    return all(matches) if quantifier == "ForAllValues" or (negated and not quantifier) else any(matches)
 
 
-def _filled(value: str, context: Context) -> str | None:
+def _with_variables(value: str, context: Context) -> str | None:
     """A value with its variables in place; None where one of them is not known."""
     missing = False
 
-    def known(found: re.Match[str]) -> str:
+    def replaced(actual: re.Match[str]) -> str:
         nonlocal missing
-        name, _, instead = found[1].partition(",")
+        name, _, instead = actual[1].partition(",")
         if name in _CHARACTERS:
             return name
         values = context.get(name.strip().lower())
@@ -69,13 +69,13 @@ def _filled(value: str, context: Context) -> str | None:
         missing = missing or not instead
         return instead.strip().strip("'")
 
-    filled = _VARIABLE.sub(known, value)
+    filled = _VARIABLE.sub(replaced, value)
     return None if missing else filled
 
 
-def _compared(compare: Callable[[str, str], bool], found: str, wanted: str) -> bool:
+def _matches_safely(compare: Callable[[str, str], bool], actual: str, expected: str) -> bool:
     try:
-        return compare(found, wanted)
+        return compare(actual, expected)
     except ValueError:
         return False  # not a number, a date or an address, and so not this one
 
@@ -84,40 +84,40 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _like(found: str, wanted: str) -> bool:
-    pattern = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in wanted)
-    return re.fullmatch(pattern, found, re.DOTALL) is not None
+def _like(text: str, glob: str) -> bool:
+    pattern = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in glob)
+    return re.fullmatch(pattern, text, re.DOTALL) is not None
 
 
-def _arn_like(found: str, wanted: str) -> bool:
+def _arn_like(actual: str, expected: str) -> bool:
     """Part by part: a star does not reach over a colon, but in the last part, which may have some of its own."""
-    parts, patterns = found.split(":", 5), wanted.split(":", 5)
+    parts, patterns = actual.split(":", 5), expected.split(":", 5)
     return len(parts) == len(patterns) and all(map(_like, parts, patterns))
 
 
-def _moment(text: str) -> float:
+def _timestamp(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    parsed = datetime.fromisoformat(text)
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
-def _in_network(found: str, wanted: str) -> bool:
-    return ipaddress.ip_address(found) in ipaddress.ip_network(wanted, strict=False)
+def _in_network(actual: str, expected: str) -> bool:
+    return ipaddress.ip_address(actual) in ipaddress.ip_network(expected, strict=False)
 
 
 _COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": str.__eq__,
-    "StringEqualsIgnoreCase": lambda found, wanted: found.lower() == wanted.lower(),
+    "StringEqualsIgnoreCase": lambda actual, expected: actual.lower() == expected.lower(),
     "StringLike": _like,
     "BinaryEquals": str.__eq__,
     "ArnEquals": _arn_like,
     "ArnLike": _arn_like,
-    "Bool": lambda found, wanted: found.lower() == wanted.lower(),
+    "Bool": lambda actual, expected: actual.lower() == expected.lower(),
     "IpAddress": _in_network,
     **{
-        f"{kind}{name}": (lambda found, wanted, read=read, holds=holds: holds(read(found), read(wanted)))
-        for kind, read in (("Numeric", float), ("Date", _moment))
+        f"{kind}{name}": (lambda actual, expected, read=read, holds=holds: holds(read(actual), read(expected)))
+        for kind, read in (("Numeric", float), ("Date", _timestamp))
         for name, holds in (
             ("Equals", float.__eq__),
             ("LessThan", float.__lt__),

@@ -50,19 +50,19 @@ ON_RESOURCE = Kind(principal=True, resource=None)
 ON_KEY = Kind(principal=True, resource=True)
 
 
-class _Twice(ValueError):
+class _DuplicateKey(ValueError):
     """A key that an object has twice."""
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
-            raise _Twice(f"The element {name} appears twice.")
+            raise _DuplicateKey(f"The element {name} appears twice.")
     return dict(pairs)
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """One or many, as many."""
     return value if isinstance(value, list) else [value]
 
@@ -70,8 +70,8 @@ def listed(value: Any) -> list[Any]:
 def read(text: str) -> tuple[dict[str, Any], list[str]]:
     """The document, and what keeps it from being one."""
     try:
-        document = json.loads(text, object_pairs_hook=_no_twins)
-    except _Twice as error:
+        document = json.loads(text, object_pairs_hook=_unique_keys)
+    except _DuplicateKey as error:
         return {}, [str(error)]
     except ValueError as error:
         return {}, [f"This policy contains invalid Json: {error}"]
@@ -80,10 +80,10 @@ def read(text: str) -> tuple[dict[str, Any], list[str]]:
 
 def statements(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The statements of a document that was found to be one."""
-    return [one for one in listed(document.get("Statement", [])) if isinstance(one, dict)]
+    return [row for row in as_list(document.get("Statement", [])) if isinstance(row, dict)]
 
 
-def faults(text: str, kind: Kind) -> list[str]:
+def violations(text: str, kind: Kind) -> list[str]:
     """Everything that AWS would not take; the first is what it would say."""
     document, broken = read(text)
     return broken or list(_document(document, kind))
@@ -95,39 +95,39 @@ def _document(document: dict[str, Any], kind: Kind) -> Iterator[str]:
             yield f"The policy has an element that is not known: {name}."
     if document.get("Version", "2008-10-17") not in ("2012-10-17", "2008-10-17"):
         yield f"The policy must contain a valid version string, not {document['Version']!r}."
-    said = document.get("Statement")
-    if not said:
+    rows = document.get("Statement")
+    if not rows:
         yield "Missing required field Statement."
         return
-    seen: set[str] = set()
-    for one in listed(said):
-        if not isinstance(one, dict):
+    sids: set[str] = set()
+    for statement in as_list(rows):
+        if not isinstance(statement, dict):
             yield "A statement is not an object."
             continue
-        yield from _statement(one, kind)
-        sid = one.get("Sid")
+        yield from _statement(statement, kind)
+        sid = statement.get("Sid")
         if sid is not None:
             if not isinstance(sid, str) or (kind.plain_sids and not SID.fullmatch(sid)):
                 yield f"Statement IDs (SID) must be alpha-numeric: {sid!r}."
-            elif sid and sid in seen:
+            elif sid and sid in sids:
                 yield f"Statement IDs (SID) in a single policy must be unique: {sid}."
             else:
-                seen.add(sid)
+                sids.add(sid)
 
 
-def _statement(one: dict[str, Any], kind: Kind) -> Iterator[str]:
-    for name in one:
+def _statement(statement: dict[str, Any], kind: Kind) -> Iterator[str]:
+    for name in statement:
         if name not in ELEMENTS:
             yield f"A statement has an element that is not known: {name}."
-    if one.get("Effect") not in ("Allow", "Deny"):
-        yield f"Effect must be Allow or Deny, not {one.get('Effect')!r}."
-    if ("Action" in one) == ("NotAction" in one):
+    if statement.get("Effect") not in ("Allow", "Deny"):
+        yield f"Effect must be Allow or Deny, not {statement.get('Effect')!r}."
+    if ("Action" in statement) == ("NotAction" in statement):
         yield "A statement has either Action or NotAction, and not both."
-    for action in listed(one.get("Action", one.get("NotAction", []))):
+    for action in as_list(statement.get("Action", statement.get("NotAction", []))):
         if not isinstance(action, str) or not ACTION.fullmatch(action):
             yield f"Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc.: {action!r}."
-    has_principal = "Principal" in one or "NotPrincipal" in one
-    has_resource = "Resource" in one or "NotResource" in one
+    has_principal = "Principal" in statement or "NotPrincipal" in statement
+    has_resource = "Resource" in statement or "NotResource" in statement
     if has_principal and not kind.principal:
         yield "Policy document should not specify a principal."
     if kind.principal and not has_principal:
@@ -136,13 +136,13 @@ def _statement(one: dict[str, Any], kind: Kind) -> Iterator[str]:
         yield "Has prohibited field Resource."
     if kind.resource and not has_resource:
         yield "Policy statement must contain resources."
-    yield from _resources(one)
-    yield from _principal(one.get("Principal", one.get("NotPrincipal")), present=has_principal)
-    yield from _condition(one.get("Condition", {}))
+    yield from _resources(statement)
+    yield from _principal(statement.get("Principal", statement.get("NotPrincipal")), present=has_principal)
+    yield from _condition(statement.get("Condition", {}))
 
 
-def _resources(one: dict[str, Any]) -> Iterator[str]:
-    for resource in listed(one.get("Resource", one.get("NotResource", []))):
+def _resources(statement: dict[str, Any]) -> Iterator[str]:
+    for resource in as_list(statement.get("Resource", statement.get("NotResource", []))):
         if not isinstance(resource, str) or not (resource == "*" or resource.startswith(("arn:", "*"))):
             yield f'Resource {resource} must be in ARN format or "*".'
 
@@ -156,7 +156,7 @@ def _principal(principal: Any, *, present: bool) -> Iterator[str]:
     for kind, values in principal.items():
         if kind not in PRINCIPALS:
             yield f"Invalid principal in policy: {kind!r} is none of {', '.join(PRINCIPALS)}."
-        for value in listed(values):
+        for value in as_list(values):
             if not isinstance(value, str) or not value:
                 yield f"Invalid principal in policy: {value!r}."
             elif kind == "AWS" and not re.fullmatch(r"\*|\d{12}|arn:aws[\w-]*:(iam|sts)::.+|A[A-Z0-9]{15,}", value):
@@ -178,7 +178,7 @@ def _condition(condition: Any) -> Iterator[str]:
             yield f"The condition {operator} tests nothing."
             continue
         for key, values in tests.items():
-            for value in listed(values):
+            for value in as_list(values):
                 if not isinstance(value, str | bool | int | float):
                     yield f"The condition {operator} {key} is compared with {value!r}."
 
@@ -186,14 +186,14 @@ def _condition(condition: Any) -> Iterator[str]:
 def missing_principals(text: str, account: str, exists: Callable[[str], bool]) -> list[str]:
     """Roles and users of this account that a policy names and that are not there; AWS would not take their names."""
     document, _ = read(text)
-    found: list[str] = []
-    for one in statements(document):
-        principal = one.get("Principal")
-        for value in listed(principal.get("AWS", [])) if isinstance(principal, dict) else []:
+    missing: list[str] = []
+    for statement in statements(document):
+        principal = statement.get("Principal")
+        for value in as_list(principal.get("AWS", [])) if isinstance(principal, dict) else []:
             named = ROLE_OR_USER.fullmatch(value)
             if named and named[1] == account and not exists(value):
-                found.append(value)
-    return found
+                missing.append(value)
+    return missing
 
 
 def compact_length(text: str) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agentenv.rehearsal.cloud.iam import policy_documents as policy_text
-from agentenv.rehearsal.cloud.iam.policy_conditions import Context, alike, met
+from agentenv.rehearsal.cloud.iam import policy_documents
+from agentenv.rehearsal.cloud.iam.policy_conditions import Context, conditions_met, matches_glob
 
 
 @dataclass(frozen=True)
@@ -37,36 +37,40 @@ def _allowed(
 ) -> bool:
     allowed = False
     for text in documents:
-        document, _ = policy_text.read(text)
-        for one in policy_text.statements(document):
-            about = _acts(one, action) and _reaches(one, resource) and _concerns(one, principal)
-            if about and met(one.get("Condition", {}), context):
-                if one["Effect"] == "Deny":
+        document, _ = policy_documents.read(text)
+        for statement in policy_documents.statements(document):
+            applies = (
+                _matches_action(statement, action)
+                and _matches_resource(statement, resource)
+                and _matches_principal(statement, principal)
+            )
+            if applies and conditions_met(statement.get("Condition", {}), context):
+                if statement["Effect"] == "Deny":
                     return False
                 allowed = True
     return allowed
 
 
-def _acts(one: Mapping[str, Any], action: str) -> bool:
-    named = policy_text.listed(one.get("Action", one.get("NotAction", [])))
-    return any(alike(name.lower(), action.lower()) for name in named) is ("Action" in one)
+def _matches_action(statement: Mapping[str, Any], action: str) -> bool:
+    actions = policy_documents.as_list(statement.get("Action", statement.get("NotAction", [])))
+    return any(matches_glob(name.lower(), action.lower()) for name in actions) is ("Action" in statement)
 
 
-def _reaches(one: Mapping[str, Any], resource: str | None) -> bool:
+def _matches_resource(statement: Mapping[str, Any], resource: str | None) -> bool:
     if resource is None:
         return True
-    named = policy_text.listed(one.get("Resource", one.get("NotResource", [])))
-    return any(alike(name, resource) for name in named) is ("Resource" in one)
+    resources = policy_documents.as_list(statement.get("Resource", statement.get("NotResource", [])))
+    return any(matches_glob(name, resource) for name in resources) is ("Resource" in statement)
 
 
-def _concerns(one: Mapping[str, Any], principal: Principal | None) -> bool:
+def _matches_principal(statement: Mapping[str, Any], principal: Principal | None) -> bool:
     if principal is None:
         return True
-    said = one.get("Principal", one.get("NotPrincipal"))
-    if said == "*":
-        found = True
+    element = statement.get("Principal", statement.get("NotPrincipal"))
+    if element == "*":
+        matches = True
     else:
-        named = policy_text.listed(said.get(principal.kind, [])) if isinstance(said, dict) else []
-        everyone = principal.kind == "AWS" and "*" in named
-        found = everyone or not principal.names.isdisjoint(named)
-    return found is ("Principal" in one)
+        names = policy_documents.as_list(element.get(principal.kind, [])) if isinstance(element, dict) else []
+        everyone = principal.kind == "AWS" and "*" in names
+        matches = everyone or not principal.names.isdisjoint(names)
+    return matches is ("Principal" in statement)

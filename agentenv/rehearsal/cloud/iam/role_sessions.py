@@ -14,20 +14,20 @@ from agentenv.rehearsal.cloud.rows.eks_common import PRINCIPAL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
     from agentenv.rehearsal.cloud.store import Record
 
 _KIND: Final = "_sts.sessions"
-_SPARE: Final = re.compile(r"[^\w+=,.@-]")
+_INVALID_CHARACTERS: Final = re.compile(r"[^\w+=,.@-]")
 LONGEST_NAME: Final = 64
 
 
-def role_of(desk: Desk, arn: str) -> Any:
+def role_of(context: RequestContext, arn: str) -> Any:
     """Moto's role of that ARN, in whichever account; None if there is none."""
-    found = PRINCIPAL.fullmatch(arn)
-    if found is None or found["kind"] != "role":
+    match = PRINCIPAL.fullmatch(arn)
+    if match is None or match["kind"] != "role":
         return None
-    roles = desk.moto.backend("iam", found["account"], "aws").roles.values()
+    roles = context.moto.backend("iam", match["account"], "aws").roles.values()
     return next((role for role in roles if role.arn == arn), None)
 
 
@@ -36,42 +36,44 @@ def document(role: Any) -> str:
     return str(role.assume_role_policy_document or "{}")
 
 
-def open_session(desk: Desk, role: Any, name: str, seconds: int, tags: Mapping[str, str] | None = None) -> Any:
+def open_session(
+    context: RequestContext, role: Any, name: str, seconds: int, tags: Mapping[str, str] | None = None
+) -> Any:
     """A session of a role for a pod: moto's own, with its keys."""
-    made = desk.moto.backend("sts", role.account_id, desk.region).assume_role(
-        region_name=desk.region,
+    session = context.moto.backend("sts", role.account_id, context.region).assume_role(
+        region_name=context.region,
         role_session_name=name,
         role_arn=role.arn,
         policy="",
         duration=seconds,
         external_id="",
     )
-    _shelf(desk)[made.access_key_id] = {"role": role.arn, "tags": dict(tags or {}), "session": made}
-    return made
+    _records(context)[session.access_key_id] = {"role": role.arn, "tags": dict(tags or {}), "session": session}
+    return session
 
 
-def told(made: Any) -> Record:
+def session_response(session: Any) -> Record:
     """A session as STS tells whoever opened it."""
     return {
         "Credentials": {
-            "AccessKeyId": made.access_key_id,
-            "SecretAccessKey": made.secret_access_key,
-            "SessionToken": made.session_token,
-            "Expiration": made.expiration,
+            "AccessKeyId": session.access_key_id,
+            "SecretAccessKey": session.secret_access_key,
+            "SessionToken": session.session_token,
+            "Expiration": session.expiration,
         },
-        "AssumedRoleUser": {"AssumedRoleId": made.user_id, "Arn": made.arn},
+        "AssumedRoleUser": {"AssumedRoleId": session.user_id, "Arn": session.arn},
     }
 
 
-def session_of(desk: Desk) -> Record | None:
+def session_of(context: RequestContext) -> Record | None:
     """The pod's session that a call is made in; None for every other caller."""
-    return _shelf(desk).get(desk.call.key)
+    return _records(context).get(context.call.key)
 
 
 def session_name(*parts: str) -> str:
     """A name for a session, of letters that such names may have."""
-    return _SPARE.sub("-", "-".join(parts))[:LONGEST_NAME]
+    return _INVALID_CHARACTERS.sub("-", "-".join(parts))[:LONGEST_NAME]
 
 
-def _shelf(desk: Desk) -> dict[str, Record]:
-    return desk.shelves.shelf(_KIND, "", "")
+def _records(context: RequestContext) -> dict[str, Record]:
+    return context.store.records(_KIND, "", "")

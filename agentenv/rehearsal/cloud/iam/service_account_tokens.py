@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 _HASHES = {"RS256": hashes.SHA256(), "RS384": hashes.SHA384(), "RS512": hashes.SHA512()}
 
 
-class NotAToken(Exception):
+class InvalidToken(Exception):
     """The text is no signed token with an issuer and a subject."""
 
 
@@ -36,17 +36,17 @@ class Token:
         """Take it apart; NotAToken if that cannot be done."""
         parts = text.split(".")
         if len(parts) != 3:
-            raise NotAToken("it has not three parts")
+            raise InvalidToken("it has not three parts")
         try:
             header, claims = (json.loads(_decoded(part)) for part in parts[:2])
             signature = _decoded(parts[2])
         except (ValueError, binascii.Error) as error:
-            raise NotAToken(str(error)) from None
+            raise InvalidToken(str(error)) from None
         if not isinstance(header, dict) or not isinstance(claims, dict):
-            raise NotAToken("its parts are no objects")
+            raise InvalidToken("its parts are no objects")
         token = cls(header, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
         if not token.issuer or not token.subject or not isinstance(claims.get("exp"), int | float):
-            raise NotAToken("it has no issuer, subject or expiry")
+            raise InvalidToken("it has no issuer, subject or expiry")
         return token
 
     @property
@@ -62,14 +62,14 @@ class Token:
     @property
     def audiences(self) -> list[str]:
         """Whom it is made for."""
-        said = self.claims.get("aud", [])
-        return [one for one in (said if isinstance(said, list) else [said]) if isinstance(one, str)]
+        value = self.claims.get("aud", [])
+        return [audience for audience in (value if isinstance(value, list) else [value]) if isinstance(audience, str)]
 
     @property
     def bound(self) -> Mapping[str, Any]:
         """The namespace, service account and pod that the API server bound it to."""
-        said = self.claims.get("kubernetes.io")
-        return said if isinstance(said, dict) else {}
+        claim = self.claims.get("kubernetes.io")
+        return claim if isinstance(claim, dict) else {}
 
     def expired(self, now: float | None = None) -> bool:
         """Whether its time is over."""

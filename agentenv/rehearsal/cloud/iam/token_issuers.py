@@ -11,44 +11,44 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.store import Record, Shelves
+    from agentenv.rehearsal.cloud.store import Record, Store
 
 _KIND: Final = "_sts.issuers"
 
 
-class NotPublished(Exception):
+class InvalidKeys(Exception):
     """What is wrong with what was to be published."""
 
 
-def answer(shelves: Shelves, method: str, body: bytes) -> dict[str, Any]:
+def handle(store: Store, method: str, body: bytes) -> dict[str, Any]:
     """The page of the issuers: POST publishes the keys of one, DELETE withdraws them, GET tells who has some."""
     if method in {"POST", "DELETE"}:
         try:
             said = json.loads(body)
         except ValueError as error:
-            raise NotPublished(f"Keys are published as JSON: {error}.") from None
+            raise InvalidKeys(f"Keys are published as JSON: {error}.") from None
         if not isinstance(said, dict) or not isinstance(said.get("issuer"), str):
-            raise NotPublished("Keys are published as an object of issuer, a text, and keys, a list.")
+            raise InvalidKeys("Keys are published as an object of issuer, a text, and keys, a list.")
         if method == "POST":
-            _publish(shelves, said["issuer"], said.get("keys"))
+            _publish(store, said["issuer"], said.get("keys"))
         else:
-            _shelf(shelves).pop(said["issuer"], None)
-    return {issuer: [key["kid"] for key in found["keys"]] for issuer, found in _shelf(shelves).items()}
+            _records(store).pop(said["issuer"], None)
+    return {issuer: [key["kid"] for key in found["keys"]] for issuer, found in _records(store).items()}
 
 
-def keys_of(shelves: Shelves, issuer: str) -> list[dict[str, Any]] | None:
+def keys_of(store: Store, issuer: str) -> list[dict[str, Any]] | None:
     """An issuer's keys; None where nobody published any, as with an issuer that does not answer."""
-    found = _shelf(shelves).get(issuer)
-    return found["keys"] if found else None
+    record = _records(store).get(issuer)
+    return record["keys"] if record else None
 
 
-def _publish(shelves: Shelves, issuer: str, keys: Any) -> None:
+def _publish(store: Store, issuer: str, keys: Any) -> None:
     if urlsplit(issuer).scheme != "https":
-        raise NotPublished(f"issuer is '{issuer}', and has to be an https address.")
-    if not isinstance(keys, list) or not keys or not all(isinstance(one, dict) and one.get("kid") for one in keys):
-        raise NotPublished("keys is a list of keys as an issuer publishes them, each with its kid.")
-    _shelf(shelves)[issuer] = {"keys": keys}
+        raise InvalidKeys(f"issuer is '{issuer}', and has to be an https address.")
+    if not isinstance(keys, list) or not keys or not all(isinstance(key, dict) and key.get("kid") for key in keys):
+        raise InvalidKeys("keys is a list of keys as an issuer publishes them, each with its kid.")
+    _records(store)[issuer] = {"keys": keys}
 
 
-def _shelf(shelves: Shelves) -> dict[str, Record]:
-    return shelves.shelf(_KIND, "", "")
+def _records(store: Store) -> dict[str, Record]:
+    return store.records(_KIND, "", "")

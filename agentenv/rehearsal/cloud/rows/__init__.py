@@ -13,11 +13,16 @@ from agentenv.rehearsal.cloud.rows import (
     ec2_endpoints,
     ec2_flow_logs,
     ec2_routes,
+    ec2_security_group_rules,
+    ec2_security_groups,
     ec2_vpc,
     efs,
+    eks_access_entries,
     eks_addons,
     eks_auth,
     eks_clusters,
+    eks_node_groups,
+    eks_pod_identity,
     eks_tags,
     eks_updates,
     iam,
@@ -25,14 +30,9 @@ from agentenv.rehearsal.cloud.rows import (
     logs,
     s3,
     sts_roles,
+    sts_web_identity,
     tagging_api,
 )
-from agentenv.rehearsal.cloud.rows import ec2_security_group_rules as ec2_rules
-from agentenv.rehearsal.cloud.rows import ec2_security_groups as ec2_security
-from agentenv.rehearsal.cloud.rows import eks_access_entries as eks_access
-from agentenv.rehearsal.cloud.rows import eks_node_groups as eks_nodes
-from agentenv.rehearsal.cloud.rows import eks_pod_identity as eks_identity
-from agentenv.rehearsal.cloud.rows import sts_web_identity as sts
 
 if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.request_context import Row
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 TABLES = (
     ec2_vpc.ROWS,
     ec2_routes.ROWS,
-    ec2_security.ROWS,
-    ec2_rules.ROWS,
+    ec2_security_groups.ROWS,
+    ec2_security_group_rules.ROWS,
     ec2_endpoints.ROWS,
     ec2_flow_logs.ROWS,
     efs.ROWS,
     eks_clusters.ROWS,
-    eks_nodes.ROWS,
+    eks_node_groups.ROWS,
     eks_addons.ROWS,
-    eks_access.ROWS,
-    eks_identity.ROWS,
+    eks_access_entries.ROWS,
+    eks_pod_identity.ROWS,
     eks_auth.ROWS,
     eks_tags.ROWS,
     eks_updates.ROWS,
     iam.ROWS,
-    sts.ROWS,
+    sts_web_identity.ROWS,
     sts_roles.ROWS,
     kms.ROWS,
     logs.ROWS,

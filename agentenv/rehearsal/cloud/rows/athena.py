@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Answer, Refused
+from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 LEAST_SCAN = 10 * 2**20
 PLACE = re.compile(r"s3://[a-z0-9.-]{3,63}(/.*)?")
@@ -17,19 +17,19 @@ ENGINE = "Athena engine version 3"
 ENGINES = ("AUTO", ENGINE, "PySpark engine version 3")
 
 
-def _invalid(text: str) -> Refused:
-    return Refused("InvalidRequestException", text)
+def _invalid(text: str) -> AwsError:
+    return AwsError("InvalidRequestException", text)
 
 
-def _group(desk: Desk, name: str) -> Any:
-    found = desk.backend("athena").work_groups.get(name)
-    if found is None:
+def _group(context: RequestContext, name: str) -> Any:
+    group = context.backend("athena").work_groups.get(name)
+    if group is None:
         raise _invalid(f"WorkGroup {name} is not found.")
-    return found
+    return group
 
 
-def _check(said: dict[str, Any], results: dict[str, Any]) -> None:
-    limit = said.get("BytesScannedCutoffPerQuery")
+def _check(configuration: dict[str, Any], results: dict[str, Any]) -> None:
+    limit = configuration.get("BytesScannedCutoffPerQuery")
     if limit is not None and limit < LEAST_SCAN:
         raise _invalid(f"BytesScannedCutoffPerQuery is at least {LEAST_SCAN}, not {limit}.")
     place = results.get("OutputLocation")
@@ -38,7 +38,7 @@ def _check(said: dict[str, Any], results: dict[str, Any]) -> None:
     encrypted = results.get("EncryptionConfiguration")
     if encrypted and (encrypted["EncryptionOption"] != "SSE_S3") != bool(encrypted.get("KmsKey")):
         raise _invalid("A key of KMS is given with SSE_KMS and CSE_KMS, and only there.")
-    engine = said.get("EngineVersion", {}).get("SelectedEngineVersion")
+    engine = configuration.get("EngineVersion", {}).get("SelectedEngineVersion")
     if engine and engine not in ENGINES:
         raise _invalid(f"There is no engine version {engine}.")
 
@@ -49,87 +49,87 @@ def _in_effect(configuration: dict[str, Any]) -> None:
         engine["EffectiveEngineVersion"] = ENGINE if selected == "AUTO" else selected
 
 
-def create(desk: Desk) -> Answer:
+def create(context: RequestContext) -> Response:
     """A workgroup with a configuration that Athena takes."""
-    said = desk.asked.get("Configuration", {})
-    _check(said, said.get("ResultConfiguration", {}))
-    answer = desk.forward()
-    if answer.ok:
-        _in_effect(_group(desk, desk.asked["Name"]).configuration)
-    return answer
+    configuration = context.parameters.get("Configuration", {})
+    _check(configuration, configuration.get("ResultConfiguration", {}))
+    response = context.forward()
+    if response.ok:
+        _in_effect(_group(context, context.parameters["Name"]).configuration)
+    return response
 
 
-def get(desk: Desk) -> Answer:
+def read(context: RequestContext) -> Response:
     """One that is there."""
-    _group(desk, desk.asked["WorkGroup"])
-    return desk.forward()
+    _group(context, context.parameters["WorkGroup"])
+    return context.forward()
 
 
-def update(desk: Desk) -> dict[str, Any]:
+def update(context: RequestContext) -> dict[str, Any]:
     """What is said changes; the rest stays."""
-    group, asked = _group(desk, desk.asked["WorkGroup"]), desk.asked
-    changes = dict(asked.get("ConfigurationUpdates", {}))
+    group, parameters = _group(context, context.parameters["WorkGroup"]), context.parameters
+    changes = dict(parameters.get("ConfigurationUpdates", {}))
     results = changes.pop("ResultConfigurationUpdates", {})
     _check(changes, results)
     if changes.pop("RemoveBytesScannedCutoffPerQuery", False):
         group.configuration.pop("BytesScannedCutoffPerQuery", None)
-    kept = group.configuration.setdefault("ResultConfiguration", {})
+    result_configuration = group.configuration.setdefault("ResultConfiguration", {})
     for name in ("OutputLocation", "EncryptionConfiguration", "ExpectedBucketOwner", "AclConfiguration"):
         if results.pop(f"Remove{name}", False):
-            kept.pop(name, None)
-    kept.update(results)
+            result_configuration.pop(name, None)
+    result_configuration.update(results)
     group.configuration.update(changes)
     _in_effect(group.configuration)
-    group.description = asked.get("Description", group.description)
-    group.state = asked.get("State", group.state)
+    group.description = parameters.get("Description", group.description)
+    group.state = parameters.get("State", group.state)
     return {}
 
 
-def delete(desk: Desk) -> Answer:
+def delete(context: RequestContext) -> Response:
     """A workgroup that is empty, or goes with what is in it."""
-    name = desk.asked["WorkGroup"]
-    group, backend = _group(desk, name), desk.backend("athena")
+    name = context.parameters["WorkGroup"]
+    group, backend = _group(context, name), context.backend("athena")
     if name == "primary":
         raise _invalid("The primary workgroup cannot be deleted.")
     inside = [key for key, query in backend.named_queries.items() if query.workgroup is group]
-    if inside and not desk.asked.get("RecursiveDeleteOption"):
+    if inside and not context.parameters.get("RecursiveDeleteOption"):
         raise _invalid(f"WorkGroup {name} is not empty")
     for key in inside:
         del backend.named_queries[key]
-    return desk.forward()
+    return context.forward()
 
 
-def _query(desk: Desk) -> str:
-    wanted = desk.asked["NamedQueryId"]
-    if wanted not in desk.backend("athena").named_queries:
-        raise _invalid(f"NamedQuery {wanted} was not found")
-    return wanted
+def _query(context: RequestContext) -> str:
+    query_id = context.parameters["NamedQueryId"]
+    if query_id not in context.backend("athena").named_queries:
+        raise _invalid(f"NamedQuery {query_id} was not found")
+    return query_id
 
 
-def keep_query(desk: Desk) -> Answer:
+def create_query(context: RequestContext) -> Response:
     """In a workgroup that is there."""
-    _group(desk, desk.asked.get("WorkGroup", "primary"))
-    return desk.forward()
+    _group(context, context.parameters.get("WorkGroup", "primary"))
+    return context.forward()
 
 
-def get_query(desk: Desk) -> Answer:
+def read_query(context: RequestContext) -> Response:
     """One that is there."""
-    _query(desk)
-    return desk.forward()
+    _query(context)
+    return context.forward()
 
 
-def delete_query(desk: Desk) -> dict[str, Any]:
+def delete_query(context: RequestContext) -> dict[str, Any]:
     """One less."""
-    del desk.backend("athena").named_queries[_query(desk)]
+    del context.backend("athena").named_queries[_query(context)]
     return {}
 
 
 ROWS = (
     Row("athena", "CreateWorkGroup", create),
-    Row("athena", "GetWorkGroup", get),
+    Row("athena", "GetWorkGroup", read),
     Row("athena", "UpdateWorkGroup", update),
     Row("athena", "DeleteWorkGroup", delete),
-    Row("athena", "CreateNamedQuery", keep_query, kept=True),
-    Row("athena", "GetNamedQuery", get_query),
+    Row("athena", "CreateNamedQuery", create_query, stored_only=True),
+    Row("athena", "GetNamedQuery", read_query),
     Row("athena", "DeleteNamedQuery", delete_query),
 )

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Answer, Refused
+from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows import resource_tags
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
     from agentenv.rehearsal.cloud.store import Record
 
 TAGS = "_budgets.tags"
@@ -24,61 +24,61 @@ TOPIC = re.compile(r"arn:aws[\w-]*:sns:[a-z0-9-]+:\d{12}:.+")
 Notification = dict[str, Any]
 
 
-def _invalid(text: str) -> Refused:
-    return Refused("InvalidParameterException", text)
+def _invalid(text: str) -> AwsError:
+    return AwsError("InvalidParameterException", text)
 
 
-def _missing(text: str) -> Refused:
-    return Refused("NotFoundException", text)
+def _missing(text: str) -> AwsError:
+    return AwsError("NotFoundException", text)
 
 
-def _budget(desk: Desk, name: str | None = None) -> Any:
-    wanted = name or desk.asked["BudgetName"]
-    found = desk.backend("budgets").budgets[desk.asked["AccountId"]].get(wanted)
-    if found is None:
-        raise _missing(f"Unable to get budget: {wanted} - the budget doesn't exist.")
-    return found
+def _budget(context: RequestContext, name: str | None = None) -> Any:
+    budget_name = name or context.parameters["BudgetName"]
+    budget = context.backend("budgets").budgets[context.parameters["AccountId"]].get(budget_name)
+    if budget is None:
+        raise _missing(f"Unable to get budget: {budget_name} - the budget doesn't exist.")
+    return budget
 
 
-def _same(one: Notification, other: Notification) -> bool:
+def _is_same(notification: Notification, other: Notification) -> bool:
     names = ("NotificationType", "ComparisonOperator", "Threshold")
-    kinds = {note.get("ThresholdType", "PERCENTAGE") for note in (one, other)}
-    return all(one[name] == other[name] for name in names) and len(kinds) == 1
+    kinds = {note.get("ThresholdType", "PERCENTAGE") for note in (notification, other)}
+    return all(notification[name] == other[name] for name in names) and len(kinds) == 1
 
 
-def _notification(budget: Any, said: Notification) -> Any:
-    found = next((note for note in budget.notifications if _same(note.details, said)), None)
-    if found is None:
+def _notification(budget: Any, details: Notification) -> Any:
+    notification = next((note for note in budget.notifications if _is_same(note.details, details)), None)
+    if notification is None:
         raise _missing("Unable to find the notification - it doesn't exist in the budget.")
-    return found
+    return notification
 
 
-def _subscribers(said: list[dict[str, str]]) -> None:
+def _check_subscribers(subscribers: list[dict[str, str]]) -> None:
     seen: set[tuple[str, str]] = set()
     counts = {"EMAIL": 0, "SNS": 0}
-    for one in said:
-        kind, address = one["SubscriptionType"], one["Address"]
+    for subscriber in subscribers:
+        kind, address = subscriber["SubscriptionType"], subscriber["Address"]
         if not (MAIL if kind == "EMAIL" else TOPIC).fullmatch(address):
             raise _invalid(f"The address of a subscriber of type {kind} is not valid.")
         if (kind, address) in seen:
-            raise Refused("DuplicateRecordException", "A subscriber is said twice for one notification.")
+            raise AwsError("DuplicateRecordException", "A subscriber is said twice for one notification.")
         seen.add((kind, address))
         counts[kind] += 1
     if counts["EMAIL"] > EMAILS or counts["SNS"] > TOPICS:
         text = f"A notification has at most {EMAILS} subscribers by mail and {TOPICS} by SNS."
-        raise Refused("CreationLimitExceededException", text)
+        raise AwsError("CreationLimitExceededException", text)
 
 
-def _notifications(said: list[dict[str, Any]]) -> None:
-    if len(said) > NOTIFICATIONS:
-        raise Refused("CreationLimitExceededException", f"A budget has at most {NOTIFICATIONS} notifications.")
-    for number, one in enumerate(said):
-        _subscribers(one["Subscribers"])
-        if any(_same(one["Notification"], other["Notification"]) for other in said[:number]):
-            raise Refused("DuplicateRecordException", "A notification is said twice for one budget.")
+def _check_notifications(notifications: list[dict[str, Any]]) -> None:
+    if len(notifications) > NOTIFICATIONS:
+        raise AwsError("CreationLimitExceededException", f"A budget has at most {NOTIFICATIONS} notifications.")
+    for number, notification in enumerate(notifications):
+        _check_subscribers(notification["Subscribers"])
+        if any(_is_same(notification["Notification"], other["Notification"]) for other in notifications[:number]):
+            raise AwsError("DuplicateRecordException", "A notification is said twice for one budget.")
 
 
-def _limits(budget: dict[str, Any]) -> None:
+def _check_limits(budget: dict[str, Any]) -> None:
     limit = budget.get("BudgetLimit")
     if limit and (not AMOUNT.fullmatch(limit["Amount"]) or float(limit["Amount"]) <= 0):
         raise _invalid(f"Budget limit amount must be a positive number, not {limit['Amount']}.")
@@ -88,36 +88,36 @@ def _limits(budget: dict[str, Any]) -> None:
         raise _invalid("A budget has either CostFilters or a FilterExpression.")
 
 
-def arn(desk: Desk, name: str) -> str:
+def arn(context: RequestContext, name: str) -> str:
     """A budget's name among all resources."""
-    return f"arn:aws:budgets::{desk.asked.get('AccountId', desk.account)}:budget/{name}"
+    return f"arn:aws:budgets::{context.parameters.get('AccountId', context.account)}:budget/{name}"
 
 
-def _tags(desk: Desk) -> Record:
-    wanted = desk.asked["ResourceARN"]
-    name = wanted.partition(":budget/")[2]
-    if name not in desk.backend("budgets").budgets[desk.account]:
-        raise _missing(f"Unable to find the resource {wanted}.")
-    return desk.shelf(TAGS, everywhere=True).setdefault(wanted, {})
+def _tags(context: RequestContext) -> Record:
+    resource_arn = context.parameters["ResourceARN"]
+    name = resource_arn.partition(":budget/")[2]
+    if name not in context.backend("budgets").budgets[context.account]:
+        raise _missing(f"Unable to find the resource {resource_arn}.")
+    return context.records(TAGS, is_global=True).setdefault(resource_arn, {})
 
 
-def create(desk: Desk) -> Answer:
+def create(context: RequestContext) -> Response:
     """A budget with its notifications and tags, or none of them."""
-    asked = desk.asked
-    budget = asked["Budget"]
-    _limits(budget)
-    _notifications(asked.get("NotificationsWithSubscribers", []))
-    answer = desk.forward()
-    if answer.ok:
-        _filled(desk, _budget(desk, budget["BudgetName"]).budget)
-        tags = {tag["Key"]: tag["Value"] for tag in asked.get("ResourceTags", [])}
-        desk.shelf(TAGS, everywhere=True)[arn(desk, budget["BudgetName"])] = tags
-    return answer
+    parameters = context.parameters
+    budget = parameters["Budget"]
+    _check_limits(budget)
+    _check_notifications(parameters.get("NotificationsWithSubscribers", []))
+    response = context.forward()
+    if response.ok:
+        _set_defaults(context, _budget(context, budget["BudgetName"]).budget)
+        tags = {tag["Key"]: tag["Value"] for tag in parameters.get("ResourceTags", [])}
+        context.records(TAGS, is_global=True)[arn(context, budget["BudgetName"])] = tags
+    return response
 
 
-def _filled(desk: Desk, budget: dict[str, Any]) -> None:
+def _set_defaults(context: RequestContext, budget: dict[str, Any]) -> None:
     """What AWS says of a budget beside what it was told: which bill it looks at, since when; amounts as fractions."""
-    budget.setdefault("BillingViewArn", f"arn:aws:billing::{desk.account}:billingview/primary")
+    budget.setdefault("BillingViewArn", f"arn:aws:billing::{context.account}:billingview/primary")
     first = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     budget["TimePeriod"] = {"Start": first.timestamp(), "End": FOREVER, **budget.get("TimePeriod", {})}
     if limit := budget.get("BudgetLimit"):
@@ -125,113 +125,121 @@ def _filled(desk: Desk, budget: dict[str, Any]) -> None:
         budget["BudgetLimit"] = {**limit, "Amount": amount if "." in amount else f"{amount}.0"}
 
 
-def update(desk: Desk) -> dict[str, Any]:
+def update(context: RequestContext) -> dict[str, Any]:
     """Everything about a budget but its name, its notifications and its tags."""
-    new = desk.asked["NewBudget"]
-    _limits(new)
-    kept = _budget(desk, new["BudgetName"])
+    new = context.parameters["NewBudget"]
+    _check_limits(new)
+    existing = _budget(context, new["BudgetName"])
     changed = dict(new)
     for name in ("Start", "End"):
         if name in changed.get("TimePeriod", {}):
             changed["TimePeriod"] = {**changed["TimePeriod"], name: changed["TimePeriod"][name].timestamp()}
-    changed.setdefault("TimePeriod", kept.budget["TimePeriod"])
-    _filled(desk, changed)
-    kept.budget = {**changed, "LastUpdatedTime": kept.budget["LastUpdatedTime"]}
+    changed.setdefault("TimePeriod", existing.budget["TimePeriod"])
+    _set_defaults(context, changed)
+    existing.budget = {**changed, "LastUpdatedTime": existing.budget["LastUpdatedTime"]}
     return {}
 
 
-def delete(desk: Desk) -> Answer:
+def delete(context: RequestContext) -> Response:
     """A budget goes with its tags."""
-    answer = desk.forward()
-    if answer.ok:
-        desk.shelf(TAGS, everywhere=True).pop(arn(desk, desk.asked["BudgetName"]), None)
-    return answer
+    response = context.forward()
+    if response.ok:
+        context.records(TAGS, is_global=True).pop(arn(context, context.parameters["BudgetName"]), None)
+    return response
 
 
-def create_notification(desk: Desk) -> dict[str, Any]:
+def create_notification(context: RequestContext) -> dict[str, Any]:
     """One more notification, with someone to tell."""
-    budget, asked = _budget(desk), desk.asked
+    budget, parameters = _budget(context), context.parameters
     others = [{"Notification": note.details, "Subscribers": note.subscribers} for note in budget.notifications]
-    _notifications([*others, {name: asked[name] for name in ("Notification", "Subscribers")}])
-    budget.add_notification(asked["Notification"], asked["Subscribers"])
+    _check_notifications([*others, {name: parameters[name] for name in ("Notification", "Subscribers")}])
+    budget.add_notification(parameters["Notification"], parameters["Subscribers"])
     return {}
 
 
-def update_notification(desk: Desk) -> dict[str, Any]:
+def update_notification(context: RequestContext) -> dict[str, Any]:
     """Another threshold for the same people."""
-    budget, asked = _budget(desk), desk.asked
-    found = _notification(budget, asked["OldNotification"])
-    if any(_same(note.details, asked["NewNotification"]) for note in budget.notifications if note is not found):
-        raise Refused("DuplicateRecordException", "The budget has that notification already.")
-    found.details = asked["NewNotification"]
+    budget, parameters = _budget(context), context.parameters
+    notification = _notification(budget, parameters["OldNotification"])
+    if any(
+        _is_same(note.details, parameters["NewNotification"])
+        for note in budget.notifications
+        if note is not notification
+    ):
+        raise AwsError("DuplicateRecordException", "The budget has that notification already.")
+    notification.details = parameters["NewNotification"]
     return {}
 
 
-def delete_notification(desk: Desk) -> dict[str, Any]:
+def delete_notification(context: RequestContext) -> dict[str, Any]:
     """One notification less."""
-    budget = _budget(desk)
-    budget.notifications.remove(_notification(budget, desk.asked["Notification"]))
+    budget = _budget(context)
+    budget.notifications.remove(_notification(budget, context.parameters["Notification"]))
     return {}
 
 
-def notifications(desk: Desk) -> dict[str, Any]:
+def list_notifications(context: RequestContext) -> dict[str, Any]:
     """The notifications of a budget."""
-    found = [{"NotificationState": "OK", **note.details} for note in _budget(desk).notifications]
-    shown, token = page(found, desk.asked.get("MaxResults"), desk.asked.get("NextToken"), "InvalidNextTokenException")
+    rows = [{"NotificationState": "OK", **note.details} for note in _budget(context).notifications]
+    shown, token = page(
+        rows, context.parameters.get("MaxResults"), context.parameters.get("NextToken"), "InvalidNextTokenException"
+    )
     return {"Notifications": shown, "NextToken": token}
 
 
-def subscribers(desk: Desk) -> dict[str, Any]:
+def list_subscribers(context: RequestContext) -> dict[str, Any]:
     """Who is told."""
-    found = _notification(_budget(desk), desk.asked["Notification"]).subscribers
-    shown, token = page(found, desk.asked.get("MaxResults"), desk.asked.get("NextToken"), "InvalidNextTokenException")
+    rows = _notification(_budget(context), context.parameters["Notification"]).subscribers
+    shown, token = page(
+        rows, context.parameters.get("MaxResults"), context.parameters.get("NextToken"), "InvalidNextTokenException"
+    )
     return {"Subscribers": shown, "NextToken": token}
 
 
-def create_subscriber(desk: Desk) -> dict[str, Any]:
+def create_subscriber(context: RequestContext) -> dict[str, Any]:
     """One more to tell."""
-    note = _notification(_budget(desk), desk.asked["Notification"])
-    after = [*note.subscribers, desk.asked["Subscriber"]]
-    _subscribers(after)
+    note = _notification(_budget(context), context.parameters["Notification"])
+    after = [*note.subscribers, context.parameters["Subscriber"]]
+    _check_subscribers(after)
     note.subscribers = after
     return {}
 
 
-def update_subscriber(desk: Desk) -> dict[str, Any]:
+def update_subscriber(context: RequestContext) -> dict[str, Any]:
     """Another to tell instead."""
-    note = _notification(_budget(desk), desk.asked["Notification"])
-    old, new = desk.asked["OldSubscriber"], desk.asked["NewSubscriber"]
+    note = _notification(_budget(context), context.parameters["Notification"])
+    old, new = context.parameters["OldSubscriber"], context.parameters["NewSubscriber"]
     if old not in note.subscribers:
         raise _missing("Unable to find the subscriber - it doesn't exist in the notification.")
     after = [new if one == old else one for one in note.subscribers]
-    _subscribers(after)
+    _check_subscribers(after)
     note.subscribers = after
     return {}
 
 
-def delete_subscriber(desk: Desk) -> dict[str, Any]:
+def delete_subscriber(context: RequestContext) -> dict[str, Any]:
     """One less to tell; with the last, the notification goes too."""
-    budget = _budget(desk)
-    note = _notification(budget, desk.asked["Notification"])
-    if desk.asked["Subscriber"] not in note.subscribers:
+    budget = _budget(context)
+    note = _notification(budget, context.parameters["Notification"])
+    if context.parameters["Subscriber"] not in note.subscribers:
         raise _missing("Unable to find the subscriber - it doesn't exist in the notification.")
-    note.subscribers = [one for one in note.subscribers if one != desk.asked["Subscriber"]]
+    note.subscribers = [one for one in note.subscribers if one != context.parameters["Subscriber"]]
     if not note.subscribers:
         budget.notifications.remove(note)
     return {}
 
 
 ROWS = (
-    Row("budgets", "CreateBudget", create, kept=True),
-    Row("budgets", "UpdateBudget", update, kept=True),
+    Row("budgets", "CreateBudget", create, stored_only=True),
+    Row("budgets", "UpdateBudget", update, stored_only=True),
     Row("budgets", "DeleteBudget", delete),
-    Row("budgets", "CreateNotification", create_notification, kept=True),
-    Row("budgets", "UpdateNotification", update_notification, kept=True),
+    Row("budgets", "CreateNotification", create_notification, stored_only=True),
+    Row("budgets", "UpdateNotification", update_notification, stored_only=True),
     Row("budgets", "DeleteNotification", delete_notification),
-    Row("budgets", "DescribeNotificationsForBudget", notifications),
-    Row("budgets", "DescribeSubscribersForNotification", subscribers),
-    Row("budgets", "CreateSubscriber", create_subscriber, kept=True),
-    Row("budgets", "UpdateSubscriber", update_subscriber, kept=True),
+    Row("budgets", "DescribeNotificationsForBudget", list_notifications),
+    Row("budgets", "DescribeSubscribersForNotification", list_subscribers),
+    Row("budgets", "CreateSubscriber", create_subscriber, stored_only=True),
+    Row("budgets", "UpdateSubscriber", update_subscriber, stored_only=True),
     Row("budgets", "DeleteSubscriber", delete_subscriber),
     *resource_tags.rows("budgets", _tags),
 )

@@ -4,65 +4,65 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 
-def refuse_dependents(holders: Iterator[str], what: str, name: str) -> None:
+def check_dependents(holders: Iterator[str], what: str, name: str) -> None:
     """Say no, as EC2 does, if anything still holds the thing; name the holder, which EC2 does not."""
     holder = next(holders, None)
     if holder is not None:
         text = f"The {what} '{name}' has dependencies and cannot be deleted. Held by {holder}."
-        raise Refused("DependencyViolation", text, 400)
+        raise AwsError("DependencyViolation", text, 400)
 
 
-def _balancers(desk: Desk) -> Iterator[Any]:
-    yield from desk.backend("elbv2").load_balancers.values()
+def _balancers(context: RequestContext) -> Iterator[Any]:
+    yield from context.backend("elbv2").load_balancers.values()
 
 
-def _clusters(desk: Desk) -> Iterator[Any]:
-    yield from desk.backend("eks").clusters.values()
+def _clusters(context: RequestContext) -> Iterator[Any]:
+    yield from context.backend("eks").clusters.values()
 
 
-def holders_of_subnet(desk: Desk, subnet: str) -> Iterator[str]:
+def holders_of_subnet(context: RequestContext, subnet: str) -> Iterator[str]:
     """Whatever has an address in a subnet."""
-    ec2 = desk.backend("ec2")
+    ec2 = context.backend("ec2")
     yield from (nat.id for nat in ec2.nat_gateways.values() if nat.subnet_id == subnet and nat.state != "deleted")
     yield from (eni.id for eni in ec2.enis.values() if eni.subnet.id == subnet)
     yield from (
         target.mount_target_id
-        for target in desk.backend("efs").mount_targets_by_id.values()
+        for target in context.backend("efs").mount_targets_by_id.values()
         if target.subnet_id == subnet
     )
-    for cluster in _clusters(desk):
+    for cluster in _clusters(context):
         if subnet in cluster.resources_vpc_config.get("subnetIds", []):
             yield f"the EKS cluster {cluster.name}"
-    for balancer in _balancers(desk):
-        if subnet in {getattr(one, "id", one) for one in balancer.subnets}:
+    for balancer in _balancers(context):
+        if subnet in {getattr(subnet, "id", subnet) for subnet in balancer.subnets}:
             yield balancer.arn
 
 
-def holders_of_group(desk: Desk, group: str) -> Iterator[str]:
+def holders_of_group(context: RequestContext, group: str) -> Iterator[str]:
     """Whatever wears a security group, and the groups whose rules name it."""
-    ec2 = desk.backend("ec2")
-    yield from (eni.id for eni in ec2.enis.values() if group in {one.id for one in eni.group_set})
+    ec2 = context.backend("ec2")
+    yield from (eni.id for eni in ec2.enis.values() if group in {attached.id for attached in eni.group_set})
     yield from (
         endpoint.id
         for endpoint in ec2.vpc_end_points.values()
         if group in endpoint.security_group_ids and endpoint.state != "deleted"
     )
-    for target in desk.backend("efs").mount_targets_by_id.values():
+    for target in context.backend("efs").mount_targets_by_id.values():
         if group in (target.security_groups or []):
             yield target.mount_target_id
-    for cluster in _clusters(desk):
+    for cluster in _clusters(context):
         config = cluster.resources_vpc_config
         if group in [*config.get("securityGroupIds", []), config.get("clusterSecurityGroupId")]:
             yield f"the EKS cluster {cluster.name}"
-    for balancer in _balancers(desk):
+    for balancer in _balancers(context):
         if group in (balancer.security_groups or []):
             yield balancer.arn
     for groups in ec2.groups.values():
@@ -72,9 +72,9 @@ def holders_of_group(desk: Desk, group: str) -> Iterator[str]:
                 yield f"a rule of {other.id}"
 
 
-def holders_of_vpc(desk: Desk, vpc: str) -> Iterator[str]:
+def holders_of_vpc(context: RequestContext, vpc: str) -> Iterator[str]:
     """Whatever lies in a VPC, but for what AWS made with it."""
-    ec2 = desk.backend("ec2")
+    ec2 = context.backend("ec2")
     yield from (name for zone in ec2.subnets.values() for name, subnet in zone.items() if subnet.vpc_id == vpc)
     yield from (gateway.id for gateway in ec2.internet_gateways.values() if gateway.vpc and gateway.vpc.id == vpc)
     yield from (

@@ -5,30 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Answer, Refused
+from agentenv.rehearsal.cloud.responses import AwsError, Response
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 
-def create(desk: Desk) -> Answer:
+def create(context: RequestContext) -> Response:
     """Flow logs into a group named by its ARN count as delivered if the group is there; moto looks by name only."""
-    asked = desk.asked
-    before = set(desk.backend("ec2").flow_logs)
-    if asked.get("LogDestinationType", "cloud-watch-logs") == "cloud-watch-logs":
-        role = asked.get("DeliverLogsPermissionArn")
+    parameters = context.parameters
+    before = set(context.backend("ec2").flow_logs)
+    if parameters.get("LogDestinationType", "cloud-watch-logs") == "cloud-watch-logs":
+        role = parameters.get("DeliverLogsPermissionArn")
         if not role:
             text = "DeliverLogsPermissionArn can't be empty if LogDestinationType is cloud-watch-logs."
-            raise Refused("InvalidParameter", text, 400)
-    answer = desk.forward()
-    groups = desk.backend("logs").groups
-    for name, log in desk.backend("ec2").flow_logs.items():
+            raise AwsError("InvalidParameter", text, 400)
+    response = context.forward()
+    groups = context.backend("logs").groups
+    for name, log in context.backend("ec2").flow_logs.items():
         destination = log.log_destination or ""
         if name not in before and ":log-group:" in destination:
             group = destination.partition(":log-group:")[2].removesuffix(":*")
             if group in groups:
                 log.deliver_logs_status, log.deliver_logs_error_message = "SUCCESS", None
-    return answer
+    return response
 
 
 ROWS = (Row("ec2", "CreateFlowLogs", create),)

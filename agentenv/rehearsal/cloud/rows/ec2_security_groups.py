@@ -6,42 +6,44 @@ import re
 from typing import TYPE_CHECKING
 
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Answer, Refused
-from agentenv.rehearsal.cloud.rows.ec2_dependents import holders_of_group, refuse_dependents
+from agentenv.rehearsal.cloud.responses import AwsError, Response
+from agentenv.rehearsal.cloud.rows.ec2_dependents import check_dependents, holders_of_group
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 
 
-def create(desk: Desk) -> Answer:
+def create(context: RequestContext) -> Response:
     """A group with a name and a description that EC2 takes."""
-    asked = desk.asked
+    parameters = context.parameters
     for name in ("GroupName", "Description"):
-        if not TEXT.fullmatch(asked[name]) or not asked[name]:
-            text = f"Value ({asked[name]}) for parameter {name} is invalid. Character sets beyond ASCII, "
-            raise Refused(
+        if not TEXT.fullmatch(parameters[name]) or not parameters[name]:
+            text = f"Value ({parameters[name]}) for parameter {name} is invalid. Character sets beyond ASCII, "
+            raise AwsError(
                 "InvalidParameterValue", text + "more than 255 characters and emptiness are not allowed.", 400
             )
-    if asked["GroupName"].startswith("sg-"):
-        text = f"Value ({asked['GroupName']}) for parameter GroupName is invalid. Group names may not begin with sg-."
-        raise Refused("InvalidParameterValue", text, 400)
-    if "VpcId" in asked:
-        desk.backend("ec2").get_vpc(asked["VpcId"])
-    return desk.forward()
+    if parameters["GroupName"].startswith("sg-"):
+        text = (
+            f"Value ({parameters['GroupName']}) for parameter GroupName is invalid. Group names may not begin with sg-."
+        )
+        raise AwsError("InvalidParameterValue", text, 400)
+    if "VpcId" in parameters:
+        context.backend("ec2").get_vpc(parameters["VpcId"])
+    return context.forward()
 
 
-def delete(desk: Desk) -> Answer:
+def delete(context: RequestContext) -> Response:
     """Only a group that nothing wears or names goes, and never a VPC's default one."""
-    group = desk.asked.get("GroupId")
-    found = desk.backend("ec2").get_security_group_from_id(group) if group else None
-    if found is not None:
-        if found.is_default:
+    group = context.parameters.get("GroupId")
+    existing = context.backend("ec2").get_security_group_from_id(group) if group else None
+    if existing is not None:
+        if existing.is_default:
             text = f'the specified group: "{group}" name: "default" cannot be deleted by a user'
-            raise Refused("CannotDelete", text, 400)
-        refuse_dependents(holders_of_group(desk, found.id), "security group", found.id)
-    return desk.forward()
+            raise AwsError("CannotDelete", text, 400)
+        check_dependents(holders_of_group(context, existing.id), "security group", existing.id)
+    return context.forward()
 
 
 ROWS = (

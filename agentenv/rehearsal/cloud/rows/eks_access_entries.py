@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 from agentenv.rehearsal.cloud.rows.eks_common import (
     PRINCIPAL,
     arn,
-    belonging_to,
+    catalog,
     cluster_of,
+    cluster_records,
     now,
-    offered,
     principal_exists,
 )
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
     from agentenv.rehearsal.cloud.store import Record
 
 ENTRIES, ASSOCIATIONS = "eks.access_entries", "eks.access_policy_associations"
@@ -28,142 +28,144 @@ RESERVED = ("system:", "eks:", "aws:", "amazon:", "iam:")
 POLICY = "arn:aws:eks::aws:cluster-access-policy/"
 
 
-def _open_cluster(desk: Desk) -> Any:
-    cluster = cluster_of(desk)
-    if not open_to_entries(cluster):
+def _cluster_with_entries(context: RequestContext) -> Any:
+    cluster = cluster_of(context)
+    if not has_access_entries(cluster):
         modes = "API or API_AND_CONFIG_MAP"
         text = f"The cluster's authentication mode must be set to {modes} to perform this operation."
-        raise Refused("InvalidRequestException", text, clusterName=cluster.name)
+        raise AwsError("InvalidRequestException", text, clusterName=cluster.name)
     return cluster
 
 
-def open_to_entries(cluster: Any) -> bool:
+def has_access_entries(cluster: Any) -> bool:
     """Whether a cluster's authentication mode knows access entries."""
     return getattr(cluster, "accessConfig", {}).get("authenticationMode") in {"API", "API_AND_CONFIG_MAP"}
 
 
-def _entry(desk: Desk) -> Record:
-    cluster = _open_cluster(desk)
-    principal = desk.asked["principalArn"]
-    found = desk.shelf(ENTRIES).get(f"{cluster.name}/{principal}")
-    if found is None:
+def _entry(context: RequestContext) -> Record:
+    cluster = _cluster_with_entries(context)
+    principal = context.parameters["principalArn"]
+    entry = context.records(ENTRIES).get(f"{cluster.name}/{principal}")
+    if entry is None:
         text = f"The specified principalArn could not be found: {principal}."
-        raise Refused("ResourceNotFoundException", text, clusterName=cluster.name)
-    return found
+        raise AwsError("ResourceNotFoundException", text, clusterName=cluster.name)
+    return entry
 
 
-def _refuse_groups(groups: list[str]) -> None:
+def _check_groups(groups: list[str]) -> None:
     for group in groups:
         if group.startswith(RESERVED):
             start = next(start for start in RESERVED if group.startswith(start))
             text = f"The kubernetes group name {group} is invalid, it cannot start with {start}"
-            raise Refused("InvalidParameterException", text)
+            raise AwsError("InvalidParameterException", text)
 
 
-def enter(desk: Desk, cluster: str, principal: str, kind: str = "STANDARD", **said: Any) -> Record:
+def create_entry(
+    context: RequestContext, cluster: str, principal: str, kind: str = "STANDARD", **options: Any
+) -> Record:
     """Make an entry: for the call itself, or for EKS, which makes those of a cluster's creator and its nodes."""
-    found = PRINCIPAL.fullmatch(principal)
-    account, name = (found["account"], found["name"]) if found else (desk.account, principal)
+    match = PRINCIPAL.fullmatch(principal)
+    account, name = (match["account"], match["name"]) if match else (context.account, principal)
     session = f"arn:aws:sts::{account}:assumed-role/{name}/{{{{SessionName}}}}"
     username = {
-        "STANDARD": session if found and found["kind"] == "role" else principal,
+        "STANDARD": session if match and match["kind"] == "role" else principal,
         "FARGATE_LINUX": "system:node:{{SessionName}}",
     }.get(kind, "system:node:{{EC2PrivateDNSName}}")
-    groups = {"STANDARD": said.get("groups", []), "FARGATE_LINUX": ["system:nodes"]}.get(kind, ["system:nodes"])
+    groups = {"STANDARD": options.get("groups", []), "FARGATE_LINUX": ["system:nodes"]}.get(kind, ["system:nodes"])
     entry = {
         "clusterName": cluster,
         "principalArn": principal,
         "kubernetesGroups": groups,
         "accessEntryArn": arn(
-            desk, f"access-entry/{cluster}/{found['kind'] if found else 'role'}/{account}/{name}/{uuid.uuid4()}"
+            context, f"access-entry/{cluster}/{match['kind'] if match else 'role'}/{account}/{name}/{uuid.uuid4()}"
         ),
         "createdAt": now(),
         "modifiedAt": now(),
-        "tags": said.get("tags", {}),
-        "username": said.get("username") or username,
+        "tags": options.get("tags", {}),
+        "username": options.get("username") or username,
         "type": kind,
     }
-    desk.shelf(ENTRIES)[f"{cluster}/{principal}"] = entry
+    context.records(ENTRIES)[f"{cluster}/{principal}"] = entry
     return entry
 
 
-def create(desk: Desk) -> dict[str, Any]:
+def create(context: RequestContext) -> dict[str, Any]:
     """An entry for a principal that exists and has none in this cluster yet."""
-    cluster, asked = _open_cluster(desk), desk.asked
-    principal, kind = asked["principalArn"], asked.get("type", "STANDARD")
-    found = PRINCIPAL.fullmatch(principal)
-    if not found:
-        raise Refused("InvalidParameterException", f"The principalArn parameter format is not valid: {principal}")
-    if found["account"] == desk.account and not principal_exists(desk, principal):
+    cluster, parameters = _cluster_with_entries(context), context.parameters
+    principal, kind = parameters["principalArn"], parameters.get("type", "STANDARD")
+    match = PRINCIPAL.fullmatch(principal)
+    if not match:
+        raise AwsError("InvalidParameterException", f"The principalArn parameter format is not valid: {principal}")
+    if match["account"] == context.account and not principal_exists(context, principal):
         text = f"The specified principalArn is invalid: invalid principal. {principal} does not exist."
-        raise Refused("InvalidParameterException", text)
+        raise AwsError("InvalidParameterException", text)
     if kind not in TYPES:
-        raise Refused("InvalidParameterException", f"The type {kind} is not valid; it is one of {', '.join(TYPES)}.")
-    if kind != "STANDARD" and (asked.get("kubernetesGroups") or asked.get("username")):
+        raise AwsError("InvalidParameterException", f"The type {kind} is not valid; it is one of {', '.join(TYPES)}.")
+    if kind != "STANDARD" and (parameters.get("kubernetesGroups") or parameters.get("username")):
         text = f"Groups and username can only be set for entries of type STANDARD, not {kind}."
-        raise Refused("InvalidRequestException", text)
-    _refuse_groups(asked.get("kubernetesGroups", []))
-    if f"{cluster.name}/{principal}" in desk.shelf(ENTRIES):
+        raise AwsError("InvalidRequestException", text)
+    _check_groups(parameters.get("kubernetesGroups", []))
+    if f"{cluster.name}/{principal}" in context.records(ENTRIES):
         text = "The specified access entry resource is already in use on this cluster."
-        raise Refused("ResourceInUseException", text, clusterName=cluster.name)
-    said = {
-        "groups": asked.get("kubernetesGroups", []),
-        "tags": asked.get("tags", {}),
-        "username": asked.get("username"),
+        raise AwsError("ResourceInUseException", text, clusterName=cluster.name)
+    options = {
+        "groups": parameters.get("kubernetesGroups", []),
+        "tags": parameters.get("tags", {}),
+        "username": parameters.get("username"),
     }
-    return {"accessEntry": enter(desk, cluster.name, principal, kind, **said)}
+    return {"accessEntry": create_entry(context, cluster.name, principal, kind, **options)}
 
 
-def update(desk: Desk) -> dict[str, Any]:
+def update(context: RequestContext) -> dict[str, Any]:
     """Other groups or another username; the type stays."""
-    entry, asked = _entry(desk), desk.asked
-    _refuse_groups(asked.get("kubernetesGroups", []))
+    entry, parameters = _entry(context), context.parameters
+    _check_groups(parameters.get("kubernetesGroups", []))
     for name in ("kubernetesGroups", "username"):
-        if name in asked:
-            entry[name] = asked[name]
+        if name in parameters:
+            entry[name] = parameters[name]
     entry["modifiedAt"] = now()
     return {"accessEntry": entry}
 
 
-def delete(desk: Desk) -> dict[str, Any]:
+def delete(context: RequestContext) -> dict[str, Any]:
     """Gone, with its policies."""
-    entry = _entry(desk)
+    entry = _entry(context)
     own = f"{entry['clusterName']}/{entry['principalArn']}"
-    del desk.shelf(ENTRIES)[own]
-    associations = desk.shelf(ASSOCIATIONS)
+    del context.records(ENTRIES)[own]
+    associations = context.records(ASSOCIATIONS)
     for name in [name for name in associations if name.startswith(f"{own}/")]:
         del associations[name]
     return {}
 
 
-def listed(desk: Desk) -> dict[str, Any]:
+def list_entries(context: RequestContext) -> dict[str, Any]:
     """The principals that may enter a cluster."""
-    cluster = _open_cluster(desk)
-    wanted = desk.asked.get("associatedPolicyArn")
-    own = belonging_to(desk, ASSOCIATIONS, cluster.name)
+    cluster = _cluster_with_entries(context)
+    policy = context.parameters.get("associatedPolicyArn")
+    own = cluster_records(context, ASSOCIATIONS, cluster.name)
     names = [
         entry["principalArn"]
-        for entry in belonging_to(desk, ENTRIES, cluster.name).values()
-        if not wanted or f"{cluster.name}/{entry['principalArn']}/{wanted}" in own
+        for entry in cluster_records(context, ENTRIES, cluster.name).values()
+        if not policy or f"{cluster.name}/{entry['principalArn']}/{policy}" in own
     ]
-    shown, token = page(sorted(names), desk.asked.get("maxResults"), desk.asked.get("nextToken"))
+    shown, token = page(sorted(names), context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     return {"accessEntries": shown, "nextToken": token}
 
 
-def associate(desk: Desk) -> dict[str, Any]:
+def associate(context: RequestContext) -> dict[str, Any]:
     """A policy for an entry, over the whole cluster or some namespaces; said again, it replaces."""
-    entry, asked = _entry(desk), desk.asked
-    policy, scope = asked["policyArn"], asked["accessScope"]
-    if policy.removeprefix(POLICY) not in offered()["access_policies"]:
-        raise Refused("ResourceNotFoundException", f"The policyArn {policy} does not name an access policy.")
+    entry, parameters = _entry(context), context.parameters
+    policy, scope = parameters["policyArn"], parameters["accessScope"]
+    if policy.removeprefix(POLICY) not in catalog()["access_policies"]:
+        raise AwsError("ResourceNotFoundException", f"The policyArn {policy} does not name an access policy.")
     if entry["type"] not in {"STANDARD", "EC2"}:
         text = f"Access policies cannot be associated with an entry of type {entry['type']}."
-        raise Refused("InvalidRequestException", text)
+        raise AwsError("InvalidRequestException", text)
     namespaces = scope.get("namespaces") or []
     if (scope.get("type") == "namespace") != bool(namespaces):
         text = "Namespaces go with an access scope of type namespace, and only with that."
-        raise Refused("InvalidParameterException", text)
-    association = put(desk, entry["clusterName"], entry["principalArn"], policy, scope)
+        raise AwsError("InvalidParameterException", text)
+    association = put_association(context, entry["clusterName"], entry["principalArn"], policy, scope)
     return {
         "clusterName": entry["clusterName"],
         "principalArn": entry["principalArn"],
@@ -171,49 +173,51 @@ def associate(desk: Desk) -> dict[str, Any]:
     }
 
 
-def put(desk: Desk, cluster: str, principal: str, policy: str, scope: dict[str, Any]) -> Record:
+def put_association(
+    context: RequestContext, cluster: str, principal: str, policy: str, scope: dict[str, Any]
+) -> Record:
     """Keep an association."""
-    kept = desk.shelf(ASSOCIATIONS)
+    associations = context.records(ASSOCIATIONS)
     own = f"{cluster}/{principal}/{policy}"
-    first = kept.get(own, {}).get("associatedAt", now())
+    first = associations.get(own, {}).get("associatedAt", now())
     scope = {"type": scope.get("type", "cluster"), "namespaces": scope.get("namespaces") or []}
-    kept[own] = {"policyArn": policy, "accessScope": scope, "associatedAt": first, "modifiedAt": now()}
-    return kept[own]
+    associations[own] = {"policyArn": policy, "accessScope": scope, "associatedAt": first, "modifiedAt": now()}
+    return associations[own]
 
 
-def disassociate(desk: Desk) -> dict[str, Any]:
+def disassociate(context: RequestContext) -> dict[str, Any]:
     """One policy less."""
-    entry, policy = _entry(desk), desk.asked["policyArn"]
-    if desk.shelf(ASSOCIATIONS).pop(f"{entry['clusterName']}/{entry['principalArn']}/{policy}", None) is None:
-        raise Refused("ResourceNotFoundException", f"The policy {policy} is not associated with this principal.")
+    entry, policy = _entry(context), context.parameters["policyArn"]
+    if context.records(ASSOCIATIONS).pop(f"{entry['clusterName']}/{entry['principalArn']}/{policy}", None) is None:
+        raise AwsError("ResourceNotFoundException", f"The policy {policy} is not associated with this principal.")
     return {}
 
 
-def associated(desk: Desk) -> dict[str, Any]:
+def list_associated_policies(context: RequestContext) -> dict[str, Any]:
     """The policies of an entry."""
-    entry = _entry(desk)
+    entry = _entry(context)
     own = f"{entry['clusterName']}/{entry['principalArn']}/"
-    found = [record for name, record in desk.shelf(ASSOCIATIONS).items() if name.startswith(own)]
-    shown, token = page(found, desk.asked.get("maxResults"), desk.asked.get("nextToken"))
+    records = [record for name, record in context.records(ASSOCIATIONS).items() if name.startswith(own)]
+    shown, token = page(records, context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     names = {name: entry[name] for name in ("clusterName", "principalArn")}
     return {**names, "associatedAccessPolicies": shown, "nextToken": token}
 
 
-def policies(desk: Desk) -> dict[str, Any]:
+def list_policies(context: RequestContext) -> dict[str, Any]:
     """The access policies that EKS offers."""
-    found = [{"name": name, "arn": POLICY + name} for name in offered()["access_policies"]]
-    shown, token = page(found, desk.asked.get("maxResults"), desk.asked.get("nextToken"))
+    rows = [{"name": name, "arn": POLICY + name} for name in catalog()["access_policies"]]
+    shown, token = page(rows, context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     return {"accessPolicies": shown, "nextToken": token}
 
 
 ROWS = (
     Row("eks", "CreateAccessEntry", create),
-    Row("eks", "DescribeAccessEntry", lambda desk: {"accessEntry": _entry(desk)}),
-    Row("eks", "ListAccessEntries", listed),
+    Row("eks", "DescribeAccessEntry", lambda context: {"accessEntry": _entry(context)}),
+    Row("eks", "ListAccessEntries", list_entries),
     Row("eks", "UpdateAccessEntry", update),
     Row("eks", "DeleteAccessEntry", delete),
     Row("eks", "AssociateAccessPolicy", associate),
     Row("eks", "DisassociateAccessPolicy", disassociate),
-    Row("eks", "ListAssociatedAccessPolicies", associated),
-    Row("eks", "ListAccessPolicies", policies),
+    Row("eks", "ListAssociatedAccessPolicies", list_associated_policies),
+    Row("eks", "ListAccessPolicies", list_policies),
 )

@@ -9,36 +9,46 @@ import yaml
 
 from agentenv.rehearsal.cloud.pagination import page
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
-from agentenv.rehearsal.cloud.rows import eks_pod_identity as eks_identity
-from agentenv.rehearsal.cloud.rows.eks_common import arn, belonging_to, cluster_of, now, offered, refuse_role, update_of
+from agentenv.rehearsal.cloud.responses import AwsError
+from agentenv.rehearsal.cloud.rows import eks_pod_identity
+from agentenv.rehearsal.cloud.rows.eks_common import (
+    arn,
+    catalog,
+    check_role,
+    cluster_of,
+    cluster_records,
+    now,
+    record_update,
+)
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
     from agentenv.rehearsal.cloud.store import Record
 
 ADDONS = "eks.addons"
 
 
 def _builds(name: str, cluster_version: str) -> list[str]:
-    versions: dict[str, list[str]] = offered()["addons"][name]["versions"]
+    versions: dict[str, list[str]] = catalog()["addons"][name]["versions"]
     return [version for version, clusters in versions.items() if cluster_version in clusters]
 
 
-def _build(desk: Desk, cluster: Any) -> str:
-    name, version = desk.asked["addonName"], desk.asked.get("addonVersion")
-    if name not in offered()["addons"]:
-        known = ", ".join(sorted(offered()["addons"]))
-        raise Refused("InvalidParameterException", f"Addon {name} specified is not supported. Known here: {known}.")
+def _build(context: RequestContext, cluster: Any) -> str:
+    name, version = context.parameters["addonName"], context.parameters.get("addonVersion")
+    if name not in catalog()["addons"]:
+        supported = ", ".join(sorted(catalog()["addons"]))
+        raise AwsError(
+            "InvalidParameterException", f"Addon {name} specified is not supported. Known here: {supported}."
+        )
     builds = _builds(name, cluster.version)
     if not builds or (version and version not in builds):
         text = f"Addon version specified is not supported: {name} {version or ''} on Kubernetes {cluster.version}."
-        raise Refused("InvalidParameterException", f"{text} Known here: {', '.join(builds) or 'none'}.")
+        raise AwsError("InvalidParameterException", f"{text} Known here: {', '.join(builds) or 'none'}.")
     return version or builds[0]
 
 
-def _configuration(desk: Desk) -> None:
-    text = desk.asked.get("configurationValues")
+def _check_configuration(context: RequestContext) -> None:
+    text = context.parameters.get("configurationValues")
     if not text:
         return
     try:
@@ -47,106 +57,115 @@ def _configuration(desk: Desk) -> None:
         values = error
     if not isinstance(values, dict):
         text = "ConfigurationValue provided in request is not supported: it is neither a JSON nor a YAML object."
-        raise Refused("InvalidParameterException", text, addonName=desk.asked["addonName"])
+        raise AwsError("InvalidParameterException", text, addonName=context.parameters["addonName"])
 
 
-def _addon(desk: Desk) -> Record:
-    cluster = cluster_of(desk)
-    name = desk.asked["addonName"]
-    found = desk.shelf(ADDONS).get(f"{cluster.name}/{name}")
-    if found is None:
+def _addon(context: RequestContext) -> Record:
+    cluster = cluster_of(context)
+    name = context.parameters["addonName"]
+    addon = context.records(ADDONS).get(f"{cluster.name}/{name}")
+    if addon is None:
         text = f"No addon: {name} found in cluster: {cluster.name}"
-        raise Refused("ResourceNotFoundException", text, clusterName=cluster.name, addonName=name)
-    return found
+        raise AwsError("ResourceNotFoundException", text, clusterName=cluster.name, addonName=name)
+    return addon
 
 
-def create(desk: Desk) -> dict[str, Any]:
+def create(context: RequestContext) -> dict[str, Any]:
     """An add-on that is active at once."""
-    cluster, asked = cluster_of(desk), desk.asked
-    name = asked["addonName"]
-    version = _build(desk, cluster)
-    if f"{cluster.name}/{name}" in desk.shelf(ADDONS):
+    cluster, parameters = cluster_of(context), context.parameters
+    name = parameters["addonName"]
+    version = _build(context, cluster)
+    if f"{cluster.name}/{name}" in context.records(ADDONS):
         text = "Addon already exists."
-        raise Refused("ResourceInUseException", text, clusterName=cluster.name, addonName=name)
-    _configuration(desk)
-    if role := asked.get("serviceAccountRoleArn"):
-        refuse_role(desk, role, "The service account role is not valid")
+        raise AwsError("ResourceInUseException", text, clusterName=cluster.name, addonName=name)
+    _check_configuration(context)
+    if role := parameters.get("serviceAccountRoleArn"):
+        check_role(context, role, "The service account role is not valid")
     addon = {
         "addonName": name,
         "clusterName": cluster.name,
         "status": "ACTIVE",
         "addonVersion": version,
         "health": {"issues": []},
-        "addonArn": arn(desk, f"addon/{cluster.name}/{name}/{eks_identity.identifier('')}"),
+        "addonArn": arn(context, f"addon/{cluster.name}/{name}/{eks_pod_identity.identifier('')}"),
         "createdAt": now(),
         "modifiedAt": now(),
         "serviceAccountRoleArn": role,
-        "tags": asked.get("tags", {}),
-        "owner": offered()["addons"][name].get("owner", "aws"),
+        "tags": parameters.get("tags", {}),
+        "owner": catalog()["addons"][name].get("owner", "aws"),
         "publisher": "eks",
-        "configurationValues": asked.get("configurationValues"),
-        "namespaceConfig": asked.get("namespaceConfig"),
+        "configurationValues": parameters.get("configurationValues"),
+        "namespaceConfig": parameters.get("namespaceConfig"),
     }
-    addon["podIdentityAssociations"] = _associate(desk, addon)
-    desk.shelf(ADDONS)[f"{cluster.name}/{name}"] = addon
+    addon["podIdentityAssociations"] = _associate(context, addon)
+    context.records(ADDONS)[f"{cluster.name}/{name}"] = addon
     return {"addon": addon}
 
 
-def _associate(desk: Desk, addon: Record) -> list[str]:
-    wanted = desk.asked.get("podIdentityAssociations", [])
+def _associate(context: RequestContext, addon: Record) -> list[str]:
+    associations = context.parameters.get("podIdentityAssociations", [])
     namespace = (addon.get("namespaceConfig") or {}).get("namespace", "kube-system")
     return [
-        eks_identity.associate(
-            desk, addon["clusterName"], namespace, one["serviceAccount"], one["roleArn"], owner=addon["addonArn"]
+        eks_pod_identity.associate(
+            context,
+            addon["clusterName"],
+            namespace,
+            association["serviceAccount"],
+            association["roleArn"],
+            owner=addon["addonArn"],
         )["associationArn"]
-        for one in wanted
+        for association in associations
     ]
 
 
-def update(desk: Desk) -> dict[str, Any]:
+def update(context: RequestContext) -> dict[str, Any]:
     """What is said changes; what is not said stays, but for the configuration, which AWS takes as a whole."""
-    addon, cluster = _addon(desk), cluster_of(desk)
-    asked = desk.asked
-    if asked.get("addonVersion"):
-        addon["addonVersion"] = _build(desk, cluster)
-    _configuration(desk)
+    addon, cluster = _addon(context), cluster_of(context)
+    parameters = context.parameters
+    if parameters.get("addonVersion"):
+        addon["addonVersion"] = _build(context, cluster)
+    _check_configuration(context)
     for name in ("serviceAccountRoleArn", "configurationValues"):
-        if name in asked:
-            addon[name] = asked[name]
-    if "podIdentityAssociations" in asked:
-        eks_identity.disown(desk, addon["addonArn"])
-        addon["podIdentityAssociations"] = _associate(desk, addon)
+        if name in parameters:
+            addon[name] = parameters[name]
+    if "podIdentityAssociations" in parameters:
+        eks_pod_identity.delete_owned(context, addon["addonArn"])
+        addon["podIdentityAssociations"] = _associate(context, addon)
     addon["modifiedAt"] = now()
-    said = {"AddonVersion": addon["addonVersion"], "ConfigurationValues": addon.get("configurationValues")}
-    return {"update": update_of(desk, cluster.name, "AddonUpdate", said)}
+    changes = {"AddonVersion": addon["addonVersion"], "ConfigurationValues": addon.get("configurationValues")}
+    return {"update": record_update(context, cluster.name, "AddonUpdate", changes)}
 
 
-def delete(desk: Desk) -> dict[str, Any]:
+def delete(context: RequestContext) -> dict[str, Any]:
     """Gone at once, with the identities that it owned."""
-    addon = _addon(desk)
-    del desk.shelf(ADDONS)[f"{addon['clusterName']}/{addon['addonName']}"]
-    eks_identity.disown(desk, addon["addonArn"])
+    addon = _addon(context)
+    del context.records(ADDONS)[f"{addon['clusterName']}/{addon['addonName']}"]
+    eks_pod_identity.delete_owned(context, addon["addonArn"])
     return {"addon": {**addon, "status": "DELETING"}}
 
 
-def listed(desk: Desk) -> dict[str, Any]:
+def list_addons(context: RequestContext) -> dict[str, Any]:
     """The add-ons of a cluster, by name."""
-    names = sorted(one["addonName"] for one in belonging_to(desk, ADDONS, cluster_of(desk).name).values())
-    shown, token = page(names, desk.asked.get("maxResults"), desk.asked.get("nextToken"))
+    names = sorted(addon["addonName"] for addon in cluster_records(context, ADDONS, cluster_of(context).name).values())
+    shown, token = page(names, context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     return {"addons": shown, "nextToken": token}
 
 
-def versions(desk: Desk) -> dict[str, Any]:
+def describe_versions(context: RequestContext) -> dict[str, Any]:
     """The catalogue, narrowed to a name and a cluster version."""
-    asked = desk.asked
+    parameters = context.parameters
     infos: list[dict[str, Any]] = []
-    for name, addon in offered()["addons"].items():
-        if asked.get("addonName", name) != name or addon["type"] not in asked.get("types", [addon["type"]]):
+    for name, addon in catalog()["addons"].items():
+        if parameters.get("addonName", name) != name or addon["type"] not in parameters.get("types", [addon["type"]]):
             continue
-        if addon.get("owner", "aws") not in asked.get("owners", [addon.get("owner", "aws")]):
+        if addon.get("owner", "aws") not in parameters.get("owners", [addon.get("owner", "aws")]):
             continue
         builds = [
-            _version_info(addon, version, [one for one in clusters if asked.get("kubernetesVersion", one) == one])
+            _version_info(
+                addon,
+                version,
+                [cluster for cluster in clusters if parameters.get("kubernetesVersion", cluster) == cluster],
+            )
             for version, clusters in addon["versions"].items()
         ]
         builds = [build for build in builds if build["compatibilities"]]
@@ -155,9 +174,9 @@ def versions(desk: Desk) -> dict[str, Any]:
             infos.append(
                 {"addonName": name, "type": addon["type"], "owner": owner, "publisher": "eks", "addonVersions": builds}
             )
-    if asked.get("addonName") and asked["addonName"] not in offered()["addons"]:
-        raise Refused("ResourceNotFoundException", f"Addon {asked['addonName']} is not offered.")
-    shown, token = page(infos, asked.get("maxResults"), asked.get("nextToken"))
+    if parameters.get("addonName") and parameters["addonName"] not in catalog()["addons"]:
+        raise AwsError("ResourceNotFoundException", f"Addon {parameters['addonName']} is not offered.")
+    shown, token = page(infos, parameters.get("maxResults"), parameters.get("nextToken"))
     return {"addons": shown, "nextToken": token}
 
 
@@ -176,21 +195,21 @@ def _version_info(addon: dict[str, Any], version: str, clusters: list[str]) -> d
     }
 
 
-def configuration(desk: Desk) -> dict[str, Any]:
+def describe_configuration(context: RequestContext) -> dict[str, Any]:
     """An add-on's configuration schema: any object, because EKS's own schemas are not at hand."""
-    name, version = desk.asked["addonName"], desk.asked["addonVersion"]
-    if version not in offered()["addons"].get(name, {}).get("versions", {}):
-        raise Refused("ResourceNotFoundException", f"Addon {name} has no version {version}.")
+    name, version = context.parameters["addonName"], context.parameters["addonVersion"]
+    if version not in catalog()["addons"].get(name, {}).get("versions", {}):
+        raise AwsError("ResourceNotFoundException", f"Addon {name} has no version {version}.")
     schema = {"$schema": "http://json-schema.org/draft-06/schema#", "type": "object"}
     return {"addonName": name, "addonVersion": version, "configurationSchema": json.dumps(schema)}
 
 
 ROWS = (
-    Row("eks", "CreateAddon", create, kept=True),
-    Row("eks", "DescribeAddon", lambda desk: {"addon": _addon(desk)}),
-    Row("eks", "ListAddons", listed),
-    Row("eks", "UpdateAddon", update, kept=True),
+    Row("eks", "CreateAddon", create, stored_only=True),
+    Row("eks", "DescribeAddon", lambda context: {"addon": _addon(context)}),
+    Row("eks", "ListAddons", list_addons),
+    Row("eks", "UpdateAddon", update, stored_only=True),
     Row("eks", "DeleteAddon", delete),
-    Row("eks", "DescribeAddonVersions", versions),
-    Row("eks", "DescribeAddonConfiguration", configuration, kept=True),
+    Row("eks", "DescribeAddonVersions", describe_versions),
+    Row("eks", "DescribeAddonConfiguration", describe_configuration, stored_only=True),
 )

@@ -8,23 +8,22 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.eks_registration import announced
+from agentenv.rehearsal.cloud.eks_registration import registered_plane
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
-from agentenv.rehearsal.cloud.rows import eks_access_entries as eks_access
-from agentenv.rehearsal.cloud.rows import eks_certificate
+from agentenv.rehearsal.cloud.responses import AwsError
+from agentenv.rehearsal.cloud.rows import eks_access_entries, eks_certificate
 from agentenv.rehearsal.cloud.rows.eks_common import (
     BELONGING,
-    belonging_to,
+    catalog,
+    check_role,
     cluster_of,
-    offered,
-    refuse_role,
-    update_of,
+    cluster_records,
+    record_update,
 )
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
-    from agentenv.rehearsal.cloud.responses import Answer
+    from agentenv.rehearsal.cloud.request_context import RequestContext
+    from agentenv.rehearsal.cloud.responses import Response
 
 # Not reachable from the internet, so that nobody could come from there. Ranges for documentation may be named.
 INNER_NETWORKS = tuple(
@@ -53,25 +52,25 @@ UPDATES = {
 }
 
 
-def _invalid(text: str) -> Refused:
-    return Refused("InvalidParameterException", text)
+def _invalid(text: str) -> AwsError:
+    return AwsError("InvalidParameterException", text)
 
 
-def _subnets(desk: Desk, wanted: list[str]) -> str:
+def _check_subnets(context: RequestContext, names: list[str]) -> str:
     """The VPC of a cluster's subnets, which must exist, be of one VPC and lie in two zones at least."""
-    ec2 = desk.backend("ec2")
-    known = {name: subnet for zone in ec2.subnets.values() for name, subnet in zone.items()}
-    for name in wanted:
-        if name not in known:
+    ec2 = context.backend("ec2")
+    subnets = {name: subnet for zone in ec2.subnets.values() for name, subnet in zone.items()}
+    for name in names:
+        if name not in subnets:
             raise _invalid(f"The subnet ID '{name}' does not exist")
-    if len({known[name].vpc_id for name in wanted}) > 1:
+    if len({subnets[name].vpc_id for name in names}) > 1:
         raise _invalid("Subnets specified must belong to the same VPC")
-    if len({known[name].availability_zone for name in wanted}) < 2:
+    if len({subnets[name].availability_zone for name in names}) < 2:
         raise _invalid("Subnets specified must be in at least two different AZs")
-    return known[wanted[0]].vpc_id
+    return subnets[names[0]].vpc_id
 
 
-def _access(config: dict[str, Any]) -> None:
+def _check_endpoint_access(config: dict[str, Any]) -> None:
     if not config["endpointPublicAccess"] and not config["endpointPrivateAccess"]:
         raise _invalid("Private and public endpoint access cannot be false")
     for cidr in config["publicAccessCidrs"]:
@@ -83,39 +82,40 @@ def _access(config: dict[str, Any]) -> None:
             raise _invalid(f"The following CIDRs are not allowed in publicAccessCidrs: [{cidr}]")
 
 
-def _groups(desk: Desk, wanted: list[str], vpc: str) -> None:
-    for name in wanted:
-        if name not in desk.backend("ec2").groups.get(vpc, {}):
+def _check_security_groups(context: RequestContext, names: list[str], vpc: str) -> None:
+    for name in names:
+        if name not in context.backend("ec2").groups.get(vpc, {}):
             raise _invalid(f"The security group '{name}' does not exist in VPC '{vpc}'")
 
 
-def _keys(desk: Desk, configs: list[dict[str, Any]]) -> None:
+def _check_keys(context: RequestContext, configs: list[dict[str, Any]]) -> None:
     for config in configs:
         key = config.get("provider", {}).get("keyArn", "")
-        if key.rpartition("/")[2] not in desk.backend("kms").keys:
+        if key.rpartition("/")[2] not in context.backend("kms").keys:
             raise _invalid(f"The keyArn {key or '(none)'} does not name a KMS key that exists")
 
 
-def _logging(said: dict[str, Any], before: set[str]) -> tuple[set[str], dict[str, Any]]:
+def _logging(setups: dict[str, Any], before: set[str]) -> tuple[set[str], dict[str, Any]]:
     """The logs that are on afterwards, and how EKS shows them."""
-    on = set(before)
-    for setup in said.get("clusterLogging", []):
+    enabled_logs = set(before)
+    for setup in setups.get("clusterLogging", []):
         chosen = set(setup.get("types", []))
-        on = on | chosen if setup.get("enabled") else on - chosen
+        enabled_logs = enabled_logs | chosen if setup.get("enabled") else enabled_logs - chosen
     shown = [
-        {"types": [name for name in LOGS if (name in on) is enabled], "enabled": enabled} for enabled in (True, False)
+        {"types": [name for name in LOGS if (name in enabled_logs) is enabled], "enabled": enabled}
+        for enabled in (True, False)
     ]
-    return on, {"clusterLogging": [setup for setup in shown if setup["types"]]}
+    return enabled_logs, {"clusterLogging": [setup for setup in shown if setup["types"]]}
 
 
-def create(desk: Desk) -> dict[str, Any]:
+def create(context: RequestContext) -> dict[str, Any]:
     """A cluster that is active at once, with the security group that EKS makes for it."""
-    asked = desk.asked
-    config = asked["resourcesVpcConfig"]
-    version = asked.get("version") or offered()["default_version"]
-    if version not in offered()["cluster_versions"]:
-        known = ", ".join(offered()["cluster_versions"])
-        raise _invalid(f"unsupported Kubernetes version {version}. Known here: {known}.")
+    parameters = context.parameters
+    config = parameters["resourcesVpcConfig"]
+    version = parameters.get("version") or catalog()["default_version"]
+    if version not in catalog()["cluster_versions"]:
+        supported = ", ".join(catalog()["cluster_versions"])
+        raise _invalid(f"unsupported Kubernetes version {version}. Known here: {supported}.")
     config = {
         "subnetIds": config.get("subnetIds", []),
         "securityGroupIds": config.get("securityGroupIds", []),
@@ -125,52 +125,52 @@ def create(desk: Desk) -> dict[str, Any]:
     }
     if not config["subnetIds"]:
         raise _invalid("Subnets cannot be empty")
-    if asked["name"] not in desk.backend("eks").clusters:
-        vpc = _subnets(desk, config["subnetIds"])
-        _groups(desk, config["securityGroupIds"], vpc)
-        _access(config)
-        refuse_role(desk, asked["roleArn"], "The role of the cluster could not be assumed")
-        _keys(desk, asked.get("encryptionConfig", []))
+    if parameters["name"] not in context.backend("eks").clusters:
+        vpc = _check_subnets(context, config["subnetIds"])
+        _check_security_groups(context, config["securityGroupIds"], vpc)
+        _check_endpoint_access(config)
+        check_role(context, parameters["roleArn"], "The role of the cluster could not be assumed")
+        _check_keys(context, parameters.get("encryptionConfig", []))
     else:
         vpc = ""
-    desk.result({**asked, "version": version})
-    cluster = cluster_of(desk)
-    config |= {"vpcId": vpc, "clusterSecurityGroupId": _security_group(desk, vpc)}
+    context.result({**parameters, "version": version})
+    cluster = cluster_of(context)
+    config |= {"vpcId": vpc, "clusterSecurityGroupId": _create_security_group(context, vpc)}
     cluster.resources_vpc_config = config
-    cluster.platformVersion = offered()["cluster_versions"][version]["platform"]
-    network = asked.get("kubernetesNetworkConfig", {})
+    cluster.platformVersion = catalog()["cluster_versions"][version]["platform"]
+    network = parameters.get("kubernetesNetworkConfig", {})
     cluster.kubernetes_network_config = {
         "ipFamily": "ipv4",
         "serviceIpv4Cidr": "172.20.0.0/16",
         "elasticLoadBalancing": {"enabled": False},
         **network,
     }
-    _, cluster.logging = _logging(asked.get("logging", {}), set())
+    _, cluster.logging = _logging(parameters.get("logging", {}), set())
     cluster.health = {"issues": []}
     # Moto gives every cluster the same issuer and address, and an authority that no client can decode.
-    issuer, cluster.endpoint = eks_certificate.identity(desk.region)
+    issuer, cluster.endpoint = eks_certificate.identity(context.region)
     cluster.identity = {"oidc": {"issuer": issuer}}
     cluster.certificate_authority = {"data": eks_certificate.authority()}
-    if plane := announced(desk.shelves):
-        plane.put_on(cluster)
-    access = asked.get("accessConfig", {})
+    if plane := registered_plane(context.store):
+        plane.apply_to(cluster)
+    access = parameters.get("accessConfig", {})
     cluster.accessConfig = {
         "authenticationMode": access.get("authenticationMode", "CONFIG_MAP"),
         "bootstrapClusterCreatorAdminPermissions": access.get("bootstrapClusterCreatorAdminPermissions", True),
     }
     for name, assumed in SETTINGS.items():
-        setattr(cluster, name, asked.get(name, assumed))
-    _creator(desk, cluster)
-    return {"cluster": desk.ask("eks", "DescribeCluster", name=cluster.name)["cluster"]}
+        setattr(cluster, name, parameters.get(name, assumed))
+    _add_creator_entry(context, cluster)
+    return {"cluster": context.ask("eks", "DescribeCluster", name=cluster.name)["cluster"]}
 
 
-def _security_group(desk: Desk, vpc: str) -> str:
-    name = desk.asked["name"]
+def _create_security_group(context: RequestContext, vpc: str) -> str:
+    name = context.parameters["name"]
     tags = [
         {"Key": "Name", "Value": f"eks-cluster-sg-{name}"},
         {"Key": f"kubernetes.io/cluster/{name}", "Value": "owned"},
     ]
-    made = desk.ask(
+    group = context.ask(
         "ec2",
         "CreateSecurityGroup",
         GroupName=f"eks-cluster-sg-{name}",
@@ -178,105 +178,107 @@ def _security_group(desk: Desk, vpc: str) -> str:
         VpcId=vpc,
         TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
     )["GroupId"]
-    own = [{"GroupId": made, "UserId": desk.account}]
+    own = [{"GroupId": group, "UserId": context.account}]
     permission = {"IpProtocol": "-1", "UserIdGroupPairs": own}
-    desk.ask("ec2", "AuthorizeSecurityGroupIngress", GroupId=made, IpPermissions=[permission])
-    return made
+    context.ask("ec2", "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[permission])
+    return group
 
 
-def _creator(desk: Desk, cluster: Any) -> None:
+def _add_creator_entry(context: RequestContext, cluster: Any) -> None:
     """Whoever makes a cluster is its administrator, unless told otherwise."""
-    if cluster.accessConfig["bootstrapClusterCreatorAdminPermissions"] and eks_access.open_to_entries(cluster):
-        caller = desk.ask("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
-        eks_access.enter(desk, cluster.name, caller)
-        policy = f"{eks_access.POLICY}AmazonEKSClusterAdminPolicy"
-        eks_access.put(desk, cluster.name, caller, policy, {"type": "cluster"})
+    if cluster.accessConfig["bootstrapClusterCreatorAdminPermissions"] and eks_access_entries.has_access_entries(
+        cluster
+    ):
+        caller = context.ask("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
+        eks_access_entries.create_entry(context, cluster.name, caller)
+        policy = f"{eks_access_entries.POLICY}AmazonEKSClusterAdminPolicy"
+        eks_access_entries.put_association(context, cluster.name, caller, policy, {"type": "cluster"})
 
 
-def update_config(desk: Desk) -> dict[str, Any]:
+def update_config(context: RequestContext) -> dict[str, Any]:
     """One kind of change at a time; a change to what already is so is refused."""
-    cluster, asked = cluster_of(desk), desk.asked
-    if said := asked.get("resourcesVpcConfig"):
-        kind = _update_vpc(desk, cluster, said)
-        return {"update": update_of(desk, cluster.name, kind, said)}
-    if "logging" in asked:
-        before = {name for one in cluster.logging["clusterLogging"] if one["enabled"] for name in one["types"]}
-        after, cluster_logging = _logging(asked["logging"], before)
+    cluster, parameters = cluster_of(context), context.parameters
+    if changes := parameters.get("resourcesVpcConfig"):
+        kind = _update_vpc(context, cluster, changes)
+        return {"update": record_update(context, cluster.name, kind, changes)}
+    if "logging" in parameters:
+        before = {name for setup in cluster.logging["clusterLogging"] if setup["enabled"] for name in setup["types"]}
+        after, cluster_logging = _logging(parameters["logging"], before)
         if after == before:
             raise _invalid("No changes needed for the logging config provided")
         cluster.logging = cluster_logging
-        return {"update": update_of(desk, cluster.name, "LoggingUpdate", asked["logging"])}
-    if mode := asked.get("accessConfig", {}).get("authenticationMode"):
+        return {"update": record_update(context, cluster.name, "LoggingUpdate", parameters["logging"])}
+    if mode := parameters.get("accessConfig", {}).get("authenticationMode"):
         order = ("CONFIG_MAP", "API_AND_CONFIG_MAP", "API")
-        was = cluster.accessConfig["authenticationMode"]
-        if order.index(mode) <= order.index(was):
-            raise _invalid(f"Unsupported authentication mode update from {was} to {mode}")
+        current = cluster.accessConfig["authenticationMode"]
+        if order.index(mode) <= order.index(current):
+            raise _invalid(f"Unsupported authentication mode update from {current} to {mode}")
         cluster.accessConfig["authenticationMode"] = mode
-        return {"update": update_of(desk, cluster.name, "AccessConfigUpdate", {"AuthenticationMode": mode})}
+        return {"update": record_update(context, cluster.name, "AccessConfigUpdate", {"AuthenticationMode": mode})}
     for name, kind in UPDATES.items():
-        if name in asked:
-            setattr(cluster, name, asked[name])
-            return {"update": update_of(desk, cluster.name, kind, {name: asked[name]})}
+        if name in parameters:
+            setattr(cluster, name, parameters[name])
+            return {"update": record_update(context, cluster.name, kind, {name: parameters[name]})}
     raise _invalid("The type for cluster update was not provided.")
 
 
-def _update_vpc(desk: Desk, cluster: Any, said: dict[str, Any]) -> str:
-    after = {**cluster.resources_vpc_config, **said}
+def _update_vpc(context: RequestContext, cluster: Any, changes: dict[str, Any]) -> str:
+    after = {**cluster.resources_vpc_config, **changes}
     if after == cluster.resources_vpc_config:
         raise _invalid("Cluster is already at the desired configuration")
-    if "subnetIds" in said and _subnets(desk, said["subnetIds"]) != after["vpcId"]:
+    if "subnetIds" in changes and _check_subnets(context, changes["subnetIds"]) != after["vpcId"]:
         raise _invalid("Provided subnets belong to a different VPC from the cluster's.")
-    _groups(desk, after["securityGroupIds"], after["vpcId"])
-    _access(after)
+    _check_security_groups(context, after["securityGroupIds"], after["vpcId"])
+    _check_endpoint_access(after)
     cluster.resources_vpc_config = after
-    return "VpcConfigUpdate" if {"subnetIds", "securityGroupIds"} & set(said) else "EndpointAccessUpdate"
+    return "VpcConfigUpdate" if {"subnetIds", "securityGroupIds"} & set(changes) else "EndpointAccessUpdate"
 
 
-def update_version(desk: Desk) -> dict[str, Any]:
+def update_version(context: RequestContext) -> dict[str, Any]:
     """The next minor version, and no other."""
-    cluster, wanted = cluster_of(desk), desk.asked["version"]
-    known = list(offered()["cluster_versions"])
-    if wanted not in known or known.index(wanted) != known.index(cluster.version) + 1:
-        raise _invalid(f"Unsupported Kubernetes minor version update from {cluster.version} to {wanted}")
-    cluster.version = wanted
-    cluster.platformVersion = offered()["cluster_versions"][wanted]["platform"]
-    said = {"Version": wanted, "PlatformVersion": cluster.platformVersion}
-    return {"update": update_of(desk, cluster.name, "VersionUpdate", said)}
+    cluster, version = cluster_of(context), context.parameters["version"]
+    versions = list(catalog()["cluster_versions"])
+    if version not in versions or versions.index(version) != versions.index(cluster.version) + 1:
+        raise _invalid(f"Unsupported Kubernetes minor version update from {cluster.version} to {version}")
+    cluster.version = version
+    cluster.platformVersion = catalog()["cluster_versions"][version]["platform"]
+    changes = {"Version": version, "PlatformVersion": cluster.platformVersion}
+    return {"update": record_update(context, cluster.name, "VersionUpdate", changes)}
 
 
-def encrypt(desk: Desk) -> dict[str, Any]:
+def associate_encryption(context: RequestContext) -> dict[str, Any]:
     """A key for the secrets of a cluster that had none."""
-    cluster, configs = cluster_of(desk), desk.asked["encryptionConfig"]
+    cluster, configs = cluster_of(context), context.parameters["encryptionConfig"]
     if cluster.encryption_config:
         raise _invalid("Encryption is already enabled for the cluster; its key cannot be changed.")
-    _keys(desk, configs)
+    _check_keys(context, configs)
     cluster.encryption_config = configs
-    return {"update": update_of(desk, cluster.name, "AssociateEncryptionConfig", {"EncryptionConfig": configs})}
+    return {"update": record_update(context, cluster.name, "AssociateEncryptionConfig", {"EncryptionConfig": configs})}
 
 
-def delete(desk: Desk) -> Answer:
+def delete(context: RequestContext) -> Response:
     """Gone with everything that belongs to it; node groups and Fargate profiles have to go first."""
-    cluster = cluster_of(desk)
+    cluster = cluster_of(context)
     if getattr(cluster, "deletionProtection", False):
         text = f"Cluster {cluster.name} has deletion protection enabled; switch it off first."
-        raise Refused("InvalidRequestException", text, clusterName=cluster.name)
+        raise AwsError("InvalidRequestException", text, clusterName=cluster.name)
     if cluster.fargate_profiles:
         names = ", ".join(cluster.fargate_profiles)
-        raise Refused("ResourceInUseException", f"Cluster has Fargate profiles attached: {names}")
-    answer = desk.forward()
-    if answer.ok:
+        raise AwsError("ResourceInUseException", f"Cluster has Fargate profiles attached: {names}")
+    response = context.forward()
+    if response.ok:
         for kind in BELONGING:
-            for name in belonging_to(desk, kind, cluster.name):
-                del desk.shelf(kind)[name]
+            for name in cluster_records(context, kind, cluster.name):
+                del context.records(kind)[name]
         group = cluster.resources_vpc_config.get("clusterSecurityGroupId")
-        desk.backend("ec2").delete_security_group(group_id=group)
-    return answer
+        context.backend("ec2").delete_security_group(group_id=group)
+    return response
 
 
 ROWS = (
     Row("eks", "CreateCluster", create),
     Row("eks", "UpdateClusterConfig", update_config),
     Row("eks", "UpdateClusterVersion", update_version),
-    Row("eks", "AssociateEncryptionConfig", encrypt),
+    Row("eks", "AssociateEncryptionConfig", associate_encryption),
     Row("eks", "DeleteCluster", delete),
 )

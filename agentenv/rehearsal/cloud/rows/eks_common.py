@@ -10,10 +10,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
     from agentenv.rehearsal.cloud.store import Record
 
 PRINCIPAL = re.compile(
@@ -31,66 +31,66 @@ BELONGING = (
 
 
 @cache
-def offered() -> dict[str, Any]:
+def catalog() -> dict[str, Any]:
     """What EKS offers, from `data/eks.json`."""
     return json.loads(files("agentenv.rehearsal.cloud").joinpath("data/eks.json").read_text(encoding="utf-8"))
 
 
 def now() -> datetime:
     """The present, to the millisecond, as EKS tells it."""
-    moment = datetime.now(UTC)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+    timestamp = datetime.now(UTC)
+    return timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
 
 
-def cluster_of(desk: Desk) -> Any:
+def cluster_of(context: RequestContext) -> Any:
     """Moto's cluster for the call's `clusterName` or `name`."""
-    name = desk.asked.get("clusterName") or desk.asked.get("name") or ""
-    found = desk.backend("eks").clusters.get(name)
-    if found is None:
-        raise Refused("ResourceNotFoundException", f"No cluster found for name: {name}.", clusterName=name)
-    return found
+    name = context.parameters.get("clusterName") or context.parameters.get("name") or ""
+    cluster = context.backend("eks").clusters.get(name)
+    if cluster is None:
+        raise AwsError("ResourceNotFoundException", f"No cluster found for name: {name}.", clusterName=name)
+    return cluster
 
 
-def arn(desk: Desk, rest: str) -> str:
+def arn(context: RequestContext, rest: str) -> str:
     """The name of something of EKS in the call's account and region."""
-    return f"arn:aws:eks:{desk.region}:{desk.account}:{rest}"
+    return f"arn:aws:eks:{context.region}:{context.account}:{rest}"
 
 
-def update_of(desk: Desk, cluster: str, kind: str, said: dict[str, Any]) -> Record:
+def record_update(context: RequestContext, cluster: str, kind: str, parameters: dict[str, Any]) -> Record:
     """An update that is already done, kept for DescribeUpdate."""
     update = {
         "id": str(uuid.uuid4()),
         "status": "Successful",
         "type": kind,
-        "params": [{"type": name, "value": json.dumps(value)} for name, value in said.items()],
+        "params": [{"type": name, "value": json.dumps(value)} for name, value in parameters.items()],
         "createdAt": now(),
         "errors": [],
     }
-    desk.shelf("_eks.updates")[f"{cluster}/{update['id']}"] = update
+    context.records("_eks.updates")[f"{cluster}/{update['id']}"] = update
     return update
 
 
-def belonging_to(desk: Desk, kind: str, cluster: str) -> dict[str, Record]:
+def cluster_records(context: RequestContext, kind: str, cluster: str) -> dict[str, Record]:
     """The records of a kind that belong to a cluster."""
-    return {name: record for name, record in desk.shelf(kind).items() if name.startswith(f"{cluster}/")}
+    return {name: record for name, record in context.records(kind).items() if name.startswith(f"{cluster}/")}
 
 
-def refuse_role(desk: Desk, role: str, text: str) -> None:
+def check_role(context: RequestContext, role: str, text: str) -> None:
     """Say no to a role that is not one, or that is of this account and not there."""
-    found = PRINCIPAL.fullmatch(role)
-    if not found or found["kind"] != "role":
-        raise Refused("InvalidParameterException", f"{text}: {role} is not the ARN of a role.")
-    if found["account"] == desk.account and not principal_exists(desk, role):
-        raise Refused("InvalidParameterException", f"{text}: {role} does not exist.")
+    match = PRINCIPAL.fullmatch(role)
+    if not match or match["kind"] != "role":
+        raise AwsError("InvalidParameterException", f"{text}: {role} is not the ARN of a role.")
+    if match["account"] == context.account and not principal_exists(context, role):
+        raise AwsError("InvalidParameterException", f"{text}: {role} does not exist.")
 
 
-def principal_exists(desk: Desk, principal: str) -> bool:
+def principal_exists(context: RequestContext, principal: str) -> bool:
     """Whether a role or user of this account is there."""
-    found = PRINCIPAL.fullmatch(principal)
-    iam = desk.moto.backend("iam", desk.account, "aws")
-    if found is None:
+    match = PRINCIPAL.fullmatch(principal)
+    iam = context.moto.backend("iam", context.account, "aws")
+    if match is None:
         return False
-    if found["kind"] == "root":
+    if match["kind"] == "root":
         return True
-    things = iam.roles.values() if found["kind"] == "role" else iam.users.values()
+    things = iam.roles.values() if match["kind"] == "role" else iam.users.values()
     return any(thing.arn == principal for thing in things)

@@ -5,86 +5,88 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
-from agentenv.rehearsal.cloud.rows import eks_access_entries as eks_access
-from agentenv.rehearsal.cloud.rows.eks_common import cluster_of, offered, refuse_role
+from agentenv.rehearsal.cloud.responses import AwsError
+from agentenv.rehearsal.cloud.rows import eks_access_entries
+from agentenv.rehearsal.cloud.rows.eks_common import catalog, check_role, cluster_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
-    from agentenv.rehearsal.cloud.responses import Answer
+    from agentenv.rehearsal.cloud.request_context import RequestContext
+    from agentenv.rehearsal.cloud.responses import Response
 
 
-def _subnets(desk: Desk, wanted: list[str], vpc: str) -> None:
-    known = {name: subnet for zone in desk.backend("ec2").subnets.values() for name, subnet in zone.items()}
-    for name in wanted:
-        if name not in known or known[name].vpc_id != vpc:
+def _check_subnets(context: RequestContext, names: list[str], vpc: str) -> None:
+    subnets = {name: subnet for zone in context.backend("ec2").subnets.values() for name, subnet in zone.items()}
+    for name in names:
+        if name not in subnets or subnets[name].vpc_id != vpc:
             text = f"The subnet ID '{name}' does not exist in the cluster's VPC '{vpc}'"
-            raise Refused("InvalidParameterException", text)
+            raise AwsError("InvalidParameterException", text)
 
 
-def _entry(desk: Desk, cluster: Any, role: str, kind: str) -> None:
+def _add_node_entry(context: RequestContext, cluster: Any, role: str, kind: str) -> None:
     """EKS lets the nodes that it makes into the cluster, unless their role may already enter."""
-    if eks_access.open_to_entries(cluster) and f"{cluster.name}/{role}" not in desk.shelf(eks_access.ENTRIES):
-        eks_access.enter(desk, cluster.name, role, kind)
+    if eks_access_entries.has_access_entries(cluster) and f"{cluster.name}/{role}" not in context.records(
+        eks_access_entries.ENTRIES
+    ):
+        eks_access_entries.create_entry(context, cluster.name, role, kind)
 
 
-def create_nodegroup(desk: Desk) -> dict[str, Any]:
+def create_nodegroup(context: RequestContext) -> dict[str, Any]:
     """A node group with what was asked for and EKS's own defaults: no SSH key, the cluster's version."""
-    asked, cluster = desk.asked, cluster_of(desk)
-    _subnets(desk, asked["subnets"], cluster.resources_vpc_config["vpcId"])
-    refuse_role(desk, asked["nodeRole"], "The node role is not valid")
-    scaling = asked.get("scalingConfig", {})
-    low, wanted, high = (scaling.get(name) for name in ("minSize", "desiredSize", "maxSize"))
-    if scaling and not (low or 0) <= (wanted if wanted is not None else low or 0) <= (high or 0):
-        text = f"desired capacity {wanted} must lie between minimum {low} and maximum {high}"
-        raise Refused("InvalidParameterException", text)
-    version = asked.get("version") or cluster.version
-    if version not in offered()["cluster_versions"] or _minor(version) > _minor(cluster.version):
+    parameters, cluster = context.parameters, cluster_of(context)
+    _check_subnets(context, parameters["subnets"], cluster.resources_vpc_config["vpcId"])
+    check_role(context, parameters["nodeRole"], "The node role is not valid")
+    scaling = parameters.get("scalingConfig", {})
+    low, desired, high = (scaling.get(name) for name in ("minSize", "desiredSize", "maxSize"))
+    if scaling and not (low or 0) <= (desired if desired is not None else low or 0) <= (high or 0):
+        text = f"desired capacity {desired} must lie between minimum {low} and maximum {high}"
+        raise AwsError("InvalidParameterException", text)
+    version = parameters.get("version") or cluster.version
+    if version not in catalog()["cluster_versions"] or _minor(version) > _minor(cluster.version):
         text = f"Nodegroup Kubernetes version {version} is newer than the cluster's {cluster.version}"
-        raise Refused("InvalidParameterException", text)
-    desk.result({**asked, "version": version})
-    group = cluster.nodegroups[asked["nodegroupName"]]
-    if "remoteAccess" not in asked:
+        raise AwsError("InvalidParameterException", text)
+    context.result({**parameters, "version": version})
+    group = cluster.nodegroups[parameters["nodegroupName"]]
+    if "remoteAccess" not in parameters:
         # Moto makes up a key pair here.
         group.remote_access = None
         group.resources.pop("remoteAccessSecurityGroup", None)
-    templated = "launchTemplate" in asked
-    group.ami_type = asked.get("amiType") or ("CUSTOM" if templated else "AL2023_x86_64_STANDARD")
-    group.release_version = asked.get("releaseVersion") or offered()["cluster_versions"][version]["release"]
-    group.update_config = asked.get("updateConfig") or {"maxUnavailable": 1}
-    group.node_repair_config = asked.get("nodeRepairConfig")
+    templated = "launchTemplate" in parameters
+    group.ami_type = parameters.get("amiType") or ("CUSTOM" if templated else "AL2023_x86_64_STANDARD")
+    group.release_version = parameters.get("releaseVersion") or catalog()["cluster_versions"][version]["release"]
+    group.update_config = parameters.get("updateConfig") or {"maxUnavailable": 1}
+    group.node_repair_config = parameters.get("nodeRepairConfig")
     if templated:
         group.disk_size = None
-        group.instance_types = asked.get("instanceTypes")
-    _entry(desk, cluster, asked["nodeRole"], "EC2_LINUX")
-    names = {"clusterName": cluster.name, "nodegroupName": asked["nodegroupName"]}
-    return {"nodegroup": desk.ask("eks", "DescribeNodegroup", **names)["nodegroup"]}
+        group.instance_types = parameters.get("instanceTypes")
+    _add_node_entry(context, cluster, parameters["nodeRole"], "EC2_LINUX")
+    names = {"clusterName": cluster.name, "nodegroupName": parameters["nodegroupName"]}
+    return {"nodegroup": context.ask("eks", "DescribeNodegroup", **names)["nodegroup"]}
 
 
 def _minor(version: str) -> int:
     return int(version.partition(".")[2] or 0)
 
 
-def create_profile(desk: Desk) -> Answer:
+def create_profile(context: RequestContext) -> Response:
     """A Fargate profile over private subnets of the cluster's VPC."""
-    asked, cluster = desk.asked, cluster_of(desk)
-    _subnets(desk, asked.get("subnets", []), cluster.resources_vpc_config["vpcId"])
-    if len(asked.get("selectors", [])) > 5:
-        raise Refused("InvalidParameterException", "Fargate Profile can have at most 5 selectors.")
-    for subnet in asked.get("subnets", []):
-        if _is_public(desk, subnet):
+    parameters, cluster = context.parameters, cluster_of(context)
+    _check_subnets(context, parameters.get("subnets", []), cluster.resources_vpc_config["vpcId"])
+    if len(parameters.get("selectors", [])) > 5:
+        raise AwsError("InvalidParameterException", "Fargate Profile can have at most 5 selectors.")
+    for subnet in parameters.get("subnets", []):
+        if _is_public(context, subnet):
             text = f"Subnet {subnet} provided in Fargate Profile is not a private subnet"
-            raise Refused("InvalidParameterException", text)
-    refuse_role(desk, asked["podExecutionRoleArn"], "The pod execution role is not valid")
-    answer = desk.forward()
-    if answer.ok:
-        _entry(desk, cluster, asked["podExecutionRoleArn"], "FARGATE_LINUX")
-    return answer
+            raise AwsError("InvalidParameterException", text)
+    check_role(context, parameters["podExecutionRoleArn"], "The pod execution role is not valid")
+    response = context.forward()
+    if response.ok:
+        _add_node_entry(context, cluster, parameters["podExecutionRoleArn"], "FARGATE_LINUX")
+    return response
 
 
-def _is_public(desk: Desk, subnet: str) -> bool:
+def _is_public(context: RequestContext, subnet: str) -> bool:
     """Whether a subnet's own route table, or else its VPC's main one, leads to an internet gateway."""
-    ec2 = desk.backend("ec2")
+    ec2 = context.backend("ec2")
     vpc = ec2.get_subnet(subnet).vpc_id
     tables = [table for table in ec2.route_tables.values() if table.vpc_id == vpc]
     own = [table for table in tables if subnet in table._associations.values()]
@@ -92,15 +94,15 @@ def _is_public(desk: Desk, subnet: str) -> bool:
     return any(str(route.gateway_id).startswith("igw-") for table in chosen for route in table._routes.values())
 
 
-def listed(desk: Desk) -> Answer:
+def forward_list(context: RequestContext) -> Response:
     """Moto's list, once it is sure that there is such a cluster."""
-    cluster_of(desk)
-    return desk.forward()
+    cluster_of(context)
+    return context.forward()
 
 
 ROWS = (
     Row("eks", "CreateNodegroup", create_nodegroup),
     Row("eks", "CreateFargateProfile", create_profile),
-    Row("eks", "ListNodegroups", listed),
-    Row("eks", "ListFargateProfiles", listed),
+    Row("eks", "ListNodegroups", forward_list),
+    Row("eks", "ListFargateProfiles", forward_list),
 )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
-from agentenv.rehearsal.cloud.rows.eks_common import arn, belonging_to, cluster_of, now, refuse_role, update_of
+from agentenv.rehearsal.cloud.responses import AwsError
+from agentenv.rehearsal.cloud.rows.eks_common import arn, check_role, cluster_of, cluster_records, now, record_update
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
     from agentenv.rehearsal.cloud.store import Record
 
 ASSOCIATIONS, PROVIDERS = "eks.pod_identity_associations", "eks.identity_provider_configs"
@@ -24,149 +24,155 @@ def identifier(prefix: str) -> str:
     return prefix + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(17))
 
 
-def _association(desk: Desk) -> Record:
-    cluster, wanted = cluster_of(desk), desk.asked["associationId"]
-    found = desk.shelf(ASSOCIATIONS).get(f"{cluster.name}/{wanted}")
-    if found is None:
-        text = f"Failed to find resource with id '{wanted}' in cluster '{cluster.name}'"
-        raise Refused("ResourceNotFoundException", text, clusterName=cluster.name)
-    return found
+def _association(context: RequestContext) -> Record:
+    cluster, association_id = cluster_of(context), context.parameters["associationId"]
+    association = context.records(ASSOCIATIONS).get(f"{cluster.name}/{association_id}")
+    if association is None:
+        text = f"Failed to find resource with id '{association_id}' in cluster '{cluster.name}'"
+        raise AwsError("ResourceNotFoundException", text, clusterName=cluster.name)
+    return association
 
 
-def associate(desk: Desk, cluster: str, namespace: str, account: str, role: str, **said: Any) -> Record:
+def associate(context: RequestContext, cluster: str, namespace: str, account: str, role: str, **options: Any) -> Record:
     """Give a service account a role; it has one at most."""
-    refuse_role(desk, role, "The role of a pod identity association is not valid")
-    for other in belonging_to(desk, ASSOCIATIONS, cluster).values():
+    check_role(context, role, "The role of a pod identity association is not valid")
+    for other in cluster_records(context, ASSOCIATIONS, cluster).values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, account):
             text = f"Association already exists: {other['associationId']}"
-            raise Refused("ResourceInUseException", text, clusterName=cluster)
+            raise AwsError("ResourceInUseException", text, clusterName=cluster)
     own = identifier("a-")
     association = {
         "clusterName": cluster,
         "namespace": namespace,
         "serviceAccount": account,
         "roleArn": role,
-        "associationArn": arn(desk, f"podidentityassociation/{cluster}/{own}"),
+        "associationArn": arn(context, f"podidentityassociation/{cluster}/{own}"),
         "associationId": own,
-        "tags": said.get("tags", {}),
+        "tags": options.get("tags", {}),
         "createdAt": now(),
         "modifiedAt": now(),
-        "ownerArn": said.get("owner"),
-        "disableSessionTags": said.get("disableSessionTags", False),
-        "targetRoleArn": said.get("targetRoleArn"),
-        "externalId": f"{desk.region}/{desk.account}/{cluster}/{namespace}/{account}"
-        if said.get("targetRoleArn")
+        "ownerArn": options.get("owner"),
+        "disableSessionTags": options.get("disableSessionTags", False),
+        "targetRoleArn": options.get("targetRoleArn"),
+        "externalId": f"{context.region}/{context.account}/{cluster}/{namespace}/{account}"
+        if options.get("targetRoleArn")
         else None,
-        "policy": said.get("policy"),
+        "policy": options.get("policy"),
     }
-    desk.shelf(ASSOCIATIONS)[f"{cluster}/{own}"] = association
+    context.records(ASSOCIATIONS)[f"{cluster}/{own}"] = association
     return association
 
 
-def disown(desk: Desk, owner: str) -> None:
+def delete_owned(context: RequestContext, owner: str) -> None:
     """Remove the associations that an add-on made."""
-    shelf = desk.shelf(ASSOCIATIONS)
-    for name in [name for name, one in shelf.items() if one.get("ownerArn") == owner]:
-        del shelf[name]
+    records = context.records(ASSOCIATIONS)
+    for name in [name for name, association in records.items() if association.get("ownerArn") == owner]:
+        del records[name]
 
 
-def create(desk: Desk) -> dict[str, Any]:
+def create(context: RequestContext) -> dict[str, Any]:
     """An association for a service account, which need not exist yet."""
-    asked, cluster = desk.asked, cluster_of(desk)
-    said = {name: asked[name] for name in ("tags", "disableSessionTags", "targetRoleArn", "policy") if name in asked}
-    made = associate(desk, cluster.name, asked["namespace"], asked["serviceAccount"], asked["roleArn"], **said)
-    return {"association": made}
+    parameters, cluster = context.parameters, cluster_of(context)
+    options = {
+        name: parameters[name]
+        for name in ("tags", "disableSessionTags", "targetRoleArn", "policy")
+        if name in parameters
+    }
+    association = associate(
+        context, cluster.name, parameters["namespace"], parameters["serviceAccount"], parameters["roleArn"], **options
+    )
+    return {"association": association}
 
 
-def update(desk: Desk) -> dict[str, Any]:
+def update(context: RequestContext) -> dict[str, Any]:
     """Another role; namespace and service account stay."""
-    association, asked = _association(desk), desk.asked
-    if role := asked.get("roleArn"):
-        refuse_role(desk, role, "The role of a pod identity association is not valid")
+    association, parameters = _association(context), context.parameters
+    if role := parameters.get("roleArn"):
+        check_role(context, role, "The role of a pod identity association is not valid")
     for name in ("roleArn", "disableSessionTags", "targetRoleArn", "policy"):
-        if name in asked:
-            association[name] = asked[name]
+        if name in parameters:
+            association[name] = parameters[name]
     association["modifiedAt"] = now()
     return {"association": association}
 
 
-def delete(desk: Desk) -> dict[str, Any]:
+def delete(context: RequestContext) -> dict[str, Any]:
     """Gone; EKS answers what it was."""
-    association = _association(desk)
-    del desk.shelf(ASSOCIATIONS)[f"{association['clusterName']}/{association['associationId']}"]
+    association = _association(context)
+    del context.records(ASSOCIATIONS)[f"{association['clusterName']}/{association['associationId']}"]
     return {"association": association}
 
 
-def listed(desk: Desk) -> dict[str, Any]:
+def list_associations(context: RequestContext) -> dict[str, Any]:
     """The associations of a cluster, a namespace or a service account."""
-    asked = desk.asked
-    found = [
-        one
-        for one in belonging_to(desk, ASSOCIATIONS, cluster_of(desk).name).values()
-        if asked.get("namespace", one["namespace"]) == one["namespace"]
-        and asked.get("serviceAccount", one["serviceAccount"]) == one["serviceAccount"]
+    parameters = context.parameters
+    rows = [
+        row
+        for row in cluster_records(context, ASSOCIATIONS, cluster_of(context).name).values()
+        if parameters.get("namespace", row["namespace"]) == row["namespace"]
+        and parameters.get("serviceAccount", row["serviceAccount"]) == row["serviceAccount"]
     ]
-    shown, token = page(found, asked.get("maxResults"), asked.get("nextToken"))
+    shown, token = page(rows, parameters.get("maxResults"), parameters.get("nextToken"))
     return {"associations": shown, "nextToken": token}
 
 
-def associate_provider(desk: Desk) -> dict[str, Any]:
+def associate_provider(context: RequestContext) -> dict[str, Any]:
     """The one OIDC provider that a cluster may have."""
-    cluster, oidc = cluster_of(desk), desk.asked["oidc"]
-    if belonging_to(desk, PROVIDERS, cluster.name):
+    cluster, oidc = cluster_of(context), context.parameters["oidc"]
+    if cluster_records(context, PROVIDERS, cluster.name):
         text = "The cluster already has an identity provider configuration; there is one at most."
-        raise Refused("ResourceInUseException", text, clusterName=cluster.name)
+        raise AwsError("ResourceInUseException", text, clusterName=cluster.name)
     if not oidc["issuerUrl"].startswith("https://"):
-        raise Refused("InvalidParameterException", f"issuerUrl must start with https://: {oidc['issuerUrl']}")
-    name, tags = oidc["identityProviderConfigName"], desk.asked.get("tags", {})
-    made = {
+        raise AwsError("InvalidParameterException", f"issuerUrl must start with https://: {oidc['issuerUrl']}")
+    name, tags = oidc["identityProviderConfigName"], context.parameters.get("tags", {})
+    provider = {
         **oidc,
-        "identityProviderConfigArn": arn(desk, f"identityproviderconfig/{cluster.name}/oidc/{name}/{uuid.uuid4()}"),
+        "identityProviderConfigArn": arn(context, f"identityproviderconfig/{cluster.name}/oidc/{name}/{uuid.uuid4()}"),
         "clusterName": cluster.name,
         "tags": tags,
         "status": "ACTIVE",
     }
-    desk.shelf(PROVIDERS)[f"{cluster.name}/{name}"] = made
-    said = {"IdentityProviderConfig": [{"type": "oidc", "name": name}]}
-    return {"update": update_of(desk, cluster.name, "AssociateIdentityProviderConfig", said), "tags": tags}
+    context.records(PROVIDERS)[f"{cluster.name}/{name}"] = provider
+    changes = {"IdentityProviderConfig": [{"type": "oidc", "name": name}]}
+    return {"update": record_update(context, cluster.name, "AssociateIdentityProviderConfig", changes), "tags": tags}
 
 
-def _provider(desk: Desk) -> Record:
-    cluster, wanted = cluster_of(desk), desk.asked["identityProviderConfig"]["name"]
-    found = desk.shelf(PROVIDERS).get(f"{cluster.name}/{wanted}")
-    if found is None:
-        text = f"The identity provider config {wanted} is not associated with cluster {cluster.name}."
-        raise Refused("ResourceNotFoundException", text, clusterName=cluster.name)
-    return found
+def _provider(context: RequestContext) -> Record:
+    cluster, provider_name = cluster_of(context), context.parameters["identityProviderConfig"]["name"]
+    provider = context.records(PROVIDERS).get(f"{cluster.name}/{provider_name}")
+    if provider is None:
+        text = f"The identity provider config {provider_name} is not associated with cluster {cluster.name}."
+        raise AwsError("ResourceNotFoundException", text, clusterName=cluster.name)
+    return provider
 
 
-def disassociate_provider(desk: Desk) -> dict[str, Any]:
+def disassociate_provider(context: RequestContext) -> dict[str, Any]:
     """The provider goes."""
-    provider = _provider(desk)
+    provider = _provider(context)
     name, cluster = provider["identityProviderConfigName"], provider["clusterName"]
-    del desk.shelf(PROVIDERS)[f"{cluster}/{name}"]
-    said = {"IdentityProviderConfig": [{"type": "oidc", "name": name}]}
-    return {"update": update_of(desk, cluster, "DisassociateIdentityProviderConfig", said)}
+    del context.records(PROVIDERS)[f"{cluster}/{name}"]
+    changes = {"IdentityProviderConfig": [{"type": "oidc", "name": name}]}
+    return {"update": record_update(context, cluster, "DisassociateIdentityProviderConfig", changes)}
 
 
-def providers(desk: Desk) -> dict[str, Any]:
+def list_providers(context: RequestContext) -> dict[str, Any]:
     """The provider of a cluster, if it has one."""
-    found = belonging_to(desk, PROVIDERS, cluster_of(desk).name).values()
-    return {"identityProviderConfigs": [{"type": "oidc", "name": one["identityProviderConfigName"]} for one in found]}
+    rows = cluster_records(context, PROVIDERS, cluster_of(context).name).values()
+    return {"identityProviderConfigs": [{"type": "oidc", "name": row["identityProviderConfigName"]} for row in rows]}
 
 
 ROWS = (
-    Row("eks", "CreatePodIdentityAssociation", create, kept=True),
-    Row("eks", "DescribePodIdentityAssociation", lambda desk: {"association": _association(desk)}),
-    Row("eks", "ListPodIdentityAssociations", listed),
-    Row("eks", "UpdatePodIdentityAssociation", update, kept=True),
+    Row("eks", "CreatePodIdentityAssociation", create, stored_only=True),
+    Row("eks", "DescribePodIdentityAssociation", lambda context: {"association": _association(context)}),
+    Row("eks", "ListPodIdentityAssociations", list_associations),
+    Row("eks", "UpdatePodIdentityAssociation", update, stored_only=True),
     Row("eks", "DeletePodIdentityAssociation", delete),
-    Row("eks", "AssociateIdentityProviderConfig", associate_provider, kept=True),
+    Row("eks", "AssociateIdentityProviderConfig", associate_provider, stored_only=True),
     Row(
         "eks",
         "DescribeIdentityProviderConfig",
-        lambda desk: {"identityProviderConfig": {"oidc": _provider(desk)}},
+        lambda context: {"identityProviderConfig": {"oidc": _provider(context)}},
     ),
     Row("eks", "DisassociateIdentityProviderConfig", disassociate_provider),
-    Row("eks", "ListIdentityProviderConfigs", providers),
+    Row("eks", "ListIdentityProviderConfigs", list_providers),
 )

@@ -6,34 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.pagination import page
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
-from agentenv.rehearsal.cloud.rows.eks_common import belonging_to, cluster_of, offered
+from agentenv.rehearsal.cloud.responses import AwsError
+from agentenv.rehearsal.cloud.rows.eks_common import catalog, cluster_of, cluster_records
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 
-def described_update(desk: Desk) -> dict[str, Any]:
+def describe_update(context: RequestContext) -> dict[str, Any]:
     """An update, which is always done by the time it is asked for."""
-    cluster, wanted = cluster_of(desk), desk.asked["updateId"]
-    found = desk.shelf("_eks.updates").get(f"{cluster.name}/{wanted}")
-    if found is None:
-        raise Refused("ResourceNotFoundException", f"No update found for ID: {wanted}", clusterName=cluster.name)
-    return {"update": found}
+    cluster, update_id = cluster_of(context), context.parameters["updateId"]
+    update = context.records("_eks.updates").get(f"{cluster.name}/{update_id}")
+    if update is None:
+        raise AwsError("ResourceNotFoundException", f"No update found for ID: {update_id}", clusterName=cluster.name)
+    return {"update": update}
 
 
-def updates(desk: Desk) -> dict[str, Any]:
+def list_updates(context: RequestContext) -> dict[str, Any]:
     """The updates of a cluster."""
-    found = [one["id"] for one in belonging_to(desk, "_eks.updates", cluster_of(desk).name).values()]
-    shown, token = page(found, desk.asked.get("maxResults"), desk.asked.get("nextToken"))
+    ids = [update["id"] for update in cluster_records(context, "_eks.updates", cluster_of(context).name).values()]
+    shown, token = page(ids, context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     return {"updateIds": shown, "nextToken": token}
 
 
-def versions(desk: Desk) -> dict[str, Any]:
+def describe_cluster_versions(context: RequestContext) -> dict[str, Any]:
     """The cluster versions that EKS offers."""
-    wanted = desk.asked.get("clusterVersions", list(offered()["cluster_versions"]))
-    default = offered()["default_version"]
-    found = [
+    requested = context.parameters.get("clusterVersions", list(catalog()["cluster_versions"]))
+    default = catalog()["default_version"]
+    rows = [
         {
             "clusterVersion": version,
             "clusterType": "eks",
@@ -42,14 +42,14 @@ def versions(desk: Desk) -> dict[str, Any]:
             "status": "STANDARD_SUPPORT",
             "versionStatus": "STANDARD_SUPPORT",
         }
-        for version, about in offered()["cluster_versions"].items()
-        if version in wanted and (not desk.asked.get("defaultOnly") or version == default)
+        for version, about in catalog()["cluster_versions"].items()
+        if version in requested and (not context.parameters.get("defaultOnly") or version == default)
     ]
-    return {"clusterVersions": found}
+    return {"clusterVersions": rows}
 
 
 ROWS = (
-    Row("eks", "DescribeUpdate", described_update),
-    Row("eks", "ListUpdates", updates),
-    Row("eks", "DescribeClusterVersions", versions),
+    Row("eks", "DescribeUpdate", describe_update),
+    Row("eks", "ListUpdates", list_updates),
+    Row("eks", "DescribeClusterVersions", describe_cluster_versions),
 )

@@ -4,123 +4,125 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentenv.rehearsal.cloud.iam import policy_documents as policy_text
+from agentenv.rehearsal.cloud.iam import policy_documents
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Answer, Refused
+from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.eks_common import principal_exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 TRUST_LENGTH, INLINE_LENGTH, MANAGED_LENGTH = 2048, 10240, 6144
 ATTACHED = 10
 
 
-def _document(desk: Desk, name: str, kind: policy_text.Kind, longest: int, quota: str) -> None:
-    text = desk.asked[name]
-    found = policy_text.faults(text, kind)
-    if found:
-        raise Refused("MalformedPolicyDocument", found[0], 400)
-    if kind is policy_text.TRUST:
-        missing = policy_text.missing_principals(text, desk.account, lambda arn: principal_exists(desk, arn))
+def _check_document(context: RequestContext, name: str, kind: policy_documents.Kind, longest: int, quota: str) -> None:
+    text = context.parameters[name]
+    violations = policy_documents.violations(text, kind)
+    if violations:
+        raise AwsError("MalformedPolicyDocument", violations[0], 400)
+    if kind is policy_documents.TRUST:
+        missing = policy_documents.missing_principals(text, context.account, lambda arn: principal_exists(context, arn))
         if missing:
-            raise Refused("MalformedPolicyDocument", f'Invalid principal in policy: "AWS":"{missing[0]}"', 400)
-    if policy_text.compact_length(text) > longest:
-        raise Refused("LimitExceeded", f"Cannot exceed quota for {quota}: {longest}", 409)
+            raise AwsError("MalformedPolicyDocument", f'Invalid principal in policy: "AWS":"{missing[0]}"', 400)
+    if policy_documents.compact_length(text) > longest:
+        raise AwsError("LimitExceeded", f"Cannot exceed quota for {quota}: {longest}", 409)
 
 
-def trust(name: str) -> Callable[[Desk], Answer]:
+def check_trust_policy(name: str) -> Callable[[RequestContext], Response]:
     """A document that says who may take a role."""
 
-    def answer(desk: Desk) -> Answer:
-        _document(desk, name, policy_text.TRUST, TRUST_LENGTH, "ACLSizePerRole")
-        return desk.forward()
+    def response(context: RequestContext) -> Response:
+        _check_document(context, name, policy_documents.TRUST, TRUST_LENGTH, "ACLSizePerRole")
+        return context.forward()
 
-    return answer
+    return response
 
 
-def managed(desk: Desk) -> Answer:
+def check_managed_policy(context: RequestContext) -> Response:
     """A policy of its own."""
-    _document(desk, "PolicyDocument", policy_text.IDENTITY, MANAGED_LENGTH, "PolicySize")
-    return desk.forward()
+    _check_document(context, "PolicyDocument", policy_documents.IDENTITY, MANAGED_LENGTH, "PolicySize")
+    return context.forward()
 
 
-def inline(desk: Desk) -> Answer:
+def put_inline_policy(context: RequestContext) -> Response:
     """A policy inside a role; all of a role's inline policies share one quota."""
-    asked = desk.asked
-    _document(desk, "PolicyDocument", policy_text.IDENTITY, INLINE_LENGTH, "RolePolicySize")
-    role = next((one for one in desk.backend("iam").roles.values() if one.name == asked["RoleName"]), None)
+    parameters = context.parameters
+    _check_document(context, "PolicyDocument", policy_documents.IDENTITY, INLINE_LENGTH, "RolePolicySize")
+    role = next((role for role in context.backend("iam").roles.values() if role.name == parameters["RoleName"]), None)
     if role is not None:
-        others = (text for name, text in role.policies.items() if name != asked["PolicyName"])
-        total = sum(map(policy_text.compact_length, [*others, asked["PolicyDocument"]]))
+        others = (text for name, text in role.policies.items() if name != parameters["PolicyName"])
+        total = sum(map(policy_documents.compact_length, [*others, parameters["PolicyDocument"]]))
         if total > INLINE_LENGTH:
             text = f"Maximum policy size of {INLINE_LENGTH} bytes exceeded for role {role.name}"
-            raise Refused("LimitExceeded", text, 409)
-    return desk.forward()
+            raise AwsError("LimitExceeded", text, 409)
+    return context.forward()
 
 
-def attach(desk: Desk) -> Answer:
+def attach_policy(context: RequestContext) -> Response:
     """As many policies to a role as the quota allows."""
-    role = next((one for one in desk.backend("iam").roles.values() if one.name == desk.asked["RoleName"]), None)
-    attached = [] if role is None else [arn for arn in role.managed_policies if arn != desk.asked["PolicyArn"]]
+    role = next(
+        (role for role in context.backend("iam").roles.values() if role.name == context.parameters["RoleName"]), None
+    )
+    attached = [] if role is None else [arn for arn in role.managed_policies if arn != context.parameters["PolicyArn"]]
     if len(attached) >= ATTACHED:
-        raise Refused("LimitExceeded", f"Cannot exceed quota for PoliciesPerRole: {ATTACHED}", 409)
-    return desk.forward()
+        raise AwsError("LimitExceeded", f"Cannot exceed quota for PoliciesPerRole: {ATTACHED}", 409)
+    return context.forward()
 
 
-def delete_policy(desk: Desk) -> Answer:
+def delete_policy(context: RequestContext) -> Response:
     """A policy goes when nothing has it and only its default version is left."""
-    policy = desk.backend("iam").managed_policies.get(desk.asked["PolicyArn"])
+    policy = context.backend("iam").managed_policies.get(context.parameters["PolicyArn"])
     if policy is not None:
         if policy.attachment_count:
-            raise Refused("DeleteConflict", "Cannot delete a policy attached to entities.", 409)
+            raise AwsError("DeleteConflict", "Cannot delete a policy attached to entities.", 409)
         if len(policy.versions) > 1:
             text = "This policy has more than one version. Before you delete a policy, you must delete the policy's "
-            raise Refused("DeleteConflict", f"{text}versions. The default version is deleted with the policy.", 409)
-    return desk.forward()
+            raise AwsError("DeleteConflict", f"{text}versions. The default version is deleted with the policy.", 409)
+    return context.forward()
 
 
-def delete_profile(desk: Desk) -> Answer:
+def delete_profile(context: RequestContext) -> Response:
     """An instance profile goes without its role."""
     profile = next(
         (
-            one
-            for one in desk.backend("iam").instance_profiles.values()
-            if one.name == desk.asked["InstanceProfileName"]
+            profile
+            for profile in context.backend("iam").instance_profiles.values()
+            if profile.name == context.parameters["InstanceProfileName"]
         ),
         None,
     )
     if profile is not None and profile.roles:
-        raise Refused("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.", 409)
-    return desk.forward()
+        raise AwsError("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.", 409)
+    return context.forward()
 
 
-def add_role(desk: Desk) -> Answer:
+def add_role(context: RequestContext) -> Response:
     """An instance profile has one role."""
-    for profile in desk.backend("iam").instance_profiles.values():
-        if profile.name == desk.asked["InstanceProfileName"] and profile.roles:
-            raise Refused("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1", 409)
-    return desk.forward()
+    for profile in context.backend("iam").instance_profiles.values():
+        if profile.name == context.parameters["InstanceProfileName"] and profile.roles:
+            raise AwsError("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1", 409)
+    return context.forward()
 
 
-def provider(desk: Desk) -> Answer:
+def create_oidc_provider(context: RequestContext) -> Response:
     """An OIDC provider is known by an https address."""
-    if not desk.asked["Url"].startswith("https://"):
-        raise Refused("ValidationError", "Invalid Open ID Connect Provider URL", 400)
-    return desk.forward()
+    if not context.parameters["Url"].startswith("https://"):
+        raise AwsError("ValidationError", "Invalid Open ID Connect Provider URL", 400)
+    return context.forward()
 
 
 ROWS = (
-    Row("iam", "CreateRole", trust("AssumeRolePolicyDocument")),
-    Row("iam", "UpdateAssumeRolePolicy", trust("PolicyDocument")),
-    Row("iam", "CreatePolicy", managed),
-    Row("iam", "CreatePolicyVersion", managed),
+    Row("iam", "CreateRole", check_trust_policy("AssumeRolePolicyDocument")),
+    Row("iam", "UpdateAssumeRolePolicy", check_trust_policy("PolicyDocument")),
+    Row("iam", "CreatePolicy", check_managed_policy),
+    Row("iam", "CreatePolicyVersion", check_managed_policy),
     Row("iam", "DeletePolicy", delete_policy),
-    Row("iam", "PutRolePolicy", inline),
-    Row("iam", "AttachRolePolicy", attach),
+    Row("iam", "PutRolePolicy", put_inline_policy),
+    Row("iam", "AttachRolePolicy", attach_policy),
     Row("iam", "DeleteInstanceProfile", delete_profile),
     Row("iam", "AddRoleToInstanceProfile", add_role),
-    Row("iam", "CreateOpenIDConnectProvider", provider),
+    Row("iam", "CreateOpenIDConnectProvider", create_oidc_provider),
 )

@@ -6,13 +6,13 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.iam import policy_documents as policy_text
+from agentenv.rehearsal.cloud.iam import policy_documents
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Answer, Refused
+from agentenv.rehearsal.cloud.responses import AwsError, Response
 from agentenv.rehearsal.cloud.rows.eks_common import principal_exists
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 NAME = re.compile(r"(?!xn--|sthree-|amzn-s3-demo-)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?<!-s3alias)(?<!--ol-s3)(?<!\.mrap)")
 POLICY_LENGTH = 20 * 1024
@@ -26,55 +26,55 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def create(desk: Desk) -> Answer:
+def create(context: RequestContext) -> Response:
     """A bucket with the tags that the call brought, which moto leaves out."""
-    name = desk.asked["Bucket"]
+    name = context.parameters["Bucket"]
     if not NAME.fullmatch(name) or ".." in name or _is_address(name):
-        raise Refused("InvalidBucketName", f"The specified bucket is not valid: {name}", 400)
-    answer = desk.forward()
-    tags = desk.asked.get("CreateBucketConfiguration", {}).get("Tags", [])
-    if answer.ok and tags:
-        desk.backend("s3").put_bucket_tagging(name, {tag["Key"]: tag["Value"] for tag in tags})
-    return answer
+        raise AwsError("InvalidBucketName", f"The specified bucket is not valid: {name}", 400)
+    response = context.forward()
+    tags = context.parameters.get("CreateBucketConfiguration", {}).get("Tags", [])
+    if response.ok and tags:
+        context.backend("s3").put_bucket_tagging(name, {tag["Key"]: tag["Value"] for tag in tags})
+    return response
 
 
-def put_policy(desk: Desk) -> Answer:
+def put_policy(context: RequestContext) -> Response:
     """A policy that S3 can read, about this bucket, naming principals that are there."""
-    text, bucket = desk.asked["Policy"], desk.asked["Bucket"]
-    found = policy_text.faults(text, policy_text.ON_KEY)
-    if found:
-        raise Refused("MalformedPolicy", found[0], 400)
-    if policy_text.missing_principals(text, desk.account, lambda arn: principal_exists(desk, arn)):
-        raise Refused("MalformedPolicy", "Invalid principal in policy", 400)
-    document, _ = policy_text.read(text)
-    about = re.compile(rf"arn:aws[\w-]*:s3:::{re.escape(bucket)}(/.*)?|\*|arn:aws[\w-]*:s3:::\*")
-    for one in policy_text.statements(document):
-        for resource in policy_text.listed(one.get("Resource", one.get("NotResource"))):
-            if not about.fullmatch(resource):
-                raise Refused("MalformedPolicy", "Policy has invalid resource", 400)
+    text, bucket = context.parameters["Policy"], context.parameters["Bucket"]
+    violations = policy_documents.violations(text, policy_documents.ON_KEY)
+    if violations:
+        raise AwsError("MalformedPolicy", violations[0], 400)
+    if policy_documents.missing_principals(text, context.account, lambda arn: principal_exists(context, arn)):
+        raise AwsError("MalformedPolicy", "Invalid principal in policy", 400)
+    document, _ = policy_documents.read(text)
+    allowed = re.compile(rf"arn:aws[\w-]*:s3:::{re.escape(bucket)}(/.*)?|\*|arn:aws[\w-]*:s3:::\*")
+    for statement in policy_documents.statements(document):
+        for resource in policy_documents.as_list(statement.get("Resource", statement.get("NotResource"))):
+            if not allowed.fullmatch(resource):
+                raise AwsError("MalformedPolicy", "Policy has invalid resource", 400)
     if len(text.encode()) > POLICY_LENGTH:
-        raise Refused("PolicyTooLarge", f"The policy is over {POLICY_LENGTH} bytes.", 400)
-    block = getattr(desk.backend("s3").buckets.get(bucket), "public_access_block", None)
+        raise AwsError("PolicyTooLarge", f"The policy is over {POLICY_LENGTH} bytes.", 400)
+    block = getattr(context.backend("s3").buckets.get(bucket), "public_access_block", None)
     blocked = block and str(block.block_public_policy).lower() == "true"
-    if blocked and any(_public(one) for one in policy_text.statements(document)):
-        raise Refused("AccessDenied", "public policies are blocked by the BlockPublicPolicy block setting", 403)
-    return desk.forward()
+    if blocked and any(_is_public(statement) for statement in policy_documents.statements(document)):
+        raise AwsError("AccessDenied", "public policies are blocked by the BlockPublicPolicy block setting", 403)
+    return context.forward()
 
 
-def _public(statement: dict[str, Any]) -> bool:
+def _is_public(statement: dict[str, Any]) -> bool:
     """Whether it lets in everybody; a condition is taken for one that does not."""
     principal = statement.get("Principal")
-    everybody = principal == "*" or (
-        isinstance(principal, dict) and "*" in policy_text.listed(principal.get("AWS", []))
+    everyone = principal == "*" or (
+        isinstance(principal, dict) and "*" in policy_documents.as_list(principal.get("AWS", []))
     )
-    return statement.get("Effect") == "Allow" and everybody and not statement.get("Condition")
+    return statement.get("Effect") == "Allow" and everyone and not statement.get("Condition")
 
 
-def encryption(desk: Desk) -> Answer | dict[str, Any]:
+def get_encryption(context: RequestContext) -> Response | dict[str, Any]:
     """How new objects are encrypted: by S3's own keys where nothing was said, which cannot be switched off."""
-    bucket = desk.backend("s3").buckets.get(desk.asked["Bucket"])
+    bucket = context.backend("s3").buckets.get(context.parameters["Bucket"])
     if bucket is None or bucket.encryption:
-        return desk.forward()
+        return context.forward()
     by_default = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}, "BucketKeyEnabled": False}
     return {"ServerSideEncryptionConfiguration": {"Rules": [by_default]}}
 
@@ -82,5 +82,5 @@ def encryption(desk: Desk) -> Answer | dict[str, Any]:
 ROWS = (
     Row("s3", "CreateBucket", create),
     Row("s3", "PutBucketPolicy", put_policy),
-    Row("s3", "GetBucketEncryption", encryption),
+    Row("s3", "GetBucketEncryption", get_encryption),
 )

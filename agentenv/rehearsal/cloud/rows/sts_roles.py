@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.iam import policy_evaluation as verdicts
-from agentenv.rehearsal.cloud.iam import role_sessions as sessions
+from agentenv.rehearsal.cloud.iam import policy_evaluation, role_sessions
 from agentenv.rehearsal.cloud.iam.policy_conditions import context_of
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 ASSUME, TAG = "sts:AssumeRole", "sts:TagSession"
 LONGEST_CHAINED, USUAL_SECONDS = 3600, 3600
@@ -26,69 +25,71 @@ _KEY = re.compile(r"[\w .:/=+@-]{1,128}")
 _VALUE = re.compile(r"[\w .:/=+@-]{0,256}")
 
 
-def assume_role(desk: Desk) -> dict[str, Any]:
+def assume_role(context: RequestContext) -> dict[str, Any]:
     """Check what is asked for, then whether the role is for the caller, and open a session."""
-    asked = desk.asked
-    tags = {tag["Key"]: tag["Value"] for tag in asked.get("Tags", [])}
-    for problem in _problems(asked, tags):
-        raise Refused("ValidationError", problem, 400)
-    seconds = int(asked.get("DurationSeconds", USUAL_SECONDS))
-    role, session = sessions.role_of(desk, asked["RoleArn"]), sessions.session_of(desk)
+    parameters = context.parameters
+    tags = {tag["Key"]: tag["Value"] for tag in parameters.get("Tags", [])}
+    for problem in _problems(parameters, tags):
+        raise AwsError("ValidationError", problem, 400)
+    seconds = int(parameters.get("DurationSeconds", USUAL_SECONDS))
+    role, session = role_sessions.role_of(context, parameters["RoleArn"]), role_sessions.session_of(context)
     if role is not None and seconds > int(role.max_session_duration or USUAL_SECONDS):
         text = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
-        raise Refused("ValidationError", text, 400)
+        raise AwsError("ValidationError", text, 400)
     if session is not None:
         if seconds > LONGEST_CHAINED:
             text = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining"
-            raise Refused("ValidationError", text, 400)
-        _admit(desk, role, session, tags)
+            raise AwsError("ValidationError", text, 400)
+        _check_trust(context, role, session, tags)
     if role is None or session is None:
-        return desk.result()
-    made = sessions.open_session(desk, role, asked["RoleSessionName"], seconds, tags)
+        return context.result()
+    opened = role_sessions.open_session(context, role, parameters["RoleSessionName"], seconds, tags)
     return {
-        **sessions.told(made),
-        "PackedPolicySize": _packed(asked, tags),
+        **role_sessions.session_response(opened),
+        "PackedPolicySize": _packed(parameters, tags),
     }
 
 
-def _problems(asked: dict[str, Any], tags: dict[str, str]) -> Iterator[str]:
-    if len(asked.get("Policy", "")) > MOST_CHARACTERS:
+def _problems(parameters: dict[str, Any], tags: dict[str, str]) -> Iterator[str]:
+    if len(parameters.get("Policy", "")) > MOST_CHARACTERS:
         yield f"Value at 'policy' failed to satisfy constraint: at most {MOST_CHARACTERS} characters"
-    if len(asked.get("PolicyArns", [])) > MOST_POLICIES:
+    if len(parameters.get("PolicyArns", [])) > MOST_POLICIES:
         yield f"Value at 'policyArns' failed to satisfy constraint: at most {MOST_POLICIES}"
-    if len(tags) > MOST_TAGS or len(tags) != len(asked.get("Tags", [])):
+    if len(tags) > MOST_TAGS or len(tags) != len(parameters.get("Tags", [])):
         yield f"Value at 'tags' failed to satisfy constraint: at most {MOST_TAGS}, each key once"
     for key, value in tags.items():
         if not _KEY.fullmatch(key) or not _VALUE.fullmatch(value) or key.lower().startswith("aws:"):
             yield f"Value at 'tags' failed to satisfy constraint: {key!r} cannot be {value!r}"
-    if set(asked.get("TransitiveTagKeys", [])) - set(tags):
+    if set(parameters.get("TransitiveTagKeys", [])) - set(tags):
         yield "Value at 'transitiveTagKeys' failed to satisfy constraint: only keys among the tags"
 
 
-def _admit(desk: Desk, role: Any, session: Any, tags: dict[str, str]) -> None:
+def _check_trust(context: RequestContext, role: Any, session: Any, tags: dict[str, str]) -> None:
     """The role has to trust the session, and nothing less than both actions where there are tags."""
     own = session["session"].arn
     account = own.split(":")[4]
     names = frozenset({own, session["role"], account, f"arn:aws:iam::{account}:root"})
-    who = verdicts.Principal("AWS", names)
-    context = context_of(
+    principal = policy_evaluation.Principal("AWS", names)
+    condition_context = context_of(
         **{
             "aws:PrincipalArn": session["role"],
-            "sts:RoleSessionName": desk.asked["RoleSessionName"],
+            "sts:RoleSessionName": context.parameters["RoleSessionName"],
             **({"aws:TagKeys": sorted(tags)} if tags else {}),
             **{f"aws:RequestTag/{key}": value for key, value in tags.items()},
         }
     )
     for action in (ASSUME, TAG) if tags else (ASSUME,):
         # A role that is not there and one that does not want the caller look the same from outside
-        if role is None or not verdicts.trusts(sessions.document(role), who, action, context):
-            text = f"User: {own} is not authorized to perform: {action} on resource: {desk.asked['RoleArn']}"
-            raise Refused("AccessDenied", text, 403)
+        if role is None or not policy_evaluation.trusts(
+            role_sessions.document(role), principal, action, condition_context
+        ):
+            text = f"User: {own} is not authorized to perform: {action} on resource: {context.parameters['RoleArn']}"
+            raise AwsError("AccessDenied", text, 403)
 
 
-def _packed(asked: dict[str, Any], tags: dict[str, str]) -> int:
+def _packed(parameters: dict[str, Any], tags: dict[str, str]) -> int:
     """AWS does not say how it packs; this is how full the text is."""
-    size = len(asked.get("Policy", "")) + sum(len(key) + len(value) for key, value in tags.items())
+    size = len(parameters.get("Policy", "")) + sum(len(key) + len(value) for key, value in tags.items())
     return min(100, size * 100 // MOST_CHARACTERS)
 
 

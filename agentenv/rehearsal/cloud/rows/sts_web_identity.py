@@ -5,60 +5,58 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.cloud.iam import policy_evaluation as verdicts
-from agentenv.rehearsal.cloud.iam import role_sessions as sessions
-from agentenv.rehearsal.cloud.iam import token_issuers as issuers
+from agentenv.rehearsal.cloud.iam import policy_evaluation, role_sessions, token_issuers
 from agentenv.rehearsal.cloud.iam.policy_conditions import context_of
-from agentenv.rehearsal.cloud.iam.service_account_tokens import NotAToken, Token
+from agentenv.rehearsal.cloud.iam.service_account_tokens import InvalidToken, Token
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
 ACTION = "sts:AssumeRoleWithWebIdentity"
 USUAL_SECONDS, LONGEST_SECONDS = 3600, 3600
 
 
-def with_web_identity(desk: Desk) -> dict[str, Any]:
+def assume_role_with_web_identity(context: RequestContext) -> dict[str, Any]:
     """Check the token, then what the role's trust policy says of it."""
-    asked = desk.asked
-    token = _token(asked["WebIdentityToken"])
-    provider = _provider(desk, asked["RoleArn"], token)
-    keys = issuers.keys_of(desk.shelves, token.issuer)
+    parameters = context.parameters
+    token = _token(parameters["WebIdentityToken"])
+    provider = _provider(context, parameters["RoleArn"], token)
+    keys = token_issuers.keys_of(context.store, token.issuer)
     if keys is None:
         text = f"Couldn't reach the identity provider {token.issuer} to verify the token."
-        raise Refused("IDPCommunicationError", text)
+        raise AwsError("IDPCommunicationError", text)
     if not token.signed_by(keys):
         text = "Couldn't verify the token's signature with the keys of your identity provider."
-        raise Refused("InvalidIdentityToken", text)
+        raise AwsError("InvalidIdentityToken", text)
     if token.expired() or token.premature():
         moment = datetime.fromtimestamp(token.claims["exp"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        raise Refused("ExpiredTokenException", f"Token expired: current date/time must be before {moment}")
-    audiences = [one for one in token.audiences if one in provider.client_id_list]
+        raise AwsError("ExpiredTokenException", f"Token expired: current date/time must be before {moment}")
+    audiences = [audience for audience in token.audiences if audience in provider.client_id_list]
     if not audiences:
-        raise Refused("InvalidIdentityToken", "Incorrect token audience")
-    role = sessions.role_of(desk, asked["RoleArn"])
+        raise AwsError("InvalidIdentityToken", "Incorrect token audience")
+    role = role_sessions.role_of(context, parameters["RoleArn"])
     issuer = provider.url
-    context = context_of(
+    condition_context = context_of(
         **{
             f"{issuer}:aud": audiences,
             f"{issuer}:sub": token.subject,
             "aws:FederatedProvider": provider.arn,
-            "sts:RoleSessionName": asked["RoleSessionName"],
+            "sts:RoleSessionName": parameters["RoleSessionName"],
         }
     )
-    federated = verdicts.Principal("Federated", frozenset({provider.arn}))
+    federated = policy_evaluation.Principal("Federated", frozenset({provider.arn}))
     # A role that is not there and one that does not want the caller look the same from outside
-    if role is None or not verdicts.trusts(sessions.document(role), federated, ACTION, context):
-        raise Refused("AccessDenied", f"Not authorized to perform {ACTION}", 403)
-    seconds = asked.get("DurationSeconds", USUAL_SECONDS)
+    if role is None or not policy_evaluation.trusts(role_sessions.document(role), federated, ACTION, condition_context):
+        raise AwsError("AccessDenied", f"Not authorized to perform {ACTION}", 403)
+    seconds = parameters.get("DurationSeconds", USUAL_SECONDS)
     if seconds > int(role.max_session_duration or LONGEST_SECONDS):
         text = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
-        raise Refused("ValidationError", text, 400)
-    made = sessions.open_session(desk, role, asked["RoleSessionName"], seconds)
+        raise AwsError("ValidationError", text, 400)
+    session = role_sessions.open_session(context, role, parameters["RoleSessionName"], seconds)
     return {
-        **sessions.told(made),
+        **role_sessions.session_response(session),
         "SubjectFromWebIdentityToken": token.subject,
         "Provider": provider.arn,
         "Audience": audiences[0],
@@ -68,19 +66,19 @@ def with_web_identity(desk: Desk) -> dict[str, Any]:
 def _token(text: str) -> Token:
     try:
         return Token.read(text)
-    except NotAToken as error:
-        raise Refused("InvalidIdentityToken", f"The ID Token provided is not a valid JWT: {error}") from None
+    except InvalidToken as error:
+        raise AwsError("InvalidIdentityToken", f"The ID Token provided is not a valid JWT: {error}") from None
 
 
-def _provider(desk: Desk, role: str, token: Token) -> Any:
+def _provider(context: RequestContext, role: str, token: Token) -> Any:
     """The provider by whose name the role's account knows the issuer."""
-    account = role.split(":")[4] if role.count(":") > 4 else desk.account
-    known = desk.moto.backend("iam", account, "aws").open_id_providers.values()
-    found = next((one for one in known if f"https://{one.url}" == token.issuer), None)
-    if found is None:
+    account = role.split(":")[4] if role.count(":") > 4 else context.account
+    providers = context.moto.backend("iam", account, "aws").open_id_providers.values()
+    provider = next((row for row in providers if f"https://{row.url}" == token.issuer), None)
+    if provider is None:
         text = f"No OpenIDConnect provider found in your account for {token.issuer}"
-        raise Refused("InvalidIdentityToken", text)
-    return found
+        raise AwsError("InvalidIdentityToken", text)
+    return provider
 
 
-ROWS = (Row("sts", "AssumeRoleWithWebIdentity", with_web_identity),)
+ROWS = (Row("sts", "AssumeRoleWithWebIdentity", assume_role_with_web_identity),)

@@ -6,65 +6,70 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentenv.rehearsal.cloud.request_context import Row
-from agentenv.rehearsal.cloud.responses import Refused
+from agentenv.rehearsal.cloud.responses import AwsError
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.cloud.request_context import Desk
+    from agentenv.rehearsal.cloud.request_context import RequestContext
 
-OURS = "elasticfilesystem"
+EFS = "elasticfilesystem"
 PAGE = 50
 WORDS_A_FILTER = 20  # values that AWS takes for one key
 
 
-def _files(desk: Desk) -> Iterator[tuple[str, str, dict[str, str]]]:
-    backend = desk.backend("efs")
+def _efs_resources(context: RequestContext) -> Iterator[tuple[str, str, dict[str, str]]]:
+    backend = context.backend("efs")
     kinds = (
-        ("file-system", ((one.file_system_arn, id_) for id_, one in backend.file_systems_by_id.items())),
-        ("access-point", ((one.access_point_arn, id_) for id_, one in backend.access_points.items())),
+        ("file-system", ((record.file_system_arn, id_) for id_, record in backend.file_systems_by_id.items())),
+        ("access-point", ((record.access_point_arn, id_) for id_, record in backend.access_points.items())),
     )
-    for kind, found in kinds:
-        for arn, id_ in found:
-            tags = desk.ask("efs", "ListTagsForResource", ResourceId=id_)["Tags"]
-            yield f"{OURS}:{kind}", arn, {tag["Key"]: tag["Value"] for tag in tags}
+    for kind, resources in kinds:
+        for arn, id_ in resources:
+            tags = context.ask("efs", "ListTagsForResource", ResourceId=id_)["Tags"]
+            yield f"{EFS}:{kind}", arn, {tag["Key"]: tag["Value"] for tag in tags}
 
 
-def _matches(tags: Mapping[str, str], wanted: Mapping[str, list[str]]) -> bool:
+def _matches(tags: Mapping[str, str], filters: Mapping[str, list[str]]) -> bool:
     """Every key has to be there, with one of its values where it has any."""
-    return all(key in tags and (not values or tags[key] in values) for key, values in wanted.items())
+    return all(key in tags and (not values or tags[key] in values) for key, values in filters.items())
 
 
-def get_resources(desk: Desk) -> dict[str, Any]:
+def get_resources(context: RequestContext) -> dict[str, Any]:
     """What carries tags, of the kinds and with the tags that were asked for."""
-    asked = desk.asked
-    kinds, arns = asked.get("ResourceTypeFilters") or [], asked.get("ResourceARNList") or []
-    filters = asked.get("TagFilters") or []
-    if any(len(one.get("Values", [])) > WORDS_A_FILTER for one in filters):
-        raise Refused("InvalidParameterException", f"A tag filter takes at most {WORDS_A_FILTER} values.")
-    wanted = {one["Key"]: one.get("Values", []) for one in filters}
-    found = [
+    parameters = context.parameters
+    kinds, arns = parameters.get("ResourceTypeFilters") or [], parameters.get("ResourceARNList") or []
+    filters = parameters.get("TagFilters") or []
+    if any(len(filter_.get("Values", [])) > WORDS_A_FILTER for filter_ in filters):
+        raise AwsError("InvalidParameterException", f"A tag filter takes at most {WORDS_A_FILTER} values.")
+    values_by_key = {filter_["Key"]: filter_.get("Values", []) for filter_ in filters}
+    mappings = [
         {"ResourceARN": arn, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
-        for kind, arn, tags in _files(desk)
-        if tags and (not kinds or kind in kinds or OURS in kinds) and (not arns or arn in arns)
-        if _matches(tags, wanted)
+        for kind, arn, tags in _efs_resources(context)
+        if tags and (not kinds or kind in kinds or EFS in kinds) and (not arns or arn in arns)
+        if _matches(tags, values_by_key)
     ]
-    others = [kind for kind in kinds if kind.partition(":")[0] != OURS]
+    others = [kind for kind in kinds if kind.partition(":")[0] != EFS]
     if not kinds or others:
-        told = {name: value for name, value in asked.items() if name not in {"PaginationToken", "ResourcesPerPage"}}
-        found += _everything(desk, {**told, **({"ResourceTypeFilters": others} if others else {})})
-    first, size = int(asked.get("PaginationToken") or 0), asked.get("ResourcesPerPage") or PAGE
-    more = first + size < len(found)
-    return {"PaginationToken": str(first + size) if more else "", "ResourceTagMappingList": found[first : first + size]}
+        forwarded = {
+            name: value for name, value in parameters.items() if name not in {"PaginationToken", "ResourcesPerPage"}
+        }
+        mappings += _moto_mappings(context, {**forwarded, **({"ResourceTypeFilters": others} if others else {})})
+    first, size = int(parameters.get("PaginationToken") or 0), parameters.get("ResourcesPerPage") or PAGE
+    more = first + size < len(mappings)
+    return {
+        "PaginationToken": str(first + size) if more else "",
+        "ResourceTagMappingList": mappings[first : first + size],
+    }
 
 
-def _everything(desk: Desk, told: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _moto_mappings(context: RequestContext, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    mappings: list[dict[str, Any]] = []
     token = ""
     while True:
-        answer = desk.result({**told, **({"PaginationToken": token} if token else {})})
-        found += answer["ResourceTagMappingList"]
-        token = answer.get("PaginationToken", "")
+        result = context.result({**parameters, **({"PaginationToken": token} if token else {})})
+        mappings += result["ResourceTagMappingList"]
+        token = result.get("PaginationToken", "")
         if not token:
-            return found
+            return mappings
 
 
 ROWS = (Row("resourcegroupstaggingapi", "GetResources", get_resources),)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal.cloud.census import NOT_THINGS, census
-from agentenv.rehearsal.cloud.store import Shelves
+from agentenv.rehearsal.cloud.store import Store
 from tests.fast.rehearsal.cloud.calls import allow, trust
 from tests.fast.rehearsal.cloud.conftest import Ask, Census
 
@@ -156,12 +156,12 @@ def test_what_is_put_into_the_default_vpc_counts(ask: Ask, census: Census) -> No
 
 
 def test_everything_on_a_shelf_counts_but_what_is_only_said() -> None:
-    shelves = Shelves()
-    shelves.shelf("eks.things", "1", "us-east-1")["a"] = {}
-    shelves.shelf("eks.things", "2", "eu-west-1")["b"] = {}
-    shelves.shelf("_eks.sayings", "1", "us-east-1")["c"] = {}
-    assert census(shelves)["eks.things"] == ["a", "b"]
-    assert "_eks.sayings" not in census(shelves)
+    store = Store()
+    store.records("eks.things", "1", "us-east-1")["a"] = {}
+    store.records("eks.things", "2", "eu-west-1")["b"] = {}
+    store.records("_eks.sayings", "1", "us-east-1")["c"] = {}
+    assert census(store)["eks.things"] == ["a", "b"]
+    assert "_eks.sayings" not in census(store)
 
 
 def test_what_is_left_out_is_there_to_be_left_out() -> None:

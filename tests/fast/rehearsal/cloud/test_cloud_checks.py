@@ -5,8 +5,8 @@ from botocore.exceptions import ClientError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentenv.rehearsal.cloud.parameter_checks import compiled, lenient, misfits
-from agentenv.rehearsal.cloud.requests import candidates, model_of, signing_names
+from agentenv.rehearsal.cloud.parameter_checks import compiled, find_violations, lenient
+from agentenv.rehearsal.cloud.requests import candidates, service_model, signing_names
 from tests.fast.rehearsal.cloud.calls import refused, trust
 from tests.fast.rehearsal.cloud.conftest import Ask
 
@@ -25,7 +25,9 @@ VALUES = st.recursive(
 )
 def test_any_parameters_are_judged(where: tuple[str, str], names: list[str], value: object) -> None:
     service, operation = where
-    for misfit in misfits(service, model_of(service).operation_model(operation), dict.fromkeys(names, value)):
+    for misfit in find_violations(
+        service, service_model(service).operation_model(operation), dict.fromkeys(names, value)
+    ):
         assert misfit.constraint
         assert misfit.kind in {"required", "type", "enum", "pattern", "length", "range"}
 
@@ -33,7 +35,7 @@ def test_any_parameters_are_judged(where: tuple[str, str], names: list[str], val
 def test_every_exemption_names_a_constraint_and_its_reason() -> None:
     for name, reason in lenient().items():
         service, shape, kind = name.split(".", 2)
-        assert shape in model_of(service).shape_names
+        assert shape in service_model(service).shape_names
         assert kind.split(".")[0] in {"pattern", "enum", "min", "max", "required"}
         assert len(reason) > 20
 

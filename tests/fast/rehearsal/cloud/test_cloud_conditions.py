@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.rehearsal.cloud.iam.policy_conditions import context_of, met
+from agentenv.rehearsal.cloud.iam.policy_conditions import conditions_met, context_of
 from agentenv.rehearsal.cloud.iam.policy_evaluation import Principal, grants, trusts
 from tests.fast.rehearsal.cloud.calls import allow
 
@@ -67,14 +67,14 @@ CONTEXT = context_of(
     ],
 )
 def test_every_operator_holds_when_it_should(operator: str, key: str, wanted: Any, holds: bool) -> None:
-    assert met({operator: {key: wanted}}, CONTEXT) is holds
+    assert conditions_met({operator: {key: wanted}}, CONTEXT) is holds
 
 
 def test_every_test_has_to_hold() -> None:
     one, two = {"aws:PrincipalTag/team": "blue"}, {"aws:SourceIp": "10.0.0.0/8"}
-    assert met({"StringEquals": one, "IpAddress": two}, CONTEXT)
-    assert not met({"StringEquals": {**one, "s3:max-keys": "9"}, "IpAddress": two}, CONTEXT)
-    assert met({}, CONTEXT)
+    assert conditions_met({"StringEquals": one, "IpAddress": two}, CONTEXT)
+    assert not conditions_met({"StringEquals": {**one, "s3:max-keys": "9"}, "IpAddress": two}, CONTEXT)
+    assert conditions_met({}, CONTEXT)
 
 
 def test_a_verdict_goes_by_action_and_resource_and_denial() -> None:

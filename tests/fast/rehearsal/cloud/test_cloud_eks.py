@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.rehearsal.cloud.rows.eks_common import offered
+from agentenv.rehearsal.cloud.rows.eks_common import catalog
 from tests.fast.rehearsal.cloud.calls import refused, remove, subnets, trust
 from tests.fast.rehearsal.cloud.conftest import Ask
 
@@ -127,7 +127,7 @@ def test_secrets_get_a_key_once(ask: Ask, eks: Any, role: str, places: list[str]
 def test_addons_come_in_builds_for_the_cluster_version(eks: Any, cluster: dict[str, Any], role: str) -> None:
     addon = eks.create_addon(clusterName="c", addonName="vpc-cni", tags={"a": "b"})["addon"]
     assert addon["status"] == "ACTIVE"
-    assert addon["addonVersion"] == next(iter(offered()["addons"]["vpc-cni"]["versions"]))
+    assert addon["addonVersion"] == next(iter(catalog()["addons"]["vpc-cni"]["versions"]))
     with refused("ResourceInUseException"):
         eks.create_addon(clusterName="c", addonName="vpc-cni")
     for said in (
@@ -166,12 +166,12 @@ def test_the_catalogue_of_addons(eks: Any) -> None:
     assert [build["addonVersion"] for build in found if build["compatibilities"][0]["defaultVersion"]] == [
         found[0]["addonVersion"]
     ]
-    assert len(eks.describe_addon_versions()["addons"]) == len(offered()["addons"])
+    assert len(eks.describe_addon_versions()["addons"]) == len(catalog()["addons"])
     shown = eks.describe_addon_configuration(addonName="kube-proxy", addonVersion=found[0]["addonVersion"])
     assert '"object"' in shown["configurationSchema"]
-    for name, addon in offered()["addons"].items():
+    for name, addon in catalog()["addons"].items():
         for version, clusters in addon["versions"].items():
-            assert set(clusters) <= set(offered()["cluster_versions"]), (name, version)
+            assert set(clusters) <= set(catalog()["cluster_versions"]), (name, version)
 
 
 def test_access_is_by_entry_and_policy(eks: Any, cluster: dict[str, Any], role: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from agentenv.rehearsal.cloud import cbor
 from agentenv.rehearsal.cloud.http import LARGEST_BODY
-from agentenv.rehearsal.cloud.requests import model_of
+from agentenv.rehearsal.cloud.requests import service_model
 from agentenv.rehearsal.cloud.rows import ROWS
 from agentenv.rehearsal.cloud.server import Cloud
 from tests.fast.rehearsal.cloud.calls import refused, trust
@@ -221,7 +221,7 @@ def test_calls_are_written_down_in_order(cloud: Cloud, ask: Ask) -> None:
 
 
 def test_cbor_is_read_and_written(raw: Raw) -> None:
-    model = model_of("cloudwatch")
+    model = service_model("cloudwatch")
 
     def call(operation: str, **said: Any) -> tuple[int, dict[str, str], bytes]:
         body = cbor.write(said, model.operation_model(operation).input_shape)

@@ -1,4 +1,4 @@
-"""Policy documents: any text is judged, and the faults that AWS names are found."""
+"""Policy documents: any text is judged, and the violations that AWS names are found."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from agentenv.rehearsal.cloud.iam.policy_documents import (
     TRUST,
     Kind,
     compact_length,
-    faults,
+    violations,
 )
 from tests.fast.rehearsal.cloud.calls import allow, trust
 
@@ -30,23 +30,23 @@ JSON = st.recursive(
 
 @given(document=JSON, kind=st.sampled_from([IDENTITY, TRUST, ON_RESOURCE, ON_KEY]))
 def test_any_document_is_judged(document: Any, kind: Kind) -> None:
-    assert all(isinstance(fault, str) for fault in faults(json.dumps(document), kind))
+    assert all(isinstance(fault, str) for fault in violations(json.dumps(document), kind))
 
 
 @given(st.text(max_size=20))
 def test_any_text_is_judged(text: str) -> None:
-    assert faults(text, IDENTITY)
+    assert violations(text, IDENTITY)
 
 
 def test_good_documents_have_no_faults() -> None:
-    assert faults(allow(), IDENTITY) == []
-    assert faults(trust(), TRUST) == []
-    assert faults(allow(Principal="*"), ON_KEY) == []
+    assert violations(allow(), IDENTITY) == []
+    assert violations(trust(), TRUST) == []
+    assert violations(allow(Principal="*"), ON_KEY) == []
     several = {
         "ForAnyValue:StringLikeIfExists": {"aws:PrincipalTag/a": ["x*"]},
         "Bool": {"aws:SecureTransport": "true"},
     }
-    assert faults(allow(Principal={"AWS": ["*", "123456789012"]}, Condition=several), ON_RESOURCE) == []
+    assert violations(allow(Principal={"AWS": ["*", "123456789012"]}, Condition=several), ON_RESOURCE) == []
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_good_documents_have_no_faults() -> None:
     ],
 )
 def test_the_first_fault_says_what_is_wrong(text: str, kind: Kind, words: str) -> None:
-    assert words in faults(text, kind)[0]
+    assert words in violations(text, kind)[0]
 
 
 def test_white_space_does_not_count() -> None:

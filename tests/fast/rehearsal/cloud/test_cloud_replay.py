@@ -12,7 +12,7 @@ from moto.core.request import Request
 from moto.core.utils import camelcase_to_underscores
 from werkzeug.test import EnvironBuilder
 
-from agentenv.rehearsal.cloud.requests import Call, Scope, candidates, recognise
+from agentenv.rehearsal.cloud.requests import Call, Scope, candidates, recognize
 from agentenv.rehearsal.cloud.rows import ROWS
 
 MODULES = {"lambda": "awslambda", "cognito-idp": "cognitoidp"}
@@ -44,7 +44,7 @@ def operation(what: str) -> tuple[str, str] | None:
     builder = EnvironBuilder(path=path, method=method, headers=[("x-amz-account-id", "123456789012")])
     environ = builder.get_environ()
     environ["RAW_URI"] = path.replace("<", "%3C").replace(">", "%3E")
-    found = recognise(Request(environ), Scope(signed, "us-east-1", "key"), b"")
+    found = recognize(Request(environ), Scope(signed, "us-east-1", "key"), b"")
     return (found.service, found.name) if isinstance(found, Call) else None
 
 
