@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from bench.memory import peak_kib
 
 if TYPE_CHECKING:
-    from agentenv.service.kube.client import Wire
+    from agentenv.service.kube.client import KubeClient
 
 AT_ONCE = 16
 API, VERSION, PLURAL = "extensions.agents.x-k8s.io", "v1beta1", "sandboxclaims"
@@ -39,9 +39,9 @@ def claim() -> dict[str, Any]:
 
 async def wire(kubeconfig: str) -> Pair:
     """The service's own verbs over its own connection: aiohttp."""
-    from agentenv.service.kube.client import Wire
+    from agentenv.service.kube.client import KubeClient
 
-    return _by(Wire.of_file(Path(kubeconfig)))
+    return _by(KubeClient.of_file(Path(kubeconfig)))
 
 
 async def httpx(kubeconfig: str) -> Pair:
@@ -50,14 +50,14 @@ async def httpx(kubeconfig: str) -> Pair:
     from lightkube import KubeConfig
     from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 
-    from agentenv.service.kube.client import Wire
+    from agentenv.service.kube.client import KubeClient
 
     config: Any = KubeConfig.from_file(kubeconfig).get()
     connected: Any = AsyncClient(config, ConnectionParams(timeout=Timeout(10.0)))
-    return _by(Wire(connected))
+    return _by(KubeClient(connected))
 
 
-def _by(verbs: Wire) -> Pair:
+def _by(verbs: KubeClient) -> Pair:
     from agentenv.service.kube.client import CLAIMS
 
     async def pair() -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 from prometheus_client import start_http_server
 
-from agentenv.service.configuration import Configuration, ConfigurationError, configured
+from agentenv.service.configuration import Configuration, ConfigurationError, parse_configuration
 from agentenv.service.telemetry import logs, traces
 from agentenv.service.telemetry.metrics import Metrics
 
@@ -35,7 +35,7 @@ BROKEN = 1
 def main(arguments: list[str]) -> int:
     """Run until told to end."""
     try:
-        configuration = configured(arguments)
+        configuration = parse_configuration(arguments)
     except ConfigurationError as failure:
         logs.set_up("info")
         _LOG.critical("%s", failure)
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     end_traces = traces.set_up(configuration.traces, configuration.replica)
     exposed, _ = start_http_server(configuration.metrics_port, configuration.host, metrics.registry)
     try:
-        _LOG.info("starting", extra={"facts": _told(configuration)})
+        _LOG.info("starting", extra={"facts": _startup_facts(configuration)})
         broken = asyncio.run(serve(configuration, metrics))
     finally:
         exposed.shutdown()
@@ -56,10 +56,10 @@ def main(arguments: list[str]) -> int:
 
 async def serve(configuration: Configuration, metrics: Metrics) -> bool:
     """Answer until told to end, and lead when it is our turn; says whether it ended because loops or watches did."""
-    from agentenv.service.http.app import make_app
-    from agentenv.service.kube.snapshot import Sight
+    from agentenv.service.http.app import create_app
+    from agentenv.service.kube.snapshot import WorkspaceSnapshot
 
-    sight = Sight()
+    sight = WorkspaceSnapshot()
     server: uvicorn.Server | None = None
 
     def ended() -> None:
@@ -76,7 +76,7 @@ async def serve(configuration: Configuration, metrics: Metrics) -> bool:
 
         server = uvicorn.Server(
             uvicorn.Config(
-                make_app(configuration, metrics, sight, blind),
+                create_app(configuration, metrics, sight, blind),
                 host=configuration.host,
                 port=configuration.port,
                 log_config=None,
@@ -126,7 +126,7 @@ def loops(
         thread.join(_LOOPS_END_SECONDS)
 
 
-def _told(configuration: Configuration) -> dict[str, object]:
+def _startup_facts(configuration: Configuration) -> dict[str, object]:
     return {
         "replica": configuration.replica,
         "environment": configuration.settings.environment,

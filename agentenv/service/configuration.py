@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def configured(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Configuration:
+def parse_configuration(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Configuration:
     """The configuration that the command line and its settings file say; `ConfigurationError` where there is none."""
     around = os.environ if environment is None else environment
     said = parser().parse_args(arguments)

@@ -23,10 +23,10 @@ from agentenv.core.values.object_fields import counted, required, text
 from agentenv.core.values.timestamps import in_seconds, moment
 from agentenv.core.workspaces.home_sizes import ENTRIES_A_HOME, Home, Size, due, scaled
 from agentenv.core.workspaces.records import of_claim
-from agentenv.service.aws.access_points import Efs, Points
-from agentenv.service.aws.clients import ask, client
-from agentenv.service.home_scan import look_at
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Api, Cluster, Document, section
+from agentenv.service.aws.access_points import AccessPoints, Efs
+from agentenv.service.aws.clients import call, client
+from agentenv.service.home_scan import scan_home
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, SyncKubeClient, section
 from agentenv.service.kube.unreadable import readable
 from agentenv.service.ledger.read_holdings import MEASURED
 from agentenv.service.telemetry import logs
@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class System:
+class FileSystem:
     """A file system: its id, where it is mounted, and what it is metered at in all."""
 
     id: str
@@ -74,13 +74,15 @@ class Measured:
         return {**counted, "missing": list(self.missing), "absent": list(self.absent)}
 
 
-def measure(api: Api, points: Points, system: System, now: datetime, most: int = ENTRIES_A_DAY) -> Measured:
+def measure(
+    api: KubeApi, points: AccessPoints, system: FileSystem, now: datetime, most: int = ENTRIES_A_DAY
+) -> Measured:
     """Look at the homes of a file system whose turn it is, and write down what they hold."""
     volumes = {
         name: one for one, name in readable("PersistentVolume", api.list(VOLUMES), _name_of) if _is_home(one, system.id)
     }
     paths = {point.id: point.path for point in points.of(system.id)}
-    used = _used(api, now)
+    used = _last_used(api, now)
     known = [_home(one, used) for one in volumes.values()]
     # A folder that is not mounted keeps nobody from being measured who is in another.
     absent = system.absent()
@@ -92,7 +94,7 @@ def measure(api: Api, points: Points, system: System, now: datetime, most: int =
     for home in waiting:
         if entries >= most:
             break
-        found = look_at(system.mounted, paths.get(home.point), min(ENTRIES_A_HOME, most - entries))
+        found = scan_home(system.mounted, paths.get(home.point), min(ENTRIES_A_HOME, most - entries))
         if found is None:
             missing.append(home.volume)
             continue
@@ -107,7 +109,7 @@ def measure(api: Api, points: Points, system: System, now: datetime, most: int =
 
 
 def _write(
-    api: Api, volumes: Mapping[str, Document], sizes: Mapping[str, Size], told: Mapping[str, int], now: datetime
+    api: KubeApi, volumes: Mapping[str, Document], sizes: Mapping[str, Size], told: Mapping[str, int], now: datetime
 ) -> None:
     """Put what was found on the volumes."""
     for volume, found in sizes.items():
@@ -121,7 +123,7 @@ def _write(
             _LOG.info("a volume changed while it was measured", extra={"facts": {"volume": volume}})
 
 
-def measured_bytes(api: Api) -> dict[str, int]:
+def measured_bytes(api: KubeApi) -> dict[str, int]:
     """What is known of all homes, by volume: for whoever shows it."""
     found: dict[str, int] = {}
     for volume in api.list(VOLUMES):
@@ -161,7 +163,7 @@ def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
     return Home(name, point, size, when, entries, used_at)
 
 
-def _used(api: Api, now: datetime) -> dict[str, datetime]:
+def _last_used(api: KubeApi, now: datetime) -> dict[str, datetime]:
     """When workspaces were last used, by id: one that runs is used now."""
     found: dict[str, datetime] = {}
     for _, read in readable("SandboxClaim", api.list(CLAIMS), of_claim):
@@ -174,11 +176,11 @@ def _used(api: Api, now: datetime) -> dict[str, datetime]:
 
 def metered(efs: Any, file_system: str) -> int:
     """What EFS meters a file system at, in bytes, in all its storage classes."""
-    (told,) = ask(efs, "describe_file_systems", FileSystemId=file_system)["FileSystems"]
+    (told,) = call(efs, "describe_file_systems", FileSystemId=file_system)["FileSystems"]
     return int(told["SizeInBytes"]["Value"])
 
 
-def mounted(given: str) -> tuple[str, str]:
+def mounted_file_system(given: str) -> tuple[str, str]:
     """A file system and the folder it is mounted at, which has its name where none is said."""
     id_, _, folder = given.partition("=")
     if not re.fullmatch(r"fs-[0-9a-f]{8,40}", id_) or "/" in folder or folder in {".", ".."}:
@@ -194,7 +196,7 @@ def main(given: Sequence[str] | None = None) -> int:
         "--file-system",
         action="append",
         required=True,
-        type=mounted,
+        type=mounted_file_system,
         help="its id, and =FOLDER where that has another name; may be given again",
     )
     parser.add_argument("--region", required=True)
@@ -206,12 +208,12 @@ def main(given: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(given)
     logs.set_up(arguments.log_level)
     try:
-        cluster, points, efs = Cluster.from_within(), Efs(arguments.region), client("efs", arguments.region)
+        cluster, points, efs = SyncKubeClient.from_within(), Efs(arguments.region), client("efs", arguments.region)
         return passes(
             cluster,
             points,
             [
-                System(id_, arguments.homes / folder, metered(efs, id_), tuple(arguments.below))
+                FileSystem(id_, arguments.homes / folder, metered(efs, id_), tuple(arguments.below))
                 for id_, folder in arguments.file_system
             ],
             arguments.entries,
@@ -221,7 +223,7 @@ def main(given: Sequence[str] | None = None) -> int:
         return 1
 
 
-def passes(api: Api, points: Points, systems: Sequence[System], most: int) -> int:
+def passes(api: KubeApi, points: AccessPoints, systems: Sequence[FileSystem], most: int) -> int:
     """A pass over each file system; one that is not mounted keeps none of the others from being measured."""
     code = 0
     for system in systems:

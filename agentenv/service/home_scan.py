@@ -15,10 +15,10 @@ from agentenv.core.workspaces.home_sizes import Folder, Size, size
 
 BLOCK = 512  # what st_blocks counts in, whatever the file system
 
-Parts = tuple[str, ...]
+PathParts = tuple[str, ...]
 
 
-def look_at(homes: Path, path: str | None, most: int) -> Size | None:
+def scan_home(homes: Path, path: str | None, most: int) -> Size | None:
     """What is below the folder of an access point; None where there is none, or its path leads elsewhere."""
     parts = tuple(part for part in (path or "").split("/") if part)
     if not parts or any(part in {".", ".."} for part in parts):
@@ -33,15 +33,15 @@ def look_at(homes: Path, path: str | None, most: int) -> Size | None:
     try:
         seen: set[int] = set()
 
-        def look(inside: Parts) -> Folder[Parts]:
+        def look(inside: PathParts) -> Folder[PathParts]:
             return _folder(home, inside, seen)
 
-        return size(Parts(), look, random.Random(path), most)  # noqa: S311 - a sample
+        return size(PathParts(), look, random.Random(path), most)  # noqa: S311 - a sample
     finally:
         os.close(home)
 
 
-def _open(base: int, parts: Parts) -> int:
+def _open(base: int, parts: PathParts) -> int:
     """A folder below an open one, one step at a time and through no link."""
     here = os.dup(base)
     for part in parts:
@@ -53,14 +53,14 @@ def _open(base: int, parts: Parts) -> int:
     return here
 
 
-def _folder(home: int, parts: Parts, seen: set[int]) -> Folder[Parts]:
+def _folder(home: int, parts: PathParts, seen: set[int]) -> Folder[PathParts]:
     """One folder; what cannot be looked at, or went meanwhile, holds nothing."""
     try:
         here = _open(home, parts)
     except OSError:
         return Folder(0, 1, ())
     own, entries = 0, 0
-    inside: list[Parts] = []
+    inside: list[PathParts] = []
     try:
         with closing(os.scandir(here)) as found:
             for entry in found:

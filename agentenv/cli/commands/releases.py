@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from agentenv.service.kube.sync_client import Cluster
-    from agentenv.service.workspaces.retain_volume import Kept
-    from agentenv.service.workspaces.retire_releases import Retired
+    from agentenv.service.kube.sync_client import SyncKubeClient
+    from agentenv.service.workspaces.retain_volume import RetentionResult
+    from agentenv.service.workspaces.retire_releases import RetirementResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,15 +40,15 @@ def run(args: argparse.Namespace) -> int:
     import httpx2
     from lightkube import ConfigError
 
-    from agentenv.service.kube.sync_client import Cluster, RefusedError
-    from agentenv.service.workspaces.retain_volume import keep_all
-    from agentenv.service.workspaces.retire_releases import retire
+    from agentenv.service.kube.sync_client import SyncKubeApiError, SyncKubeClient
+    from agentenv.service.workspaces.retain_volume import retain_all_volumes
+    from agentenv.service.workspaces.retire_releases import retire_releases
 
     try:
-        cluster = Cluster.of_file(args.kubeconfig) if args.kubeconfig else of_stack(args.stack)
-        kept = keep_all(cluster) if args.retire else []
-        found = retire(cluster, act=args.retire)
-    except (httpx2.HTTPError, ConfigError, RefusedError) as failure:
+        cluster = SyncKubeClient.of_file(args.kubeconfig) if args.kubeconfig else of_stack(args.stack)
+        kept = retain_all_volumes(cluster) if args.retire else []
+        found = retire_releases(cluster, act=args.retire)
+    except (httpx2.HTTPError, ConfigError, SyncKubeApiError) as failure:
         raise Refusal(f"the API server did not answer as it should: {failure}") from None
     if args.json:
         sys.stdout.write(json.dumps(as_json(found, kept)) + "\n")
@@ -58,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if refused else OK
 
 
-def of_stack(stack: str) -> Cluster:
+def of_stack(stack: str) -> SyncKubeClient:
     """The cluster of a stack that is up."""
     from agentenv.cli.project import root
-    from agentenv.service.kube.sync_client import Cluster
+    from agentenv.service.kube.sync_client import SyncKubeClient
 
     try:
         asked = subprocess.run(
@@ -81,10 +81,10 @@ def of_stack(stack: str) -> Cluster:
         document: Any = json.loads(asked.stdout)
     except ValueError:
         raise Refusal(f"the kubeconfig of stack {stack} is not one") from None
-    return Cluster.of_document(document)
+    return SyncKubeClient.of_document(document)
 
 
-def as_json(found: Iterable[Retired], kept: Iterable[Kept]) -> dict[str, Any]:
+def as_json(found: Iterable[RetirementResult], kept: Iterable[RetentionResult]) -> dict[str, Any]:
     """What was found and done, in plain words and lists."""
     return {
         "classes": [
@@ -104,7 +104,7 @@ def as_json(found: Iterable[Retired], kept: Iterable[Kept]) -> dict[str, Any]:
     }
 
 
-def lines(found: Iterable[Retired], kept: Iterable[Kept]) -> Iterable[str]:
+def lines(found: Iterable[RetirementResult], kept: Iterable[RetentionResult]) -> Iterable[str]:
     """The same for a person: a class, its current releases, and a line for each old one."""
     for one in found:
         current = "; ".join(f"{channel}: {', '.join(names)}" for channel, names in one.current.items())

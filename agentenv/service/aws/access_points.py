@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from agentenv.core.lifecycle.access_point_audit import Point
-from agentenv.service.aws.clients import ask, client
+from agentenv.service.aws.clients import call, client
 
 PAGE = 1000
 
 
-class Points(Protocol):
+class AccessPoints(Protocol):
     """The access points of an account."""
 
     def of(self, file_system: str) -> Sequence[Point]:
@@ -40,7 +40,7 @@ class Efs:
         more: dict[str, str] = {}
         while True:
             asked = {"FileSystemId": file_system, "MaxResults": PAGE, **more}
-            told = ask(self._client, "describe_access_points", **asked)
+            told = call(self._client, "describe_access_points", **asked)
             found += [_point(row) for row in told["AccessPoints"]]
             if not told.get("NextToken"):
                 return found
@@ -49,11 +49,11 @@ class Efs:
     def tag(self, point: str, tags: Mapping[str, str]) -> None:
         """Give it tags."""
         rows = [{"Key": key, "Value": value} for key, value in tags.items()]
-        ask(self._client, "tag_resource", ResourceId=point, Tags=rows)
+        call(self._client, "tag_resource", ResourceId=point, Tags=rows)
 
     def untag(self, point: str, names: Sequence[str]) -> None:
         """Take tags away."""
-        ask(self._client, "untag_resource", ResourceId=point, TagKeys=list(names))
+        call(self._client, "untag_resource", ResourceId=point, TagKeys=list(names))
 
 
 def _point(row: dict[str, Any]) -> Point:

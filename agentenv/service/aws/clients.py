@@ -61,24 +61,24 @@ def client(service: str, region: str, endpoint: str | None = None, **credentials
     # place to look in to what all of them share.
     with _READING:
         session = import_module("botocore.session").Session()
-        session.register_component("data_loader", _described())
+        session.register_component("data_loader", _data_loader())
         return session.create_client(
             service, region_name=region, endpoint_url=endpoint, config=configuration, **credentials
         )
 
 
 @cache
-def _described() -> Any:
+def _data_loader() -> Any:
     return import_module("botocore.loaders").create_loader()
 
 
-def ask(of: Any, operation: str, **asked: Any) -> dict[str, Any]:
+def call(of: Any, operation: str, **asked: Any) -> dict[str, Any]:
     """What AWS answers; `AwsUnavailableError` or `AwsRefusedError` where it does not."""
-    with traces.asking(f"aws {operation}", {"rpc.system": "aws-api", "rpc.method": operation}):
-        return _ask(of, operation, asked)
+    with traces.client_span(f"aws {operation}", {"rpc.system": "aws-api", "rpc.method": operation}):
+        return _call(of, operation, asked)
 
 
-def _ask(of: Any, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+def _call(of: Any, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
     errors = import_module("botocore.exceptions")
     try:
         return getattr(of, operation)(**asked)

@@ -16,8 +16,14 @@ from typing import Any
 
 from agentenv.core.iam.identity_exchange import ExchangeError, SecretsPlace, request, seconds
 from agentenv.service.aws import clients as aws
-from agentenv.service.credentials.token_bearer import Found, RefusedExchangeError, Reviewer, bearer_of, found_of
-from agentenv.service.kube.sync_client import Api
+from agentenv.service.credentials.token_bearer import (
+    RefusedExchangeError,
+    Reviewer,
+    VerifiedHolder,
+    verify_holder,
+    verify_token,
+)
+from agentenv.service.kube.sync_client import KubeApi
 from agentenv.service.telemetry.logs import audit
 
 # A library that keeps credentials asks once an hour, and a few processes at once after a start. Whoever asks for more
@@ -73,7 +79,7 @@ class Exchange:
 
     def __init__(
         self,
-        cluster: Api,
+        cluster: KubeApi,
         reviewer: Reviewer,
         sts: Any,
         roles: Mapping[str, ClassRole],
@@ -115,12 +121,12 @@ class Exchange:
         self._given("secret", source, found, given, secret_name=name)
         return value
 
-    def _credentials(self, token: str, source: str) -> tuple[Found, Credentials]:
+    def _credentials(self, token: str, source: str) -> tuple[VerifiedHolder, Credentials]:
         # By address first: looking at a token costs the API server more than asking for it does.
         if not self._allowance.take(f"address {source}"):
             raise RefusedExchangeError("too-many", "it asks too often")
-        bearer = bearer_of(self._reviewer, token)
-        found = found_of(self._cluster, bearer, source, self._clock())
+        bearer = verify_token(self._reviewer, token)
+        found = verify_holder(self._cluster, bearer, source, self._clock())
         role = self._roles.get(found.holder.sandbox_class)
         if role is None:
             raise RefusedExchangeError("class", "its class has no identity of this kind", **_facts(found))
@@ -130,22 +136,22 @@ class Exchange:
         except ExchangeError as failure:
             raise RefusedExchangeError("request", str(failure), **_facts(found)) from failure
         try:
-            answer = aws.ask(self._sts, "assume_role", **asked)
+            answer = aws.call(self._sts, "assume_role", **asked)
         except aws.AwsRefusedError as refusal:
             raise RefusedExchangeError("sts", _words(refusal), **_facts(found)) from refusal
         return found, _read(answer, role.arn)
 
-    def _secret(self, found: Found, given: Credentials, name: str) -> str:
+    def _secret(self, found: VerifiedHolder, given: Credentials, name: str) -> str:
         if self._secrets is None or self._vault is None:
             raise RefusedExchangeError("secrets", "there are no secrets here", **_facts(found))
         try:
             full = self._secrets.name(found.holder.owner, name)
-            answer = aws.ask(self._vault(given), "get_secret_value", SecretId=full)
+            answer = aws.call(self._vault(given), "get_secret_value", SecretId=full)
         except (ExchangeError, aws.AwsRefusedError) as refusal:
             raise RefusedExchangeError("secret", _words(refusal), **_facts(found)) from refusal
         return str(answer["SecretString"])
 
-    def _given(self, what: str, source: str, found: Found, given: Credentials, **more: str) -> None:
+    def _given(self, what: str, source: str, found: VerifiedHolder, given: Credentials, **more: str) -> None:
         audit(
             f"{what} given",
             source=source,
@@ -161,7 +167,7 @@ class Exchange:
         audit(f"{what} refused", **{"source": source, "why": refusal.why, "found": str(refusal), **refusal.facts})
 
 
-def _facts(found: Found) -> dict[str, str]:
+def _facts(found: VerifiedHolder) -> dict[str, str]:
     return {
         "namespace": found.bearer.namespace,
         "pod": found.bearer.pod,

@@ -28,10 +28,10 @@ from agentenv.core.values.timestamps import in_seconds
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.credentials.exchange import Credentials, Exchange
 from agentenv.service.credentials.token_bearer import LONGEST_TOKEN, RefusedExchangeError
-from agentenv.service.http.dependencies import parts_of
+from agentenv.service.http.dependencies import dependencies_of
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
-from agentenv.service.kube.sync_client import RefusedError
+from agentenv.service.kube.sync_client import SyncKubeApiError
 
 _Found = TypeVar("_Found")
 
@@ -71,7 +71,7 @@ Named = Annotated[str, Path(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9]
 async def credentials(request: Request, response: Response, authorization: Token = None) -> ContainerCredentials:
     """Credentials of AWS for a sandbox, as SDKs ask for a container's."""
     response.headers.update(_HEADERS)
-    return _container(await _asked(request, lambda ours, source: ours.credentials(_bare(authorization), source)))
+    return _container(await _exchange(request, lambda ours, source: ours.credentials(_bare(authorization), source)))
 
 
 @router.post("/credentials", operation_id="exchangeToken", responses=problems(401, 403, 422, 429, 503))
@@ -84,7 +84,7 @@ async def exchange_token(request: Request, response: Response, authorization: To
 async def secret(request: Request, response: Response, name: Named, authorization: Token = None) -> SecretValue:
     """One of the secrets of the sandbox's owner."""
     response.headers.update(_HEADERS)
-    value = await _asked(request, lambda ours, source: ours.secret(_bare(authorization), source, name))
+    value = await _exchange(request, lambda ours, source: ours.secret(_bare(authorization), source, name))
     return SecretValue(name=name, value=value)
 
 
@@ -101,7 +101,7 @@ async def sts(request: Request) -> Response:
         return _xml_error(400, "InvalidAction", f"only {_ACTION} is answered here; ask STS at its own address")
     token = (asked.get("WebIdentityToken") or [""])[0]
     try:
-        given = await _asked(request, lambda ours, source: ours.credentials(token, source))
+        given = await _exchange(request, lambda ours, source: ours.credentials(token, source))
     except Problem as problem:
         if problem.status < HTTPStatus.TOO_MANY_REQUESTS:
             return _xml_error(HTTPStatus.FORBIDDEN, "AccessDenied", problem.detail)
@@ -109,9 +109,9 @@ async def sts(request: Request) -> Response:
     return Response(_xml(given), media_type="text/xml", headers=_HEADERS)
 
 
-async def _asked(request: Request, ask: Callable[[Exchange, str], _Found]) -> _Found:
+async def _exchange(request: Request, ask: Callable[[Exchange, str], _Found]) -> _Found:
     """What the exchange answers, or the problem that its refusal is: it tells no caller what was wrong."""
-    exchange = parts_of(request).exchange
+    exchange = dependencies_of(request).exchange
     if exchange is None:
         raise Problem("not-allowed", "no identity is given out here", "the platform's settings say for which classes")
     try:
@@ -130,7 +130,7 @@ async def _asked(request: Request, ask: Callable[[Exchange, str], _Found]) -> _F
                 detail = "this token gives nothing here"
                 out = "a claimed sandbox of a class with identity `exchange` brings its own, from its own address"
                 raise Problem("not-allowed", detail, out, code="AccessDenied", message=detail) from refusal
-    except (AwsUnavailableError, RefusedError, OSError) as failure:
+    except (AwsUnavailableError, SyncKubeApiError, OSError) as failure:
         detail = "the cluster or AWS does not answer"
         raise Problem("unavailable", detail, "ask again in a moment", retry_after=_RETRY_SECONDS) from failure
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agentenv.core.iam.identity_exchange import ExchangeError
 from agentenv.service.aws.clients import AwsRefusedError, AwsUnavailableError
-from agentenv.service.credentials.vault import MOST_BYTES, Kept, Vault
-from agentenv.service.http.caller import Calling, Sharing
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.credentials.vault import MAX_BYTES, StoredSecret, Vault
+from agentenv.service.http.caller import CurrentCaller, RequestDependencies
+from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.http.responses import problems
 from agentenv.service.telemetry.logs import audit
@@ -30,7 +30,7 @@ class SecretPut(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    value: Annotated[str, Field(min_length=1, max_length=MOST_BYTES // 4, repr=False)]
+    value: Annotated[str, Field(min_length=1, max_length=MAX_BYTES // 4, repr=False)]
 
 
 class SecretShape(BaseModel):
@@ -49,16 +49,16 @@ class SecretList(BaseModel):
 
 
 @router.get("", operation_id="listSecrets", responses=problems(401, 403, 429, 503))
-async def all_secrets(caller: Calling, parts: Sharing) -> SecretList:
+async def all_secrets(caller: CurrentCaller, parts: RequestDependencies) -> SecretList:
     """The caller's secrets by name."""
-    found = await _asked(parts, lambda vault: vault.all(caller.owner))
+    found = await _call_vault(parts, lambda vault: vault.all(caller.owner))
     return SecretList(secrets=[_shape(one) for one in found])
 
 
 @router.put("/{name}", operation_id="putSecret", responses=problems(401, 403, 422, 429, 503))
-async def put(name: Named, asked: SecretPut, caller: Calling, parts: Sharing) -> SecretShape:
+async def put(name: Named, asked: SecretPut, caller: CurrentCaller, parts: RequestDependencies) -> SecretShape:
     """Have a secret there, with this value: the caller's sandboxes read it by its name, and nobody else's do."""
-    kept = await _asked(parts, lambda vault: vault.put(caller.owner, name, asked.value))
+    kept = await _call_vault(parts, lambda vault: vault.put(caller.owner, name, asked.value))
     audit("secret put", owner=caller.owner, secret_name=name)
     return _shape(kept)
 
@@ -66,15 +66,15 @@ async def put(name: Named, asked: SecretPut, caller: Calling, parts: Sharing) ->
 @router.delete(
     "/{name}", operation_id="deleteSecret", status_code=204, responses=problems(401, 403, 404, 422, 429, 503)
 )
-async def delete(name: Named, caller: Calling, parts: Sharing) -> Response:
+async def delete(name: Named, caller: CurrentCaller, parts: RequestDependencies) -> Response:
     """Let a secret go; for a week it comes back by being put again."""
-    if not await _asked(parts, lambda vault: vault.delete(caller.owner, name)):
+    if not await _call_vault(parts, lambda vault: vault.delete(caller.owner, name)):
         raise not_found("secret")
     audit("secret deleted", owner=caller.owner, secret_name=name)
     return Response(status_code=204)
 
 
-async def _asked(parts: Parts, ask: Callable[[Vault], _Found]) -> _Found:
+async def _call_vault(parts: Dependencies, ask: Callable[[Vault], _Found]) -> _Found:
     vault = parts.vault
     if vault is None:
         raise Problem("not-allowed", "no secrets are kept here", "a class of the environment has to have an identity")
@@ -88,5 +88,5 @@ async def _asked(parts: Parts, ask: Callable[[Vault], _Found]) -> _Found:
         raise Problem("unavailable", "AWS does not answer", "ask again in a moment", retry_after=2) from failure
 
 
-def _shape(kept: Kept) -> SecretShape:
+def _shape(kept: StoredSecret) -> SecretShape:
     return SecretShape(name=kept.name, reference=kept.reference, arn=kept.arn, changed=kept.changed)

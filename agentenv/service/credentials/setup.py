@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agentenv.service.configuration import Configuration
-    from agentenv.service.kube.sync_client import Cluster
+    from agentenv.service.kube.sync_client import SyncKubeClient
 
 
-def exchange_of(configuration: Configuration, cluster: Cluster) -> Exchange | None:
+def exchange_of(configuration: Configuration, cluster: SyncKubeClient) -> Exchange | None:
     """The exchange, where a class has a role to give."""
     roles = {
         one.name: ClassRole(configuration.exchange_roles[one.name], tuple(one.identity.policies))

@@ -18,7 +18,7 @@ from agentenv.core.iam.identity_exchange import AUDIENCE, Holder
 from agentenv.core.values.object_fields import is_text, required, rows, strings, text
 from agentenv.core.values.timestamps import moment
 from agentenv.core.workspaces.workspace import DEADLINE
-from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Api, Document, Kind, section
+from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Document, Kind, KubeApi, section
 
 # What the API server says of a token that is bound to a pod.
 _POD_NAME, _POD_UID = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
@@ -58,7 +58,7 @@ class Bearer:
 
 
 @dataclass(frozen=True)
-class Found:
+class VerifiedHolder:
     """Whose a token is."""
 
     bearer: Bearer
@@ -67,7 +67,7 @@ class Found:
     deadline: datetime | None
 
 
-def bearer_of(reviewer: Reviewer, token: str) -> Bearer:
+def verify_token(reviewer: Reviewer, token: str) -> Bearer:
     """The pod that a token was made for."""
     if not token or len(token) > LONGEST_TOKEN or not token.isascii():
         raise RefusedExchangeError("no-token", "there is no token, or something that is none")
@@ -91,7 +91,7 @@ def bearer_of(reviewer: Reviewer, token: str) -> Bearer:
     return Bearer(namespace, pods[0], uids[0])
 
 
-def found_of(cluster: Api, bearer: Bearer, source: str, now: datetime) -> Found:
+def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) -> VerifiedHolder:
     """Whose sandbox a pod is, where it is one that is claimed, runs, and itself asks from its own address."""
     facts = {"namespace": bearer.namespace, "pod": bearer.pod}
     pod = cluster.find(PODS, bearer.pod, bearer.namespace)
@@ -122,7 +122,7 @@ def found_of(cluster: Api, bearer: Bearer, source: str, now: datetime) -> Found:
         raise RefusedExchangeError("owner", "pod and claim do not say the same of their owner", **facts)
     workspace = labels.get(WORKSPACE_LABEL) or about["name"]
     holder = Holder(owner, bearer.namespace.removeprefix(_SPACE_PREFIX), workspace)
-    return Found(bearer, holder, about["uid"], ends)
+    return VerifiedHolder(bearer, holder, about["uid"], ends)
 
 
 def _ends(claim: Document) -> datetime | None:
@@ -134,7 +134,7 @@ def _ends(claim: Document) -> datetime | None:
     return min((end for end in ends if end is not None), default=None)
 
 
-def _owner(cluster: Api, thing: Document, kind: Kind, word: str, namespace: str) -> Document | None:
+def _owner(cluster: KubeApi, thing: Document, kind: Kind, word: str, namespace: str) -> Document | None:
     """What controls a thing, where it is of a kind: the very one, and not another of its name."""
     for owner in rows(section(thing, "metadata"), "ownerReferences"):
         name, uid = text(owner, "name"), text(owner, "uid")

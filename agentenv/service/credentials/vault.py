@@ -14,11 +14,11 @@ from agentenv.service.aws import clients as aws
 
 # A secret that was deleted by mistake comes back within this time, by being put again or by an operator.
 RECOVERY_DAYS = 7
-MOST_BYTES = 65_536
+MAX_BYTES = 65_536
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredSecret:
     """A secret, without what is in it."""
 
     name: str
@@ -36,31 +36,33 @@ class Vault:
         self._place = place
         self._tags = tags or {}
 
-    def put(self, owner: str, name: str, value: str) -> Kept:
+    def put(self, owner: str, name: str, value: str) -> StoredSecret:
         """Have a secret there with a value, whether or not it was there before."""
         full = self._place.name(owner, name)
         tags = [{"Key": key, "Value": said} for key, said in {**self._tags, USER_TAG: owner}.items()]
         try:
-            made = aws.ask(self._client, "create_secret", Name=full, SecretString=value, Tags=tags)
+            made = aws.call(self._client, "create_secret", Name=full, SecretString=value, Tags=tags)
         except aws.AwsRefusedError as refusal:
             if refusal.code not in {"ResourceExistsException", "InvalidRequestException"}:
                 raise
             # One that is about to go is restored: whoever puts it again wants it to stay. To one that stays it is no
             # change.
-            aws.ask(self._client, "restore_secret", SecretId=full)
-            made = aws.ask(self._client, "put_secret_value", SecretId=full, SecretString=value)
-        return Kept(name, full, str(made["ARN"]))
+            aws.call(self._client, "restore_secret", SecretId=full)
+            made = aws.call(self._client, "put_secret_value", SecretId=full, SecretString=value)
+        return StoredSecret(name, full, str(made["ARN"]))
 
-    def all(self, owner: str) -> list[Kept]:
+    def all(self, owner: str) -> list[StoredSecret]:
         """An owner's secrets by name."""
         folder = self._place.folder(owner)
-        found: list[Kept] = []
+        found: list[StoredSecret] = []
         more: dict[str, str] = {}
         while True:
             named = [{"Key": "name", "Values": [folder]}]
-            answer = aws.ask(self._client, "list_secrets", Filters=named, MaxResults=100, **more)
+            answer = aws.call(self._client, "list_secrets", Filters=named, MaxResults=100, **more)
             found += [
-                Kept(str(one["Name"])[len(folder) :], str(one["Name"]), str(one["ARN"]), one.get("LastChangedDate"))
+                StoredSecret(
+                    str(one["Name"])[len(folder) :], str(one["Name"]), str(one["ARN"]), one.get("LastChangedDate")
+                )
                 for one in answer["SecretList"]
                 # The filter is by prefix and does not mind capitals everywhere.
                 if str(one["Name"]).startswith(folder) and "DeletedDate" not in one
@@ -73,7 +75,7 @@ class Vault:
         """Let a secret go, after a time in which it can be had back; False where there is none."""
         try:
             asked = {"SecretId": self._place.name(owner, name), "RecoveryWindowInDays": RECOVERY_DAYS}
-            aws.ask(self._client, "delete_secret", **asked)
+            aws.call(self._client, "delete_secret", **asked)
         except aws.AwsRefusedError as refusal:
             if refusal.code in {"ResourceNotFoundException", "InvalidRequestException"}:
                 return False

@@ -20,19 +20,19 @@ from agentenv.service.http import request_log as recording
 from agentenv.service.http import responses as answers
 from agentenv.service.http import sessions, swarms, workspaces
 from agentenv.service.http import system as around
-from agentenv.service.http.auth.authenticate import Authenticating
+from agentenv.service.http.auth.authenticate import Authenticator
 from agentenv.service.http.auth.issuer import Issuer
-from agentenv.service.http.auth.rate_limits import Limits
-from agentenv.service.http.auth.token_reviews import Reviews
-from agentenv.service.http.dependencies import Parts
-from agentenv.service.http.swarm_tasks import Swarming
-from agentenv.service.kube.client import Wire
-from agentenv.service.kube.snapshot import Sight
-from agentenv.service.kube.sync_client import Cluster
+from agentenv.service.http.auth.rate_limits import RateLimiter
+from agentenv.service.http.auth.token_reviews import TokenReviewer
+from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.swarm_tasks import SwarmTasks
+from agentenv.service.kube.client import KubeClient
+from agentenv.service.kube.snapshot import WorkspaceSnapshot
+from agentenv.service.kube.sync_client import SyncKubeClient
 from agentenv.service.ledger import routes as usage
-from agentenv.service.ledger.setup import budgets_of, keeper_of, ledger_of
-from agentenv.service.workspaces.backend import KubernetesBackend, running
-from agentenv.service.workspaces.restore_requests import Homecoming
+from agentenv.service.ledger.setup import budgets_of, ledger_of, recorder_of
+from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 
 if TYPE_CHECKING:
     from agentenv.core.workspaces.workspace import Workspace
@@ -48,10 +48,10 @@ DESCRIPTION = (
 )
 
 
-def make_app(
+def create_app(
     configuration: Configuration,
     metrics: Metrics,
-    sight: Sight | None = None,
+    sight: WorkspaceSnapshot | None = None,
     ended: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """The API of one replica; it speaks to its cluster for as long as it is served.
@@ -61,10 +61,10 @@ def make_app(
 
     @contextlib.asynccontextmanager
     async def living(app: FastAPI) -> AsyncGenerator[None]:
-        async with _parts(configuration, metrics, ended) as parts:
+        async with _dependencies(configuration, metrics, ended) as parts:
             app.state.parts = parts
             counting = asyncio.create_task(_count(parts))
-            with (sight or Sight()).by(parts.backend):
+            with (sight or WorkspaceSnapshot()).by(parts.backend):
                 try:
                     yield
                 finally:
@@ -86,30 +86,32 @@ def application(living: Any = None, metrics: Metrics | None = None) -> FastAPI:
         separate_input_output_schemas=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    answers.install(app)
+    answers.install_handlers(app)
     for routes in (workspaces, swarms, sessions, around, usage, secrets, identity):
         app.include_router(routes.router)
     app.include_router(around.health)
-    app.add_middleware(bounds.Bounded)
+    app.add_middleware(bounds.BodyLimit)
     if metrics is not None:
-        app.add_middleware(recording.Recording, metrics=metrics)
-    answers.describe(app)
+        app.add_middleware(recording.RequestLog, metrics=metrics)
+    answers.describe_problems(app)
     return app
 
 
 @contextlib.asynccontextmanager
-async def _parts(configuration: Configuration, metrics: Metrics, ended: Callable[[], None]) -> AsyncGenerator[Parts]:
+async def _dependencies(
+    configuration: Configuration, metrics: Metrics, ended: Callable[[], None]
+) -> AsyncGenerator[Dependencies]:
     settings = configuration.settings
     catalog = Catalog.of(settings, configuration.vpc_cidrs, configuration.service_cidr)
-    wire = Wire.of_file(configuration.kubeconfig)
+    wire = KubeClient.of_file(configuration.kubeconfig)
     path = configuration.kubeconfig
-    api = Cluster.of_file(path) if path else Cluster.from_within()
+    api = SyncKubeClient.of_file(path) if path else SyncKubeClient.from_within()
     # Whatever a proxy around this process says: keys are had from the issuer itself.
     client = httpx2.AsyncClient(trust_env=False)
     issuer = Issuer(settings.service.issuer, settings.service.audience, client) if settings.service.issuer else None
     now = wire.clock.now
-    backend = KubernetesBackend(wire, catalog, metrics, Homecoming(api, now=now), now=now)
-    keeper = keeper_of(configuration, api, metrics)
+    backend = KubernetesBackend(wire, catalog, metrics, WorkspaceRestorer(api, now=now), now=now)
+    keeper = recorder_of(configuration, api, metrics)
     budgets = budgets_of(configuration, api, metrics)
 
     async def settle(workspace: Workspace) -> None:
@@ -117,20 +119,20 @@ async def _parts(configuration: Configuration, metrics: Metrics, ended: Callable
             await asyncio.to_thread(keeper.settle, workspace.namespace, workspace.id)
 
     try:
-        async with running(backend, ended):
-            yield Parts(
+        async with running_backend(backend, ended):
+            yield Dependencies(
                 backend=backend,
                 catalog=catalog,
-                authenticating=Authenticating(
+                authenticating=Authenticator(
                     settings.service,
                     issuer,
-                    Reviews(wire, settings.service.audience),
+                    TokenReviewer(wire, settings.service.audience),
                     owner_claim=settings.service.owner_claim,
                 ),
-                limits=Limits(settings.service.requests_per_minute),
+                limits=RateLimiter(settings.service.requests_per_minute),
                 metrics=metrics,
                 cluster=api,
-                swarming=Swarming(api, catalog, backend.view, now=now),
+                swarming=SwarmTasks(api, catalog, backend.view, now=now),
                 budgets=budgets,
                 accounts=budgets,
                 settle=settle,
@@ -145,7 +147,7 @@ async def _parts(configuration: Configuration, metrics: Metrics, ended: Callable
         api.close()
 
 
-async def _count(parts: Parts) -> None:
+async def _count(parts: Dependencies) -> None:
     """Have the metrics say how many workspaces there are, and how many objects cannot be read."""
     while True:
         parts.metrics.unreadable(parts.backend.unreadable())

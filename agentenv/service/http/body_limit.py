@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # A secret is the longest: each of its characters may be written as two escapes.
-MOST_BYTES = 262_144
+MAX_BYTES = 262_144
 
 
-class Bounded:
+class BodyLimit:
     """Around the routes: one that reads on beyond the bound is told that there is no more to read."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -31,7 +31,7 @@ class Bounded:
             return
         told = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
         # What is too long by its own word is not begun with.
-        left = MOST_BYTES - (int(told) if told.isdigit() and int(told) > MOST_BYTES else 0)
+        left = MAX_BYTES - (int(told) if told.isdigit() and int(told) > MAX_BYTES else 0)
 
         async def bounded() -> Message:
             nonlocal left
@@ -47,4 +47,4 @@ class Bounded:
 
 
 def _too_long() -> HTTPException:
-    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is longer than {MOST_BYTES} bytes")
+    return HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is longer than {MAX_BYTES} bytes")

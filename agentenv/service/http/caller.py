@@ -8,7 +8,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPBearer
 
 from agentenv.service.http.auth.callers import Caller
-from agentenv.service.http.dependencies import Parts, parts_of
+from agentenv.service.http.dependencies import Dependencies, dependencies_of
 
 # Only said in the API's description: what the header holds is read below.
 _scheme = HTTPBearer(
@@ -19,7 +19,7 @@ _scheme = HTTPBearer(
 
 async def caller(request: Request, _said: Annotated[object, Security(_scheme)] = None) -> Caller:
     """Whoever asks."""
-    parts = parts_of(request)
+    parts = dependencies_of(request)
     source = request.client.host if request.client else "unknown"
     found = await parts.authenticating.caller(request.headers.get("authorization"), source)
     request.state.caller = found
@@ -27,5 +27,5 @@ async def caller(request: Request, _said: Annotated[object, Security(_scheme)] =
     return found
 
 
-Calling = Annotated[Caller, Depends(caller)]
-Sharing = Annotated[Parts, Depends(parts_of)]
+CurrentCaller = Annotated[Caller, Depends(caller)]
+RequestDependencies = Annotated[Dependencies, Depends(dependencies_of)]

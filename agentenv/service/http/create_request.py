@@ -8,24 +8,26 @@ from typing import cast
 from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.auth.callers import Caller
-from agentenv.service.http.auth.permissions import demand, demand_class
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.auth.permissions import require, require_class_access
+from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.schemas import WorkspaceAsked
-from agentenv.service.workspaces.backend_protocol import Asking
+from agentenv.service.workspaces.backend_protocol import RestoreCheck
 
 SHORTEST_LIFE = timedelta(minutes=1)
 
 
-def to_be(asked: CreateRequest) -> Workspace:
+def planned_workspace(asked: CreateRequest) -> Workspace:
     """What is asked for, as it will be at first."""
     return Workspace(asked.id, asked.owner, asked.class_name, asked.mode, "creating", budget=asked.budget)
 
 
-async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header: str | None) -> CreateRequest:
+async def create_request(
+    parts: Dependencies, caller: Caller, asked: WorkspaceAsked, header: str | None
+) -> CreateRequest:
     """What a caller is given if there is room; a `Problem` where it is not theirs to ask for."""
     of_class = parts.catalog.get(asked.class_)
-    demand_class(caller, of_class)
+    require_class_access(caller, of_class)
     if asked.owner not in {None, caller.owner} and not caller.operates:
         raise Problem("not-allowed", "workspaces are asked for in one's own name", "leave out `owner`")
     if asked.mode not in of_class.modes:
@@ -35,10 +37,10 @@ async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header:
         # Else whoever only looks after workspaces would have a way into one.
         detail = "`shared` and `parent` are said by the one whose workspace it is"
         raise Problem("not-allowed", detail, "leave them out, or have its owner ask")
-    refuse_budget(caller, None, asked.budget, of_class.budget, own=True)
-    refuse_past(asked.deadline, parts.now())
+    check_budget_change(caller, None, asked.budget, of_class.budget, own=True)
+    check_deadline(asked.deadline, parts.now())
     if asked.parent is not None:
-        parent = demand(caller, "write", await parts.backend.get(asked.parent))
+        parent = require(caller, "write", await parts.backend.get(asked.parent))
         parts.catalog.refuse_beyond(of_class.name, parent.class_name)
     return CreateRequest(
         owner=asked.owner or caller.owner,
@@ -49,7 +51,7 @@ async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header:
         channel=asked.channel,
         labels=asked.labels,
         shared=asked.shared,
-        idle_after=span(asked.idle_after),
+        idle_after=timedelta_of(asked.idle_after),
         deadline=asked.deadline,
         budget=asked.budget,
         archive=asked.session,
@@ -57,7 +59,7 @@ async def asked_for(parts: Parts, caller: Caller, asked: WorkspaceAsked, header:
     )
 
 
-def may_return(parts: Parts, caller: Caller) -> Asking:
+def restore_check(parts: Dependencies, caller: Caller) -> RestoreCheck:
     """What is looked at before a deleted workspace is made anew; it is told as it will be.
 
     It may be of another class by then than the one that is asked for: whoever may not ask for that any more may not
@@ -68,7 +70,7 @@ def may_return(parts: Parts, caller: Caller) -> Asking:
         if kept.owner != caller.owner:
             return
         of_class = parts.catalog.get(kept.class_name)
-        demand_class(caller, of_class)
+        require_class_access(caller, of_class)
         parent = await parts.backend.get(kept.parent) if kept.parent else None
         if parent is not None:
             parts.catalog.refuse_beyond(of_class.name, parent.class_name)
@@ -76,7 +78,7 @@ def may_return(parts: Parts, caller: Caller) -> Asking:
     return look
 
 
-async def refuse_spent(parts: Parts, workspace: Workspace) -> None:
+async def check_budget_left(parts: Dependencies, workspace: Workspace) -> None:
     """A `Problem` where what a workspace may cost this month is spent."""
     if parts.budgets is not None and (spent := await parts.budgets.refusal(workspace)) is not None:
         raise spent
@@ -96,7 +98,7 @@ def _key(asked: WorkspaceAsked, header: str | None) -> str:
     return "user"
 
 
-def refuse_budget(caller: Caller, now: object, asked: object, most: object, *, own: bool) -> None:
+def check_budget_change(caller: Caller, now: object, asked: object, most: object, *, own: bool) -> None:
     """Whoever pays says how much: an owner may have less than their class, and never more."""
     if caller.administers or (asked is None and now is None):
         return
@@ -108,7 +110,7 @@ def refuse_budget(caller: Caller, now: object, asked: object, most: object, *, o
         raise Problem("not-allowed", f"budgets beyond {now or most} are not yours to give", "ask an admin to raise it")
 
 
-def refuse_with_budget(caller: Caller, budget: object, of_class: Class) -> None:
+def check_class_budget(caller: Caller, budget: object, of_class: Class) -> None:
     """A `Problem` where somebody would come to a class with more of a budget than it gives."""
     most = of_class.budget
     if caller.administers or budget is None or most is None or cast("float", budget) <= cast("float", most):
@@ -117,12 +119,12 @@ def refuse_with_budget(caller: Caller, budget: object, of_class: Class) -> None:
     raise Problem("not-allowed", detail, f"say a `budget` of {most} or less with it, or ask an admin")
 
 
-def refuse_past(deadline: datetime | None, now: datetime) -> None:
+def check_deadline(deadline: datetime | None, now: datetime) -> None:
     """A `Problem` for a deadline that is over, or as good as over."""
     if deadline is not None and deadline < now + SHORTEST_LIFE:
         raise Problem("too-late", "its deadline is over, or within a minute", "leave it out, or say a later one")
 
 
-def span(seconds: int | None) -> timedelta | None:
+def timedelta_of(seconds: int | None) -> timedelta | None:
     """So many seconds, where somebody said how many."""
     return None if seconds is None else timedelta(seconds=seconds)

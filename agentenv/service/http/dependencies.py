@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from fastapi import Request  # noqa: TC002 - FastAPI reads a dependency's annotations
 
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.http.auth.rate_limits import Limits
+from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agentenv.service.catalog import Catalog
     from agentenv.service.credentials.exchange import Exchange
     from agentenv.service.credentials.vault import Vault
-    from agentenv.service.http.auth.authenticate import Authenticating
-    from agentenv.service.http.swarm_tasks import Swarming
-    from agentenv.service.kube.sync_client import Api
+    from agentenv.service.http.auth.authenticate import Authenticator
+    from agentenv.service.http.swarm_tasks import SwarmTasks
+    from agentenv.service.kube.sync_client import KubeApi
     from agentenv.service.ledger.table import Ledger
     from agentenv.service.telemetry.metrics import Metrics
     from agentenv.service.workspaces.backend import KubernetesBackend
@@ -48,16 +48,16 @@ class Accounts(Protocol):
 
 
 @dataclass
-class Parts:
+class Dependencies:
     """All of them."""
 
     backend: KubernetesBackend
     catalog: Catalog
-    authenticating: Authenticating
-    limits: Limits
+    authenticating: Authenticator
+    limits: RateLimiter
     metrics: Metrics
-    cluster: Api | None = None  # for what is done in threads
-    swarming: Swarming | None = None
+    cluster: KubeApi | None = None  # for what is done in threads
+    swarming: SwarmTasks | None = None
     budgets: Budgets | None = None
     settle: Callable[[Workspace], Awaitable[object]] | None = None  # writes down what it used until now
     ledger: Ledger | None = None
@@ -67,6 +67,6 @@ class Parts:
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
 
-def parts_of(request: Request) -> Parts:
+def dependencies_of(request: Request) -> Dependencies:
     """Those of the process that a request came to."""
-    return cast("Parts", request.app.state.parts)
+    return cast("Dependencies", request.app.state.parts)

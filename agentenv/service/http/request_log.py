@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from agentenv.service.telemetry.metrics import Metrics
 
-_LOOKING = frozenset({"GET", "HEAD", "OPTIONS"})
+_READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # What somebody sends may name no route at all; all of that is counted as one.
 NO_ROUTE = "none"
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
@@ -25,7 +25,7 @@ METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 TRACED = "/v1/"
 
 
-class Recording:
+class RequestLog:
     """Around the whole of the API."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -39,7 +39,7 @@ class Recording:
         if not scope["path"].startswith(TRACED):
             await self._answer(scope, receive, send)
             return
-        with traces.answering(scope["method"], scope["headers"]) as span:
+        with traces.server_span(scope["method"], scope["headers"]) as span:
             code = await self._answer(scope, receive, send)
             _describe(span, scope, code)
 
@@ -68,7 +68,7 @@ class Recording:
     def _remember(self, scope: Scope, code: int, seconds: float) -> None:
         route, method = _named(scope)
         self._metrics.request(route, method, code, seconds)
-        if (method in _LOOKING and code not in {401, 403}) or route == NO_ROUTE:
+        if (method in _READ_METHODS and code not in {401, 403}) or route == NO_ROUTE:
             return
         caller = scope.get("state", {}).get("caller")
         names: dict[str, Any] = scope.get("path_params") or {}

@@ -13,15 +13,15 @@ from starlette.exceptions import HTTPException
 from agentenv.core.workspaces.workspace import CreateResult
 from agentenv.service.http.problems import MEDIA_TYPE, Problem
 from agentenv.service.http.schemas import ProblemShape, location
-from agentenv.service.kube.client import Refused
-from agentenv.service.kube.sync_client import RefusedError
-from agentenv.service.workspaces.create import refused
+from agentenv.service.kube.client import KubeApiError
+from agentenv.service.kube.sync_client import SyncKubeApiError
+from agentenv.service.workspaces.create import problem_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request, Response
 
 _LOG = logging.getLogger(__name__)
-LOOK_AFTER = "1"
+POLL_SECONDS = "1"
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -29,7 +29,7 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     rows: dict[int | str, dict[str, Any]] = {}
     for code in codes:
         row: dict[str, Any] = {
-            "description": _WORDS[code],
+            "description": _DESCRIPTIONS[code],
             "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemShape"}}},
         }
         if code in {429, 503}:
@@ -38,7 +38,7 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return rows
 
 
-_WORDS = {
+_DESCRIPTIONS = {
     400: "It cannot be read",
     401: "Nobody knows who you are",
     402: "The budget is spent",
@@ -52,14 +52,14 @@ _WORDS = {
 PROBLEMS = problems(401, 402, 403, 404, 409, 422, 429, 503)
 
 
-def created(response: Response, made: CreateResult) -> None:
+def set_create_headers(response: Response, made: CreateResult) -> None:
     """Say whether it is there, and where to look."""
     response.headers["Location"] = location(made)
     if made.ready:
         response.status_code = 200 if made.existed else 201
     elif made.workspace.state in {"creating", "deleting"}:
         response.status_code = 202
-        response.headers["Retry-After"] = LOOK_AFTER
+        response.headers["Retry-After"] = POLL_SECONDS
     else:
         # Asleep or failed: waiting for it is of no use, and it says so itself.
         response.status_code = 200
@@ -67,17 +67,17 @@ def created(response: Response, made: CreateResult) -> None:
         response.headers["Agentenv-Cold"] = made.cold
 
 
-def install(app: FastAPI) -> None:
+def install_handlers(app: FastAPI) -> None:
     """Have everything that goes wrong written out as a problem."""
     app.add_exception_handler(Problem, _problem)
-    app.add_exception_handler(Refused, _refused)
-    app.add_exception_handler(RefusedError, _refused_in_a_thread)
+    app.add_exception_handler(KubeApiError, _refused)
+    app.add_exception_handler(SyncKubeApiError, _refused_in_a_thread)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
 
 
-def written(problem: Problem) -> Response:
+def problem_response(problem: Problem) -> Response:
     """A problem as it is told."""
     headers: dict[str, str] = {}
     if problem.retry_after is not None:
@@ -89,23 +89,27 @@ def written(problem: Problem) -> Response:
 
 async def _problem(_request: Request, failure: Exception) -> Response:
     assert isinstance(failure, Problem)  # noqa: S101 - how it was installed
-    return written(failure)
+    return problem_response(failure)
 
 
 async def _refused(_request: Request, failure: Exception) -> Response:
-    assert isinstance(failure, Refused)  # noqa: S101
+    assert isinstance(failure, KubeApiError)  # noqa: S101
     if failure.code in {401, 403}:
         # Ours, not the caller's: the service's own account lacks a right.
         _LOG.error("the service may not do its work: %s", failure.message)
-        return written(Problem("unavailable", "the service lacks a right", "tell whoever runs it", retry_after=60))
-    return written(refused(failure))
+        return problem_response(
+            Problem("unavailable", "the service lacks a right", "tell whoever runs it", retry_after=60)
+        )
+    return problem_response(problem_of(failure))
 
 
 async def _refused_in_a_thread(request: Request, failure: Exception) -> Response:
-    assert isinstance(failure, RefusedError)  # noqa: S101
+    assert isinstance(failure, SyncKubeApiError)  # noqa: S101
     if failure.passes:
-        return written(Problem("unavailable", str(failure), "try again in a while; nothing was lost", retry_after=5))
-    return await _refused(request, Refused(failure.code, failure.reason, str(failure)))
+        return problem_response(
+            Problem("unavailable", str(failure), "try again in a while; nothing was lost", retry_after=5)
+        )
+    return await _refused(request, KubeApiError(failure.code, failure.reason, str(failure)))
 
 
 async def _malformed(_request: Request, failure: Exception) -> Response:
@@ -115,13 +119,13 @@ async def _malformed(_request: Request, failure: Exception) -> Response:
         for error in failure.errors()
     ]
     told = "; ".join(f"{row['where']}: {row['found']}" for row in rows[:5])
-    return written(Problem("malformed", told, "put right what `errors` names; see /openapi.json", errors=rows))
+    return problem_response(Problem("malformed", told, "put right what `errors` names; see /openapi.json", errors=rows))
 
 
 async def _http(request: Request, failure: Exception) -> Response:
     assert isinstance(failure, HTTPException)  # noqa: S101
     if failure.status_code == HTTPStatus.BAD_REQUEST:
-        return written(Problem("malformed", str(failure.detail), "send JSON in UTF-8"))
+        return problem_response(Problem("malformed", str(failure.detail), "send JSON in UTF-8"))
     headers = dict(failure.headers or {})
     if failure.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(_methods(request))
@@ -156,7 +160,7 @@ async def _unexpected(_request: Request, failure: Exception) -> Response:
     return JSONResponse(document, 500, media_type=MEDIA_TYPE)
 
 
-def describe(app: FastAPI) -> None:
+def describe_problems(app: FastAPI) -> None:
     """Have the API's description name problems as they are told, and nothing that is never told."""
     made = app.openapi
 

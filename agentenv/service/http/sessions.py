@@ -6,20 +6,20 @@ import asyncio
 
 from fastapi import APIRouter
 
-from agentenv.service.http.caller import Calling, Sharing
+from agentenv.service.http.caller import CurrentCaller, RequestDependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.responses import problems
 from agentenv.service.http.schemas import Counted, SessionEnded
-from agentenv.service.workspaces.archives import ended
+from agentenv.service.workspaces.archives import end_session
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 
 @router.post("/ended", operation_id="endSession", responses=problems(401, 403, 422, 429, 503))
-async def end(asked: SessionEnded, caller: Calling, parts: Sharing) -> Counted:
+async def end(asked: SessionEnded, caller: CurrentCaller, parts: RequestDependencies) -> Counted:
     """A chat was archived: what its session's workspace keeps goes after the time that the settings say."""
     if not caller.operates:
         raise Problem("not-allowed", "chats are ended by whoever keeps them", "ask with an operator's token")
     if parts.cluster is None:
         raise Problem("unavailable", "sessions are not ended here", "delete the workspace")
-    return Counted(workspaces=await asyncio.to_thread(ended, parts.cluster, asked.session, parts.now()))
+    return Counted(workspaces=await asyncio.to_thread(end_session, parts.cluster, asked.session, parts.now()))

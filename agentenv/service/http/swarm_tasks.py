@@ -22,27 +22,27 @@ from agentenv.core.classes.names import SANDBOX, TASK_LABEL
 from agentenv.core.workspaces.swarms import Swarm, short_of, swarm
 from agentenv.core.workspaces.workspace import Filter, Workspace
 from agentenv.service.http.problems import Kind, Problem, not_found
-from agentenv.service.kube.sync_client import CLAIMS, QUOTAS, Api, Document, section
+from agentenv.service.kube.sync_client import CLAIMS, QUOTAS, Document, KubeApi, section
 from agentenv.service.workspaces import swarm_outcome as swarm_fate
 from agentenv.service.workspaces import swarms
-from agentenv.service.workspaces.swarm_events import ENDED, FAILED, failure, tell
+from agentenv.service.workspaces.swarm_events import ENDED, FAILED, last_failure, record_event
 from agentenv.service.workspaces.swarms import SwarmError, Why
 
 if TYPE_CHECKING:
     from agentenv.service.catalog import Catalog, Class
-    from agentenv.service.kube.view import View
+    from agentenv.service.kube.view import ClusterView
 
-PATIENCE = 300.0
-MOST_SHOWN = 500
+CREATE_TIMEOUT = 300.0
+MAX_SHOWN = 500
 # At once, on a replica: of all, and of one owner, who cannot keep the others from theirs.
-MOST_AT_ONCE, MOST_OF_ONE = 32, 4
-UNTOLD = "all that is there of it is up, and nobody was told yet: ask for it again if it stays so"
-GOING = "it is on its way out"
+MAX_CONCURRENT, MAX_PER_OWNER = 32, 4
+NOT_REPORTED = "all that is there of it is up, and nobody was told yet: ask for it again if it stays so"
+BEING_DELETED = "it is on its way out"
 State = Literal["creating", "running", "failed"]
 
 
 @dataclass(frozen=True)
-class Told:
+class SwarmStatus:
     """How it stands with a swarm."""
 
     task: str
@@ -54,7 +54,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Making:
+class SwarmCreation:
     """A swarm that is being made here."""
 
     owner: str
@@ -63,20 +63,20 @@ class Making:
     done: asyncio.Future[dict[str, str]]
 
 
-class Swarming:
+class SwarmTasks:
     """Makes swarms, and knows how those it makes stand."""
 
     def __init__(
         self,
-        api: Api,
+        api: KubeApi,
         catalog: Catalog,
-        view: View,
+        view: ClusterView,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._catalog, self._view, self._now = api, catalog, view, now
-        self._under_way: dict[str, Making] = {}
-        self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "swarm")
+        self._under_way: dict[str, SwarmCreation] = {}
+        self._threads = ThreadPoolExecutor(MAX_CONCURRENT, "swarm")
 
     async def make(
         self,
@@ -89,7 +89,7 @@ class Swarming:
         channel: str,
         deadline: datetime | None,
         wait: float,
-    ) -> Told:
+    ) -> SwarmStatus:
         """All of a swarm, or as many as fit; what there is of it after so many seconds."""
         name = task_name(owner, task)
 
@@ -108,30 +108,30 @@ class Swarming:
         if making is None:
             self._refuse_crowd(owner)
             done = asyncio.get_running_loop().run_in_executor(self._threads, self._made, wanted)
-            making = self._under_way[name] = Making(owner, of_class.name, len(wanted.claims), done)
+            making = self._under_way[name] = SwarmCreation(owner, of_class.name, len(wanted.claims), done)
             done.add_done_callback(lambda ended: self._ended(name, ended))
         else:
-            _refuse_another(making, of_class, count, fit=fit)
+            _refuse_different_request(making, of_class, count, fit=fit)
         ended, _ = await asyncio.wait([making.done], timeout=wait)
         if ended and (failure := making.done.exception()) is not None:
             raise _problem(failure) from failure
         if ended:
             await self._seen(owner, name, making.count)
         state: State = "running" if ended else "creating"
-        return Told(task, of_class.name, making.count, self._members(owner, name), state)
+        return SwarmStatus(task, of_class.name, making.count, self._members(owner, name), state)
 
-    async def find(self, owner: str, task: str) -> Told:
+    async def find(self, owner: str, task: str) -> SwarmStatus:
         """How it stands with one."""
         name = task_name(owner, task)
         members = self._members(owner, name)
         making = self._under_way.get(name)
         if making is not None:
-            return Told(task, making.of_class, making.count, members, "creating")
+            return SwarmStatus(task, making.of_class, making.count, members, "creating")
         if not members:
             # This replica may not have been told of it yet, nor have made it.
             return await asyncio.to_thread(self._noted, task, name)
         pool = await asyncio.to_thread(swarm_fate.pool_of, self._api, members[0].namespace, name)
-        return _standing(task, members, pool)
+        return _status(task, members, pool)
 
     async def end(self, owner: str, task: str, *, destroy: bool = False) -> None:
         """Delete one. Its data is kept as that of workspaces is, or destroyed."""
@@ -142,48 +142,50 @@ class Swarming:
     async def destroy_kept(self, owner: str, task: str) -> bool:
         """Request the destruction of what is kept of one that was deleted; whether there was anything."""
         name = task_name(owner, task)
-        return await asyncio.to_thread(swarms.destroy_kept, self._api, owner, name, self._now()) > 0
+        return await asyncio.to_thread(swarms.destroy_retained_data, self._api, owner, name, self._now()) > 0
 
     def _end(self, owner: str, name: str, spaces: set[str], *, destroy: bool) -> None:
         for pool in swarm_fate.pools_of(self._api, name):
             spaces = {*spaces, pool["metadata"]["namespace"]}
         keep_for = timedelta(0) if destroy else self._catalog.settings.storage.retain_deleted_for
         for space in sorted(spaces):
-            swarms.end(self._api, space, name, keep_for, now=self._now)
-            tell(self._api, space, name, ENDED, "it was taken away by its owner")
+            swarms.delete_swarm(self._api, space, name, keep_for, now=self._now)
+            record_event(self._api, space, name, ENDED, "it was taken away by its owner")
         if destroy:
             # Also of members that were deleted before.
-            swarms.destroy_kept(self._api, owner, name, self._now())
+            swarms.destroy_retained_data(self._api, owner, name, self._now())
 
-    def _noted(self, task: str, name: str) -> Told:
+    def _noted(self, task: str, name: str) -> SwarmStatus:
         """What the cluster says of one of which no member is known."""
         for pool in swarm_fate.pools_of(self._api, name):
             if swarm_fate.is_given_up(pool):
                 continue
             about = pool["metadata"]
-            told = Told(task, section(about, "labels").get(CLASS_LABEL, ""), swarm_fate.asked_for(pool), (), "creating")
+            told = SwarmStatus(
+                task, section(about, "labels").get(CLASS_LABEL, ""), swarm_fate.requested_count(pool), (), "creating"
+            )
             there = any(True for _ in self._api.list(CLAIMS, about["namespace"], {TASK_LABEL: name}))
-            if there or not swarm_fate.handed_over(pool):
+            if there or not swarm_fate.handed_over_count(pool):
                 return told
             return replace(told, state="failed", why="all of its workspaces have ended; what they shared is there")
-        why = failure(self._api, [one.namespace for one in self._catalog.classes.values()], name)
+        why = last_failure(self._api, [one.namespace for one in self._catalog.classes.values()], name)
         if why is None:
             raise not_found("swarm")
-        return Told(task, "", 0, (), "failed", why)
+        return SwarmStatus(task, "", 0, (), "failed", why)
 
     def _refuse_crowd(self, owner: str) -> None:
         own = sum(one.owner == owner for one in self._under_way.values())
-        if own >= MOST_OF_ONE or len(self._under_way) >= MOST_AT_ONCE:
-            whose = "of yours" if own >= MOST_OF_ONE else "of all"
-            detail = f"{own if own >= MOST_OF_ONE else len(self._under_way)} swarms {whose} are on their way already"
+        if own >= MAX_PER_OWNER or len(self._under_way) >= MAX_CONCURRENT:
+            whose = "of yours" if own >= MAX_PER_OWNER else "of all"
+            detail = f"{own if own >= MAX_PER_OWNER else len(self._under_way)} swarms {whose} are on their way already"
             raise Problem("too-many-requests", detail, "ask again when one of them is there", retry_after=10)
 
     def _made(self, wanted: Swarm) -> dict[str, str]:
         try:
-            return swarms.make(self._api, wanted, patience=PATIENCE, now=self._now)
+            return swarms.create_swarm(self._api, wanted, patience=CREATE_TIMEOUT, now=self._now)
         except SwarmError as why:
             if why.kind in {"being-destroyed", "no-room", "refused"}:
-                tell(self._api, wanted.namespace, wanted.task, FAILED, str(why))
+                record_event(self._api, wanted.namespace, wanted.task, FAILED, str(why))
             raise
 
     async def _seen(self, owner: str, name: str, count: int) -> None:
@@ -194,7 +196,7 @@ class Swarming:
             await asyncio.sleep(0.01)
 
     def _members(self, owner: str, name: str) -> tuple[Workspace, ...]:
-        return self._view.list(Filter(owner=owner, task=name), MOST_SHOWN, None).workspaces
+        return self._view.list(Filter(owner=owner, task=name), MAX_SHOWN, None).workspaces
 
     def _fitting(self, of_class: Class, planned: Callable[[int], Swarm], count: int) -> int:
         """The most that a class has room for, of so many."""
@@ -214,14 +216,14 @@ class Swarming:
             done.exception()  # whoever still waits is told; nobody may
 
 
-def _standing(task: str, members: tuple[Workspace, ...], pool: Document | None) -> Told:
+def _status(task: str, members: tuple[Workspace, ...], pool: Document | None) -> SwarmStatus:
     """How it stands with one that nobody makes here."""
     # What was asked for stands on its pool; of one that a member returned to alone it may not.
-    handed_over = swarm_fate.handed_over(pool) if pool else 0
-    asked = max(swarm_fate.asked_for(pool) if pool else 0, handed_over) or len(members)
-    told = Told(task, members[0].class_name, asked, members, "creating")
+    handed_over = swarm_fate.handed_over_count(pool) if pool else 0
+    asked = max(swarm_fate.requested_count(pool) if pool else 0, handed_over) or len(members)
+    told = SwarmStatus(task, members[0].class_name, asked, members, "creating")
     if pool is not None and swarm_fate.is_given_up(pool):
-        return replace(told, state="failed", why=GOING)
+        return replace(told, state="failed", why=BEING_DELETED)
     missing = told.asked - len(members)
     if missing > 0:
         if handed_over < told.asked:
@@ -231,10 +233,10 @@ def _standing(task: str, members: tuple[Workspace, ...], pool: Document | None) 
     if not all(one.state == "running" for one in members):
         return told
     # Until it is handed over whoever makes it may give it up still.
-    return replace(told, why=UNTOLD) if handed_over < told.asked else replace(told, state="running")
+    return replace(told, why=NOT_REPORTED) if handed_over < told.asked else replace(told, state="running")
 
 
-def _refuse_another(making: Making, of_class: Class, count: int, *, fit: bool) -> None:
+def _refuse_different_request(making: SwarmCreation, of_class: Class, count: int, *, fit: bool) -> None:
     """Whoever asks for one that is on its way is told of that one, and so has to have asked for it."""
     if making.of_class != of_class.name:
         detail = f"the task's swarm is of class {making.of_class}, and on its way"

@@ -9,14 +9,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.http.auth.permissions import demand_class
-from agentenv.service.http.caller import Calling, Sharing
-from agentenv.service.http.create_request import refuse_past, refuse_spent
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.auth.permissions import require_class_access
+from agentenv.service.http.caller import CurrentCaller, RequestDependencies
+from agentenv.service.http.create_request import check_budget_left, check_deadline
+from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
-from agentenv.service.http.responses import LOOK_AFTER, PROBLEMS, problems
+from agentenv.service.http.responses import POLL_SECONDS, PROBLEMS, problems
 from agentenv.service.http.schemas import SwarmAsked, SwarmShape
-from agentenv.service.http.swarm_tasks import Swarming, Told
+from agentenv.service.http.swarm_tasks import SwarmStatus, SwarmTasks
 
 router = APIRouter(prefix="/v1/swarms", tags=["swarms"])
 SETTLED_AT_ONCE = 4
@@ -32,18 +32,18 @@ Task = Annotated[str, Path(pattern=r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", desc
 async def create(
     asked: SwarmAsked,
     response: Response,
-    caller: Calling,
-    parts: Sharing,
+    caller: CurrentCaller,
+    parts: RequestDependencies,
     wait: Annotated[float, Query(ge=0, le=60)] = 10.0,
 ) -> SwarmShape:
     """Ask for a swarm: it is made whole or not at all, and once for an owner and a task."""
     of_class = parts.catalog.get(asked.class_)
-    demand_class(caller, of_class)
+    require_class_access(caller, of_class)
     if "agent" not in of_class.modes:
         raise Problem("mode-not-offered", f"class {of_class.name} is not for agents", "ask for another class")
-    refuse_past(asked.deadline, parts.now())
+    check_deadline(asked.deadline, parts.now())
     first = Workspace(f"{asked.task}-1", caller.owner, of_class.name, "agent", "creating", task=asked.task)
-    await refuse_spent(parts, first)
+    await check_budget_left(parts, first)
     told = await _swarming(parts).make(
         caller.owner,
         of_class,
@@ -57,12 +57,12 @@ async def create(
     response.headers["Location"] = f"/v1/swarms/{asked.task}"
     if told.state == "creating":
         response.status_code = 202
-        response.headers["Retry-After"] = LOOK_AFTER
+        response.headers["Retry-After"] = POLL_SECONDS
     return _shape(told)
 
 
 @router.get("/{task}", operation_id="getSwarm", responses=problems(401, 403, 404, 422, 429, 503))
-async def get(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
+async def get(task: Task, caller: CurrentCaller, parts: RequestDependencies) -> SwarmShape:
     """How it stands with a swarm of one's own."""
     return _shape(await _swarming(parts).find(caller.owner, task))
 
@@ -70,8 +70,8 @@ async def get(task: Task, caller: Calling, parts: Sharing) -> SwarmShape:
 @router.delete("/{task}", operation_id="deleteSwarm", status_code=202, responses=PROBLEMS)
 async def delete(
     task: Task,
-    caller: Calling,
-    parts: Sharing,
+    caller: CurrentCaller,
+    parts: RequestDependencies,
     *,
     destroy: Annotated[bool, Query(description="Its data, too, and at once.")] = False,
 ) -> SwarmShape:
@@ -82,13 +82,13 @@ async def delete(
     except Problem as problem:
         if not (destroy and problem.kind == "not-found" and await swarming.destroy_kept(caller.owner, task)):
             raise
-        return _shape(Told(task, "", 0, (), "failed", "it was deleted, and its data is being destroyed"))
+        return _shape(SwarmStatus(task, "", 0, (), "failed", "it was deleted, and its data is being destroyed"))
     await _settle(parts, told.members)
     await swarming.end(caller.owner, task, destroy=destroy)
     return _shape(told)
 
 
-async def _settle(parts: Parts, members: Iterable[Workspace]) -> None:
+async def _settle(parts: Dependencies, members: Iterable[Workspace]) -> None:
     """Have what they used written down before they go; a few at a time, for others wait for these threads, too."""
     settle = parts.settle
     if settle is None:
@@ -102,13 +102,13 @@ async def _settle(parts: Parts, members: Iterable[Workspace]) -> None:
     await asyncio.gather(*(one(member) for member in members))
 
 
-def _swarming(parts: Parts) -> Swarming:
+def _swarming(parts: Dependencies) -> SwarmTasks:
     if parts.swarming is None:
         raise Problem("unavailable", "swarms are not made here", "ask for workspaces one by one")
     return parts.swarming
 
 
-def _shape(told: Told) -> SwarmShape:
+def _shape(told: SwarmStatus) -> SwarmShape:
     return SwarmShape(
         task=told.task,
         class_=told.class_name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from agentenv.service.http.auth.permissions import claimable
-from agentenv.service.http.caller import Calling, Sharing
+from agentenv.service.http.caller import CurrentCaller, RequestDependencies
 from agentenv.service.http.responses import problems
 from agentenv.service.http.schemas import CallerShape, ClassList, ClassShape
 
@@ -14,13 +14,13 @@ health = APIRouter(include_in_schema=False)
 
 
 @router.get("/me", operation_id="getCaller", responses=problems(401, 403, 429, 503))
-async def me(caller: Calling) -> CallerShape:
+async def me(caller: CurrentCaller) -> CallerShape:
     """Who one is here."""
     return CallerShape(owner=caller.owner, roles=sorted(caller.roles))
 
 
 @router.get("/classes", operation_id="listClasses", responses=problems(401, 403, 429, 503))
-async def classes(caller: Calling, parts: Sharing) -> ClassList:
+async def classes(caller: CurrentCaller, parts: RequestDependencies) -> ClassList:
     """The classes that one may have workspaces of."""
     return ClassList(
         items=[
@@ -47,7 +47,7 @@ async def alive() -> Response:
 
 
 @health.get("/readyz")
-async def ready(parts: Sharing) -> Response:
+async def ready(parts: RequestDependencies) -> Response:
     """Whether it watches the cluster, and what it lists from is fresh."""
     in_step = parts.backend.in_step()
     said = "ready\n" if in_step else "the cluster has not been read yet, or not lately\n"

@@ -11,21 +11,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agentenv.core.workspaces.workspace import UNSET, Changes, CreateResult, Filter, Lease, Mode, State
 from agentenv.service.http.auth.callers import Caller
-from agentenv.service.http.auth.permissions import demand, demand_class
-from agentenv.service.http.caller import Calling, Sharing
+from agentenv.service.http.auth.permissions import require, require_class_access
+from agentenv.service.http.caller import CurrentCaller, RequestDependencies
 from agentenv.service.http.create_request import (
-    asked_for,
-    may_return,
-    refuse_budget,
-    refuse_past,
-    refuse_spent,
-    refuse_with_budget,
-    span,
-    to_be,
+    check_budget_change,
+    check_budget_left,
+    check_class_budget,
+    check_deadline,
+    create_request,
+    planned_workspace,
+    restore_check,
+    timedelta_of,
 )
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
-from agentenv.service.http.responses import PROBLEMS, created, problems
+from agentenv.service.http.responses import PROBLEMS, problems, set_create_headers
 from agentenv.service.http.schemas import (
     EventList,
     EventShape,
@@ -46,7 +46,7 @@ HOLDER = r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$"
 Holder = Annotated[str, Path(pattern=HOLDER, description="What the agent calls itself.")]
 
 
-class Choosing(BaseModel):
+class ListQuery(BaseModel):
     """Which workspaces are listed."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
@@ -66,7 +66,7 @@ class Choosing(BaseModel):
     after: Annotated[str | None, Field(pattern=ID)] = None
 
 
-class Deleting(BaseModel):
+class DeleteQuery(BaseModel):
     """How a workspace is taken away."""
 
     model_config = ConfigDict(extra="forbid")
@@ -87,20 +87,20 @@ class Deleting(BaseModel):
 async def create(
     asked: WorkspaceAsked,
     response: Response,
-    caller: Calling,
-    parts: Sharing,
+    caller: CurrentCaller,
+    parts: RequestDependencies,
     *,
     idempotency_key: Annotated[Line | None, Header(description="Instead of `key`.")] = None,
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
     """Ask for a workspace: made if it is not there, from a warm sandbox if there is one."""
-    wanted = await asked_for(parts, caller, asked, idempotency_key)
+    wanted = await create_request(parts, caller, asked, idempotency_key)
     # Of one that is not there yet too: its owner's cap holds all that they have together.
-    await refuse_spent(parts, parts.backend.view.find(wanted.id) or to_be(wanted))
+    await check_budget_left(parts, parts.backend.view.find(wanted.id) or planned_workspace(wanted))
     made = await parts.backend.create(
-        wanted, wait=wait, warm_only=asked.start == "warm", before_return=may_return(parts, caller)
+        wanted, wait=wait, warm_only=asked.start == "warm", before_return=restore_check(parts, caller)
     )
-    created(response, made)
+    set_create_headers(response, made)
     return WorkspaceShape.of(made.workspace, parts.now())
 
 
@@ -110,7 +110,7 @@ async def create(
     response_model=WorkspacePage,
     responses=problems(401, 403, 422, 429, 503),
 )
-async def list_(chosen: Annotated[Choosing, Query()], caller: Calling, parts: Sharing) -> Response:
+async def list_(chosen: Annotated[ListQuery, Query()], caller: CurrentCaller, parts: RequestDependencies) -> Response:
     """Workspaces by id, a page at a time: one's own and those that are shared, or everybody's.
 
     What is told is a moment old at the most; ask for one by its id to have it as it is.
@@ -141,12 +141,12 @@ async def list_(chosen: Annotated[Choosing, Query()], caller: Calling, parts: Sh
 
 @router.get("/{id}", operation_id="getWorkspace", responses=problems(401, 403, 404, 422, 429, 503))
 async def get(
-    id_: Annotated[Named, Path(alias="id")], caller: Calling, parts: Sharing, wait: Wait = 0.0
+    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, parts: RequestDependencies, wait: Wait = 0.0
 ) -> WorkspaceShape:
     """A workspace as it is; with `wait`, once it is neither on its way nor going."""
-    found = demand(caller, "see", await parts.backend.get(id_))
+    found = require(caller, "see", await parts.backend.get(id_))
     if wait:
-        found = demand(caller, "see", await parts.backend.settled(id_, wait=wait))
+        found = require(caller, "see", await parts.backend.settled(id_, wait=wait))
     return WorkspaceShape.of(found, parts.now())
 
 
@@ -154,37 +154,37 @@ async def get(
 async def update(
     id_: Annotated[Named, Path(alias="id")],
     changed: WorkspaceChanged,
-    caller: Calling,
-    parts: Sharing,
+    caller: CurrentCaller,
+    parts: RequestDependencies,
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
     """Change what is said of a workspace; another class makes it anew, cold, on the same data."""
-    found = demand(caller, "see", await parts.backend.get(id_))
+    found = require(caller, "see", await parts.backend.get(id_))
     said = changed.model_fields_set
     if said - {"budget"} or not said:
-        demand(caller, "change", found)
+        require(caller, "change", found)
     of_class = parts.catalog.get(changed.class_ or found.class_name)
     if "budget" in said:
-        refuse_budget(caller, found.budget, changed.budget, of_class.budget, own=found.owner == caller.owner)
+        check_budget_change(caller, found.budget, changed.budget, of_class.budget, own=found.owner == caller.owner)
     if changed.class_ is not None and changed.class_ != found.class_name:
-        demand_class(caller, of_class)
-        refuse_with_budget(caller, changed.budget if "budget" in said else found.budget, of_class)
+        require_class_access(caller, of_class)
+        check_class_budget(caller, changed.budget if "budget" in said else found.budget, of_class)
         if found.mode not in of_class.modes:
             raise Problem("mode-not-offered", f"class {of_class.name} is not for mode {found.mode}", "choose another")
         if found.parent:
-            parent = demand(caller, "write", await parts.backend.get(found.parent))
+            parent = require(caller, "write", await parts.backend.get(found.parent))
             parts.catalog.refuse_beyond(of_class.name, parent.class_name)
         # It comes up anew in the other class, whatever put it to sleep: by the limits that hold it there.
         budget = changed.budget if "budget" in said else found.budget
-        await refuse_spent(parts, replace(found, class_name=of_class.name, budget=budget))
-    refuse_past(changed.deadline, parts.now())
+        await check_budget_left(parts, replace(found, class_name=of_class.name, budget=budget))
+    check_deadline(changed.deadline, parts.now())
     made = await parts.backend.update(
         id_,
         Changes(
             class_name=changed.class_ if changed.class_ is not None else UNSET,
             labels=(changed.labels or {}) if "labels" in said else UNSET,
             shared=(changed.shared or {}) if "shared" in said else UNSET,
-            idle_after=span(changed.idle_after) if "idle_after" in said else UNSET,
+            idle_after=timedelta_of(changed.idle_after) if "idle_after" in said else UNSET,
             deadline=changed.deadline if "deadline" in said else UNSET,
             budget=changed.budget if "budget" in said else UNSET,
             busy_until=changed.busy_until if "busy_until" in said else UNSET,
@@ -198,12 +198,12 @@ async def update(
 @router.delete("/{id}", operation_id="deleteWorkspace", status_code=202, responses=PROBLEMS)
 async def delete(
     id_: Annotated[Named, Path(alias="id")],
-    how: Annotated[Deleting, Query()],
-    caller: Calling,
-    parts: Sharing,
+    how: Annotated[DeleteQuery, Query()],
+    caller: CurrentCaller,
+    parts: RequestDependencies,
 ) -> WorkspaceShape:
     """Take a workspace away. Its data is kept for the time that the settings say, or destroyed at once."""
-    found = demand(caller, "destroy" if how.destroy else "delete", await parts.backend.get(id_))
+    found = require(caller, "destroy" if how.destroy else "delete", await parts.backend.get(id_))
     if parts.settle is not None:
         await parts.settle(found)
     keep_for = timedelta(0) if how.destroy else _retention(parts, found.mode)
@@ -211,9 +211,11 @@ async def delete(
 
 
 @router.post("/{id}/suspend", operation_id="suspendWorkspace", responses=PROBLEMS)
-async def suspend(id_: Annotated[Named, Path(alias="id")], caller: Calling, parts: Sharing) -> WorkspaceShape:
+async def suspend(
+    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, parts: RequestDependencies
+) -> WorkspaceShape:
     """Let a workspace sleep: its processes end, its files stay."""
-    demand(caller, "sleep", await parts.backend.get(id_))
+    require(caller, "sleep", await parts.backend.get(id_))
     return WorkspaceShape.of(await parts.backend.suspend(id_, "asked"), parts.now())
 
 
@@ -225,15 +227,15 @@ async def suspend(id_: Annotated[Named, Path(alias="id")], caller: Calling, part
 async def resume(
     id_: Annotated[Named, Path(alias="id")],
     response: Response,
-    caller: Calling,
-    parts: Sharing,
+    caller: CurrentCaller,
+    parts: RequestDependencies,
     wait: Wait = 10.0,
 ) -> WorkspaceShape:
     """Wake a workspace; one that was deleted, and whose data is kept, is made anew on it."""
-    found = demand(caller, "wake", await parts.backend.get(id_))
-    await refuse_spent(parts, found)
-    made = await parts.backend.resume(id_, wait=wait, before_return=may_return(parts, caller))
-    created(response, CreateResult(made.workspace, made.ready, existed=True, cold=made.cold))
+    found = require(caller, "wake", await parts.backend.get(id_))
+    await check_budget_left(parts, found)
+    made = await parts.backend.resume(id_, wait=wait, before_return=restore_check(parts, caller))
+    set_create_headers(response, CreateResult(made.workspace, made.ready, existed=True, cold=made.cold))
     return WorkspaceShape.of(made.workspace, parts.now())
 
 
@@ -242,11 +244,11 @@ async def attach(
     id_: Annotated[Named, Path(alias="id")],
     holder: Holder,
     asked: LeaseAsked,
-    caller: Calling,
-    parts: Sharing,
+    caller: CurrentCaller,
+    parts: RequestDependencies,
 ) -> WorkspaceShape:
     """Attach to a workspace, or say that one is still there: a lease that nobody renews runs out."""
-    demand(caller, "write" if asked.mode == "rw" else "read", await parts.backend.get(id_))
+    require(caller, "write" if asked.mode == "rw" else "read", await parts.backend.get(id_))
     seconds = timedelta(seconds=asked.seconds) if asked.seconds else parts.catalog.settings.service.lease
     lease = Lease(_holder(caller, holder), asked.mode, parts.now() + seconds)
     return WorkspaceShape.of(await parts.backend.attach(id_, lease), parts.now())
@@ -254,21 +256,23 @@ async def attach(
 
 @router.delete("/{id}/leases/{holder}", operation_id="detach", responses=PROBLEMS)
 async def detach(
-    id_: Annotated[Named, Path(alias="id")], holder: Holder, caller: Calling, parts: Sharing
+    id_: Annotated[Named, Path(alias="id")], holder: Holder, caller: CurrentCaller, parts: RequestDependencies
 ) -> WorkspaceShape:
     """Give a lease back."""
-    demand(caller, "see", await parts.backend.get(id_))
+    require(caller, "see", await parts.backend.get(id_))
     return WorkspaceShape.of(await parts.backend.detach(id_, _holder(caller, holder)), parts.now())
 
 
 @router.get("/{id}/events", operation_id="listEvents", responses=PROBLEMS)
-async def events(id_: Annotated[Named, Path(alias="id")], caller: Calling, parts: Sharing) -> EventList:
+async def events(
+    id_: Annotated[Named, Path(alias="id")], caller: CurrentCaller, parts: RequestDependencies
+) -> EventList:
     """What happened to a workspace in the last hour, the latest first."""
-    demand(caller, "see", await parts.backend.get(id_))
+    require(caller, "see", await parts.backend.get(id_))
     return EventList(items=[EventShape.of(one) for one in await parts.backend.events(id_)])
 
 
-def _retention(parts: Parts, mode: Mode) -> timedelta:
+def _retention(parts: Dependencies, mode: Mode) -> timedelta:
     settings = parts.catalog.settings
     return settings.service.session_retention if mode == "session" else settings.storage.retain_deleted_for
 

@@ -40,8 +40,8 @@ PASSING = frozenset({429, 500, 502, 503, 504})
 # The API server sends a bookmark each minute: a watch that is silent for longer is broken, and is cut.
 WATCH_SILENCE = 90.0
 # Objects of which only the metadata is sent.
-BARE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-BARE_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_ONLY_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ QUOTAS = Kind("/api/v1", "resourcequotas", "ResourceQuota")
 TOKEN_REVIEWS = Kind("/apis/authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False)
 
 
-class Refused(Exception):
+class KubeApiError(Exception):
     """The API server refused something for good; the message is its own."""
 
     def __init__(self, code: int, reason: str, message: str, *, again: bool = False) -> None:
@@ -83,11 +83,11 @@ class Refused(Exception):
         self.again = again  # it was sent more than once: it may be our own first try that stands in the way
 
 
-class Gone(Exception):
+class WatchExpiredError(Exception):
     """A watch or a list cannot go on from where it was."""
 
 
-class Wire:
+class KubeClient:
     """One API server."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Wire:
         self._chance = chance
 
     @classmethod
-    def of_file(cls, path: Path | None) -> Wire:
+    def of_file(cls, path: Path | None) -> KubeClient:
         """The one that a kubeconfig leads to by its chosen context; as the pod's own account without one."""
         from lightkube import KubeConfig
 
@@ -122,7 +122,7 @@ class Wire:
         """One of them, as it is now, if it is there."""
         try:
             return await self.ask("GET", kind.path(namespace, name))
-        except Refused as refusal:
+        except KubeApiError as refusal:
             if refusal.code == 404:
                 return None
             raise
@@ -132,7 +132,7 @@ class Wire:
         namespace = document["metadata"].get("namespace")
         try:
             return await self.ask("POST", kind.path(namespace), document, params={"fieldManager": MANAGER})
-        except Refused as refusal:
+        except KubeApiError as refusal:
             if refusal.code == 409 and refusal.reason == "AlreadyExists":
                 return None
             raise
@@ -145,7 +145,7 @@ class Wire:
         path = kind.path(about.get("namespace"), about["name"])
         try:
             return await self.ask("PATCH", path, merged, params={"fieldManager": MANAGER})
-        except Refused as refusal:
+        except KubeApiError as refusal:
             if refusal.code in {404, 409}:
                 return None
             raise
@@ -161,7 +161,7 @@ class Wire:
         }
         try:
             await self.ask("DELETE", kind.path(about.get("namespace"), about["name"]), options)
-        except Refused as refusal:
+        except KubeApiError as refusal:
             if refusal.code in {404, 409}:
                 return False
             raise
@@ -178,10 +178,12 @@ class Wire:
             params |= {"fieldSelector": fields} if fields else {}
             params |= {"continue": going_on} if going_on else {}
             try:
-                page = await self.ask("GET", kind.path(namespace), params=params, accept=BARE_LIST if bare else "")
-            except Refused as refusal:
+                page = await self.ask(
+                    "GET", kind.path(namespace), params=params, accept=METADATA_ONLY_LIST if bare else ""
+                )
+            except KubeApiError as refusal:
                 if refusal.code == 410:
-                    raise Gone(str(refusal)) from refusal
+                    raise WatchExpiredError(str(refusal)) from refusal
                 raise
             about = section(page, "metadata")
             yield rows(page, "items"), text(about, "resourceVersion")
@@ -200,29 +202,29 @@ class Wire:
         bare: bool = False,
         begun: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[str, Document]]:
-        """What happens to all of a kind from a version on, until the server ends it; `Gone` where it is too old.
+        """Watch all objects of a kind from a version on; `WatchExpiredError` where that is too old.
 
-        `begun` is called once the server has agreed to tell.
+        `begun` is called once the watch is open.
         """
         params = {"watch": "true", "resourceVersion": version, "allowWatchBookmarks": "true"}
         params |= {"timeoutSeconds": str(seconds)}
         params |= {"labelSelector": labels} if labels else {}
         params |= {"fieldSelector": fields} if fields else {}
         quiet = httpx2.Timeout(10.0, read=WATCH_SILENCE)
-        headers = {"Accept": BARE} if bare else {}
+        headers = {"Accept": METADATA_ONLY} if bare else {}
         async with self._client.stream("GET", kind.path(), params=params, headers=headers, timeout=quiet) as answer:
             if answer.status_code != 200:
                 await answer.aread()
                 refusal = _refusal(answer)
-                raise Gone(str(refusal)) if refusal.code == 410 else refusal
+                raise WatchExpiredError(str(refusal)) if refusal.code == 410 else refusal
             self.clock.hear(answer.headers.get("Date"))
             begun()
             async for line in _lines(answer.aiter_raw()):
                 event = parsed_object(line)
                 if event is None:
-                    raise Gone("an event cannot be read")
+                    raise WatchExpiredError("an event cannot be read")
                 if text(event, "type") == "ERROR":
-                    raise Gone(text(section(event, "object"), "message"))
+                    raise WatchExpiredError(text(section(event, "object"), "message"))
                 yield text(event, "type"), section(event, "object")
 
     async def ask(
@@ -238,7 +240,7 @@ class Wire:
 
         All of them can be: what is made has a name, what is changed and deleted says which one was read.
         """
-        with traces.asking(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
+        with traces.client_span(f"{method} {_plural(path)}", {"http.request.method": method}) as span:
             return await self._ask(span, method, path, body, params=params, accept=accept)
 
     async def _ask(
@@ -318,13 +320,13 @@ def _plural(path: str) -> str:
     return rest[0] if rest else "kubernetes"
 
 
-def _refusal(answer: httpx2.Response, *, again: bool = False) -> Refused:
+def _refusal(answer: httpx2.Response, *, again: bool = False) -> KubeApiError:
     row = parsed_object(answer.content) or {}
     message = text(row, "message") or answer.text[:300] or answer.reason_phrase
-    return Refused(answer.status_code, text(row, "reason"), message, again=again)
+    return KubeApiError(answer.status_code, text(row, "reason"), message, again=again)
 
 
-def _passes(method: str, refusal: Refused) -> bool:
+def _passes(method: str, refusal: KubeApiError) -> bool:
     if method == "POST" and (refusal.code, refusal.reason) == (HTTPStatus.CONFLICT, "Conflict"):
         # Nothing of ours was read that could be old: others were counted in its quota at the same moment.
         return True

@@ -21,8 +21,8 @@ from lightkube.config.models import User
 
 # As many as a burst asks by at once. What is idle is kept for the next one, which is not to wait for a handshake, and
 # for less long than API servers keep it (90 s).
-MOST, KEPT_SECONDS = 128, 60.0
-PATIENCE = httpx2.Timeout(10.0)
+MAX_CONNECTIONS, IDLE_SECONDS = 128, 60.0
+TIMEOUT = httpx2.Timeout(10.0)
 LONGEST_HEADER = 65_536
 _AUTHORIZATION = "Authorization"
 
@@ -49,10 +49,10 @@ class Connection:
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
         """One request, and its whole answer."""
-        with _told():
-            answer = await self._sent(method, path, PATIENCE, params=params, data=content, headers=headers)
+        with _translated_errors():
+            answer = await self._sent(method, path, TIMEOUT, params=params, data=content, headers=headers)
             async with answer:
-                return _answered(answer, content=await answer.read())
+                return _response(answer, content=await answer.read())
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -62,13 +62,13 @@ class Connection:
         *,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: httpx2.Timeout = PATIENCE,
+        timeout: httpx2.Timeout = TIMEOUT,
     ) -> AsyncGenerator[httpx2.Response]:
         """One request whose answer is read as it comes."""
-        with _told():
+        with _translated_errors():
             answer = await self._sent(method, path, timeout, params=params, headers=headers)
         async with answer:
-            yield _answered(answer, stream=_Stream(answer))
+            yield _response(answer, stream=_Stream(answer))
 
     async def aclose(self) -> None:
         """Let go of what is open."""
@@ -116,7 +116,7 @@ class Connection:
         if self._session is None:
             tls = verify_cluster(self._config.cluster, self._user, self._config.abs_file)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=MOST, keepalive_timeout=KEPT_SECONDS, ssl=tls),
+                connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=IDLE_SECONDS, ssl=tls),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Warnings of admission policies are headers, and may be long.
                 max_line_size=LONGEST_HEADER,
@@ -135,12 +135,12 @@ class _Stream(httpx2.AsyncByteStream):
         self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _told():
+        with _translated_errors():
             async for some in self._answer.content.iter_any():
                 yield some
 
 
-def _answered(answer: aiohttp.ClientResponse, **body: Any) -> httpx2.Response:
+def _response(answer: aiohttp.ClientResponse, **body: Any) -> httpx2.Response:
     # What says how the body was packed is of no use any more: it is unpacked. The others stay bytes: an admission
     # policy warns in whichever language it was written.
     headers = [(name, value) for name, value in answer.raw_headers if name.lower() not in _PACKING]
@@ -168,7 +168,7 @@ def _proxy(server: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _told() -> Generator[None]:
+def _translated_errors() -> Generator[None]:
     try:
         yield
     except aiohttp.ConnectionTimeoutError as failure:

@@ -21,7 +21,7 @@ import httpx2
 
 from agentenv.core.values.object_fields import section, text
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import WATCH_SILENCE, Document, Gone, Kind, Refused, Wire
+from agentenv.service.kube.client import WATCH_SILENCE, Document, Kind, KubeApiError, KubeClient, WatchExpiredError
 from agentenv.service.kube.unreadable import REPORTS, Key, Reports, key_of
 
 _LOG = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Informer:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: KubeClient,
         kind: Kind,
         put: Callable[[Document], None],
         drop: Callable[[Key], None],
@@ -87,11 +87,11 @@ class Informer:
                     pause = FIRST_PAUSE
                 self.watching = False
                 continue
-            except Gone:
+            except WatchExpiredError:
                 self._version = ""
             except (httpx2.HTTPError, Problem) as failure:
                 _LOG.warning("%s cannot be watched: %r", self._kind.plural, failure)
-            except Refused as refusal:
+            except KubeApiError as refusal:
                 _LOG.error("%s may not be watched: %s", self._kind.plural, refusal.message)
             self.watching = False
             await asyncio.sleep(pause * (0.5 + random.random()))  # noqa: S311 - no secret

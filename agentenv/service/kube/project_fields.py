@@ -14,7 +14,7 @@ from agentenv.service.kube.sync_client import Document, section
 Path = tuple[str, ...]
 
 
-def brief(document: Document, paths: Sequence[Path]) -> Document:
+def project_fields(document: Document, paths: Sequence[Path]) -> Document:
     """A document with those of its fields that are named, where it has them."""
     found: Document = {}
     for path in paths:

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import TypeVar
 
-from agentenv.service.kube.sync_client import Api, Document, Kind, RefusedError
+from agentenv.service.kube.sync_client import Document, Kind, KubeApi, SyncKubeApiError
 
 Answer = TypeVar("Answer")
 
 
-class Patient(Api):
+class RetryingApi(KubeApi):
     """One that waits so many seconds for each answer."""
 
     def __init__(
-        self, api: Api, seconds: float, *, every: float, pause: Callable[[float], None], clock: Callable[[], float]
+        self, api: KubeApi, seconds: float, *, every: float, pause: Callable[[float], None], clock: Callable[[], float]
     ) -> None:
         self._api, self._seconds, self._every = api, seconds, every
         self._pause, self._clock = pause, clock
@@ -43,7 +43,7 @@ class Patient(Api):
             try:
                 # What is there since nobody answered is what was asked for then.
                 return self._api.make(kind, document) or lost
-            except RefusedError as refusal:
+            except SyncKubeApiError as refusal:
                 lost |= _may_be_done(refusal)
                 raise
 
@@ -62,11 +62,11 @@ class Patient(Api):
         while True:
             try:
                 return ask()
-            except RefusedError as refusal:
+            except SyncKubeApiError as refusal:
                 if not refusal.passes or self._clock() >= until:
                     raise
             self._pause(self._every)
 
 
-def _may_be_done(refusal: RefusedError) -> bool:
+def _may_be_done(refusal: SyncKubeApiError) -> bool:
     return refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR and refusal.reason != "Conflict"

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from agentenv.core.workspaces.workspace import Workspace
 
 # Copying takes a millisecond. An API that has so much to do that it does not come to it is not waited for.
-PATIENCE = 5.0
+COPY_TIMEOUT = 5.0
 
 
-class Seeing(Protocol):
+class SnapshotSource(Protocol):
     """A backend that is told of what changes."""
 
     def standing(self) -> Sequence[Workspace] | None:
@@ -26,14 +26,14 @@ class Seeing(Protocol):
         ...
 
 
-class Sight:
+class WorkspaceSnapshot:
     """Sees by the backend of the API, while that is there."""
 
     def __init__(self) -> None:
-        self._by: tuple[Seeing, asyncio.AbstractEventLoop] | None = None
+        self._by: tuple[SnapshotSource, asyncio.AbstractEventLoop] | None = None
 
     @contextmanager
-    def by(self, backend: Seeing) -> Generator[None]:
+    def by(self, backend: SnapshotSource) -> Generator[None]:
         """Within the API's own event loop: from now on, by this."""
         self._by = backend, asyncio.get_running_loop()
         try:
@@ -58,7 +58,7 @@ class Sight:
             copying.close()
             return None
         try:
-            return asked.result(PATIENCE)
+            return asked.result(COPY_TIMEOUT)
         except (TimeoutError, CancelledError):  # it has too much to do, or ends just now
             asked.cancel()
             return None

@@ -50,7 +50,7 @@ _REVIEWS = _kinds.create_global_resource("authentication.k8s.io", "v1", "TokenRe
 Kind = type[Any]
 
 
-class RefusedError(Exception):
+class SyncKubeApiError(Exception):
     """The API server refused something; the message is its own, and so is the code. Or it did not answer: 503."""
 
     def __init__(self, message: str, code: int = 0, reason: str = "") -> None:
@@ -64,7 +64,7 @@ class RefusedError(Exception):
         return self.code == 429 or self.code >= 500
 
 
-class Api(Protocol):
+class KubeApi(Protocol):
     """What the service's work needs of an API server."""
 
     def list(
@@ -90,24 +90,24 @@ class Api(Protocol):
         ...
 
 
-class Cluster(Api):
+class SyncKubeClient(KubeApi):
     """One API server."""
 
     def __init__(self, config: KubeConfig) -> None:
-        self._client: Any = _Careful(config, field_manager=MANAGER)
+        self._client: Any = _PreconditionClient(config, field_manager=MANAGER)
 
     @classmethod
-    def of_file(cls, path: Path) -> Cluster:
+    def of_file(cls, path: Path) -> SyncKubeClient:
         """The one that a kubeconfig file leads to, by the context that it has chosen."""
         return cls(KubeConfig.from_file(path))
 
     @classmethod
-    def of_document(cls, document: Mapping[str, Any]) -> Cluster:
+    def of_document(cls, document: Mapping[str, Any]) -> SyncKubeClient:
         """The one that a kubeconfig leads to."""
         return cls(_configurations.from_dict(dict(document)))
 
     @classmethod
-    def from_within(cls) -> Cluster:
+    def from_within(cls) -> SyncKubeClient:
         """The one that this process runs in, as its service account."""
         return cls(KubeConfig.from_service_account())
 
@@ -120,17 +120,17 @@ class Cluster(Api):
     ) -> Iterator[Document]:
         """All of a kind, in one namespace or in all; a label of None only has to be there."""
         chosen: Any = dict(labels) if labels else None
-        with _answered():
+        with _translated_errors():
             found: Any = self._client.list(kind, labels=chosen, chunk_size=PAGE, **_where(kind, namespace or ALL_NS))
             for one in found:
-                yield _told(one)
+                yield _without_managed_fields(one)
 
     def find(self, kind: Kind, name: str, namespace: str | None = None) -> Document | None:
         """One of them, if it is there."""
         try:
-            with _answered():
+            with _translated_errors():
                 return dict(self._client.get(kind, name, **_where(kind, namespace)))
-        except RefusedError as refusal:
+        except SyncKubeApiError as refusal:
             if refusal.code == HTTPStatus.NOT_FOUND:
                 return None
             raise
@@ -138,15 +138,15 @@ class Cluster(Api):
     def make(self, kind: Kind, document: Document) -> bool:
         """Make it; False where one of its name is there already."""
         try:
-            with _answered():
+            with _translated_errors():
                 self._client.create(kind(document), **_where(kind, document["metadata"].get("namespace")))
-        except RefusedError as refusal:
+        except SyncKubeApiError as refusal:
             if refusal.code != HTTPStatus.CONFLICT:
                 raise
             if refusal.reason == "AlreadyExists":
                 return False
             # Nothing of ours was read that could be old: others were counted in its quota at the same moment.
-            raise RefusedError(str(refusal), HTTPStatus.SERVICE_UNAVAILABLE, refusal.reason) from refusal
+            raise SyncKubeApiError(str(refusal), HTTPStatus.SERVICE_UNAVAILABLE, refusal.reason) from refusal
         return True
 
     def change(self, kind: Kind, read: Document, changes: Document) -> bool:
@@ -155,7 +155,7 @@ class Cluster(Api):
         version = {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}
         merged = {**changes, "metadata": {**changes.get("metadata", {}), **version}}
         where = _where(kind, about.get("namespace"))
-        return _still(lambda: self._client.patch(kind, about["name"], merged, patch_type=PatchType.MERGE, **where))
+        return _applies(lambda: self._client.patch(kind, about["name"], merged, patch_type=PatchType.MERGE, **where))
 
     def review(self, token: str, audience: str) -> Document:
         """What the API server says of a token that was made for an audience."""
@@ -164,16 +164,16 @@ class Cluster(Api):
             "kind": "TokenReview",
             "spec": {"token": token, "audiences": [audience]},
         }
-        with _answered():
+        with _translated_errors():
             return section(dict(self._client.create(_REVIEWS(asked))), "status")
 
     def remove(self, kind: Kind, read: Document) -> bool:
         """Delete what was read; False where it is another by now, or gone."""
         about = read["metadata"]
-        return _still(lambda: self._client.delete_as_read(kind, about))
+        return _applies(lambda: self._client.delete_as_read(kind, about))
 
 
-def _told(one: Any) -> Document:
+def _without_managed_fields(one: Any) -> Document:
     """A document of many: without who last wrote which of its fields, which is half of it and of no use to a pass."""
     document: Document = dict(one)
     section(document, "metadata").pop("managedFields", None)
@@ -185,12 +185,12 @@ def _where(kind: Kind, namespace: str | None) -> dict[str, Any]:
     return {"namespace": namespace} if issubclass(kind, NamespacedResource) else {}
 
 
-def _still(ask: Callable[[], object]) -> bool:
+def _applies(ask: Callable[[], object]) -> bool:
     """Whether what was read is still there as it was."""
     try:
-        with _answered():
+        with _translated_errors():
             ask()
-    except RefusedError as refusal:
+    except SyncKubeApiError as refusal:
         if refusal.code in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
             return False
         raise
@@ -198,20 +198,20 @@ def _still(ask: Callable[[], object]) -> bool:
 
 
 @contextlib.contextmanager
-def _answered() -> Generator[None]:
+def _translated_errors() -> Generator[None]:
     """Whatever the client raises is told in one way, also that nobody answered."""
     try:
         yield
     except ApiError as refusal:
-        raise RefusedError(str(refusal), refusal.status.code or 0, refusal.status.reason or "") from refusal
+        raise SyncKubeApiError(str(refusal), refusal.status.code or 0, refusal.status.reason or "") from refusal
     except httpx2.HTTPStatusError as refusal:
-        raise RefusedError(str(refusal), refusal.response.status_code) from refusal
+        raise SyncKubeApiError(str(refusal), refusal.response.status_code) from refusal
     except httpx2.HTTPError as failure:
         why = f"the API server does not answer: {type(failure).__name__}"
-        raise RefusedError(why, HTTPStatus.SERVICE_UNAVAILABLE) from failure
+        raise SyncKubeApiError(why, HTTPStatus.SERVICE_UNAVAILABLE) from failure
 
 
-class _Careful(Client):
+class _PreconditionClient(Client):
     """A client that can also delete a thing only if it is as it was read."""
 
     def delete_as_read(self, kind: Kind, about: Mapping[str, Any]) -> None:

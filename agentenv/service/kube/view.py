@@ -58,7 +58,7 @@ class PoolRow:
     task: bool
 
 
-class View:
+class ClusterView:
     """All of it, by what it is looked up by."""
 
     def __init__(self) -> None:

@@ -22,26 +22,26 @@ from agentenv.core.values.object_fields import read_amount, required, strings
 from agentenv.core.workspaces.workspace import BUDGET, DOMAIN, SUSPENDED_BECAUSE, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.sync_client import CLAIMS, EVENTS, Api, Document, RefusedError, section
+from agentenv.service.kube.sync_client import CLAIMS, EVENTS, Document, KubeApi, SyncKubeApiError, section
 from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.telemetry.logs import audit
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.suspend import put_to_sleep
+from agentenv.service.workspaces.suspend import suspend
 
 _LOG = logging.getLogger(__name__)
 _SPACE_PREFIX = "sandbox-"
 # The month of which a workspace's owner was told, and of how much.
 NOTICED = f"{DOMAIN}budget-noticed"
 # How often a pass is made. In between a workspace may spend what an hour of it costs, divided by six.
-HOLD_EVERY = timedelta(minutes=10)
+ENFORCE_EVERY = timedelta(minutes=10)
 # How long, and of how many owners, a replica remembers what was spent. The ledger itself is written every ten minutes.
 REMEMBERED_SECONDS = 60.0
 MOST_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True)
-class Held:
+class BudgetPass:
     """What a pass found and did."""
 
     owners: int
@@ -55,7 +55,7 @@ class Budgets:
 
     def __init__(
         self,
-        cluster: Api,
+        cluster: KubeApi,
         ledger: Ledger,
         policy: Policy,
         metrics: Metrics,
@@ -68,11 +68,11 @@ class Budgets:
         self._clock = clock
         self._lately: dict[str, tuple[float, Spent]] = {}
 
-    def hold_all(self) -> Held:
+    def hold_all(self) -> BudgetPass:
         """Look at everybody who is awake."""
         awake: dict[str, list[Document]] = {}
         failures: list[str] = []
-        for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _whose, failures):
+        for claim, _ in readable("SandboxClaim", self._cluster.list(CLAIMS), _claim_budget, failures):
             about = section(claim, "metadata")
             owner = _labels(claim).get(USER_LABEL)
             asleep = SUSPENDED_BECAUSE in section(about, "annotations")
@@ -82,7 +82,7 @@ class Budgets:
         for owner, claims in awake.items():
             spent = self._spent(owner)
             for claim in claims:
-                limited = spent.nearest(*_whose(claim))
+                limited = spent.nearest(*_claim_budget(claim))
                 try:
                     match action(limited, self.policy.notice_at):
                         case "suspend":
@@ -91,13 +91,13 @@ class Budgets:
                             noticed += self._notice(claim, limited)
                         case None:
                             pass
-                except RefusedError as refusal:
+                except SyncKubeApiError as refusal:
                     if refusal.passes:
                         raise
                     failures.append(f"{claim['metadata']['name']}: {refusal}")
                 except ODD as failure:
                     failures.append(f"{claim['metadata']['name']} cannot be read: {type(failure).__name__}")
-        return Held(len(awake), noticed, suspended, tuple(failures))
+        return BudgetPass(len(awake), noticed, suspended, tuple(failures))
 
     async def refusal(self, workspace: Workspace) -> Problem | None:
         """Why a workspace may not be made or woken: what it may cost this month is spent.
@@ -111,7 +111,7 @@ class Budgets:
         try:
             spent = await asyncio.to_thread(self.spent, workspace.owner)
         except AwsUnavailableError as failure:
-            _unknown(workspace, failure)
+            _log_unknown_spending(workspace, failure)
             return None
         self._lately[workspace.owner] = asked, spent
         while len(self._lately) > MOST_REMEMBERED:
@@ -137,12 +137,12 @@ class Budgets:
         try:
             limited = self.spent(workspace.owner).nearest(workspace.id, workspace.class_name, workspace.budget)
         except AwsUnavailableError as failure:
-            _unknown(workspace, failure)
+            _log_unknown_spending(workspace, failure)
             return False
         if limited is None or not limited.over:
             return False
         # From now on that is why it sleeps, and nobody asks again until it was woken by somebody who may.
-        if put_to_sleep(self._cluster, claim, "budget") in {"done", "already"}:
+        if suspend(self._cluster, claim, "budget") in {"done", "already"}:
             self._metrics.budget("refuse")
             audit("workspace not woken", because="budget", spent=str(limited), **_facts(claim))
             self._tell(claim, "BudgetSpent", f"not woken at its hour: {limited}", claim["metadata"]["uid"])
@@ -170,10 +170,10 @@ class Budgets:
     def _suspend(self, claim: Document, limited: Limited | None) -> bool:
         about = claim["metadata"]
         # Whoever changed it meanwhile was quicker: the next pass looks again.
-        if put_to_sleep(self._cluster, claim, "budget") != "done":
+        if suspend(self._cluster, claim, "budget") != "done":
             return False
         self._metrics.budget("suspend")
-        self._metrics.suspended(_whose(claim)[1], "budget")
+        self._metrics.suspended(_claim_budget(claim)[1], "budget")
         audit("workspace suspended", because="budget", spent=str(limited), **_facts(claim))
         self._tell(claim, "BudgetSpent", f"put to sleep: {limited}; its files are kept", about["uid"])
         return True
@@ -216,7 +216,7 @@ class Budgets:
         }
         try:
             self._cluster.make(EVENTS, event)
-        except RefusedError as refusal:
+        except SyncKubeApiError as refusal:
             _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), **_facts(claim)}})
 
 
@@ -225,12 +225,12 @@ def budget_of(claim: Document) -> Decimal | None:
     return read_amount(strings(section(claim, "metadata"), "annotations").get(BUDGET))
 
 
-def _unknown(workspace: Workspace, failure: AwsUnavailableError) -> None:
+def _log_unknown_spending(workspace: Workspace, failure: AwsUnavailableError) -> None:
     facts = {"owner": workspace.owner, "why": str(failure)}
     _LOG.warning("nobody knows what is spent", extra={"facts": facts})
 
 
-def _whose(claim: Document) -> tuple[str, str, Decimal | None]:
+def _claim_budget(claim: Document) -> tuple[str, str, Decimal | None]:
     """Its workspace, its class and its own budget."""
     workspace = _labels(claim).get(WORKSPACE_LABEL) or required(claim, "metadata", "name")
     return workspace, required(claim, "metadata", "namespace").removeprefix(_SPACE_PREFIX), budget_of(claim)
@@ -241,7 +241,7 @@ def _labels(claim: Document) -> dict[str, str]:
 
 
 def _facts(claim: Document) -> dict[str, str]:
-    workspace, sandbox_class, _ = _whose(claim)
+    workspace, sandbox_class, _ = _claim_budget(claim)
     return {"owner": _labels(claim).get(USER_LABEL, ""), "workspace": workspace, "class": sandbox_class}
 
 

@@ -29,7 +29,7 @@ _PROVISIONED = "CapacityProvisioned"
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedObjects:
     """Everything of the cluster that the ledger follows from, as it was listed."""
 
     claims: Iterable[Document]
@@ -40,7 +40,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
+class _Sandbox:
     """A sandbox, as far as the ledger goes by it."""
 
     uid: str
@@ -57,7 +57,7 @@ class _Home:
     gib: Decimal
 
 
-def holdings(listed: Listed) -> list[Holding]:
+def holdings(listed: ListedObjects) -> list[Holding]:
     """Who holds what. Documents are let go as they are read: there may be tens of thousands."""
     pods: dict[str, list[Pod]] = {}
     for document, pod in readable("Pod", listed.pods, _pod):
@@ -66,11 +66,11 @@ def holdings(listed: Listed) -> list[Holding]:
                 pods.setdefault(owner, []).append(pod)
     volumes = dict(row for _, row in readable("PersistentVolume", listed.volumes, _named_volume))
     homes = dict(row for _, row in readable("PersistentVolumeClaim", listed.volume_claims, _named_home))
-    boxes: dict[str, _Box] = {}
+    boxes: dict[str, _Sandbox] = {}
     found: list[Holding] = []
     held: set[str] = set()
 
-    def hold(whose: Document, labels: Mapping[str, str], box: _Box | None) -> None:
+    def hold(whose: Document, labels: Mapping[str, str], box: _Sandbox | None) -> None:
         home = None if box is None else homes.get((box.space, box.home))
         its_pods = [] if box is None else pods.get(box.uid, [])
         holding = _holding(whose, labels, box, its_pods, home or _Home("", NOTHING))
@@ -83,7 +83,7 @@ def holdings(listed: Listed) -> list[Holding]:
                 holding = replace(holding, ended=deleted.since)
         found.append(holding)
 
-    for sandbox, box in readable("Sandbox", listed.sandboxes, _box):
+    for sandbox, box in readable("Sandbox", listed.sandboxes, _sandbox):
         owners = owner_uids(sandbox)
         boxes |= dict.fromkeys(owners, box)
         labels = strings(section(section(section(sandbox, "spec"), "podTemplate"), "metadata"), "labels")
@@ -98,7 +98,9 @@ def holdings(listed: Listed) -> list[Holding]:
     return [*found, *(kept for name, (_, kept) in volumes.items() if kept is not None and name not in held)]
 
 
-def _holding(whose: Document, labels: Mapping[str, str], box: _Box | None, pods: Iterable[Pod], home: _Home) -> Holding:
+def _holding(
+    whose: Document, labels: Mapping[str, str], box: _Sandbox | None, pods: Iterable[Pod], home: _Home
+) -> Holding:
     about = whose["metadata"]
     return Holding(
         owner=labels[USER_LABEL],
@@ -164,9 +166,9 @@ def home_of(sandbox: Document) -> str:
     return next((name for name in named if name), f"{HOME}-{required(sandbox, 'metadata', 'name')}")
 
 
-def _box(sandbox: Document) -> _Box:
+def _sandbox(sandbox: Document) -> _Sandbox:
     uid, space = required(sandbox, "metadata", "uid"), required(sandbox, "metadata", "namespace")
-    return _Box(uid, space, home_of(sandbox), _asleep(sandbox))
+    return _Sandbox(uid, space, home_of(sandbox), _asleep(sandbox))
 
 
 def _home(claim: Document) -> _Home:

@@ -21,11 +21,11 @@ from agentenv.service.kube.sync_client import (
     SANDBOXES,
     VOLUME_CLAIMS,
     VOLUMES,
-    Api,
-    RefusedError,
+    KubeApi,
+    SyncKubeApiError,
     section,
 )
-from agentenv.service.ledger.read_holdings import Listed, holdings, home_of
+from agentenv.service.ledger.read_holdings import ListedObjects, holdings, home_of
 from agentenv.service.ledger.table import Ledger, LedgerError
 from agentenv.service.ledger.usage import Meter
 from agentenv.service.telemetry.metrics import Metrics
@@ -33,13 +33,13 @@ from agentenv.service.telemetry.metrics import Metrics
 _LOG = logging.getLogger(__name__)
 
 # How often a pass is made: reading ten thousand workspaces takes seconds, and the facts wait.
-KEEP_EVERY = timedelta(minutes=10)
+RECORD_EVERY = timedelta(minutes=10)
 # What may be wrong with one row alone: its amounts, what stands in its place, or what the table says to it.
 _OF_ONE = (aws.AwsRefusedError, LedgerError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
-class Pass:
+class RecordPass:
     """What a pass found and did."""
 
     holdings: int
@@ -49,15 +49,15 @@ class Pass:
     failures: tuple[str, ...] = ()  # of single rows; the pass went on to the others
 
 
-class Keeper:
+class LedgerRecorder:
     """The ledger of one cluster."""
 
     def __init__(
         self,
-        cluster: Api,
+        cluster: KubeApi,
         ledger: Ledger,
         meter: Meter,
-        listing: Callable[[], Listed] | None = None,
+        listing: Callable[[], ListedObjects] | None = None,
         metrics: Metrics | None = None,
     ) -> None:
         """`listing` is where to look, where somebody is told of changes already; the cluster is asked else."""
@@ -68,7 +68,7 @@ class Keeper:
         self._listing = listing or (lambda: listed(cluster))
         self._seen: dict[str, datetime] = {}
 
-    def keep_all(self) -> Pass:
+    def keep_all(self) -> RecordPass:
         """Have every row there."""
         # First, so that a row of whatever is made meanwhile is not taken for one that nothing belongs to any more.
         still_open = self._ledger.open_rows()
@@ -78,7 +78,7 @@ class Keeper:
         self._seen = {span.row.sort_key: span.row.ended for span in found if not span.row.closed}
         return self._write(found, now, len(held))
 
-    def settle(self, namespace: str, name: str) -> Pass | None:
+    def settle(self, namespace: str, name: str) -> RecordPass | None:
         """Have the rows of one claim there as of now, before what they follow from is taken away; None where that
         cannot be done.
 
@@ -88,20 +88,20 @@ class Keeper:
         try:
             done = self._settle(namespace, name)
             why = "; ".join(done.failures)
-        except (aws.AwsUnavailableError, RefusedError, *_OF_ONE) as failure:
+        except (aws.AwsUnavailableError, SyncKubeApiError, *_OF_ONE) as failure:
             why = str(failure)
         if why:
             facts = {"workspace": name, "why": why}
             _LOG.warning("what a workspace used is written down later", extra={"facts": facts})
         return done
 
-    def _settle(self, namespace: str, name: str) -> Pass:
+    def _settle(self, namespace: str, name: str) -> RecordPass:
         held = holdings(self._one(namespace, name))
         still_open = [row for one in held for row in self._ledger.of_claim(one.owner, one.claim) if not row.closed]
         now = self._ledger.now()
         return self._write(spans(held, still_open, now), now, len(held), everything=True)
 
-    def _one(self, namespace: str, name: str) -> Listed:
+    def _one(self, namespace: str, name: str) -> ListedObjects:
         """What the rows of one claim follow from."""
         find = self._cluster.find
         claim = find(CLAIMS, name, namespace)
@@ -111,9 +111,9 @@ class Keeper:
         home = find(VOLUME_CLAIMS, home_of(sandbox), namespace) if sandbox else None
         bound = section(home or {}, "spec").get("volumeName")
         volume = find(VOLUMES, bound) if bound else None
-        return Listed(*([one] if one else [] for one in (claim, sandbox, pod, home, volume)))
+        return ListedObjects(*([one] if one else [] for one in (claim, sandbox, pod, home, volume)))
 
-    def _write(self, found: Iterable[Span], now: datetime, held: int, *, everything: bool = False) -> Pass:
+    def _write(self, found: Iterable[Span], now: datetime, held: int, *, everything: bool = False) -> RecordPass:
         due = [span for span in found if everything or worth_writing(span, now)]
         written = 0
         rows: list[Row] = []
@@ -128,16 +128,16 @@ class Keeper:
             if self._metrics is not None and kept.written:
                 self._metrics.ledger_rows(kept.written)
             rows.append(kept.row)
-        return Pass(held, len(due), written, tuple(rows), tuple(failures))
+        return RecordPass(held, len(due), written, tuple(rows), tuple(failures))
 
     def _piece(self, span: Span, row: Row) -> Row:
         return self._meter.row(replace(span, row=row))
 
 
-def listed(cluster: Api) -> Listed:
+def listed(cluster: KubeApi) -> ListedObjects:
     """Everything that the ledger follows from; whatever cannot be listed ends the pass, for nothing may look gone."""
     of_classes: dict[str, str | None] = {CLASS_LABEL: None}
-    return Listed(
+    return ListedObjects(
         claims=cluster.list(CLAIMS),
         sandboxes=cluster.list(SANDBOXES),
         pods=cluster.list(PODS, labels=of_classes),

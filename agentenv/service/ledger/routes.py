@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from agentenv.core.ledger.budgets import Policy, cents, cost
 from agentenv.core.ledger.rows import NOTHING, Row
 from agentenv.service.aws.clients import AwsUnavailableError
-from agentenv.service.http.caller import Calling, Sharing
+from agentenv.service.http.caller import CurrentCaller, RequestDependencies
 from agentenv.service.http.problems import Problem, not_found
 from agentenv.service.http.responses import problems
 from agentenv.service.http.values import Owner
@@ -34,7 +34,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 Day = Annotated[date, BeforeValidator(_as_written)]
 
 
-class Choosing(BaseModel):
+class UsageQuery(BaseModel):
     """Whose usage, of which days."""
 
     model_config = ConfigDict(extra="forbid")
@@ -88,7 +88,7 @@ class Usage(BaseModel):
 
 
 @router.get("", operation_id="getUsage", responses=problems(401, 403, 404, 422, 429, 503))
-async def usage(asked: Annotated[Choosing, Query()], caller: Calling, parts: Sharing) -> Usage:
+async def usage(asked: Annotated[UsageQuery, Query()], caller: CurrentCaller, parts: RequestDependencies) -> Usage:
     """What was used, by workspace and day. The last ten minutes may be missing."""
     owner = asked.owner or caller.owner
     if not caller.may_see(owner):

@@ -9,13 +9,13 @@ from agentenv.core.ledger.rates import policy_of
 from agentenv.core.prices.book import NoPrices
 from agentenv.service.aws import clients as aws
 from agentenv.service.ledger.budgets import Budgets
-from agentenv.service.ledger.record import Keeper
+from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter, Prometheus
 
 if TYPE_CHECKING:
     from agentenv.service.configuration import Configuration
-    from agentenv.service.kube.sync_client import Api
+    from agentenv.service.kube.sync_client import KubeApi
     from agentenv.service.telemetry.metrics import Metrics
 
 _LOG = logging.getLogger(__name__)
@@ -29,16 +29,16 @@ def ledger_of(configuration: Configuration) -> Ledger | None:
     return Ledger(aws.client("dynamodb", configuration.region), configuration.ledger_table, kept)
 
 
-def keeper_of(configuration: Configuration, cluster: Api, metrics: Metrics) -> Keeper | None:
+def recorder_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> LedgerRecorder | None:
     """What writes it."""
     ledger = ledger_of(configuration)
     if ledger is None:
         return None
     watched = Prometheus(configuration.prometheus) if configuration.prometheus else None
-    return Keeper(cluster, ledger, Meter(watched), metrics=metrics)
+    return LedgerRecorder(cluster, ledger, Meter(watched), metrics=metrics)
 
 
-def budgets_of(configuration: Configuration, cluster: Api, metrics: Metrics) -> Budgets | None:
+def budgets_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics) -> Budgets | None:
     """What acts on it, where something is limited and there are prices to reckon with."""
     ledger = ledger_of(configuration)
     if ledger is None:

@@ -24,7 +24,7 @@ _MOST_PIECES = 100
 _READS = 100  # keys a batch
 _TAKEN = "ConditionalCheckFailedException"
 
-Amounted = Callable[[Row], Row]
+AddAmounts = Callable[[Row], Row]
 
 
 class LedgerError(Exception):
@@ -32,7 +32,7 @@ class LedgerError(Exception):
 
 
 @dataclass(frozen=True)
-class Kept:
+class PutResult:
     """What became of a row that had to be there."""
 
     row: Row  # as it stands now, or the last piece of it
@@ -53,10 +53,10 @@ class Ledger:
         """The time by the table's clock, of which there is one for all replicas, as of its last answer."""
         if self._ahead is None:
             # Whichever row: it is the answer's date that is asked for.
-            self._ask("get_item", Key=_sent({"owner": "-", "row": "-"}))
+            self._ask("get_item", Key=_serialized({"owner": "-", "row": "-"}))
         return (datetime.now(UTC) + (self._ahead or timedelta())).replace(microsecond=0)
 
-    def keep(self, row: Row, amounted: Amounted = lambda row: row) -> Kept:
+    def keep(self, row: Row, amounted: AddAmounts = lambda row: row) -> PutResult:
         """Have a row there, or of what is closed already what is left behind it.
 
         `amounted` gives a row its amounts: they are asked for again where only a piece is left.
@@ -65,9 +65,9 @@ class Ledger:
         for _ in range(_MOST_PIECES):
             there = self._put(row)
             if there is None:
-                return Kept(row, written + 1)
+                return PutResult(row, written + 1)
             if not there.closed or there.ended >= row.ended:
-                return Kept(there, written)
+                return PutResult(there, written)
             row = amounted(replace(row, began=there.ended))
         raise LedgerError(f"{row.owner} {row.sort_key} is in more than {_MOST_PIECES} pieces")
 
@@ -81,25 +81,25 @@ class Ledger:
         try:
             self._ask(
                 "put_item",
-                Item=_sent(item_of(row, self._expires(row))),
+                Item=_serialized(item_of(row, self._expires(row))),
                 ConditionExpression=f"attribute_not_exists(#row) OR ({still})",
                 ExpressionAttributeNames=names,
-                ExpressionAttributeValues=_sent(values),
+                ExpressionAttributeValues=_serialized(values),
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",
             )
         except aws.AwsRefusedError as refusal:
             if refusal.code != _TAKEN:
                 raise
-            return row_of(_read(refusal.item)) if refusal.item else self._found(row)
+            return row_of(_deserialized(refusal.item)) if refusal.item else self._found(row)
         return None
 
     def _found(self, row: Row) -> Row:
         """The row that was in the way, read for itself where the refusal did not bring it along."""
-        key = _sent({"owner": row.owner, "row": row.sort_key})
+        key = _serialized({"owner": row.owner, "row": row.sort_key})
         answer = self._ask("get_item", Key=key, ConsistentRead=True)
         if "Item" not in answer:
             raise aws.AwsUnavailableError(f"{row.owner} {row.sort_key} went while it was written")
-        return row_of(_read(answer["Item"]))
+        return row_of(_deserialized(answer["Item"]))
 
     def open_rows(self) -> list[Row]:
         """All rows that may still grow. One that was closed a moment ago may be among them, one just opened missing."""
@@ -110,7 +110,7 @@ class Ledger:
                 IndexName=OPEN_ROWS,
                 KeyConditionExpression="#open = :yes",
                 ExpressionAttributeNames={"#open": "open"},
-                ExpressionAttributeValues=_sent({":yes": "1"}),
+                ExpressionAttributeValues=_serialized({":yes": "1"}),
             )
             for item in page
         ]
@@ -123,10 +123,10 @@ class Ledger:
             "query",
             KeyConditionExpression="#owner = :owner AND begins_with(#row, :claim)",
             ExpressionAttributeNames={"#owner": "owner", "#row": "row"},
-            ExpressionAttributeValues=_sent({":owner": owner, ":claim": f"{claim}#"}),
+            ExpressionAttributeValues=_serialized({":owner": owner, ":claim": f"{claim}#"}),
             ConsistentRead=True,
         )
-        return [row_of(_read(item)) for page in pages for item in page]
+        return [row_of(_deserialized(item)) for page in pages for item in page]
 
     def of_owner(self, owner: str, since: datetime, until: datetime, *, consistent: bool = True) -> list[Row]:
         """An owner's rows that began in a time, in the order in which they did; half as dear if a moment old."""
@@ -135,12 +135,12 @@ class Ledger:
             IndexName=BY_TIME,
             KeyConditionExpression="#owner = :owner AND #from BETWEEN :since AND :until",
             ExpressionAttributeNames={"#owner": "owner", "#from": "from"},
-            ExpressionAttributeValues=_sent(
+            ExpressionAttributeValues=_serialized(
                 {":owner": owner, ":since": in_seconds(since), ":until": in_seconds(until - timedelta(seconds=1))}
             ),
             ConsistentRead=consistent,
         )
-        return [row_of(_read(item)) for page in pages for item in page]
+        return [row_of(_deserialized(item)) for page in pages for item in page]
 
     def everybody(self, since: datetime, until: datetime) -> Iterator[Row]:
         """All rows that began in a time. It reads the whole table: for reports."""
@@ -148,9 +148,9 @@ class Ledger:
             "scan",
             FilterExpression="#from >= :since AND #from < :until",
             ExpressionAttributeNames={"#from": "from"},
-            ExpressionAttributeValues=_sent({":since": in_seconds(since), ":until": in_seconds(until)}),
+            ExpressionAttributeValues=_serialized({":since": in_seconds(since), ":until": in_seconds(until)}),
         )
-        return (row_of(_read(item)) for page in pages for item in page)
+        return (row_of(_deserialized(item)) for page in pages for item in page)
 
     def _expires(self, row: Row) -> datetime:
         # A day is forgotten as a whole: a report of half of one would be wrong without looking it.
@@ -178,11 +178,11 @@ class Ledger:
             idle = 0 if found or not left else idle + 1
             if idle > _MOST_PIECES:
                 raise aws.AwsUnavailableError("the table answers for none of the rows asked for")
-            yield from (_read(item) for item in found)
+            yield from (_deserialized(item) for item in found)
 
     def _ask(self, operation: str, **asked: Any) -> dict[str, Any]:
         where = {} if operation == "batch_get_item" else {"TableName": self._table}
-        answer = aws.ask(self._client, operation, **where, **asked)
+        answer = aws.call(self._client, operation, **where, **asked)
         self._told(answer)
         return answer
 
@@ -200,11 +200,11 @@ _SERIALIZER: Any = _TYPES.TypeSerializer()
 _DESERIALIZER: Any = _TYPES.TypeDeserializer()
 
 
-def _sent(item: Mapping[str, Any]) -> dict[str, Any]:
+def _serialized(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _SERIALIZER.serialize(value) for name, value in item.items()}
 
 
-def _read(item: Mapping[str, Any]) -> dict[str, Any]:
+def _deserialized(item: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _plain(_DESERIALIZER.deserialize(value)) for name, value in item.items()}
 
 

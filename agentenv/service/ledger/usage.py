@@ -44,17 +44,17 @@ CPU, MEMORY, NETWORK = (
 )
 SECONDS_A_SAMPLE = Decimal(60)
 # Of the minutes of a row, so many have to have been seen; else what was set aside is nearer to the truth.
-ENOUGH = Decimal("0.9")
+MIN_COVERAGE = Decimal("0.9")
 # Shorter rows may fall between two samples.
 SHORTEST_SECONDS = Decimal(180)
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 # One that does not answer, or takes so long over a row, is left alone for a while: a pass has many rows, and people who
 # take a workspace away wait for its last one. What is written meanwhile says what was set aside.
 SLOW_SECONDS, REST_SECONDS = 2.0, 60.0
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 
 
-class Watched(Protocol):
+class UsageSource(Protocol):
     """Who watched what sandboxes use."""
 
     def used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
@@ -65,7 +65,7 @@ class Watched(Protocol):
 class Meter:
     """Gives rows their amounts."""
 
-    def __init__(self, watched: Watched | None = None) -> None:
+    def __init__(self, watched: UsageSource | None = None) -> None:
         self._watched = watched
 
     def row(self, span: Span) -> Row:
@@ -94,7 +94,7 @@ class Meter:
             memory_gib_hours=pod.memory_gib * hours,
             usage="requests",
         )
-        return aside if used is None else _whichever_is_more(aside, *used)
+        return aside if used is None else _larger_of(aside, *used)
 
     def _last_known(self, span: Span) -> Amounts:
         """Of a row whose facts are gone: as it used until it was written last, and as Prometheus saw it."""
@@ -110,7 +110,7 @@ class Meter:
             storage=_STORAGES.get(storage, "none"),
         )
         used = None if span.row.pod == NO_POD else self._used(span.row)
-        return aside if used is None else _whichever_is_more(aside, *used)
+        return aside if used is None else _larger_of(aside, *used)
 
     def _used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
         if self._watched is None or row.seconds < SHORTEST_SECONDS:
@@ -137,7 +137,7 @@ class Prometheus:
             return self._used(row)
         except (OSError, HTTPException, ValueError, LookupError, TypeError, ArithmeticError) as failure:
             _LOG.warning("prometheus does not say what was used", extra={"facts": {"why": str(failure)}})
-            if _silent(failure):
+            if _is_outage(failure):
                 self._rest()
             return None
         finally:
@@ -150,7 +150,7 @@ class Prometheus:
     def _used(self, row: Row) -> tuple[Decimal, Decimal, Decimal] | None:
         over = f'{{claim_uid="{row.claim}"}}[{int(row.seconds)}s]'
         seen = self._one(f"count_over_time({CPU}{over})", row)
-        if seen * SECONDS_A_SAMPLE < row.seconds * ENOUGH:
+        if seen * SECONDS_A_SAMPLE < row.seconds * MIN_COVERAGE:
             return None
         # Minutes nobody saw were like the others.
         each = row.seconds / seen
@@ -164,7 +164,7 @@ class Prometheus:
         asked = urllib.parse.urlencode({"query": query, "time": int(row.ended.timestamp())})
         # Whatever a proxy around this process says: it is in the cluster.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self._url}?{asked}", timeout=_PATIENCE) as answer:
+        with opener.open(f"{self._url}?{asked}", timeout=_TIMEOUT) as answer:
             said: dict[str, Any] = json.load(answer)
         result: list[dict[str, Any]] = said["data"]["result"]
         found = sum((Decimal(one["value"][1]) for one in result), NOTHING)
@@ -173,7 +173,7 @@ class Prometheus:
         return found
 
 
-def _silent(failure: Exception) -> bool:
+def _is_outage(failure: Exception) -> bool:
     """Whether it was no answer to what was asked."""
     if isinstance(failure, urllib.error.HTTPError):
         return failure.code >= HTTPStatus.INTERNAL_SERVER_ERROR
@@ -187,7 +187,7 @@ def _storage(holding: Holding) -> tuple[Decimal, StorageUsage]:
     return (holding.storage_gib, "requested") if measured is None else (measured, "metered")
 
 
-def _whichever_is_more(aside: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
+def _larger_of(aside: Amounts, cpu: Decimal, memory: Decimal, network: Decimal) -> Amounts:
     """What was set aside has to be paid for too, and what is used beyond it was taken from somebody."""
     return replace(
         aside,

@@ -20,7 +20,7 @@ from typing import Any, cast
 from agentenv.core.lifecycle.idle import Seen
 from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.loops.context import Source
+from agentenv.service.loops.context import ActivitySource
 
 # Below these it breathes: keep-alives, and what an idle shell does.
 NETWORK, QUIET_BYTES = "sandbox:owner_network_bytes:rate1m", 512.0
@@ -28,16 +28,16 @@ CPU, QUIET_CPU = "sandbox:owner_cpu_seconds:rate1m", 0.05
 _UID = re.compile(r"[0-9a-zA-Z-]{1,64}")
 _LONGEST = timedelta(hours=24)
 _SHORTEST = timedelta(minutes=3)
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _LOG = logging.getLogger(__name__)
 
 Query = Callable[[str], Sequence[tuple[Mapping[str, str], float]]]
 
 
-class Together:
+class ActivitySources:
     """All sources, as one pass asks them."""
 
-    def __init__(self, sources: Sequence[Source], limits: Mapping[str, Limits], now: datetime) -> None:
+    def __init__(self, sources: Sequence[ActivitySource], limits: Mapping[str, Limits], now: datetime) -> None:
         self._sources, self._limits, self._now = sources, limits, now
         self._away: set[str] = set()
 
@@ -64,7 +64,7 @@ class Prometheus:
     name = "prometheus"
 
     def __init__(self, address: str, query: Query | None = None) -> None:
-        self._query: Query = query or functools.partial(asked, address)
+        self._query: Query = query or functools.partial(query_prometheus, address)
 
     def seen(self, asked: Sequence[Workspace], limits: Mapping[str, Limits], now: datetime) -> Mapping[str, Seen]:
         """Of each, whether there was traffic or work since it would have to have been quiet."""
@@ -97,13 +97,13 @@ def _by_window(asked: Sequence[Workspace], limits: Mapping[str, Limits]) -> dict
     return found
 
 
-def asked(address: str, text: str) -> list[tuple[Mapping[str, str], float]]:
+def query_prometheus(address: str, text: str) -> list[tuple[Mapping[str, str], float]]:
     """What a Prometheus answers to a query of now."""
     body = urllib.parse.urlencode({"query": text}).encode()
     request = urllib.request.Request(f"{address.rstrip('/')}/api/v1/query", body)  # noqa: S310 - of our configuration
     # Whatever a proxy around this process says: it is in the cluster.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=_PATIENCE) as answer:
+    with opener.open(request, timeout=_TIMEOUT) as answer:
         told = cast("dict[str, Any]", json.load(answer))
     if told.get("status") != "success":
         raise ValueError(f"Prometheus: {told.get('error')}")

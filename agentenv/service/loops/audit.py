@@ -16,17 +16,17 @@ from agentenv.core.workspaces.seats import FOLDER
 from agentenv.service.kube.sync_client import VOLUMES, Document, section
 from agentenv.service.kube.unreadable import readable
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.scheduler import Done, Still
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue
 from agentenv.service.loops.slots import is_ours
 
 SEATS = "seat-"
 _LOG = logging.getLogger(__name__)
 
 
-def auditing(context: Context, still: Still) -> Done:
+def audit_access_points(context: Context, still: ShouldContinue) -> PassResult:
     """Look at every volume of every class, and at its access point."""
     if context.points is None or not still():
-        return Done()
+        return PassResult()
     # Volumes first: of one that is made meanwhile the access point is there already.
     systems, failures = tuple(context.file_systems), list[str]()
     listed = readable("PersistentVolume", context.api.list(VOLUMES), lambda one: _ours(one, systems), failures)
@@ -39,7 +39,7 @@ def auditing(context: Context, still: Still) -> Done:
         facts = {"volume": one.volume, "wrong": one.wrong, "why": one.why}
         _LOG.error("a volume does not lead where it should", extra={"facts": facts})
     context.told.findings("audit", counted)
-    return Done(len(found), failures=tuple(failures))
+    return PassResult(len(found), failures=tuple(failures))
 
 
 def _ours(document: Document, file_systems: tuple[str, ...]) -> Volume | None:

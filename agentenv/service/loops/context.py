@@ -16,8 +16,8 @@ from agentenv.core.lifecycle.limits import Limits, limits
 from agentenv.core.values.object_fields import text
 from agentenv.core.workspaces.records import of_claim
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.aws.access_points import Points
-from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, NAMESPACES, Api, Document, section
+from agentenv.service.aws.access_points import AccessPoints
+from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, NAMESPACES, Document, KubeApi, section
 from agentenv.service.kube.unreadable import readable
 
 
@@ -34,7 +34,7 @@ class Clock(Protocol):
         ...
 
 
-class Source(Protocol):
+class ActivitySource(Protocol):
     """Somebody who sees what workspaces do, beside the API that they are used through."""
 
     name: str
@@ -44,7 +44,7 @@ class Source(Protocol):
         ...
 
 
-class Told(Protocol):
+class LoopMetrics(Protocol):
     """Where what was done is counted."""
 
     def suspended(self, sandbox_class: str, because: str) -> None:
@@ -60,14 +60,14 @@ class Told(Protocol):
 class Context:
     """One replica's, for all its loops."""
 
-    api: Api
+    api: KubeApi
     clock: Clock
-    told: Told
+    told: LoopMetrics
     namespace: str
     replica: str
-    points: Points | None = None
+    points: AccessPoints | None = None
     file_systems: Sequence[str] = ()
-    sources: Sequence[Source] = ()
+    sources: Sequence[ActivitySource] = ()
     # Has what a workspace used written down before it goes, by its namespace and name; the ledger's next pass else.
     settle: Callable[[str, str], object] | None = None
     # Keeps one asleep that may cost no more as its hour comes, and says whether it has; its hour wakes it else.

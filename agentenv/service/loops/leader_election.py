@@ -19,14 +19,14 @@ from typing import Any
 
 from agentenv.core.values.timestamps import moment
 from agentenv.service.kube.clock import ServerClock
-from agentenv.service.kube.sync_client import LEASES, MANAGER, Api, Document, section
+from agentenv.service.kube.sync_client import LEASES, MANAGER, Document, KubeApi, section
 
 NAME = "workspace-service-loops"
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Terms:
+class LeaseTimes:
     """For how long a lease is had, in seconds."""
 
     lasts: float = 15.0
@@ -34,7 +34,7 @@ class Terms:
     renews: float = 3.0
 
 
-TERMS = Terms()
+TERMS = LeaseTimes()
 
 
 class Leader:
@@ -42,13 +42,13 @@ class Leader:
 
     def __init__(
         self,
-        api: Api,
+        api: KubeApi,
         namespace: str,
         replica: str,
         *,
         clock: ServerClock | None = None,
         monotonic: Callable[[], float] = time.monotonic,
-        terms: Terms = TERMS,
+        terms: LeaseTimes = TERMS,
     ) -> None:
         self.terms = terms
         self.clock = clock or ServerClock(monotonic=monotonic)

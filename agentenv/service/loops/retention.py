@@ -24,13 +24,13 @@ from agentenv.core.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import moment, written
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, RefusedError, section
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, SyncKubeApiError, section
 from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.scheduler import Done, Still
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue
 from agentenv.service.telemetry.logs import audit
 from agentenv.service.workspaces.destruction_records import Records
-from agentenv.service.workspaces.restore import bring_back
+from agentenv.service.workspaces.restore import restore_workspace
 
 MOST = 50
 # What the driver makes says so; a declared seat's volume does not, and is the stack's.
@@ -39,18 +39,18 @@ RECORDS_KEPT = timedelta(days=400)
 _LOG = logging.getLogger(__name__)
 
 
-def retention(context: Context, still: Still) -> Done:
+def apply_retention(context: Context, still: ShouldContinue) -> PassResult:
     """See to every kept volume."""
     return _Pass(context, still).take()
 
 
-def destroying(context: Context, still: Still) -> Done:
+def destroy_on_request(context: Context, still: ShouldContinue) -> PassResult:
     """Destroy what was requested to be destroyed, as soon as its volume is released."""
     return _Pass(context, still).requested()
 
 
 class _Pass:
-    def __init__(self, context: Context, still: Still) -> None:
+    def __init__(self, context: Context, still: ShouldContinue) -> None:
         self._context = context
         self._api = context.api
         self._still = still
@@ -58,7 +58,7 @@ class _Pass:
         self._failures: list[str] = []
         self._steps = 0
 
-    def take(self) -> Done:
+    def take(self) -> PassResult:
         limits = self._context.limits()
         found: list[tuple[Document, Home]] = []
         there: set[str] = set()
@@ -87,9 +87,9 @@ class _Pass:
             now = replace(home, wanted=whose in going, going=going.get(whose, False))
             self._decide(read, now, limits.get(_class_of(read), Limits()))
         self._steps += self._finish(there)
-        return Done(self._steps, left, tuple(self._failures))
+        return PassResult(self._steps, left, tuple(self._failures))
 
-    def requested(self) -> Done:
+    def requested(self) -> PassResult:
         """See to the volumes of which destruction was requested: nobody waits for a pass over all of them."""
         for volume in [*self._homes({DESTROY_REQUESTED: None})]:
             read, home = volume
@@ -99,14 +99,14 @@ class _Pass:
                 claims = self._claims_of(home)
                 going = all(section(claim, "metadata").get("deletionTimestamp") for claim in claims)
                 self._decide(read, replace(home, wanted=bool(claims), going=going), Limits())
-        return Done(self._steps, self._steps >= MOST, tuple(self._failures))
+        return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
     def _decide(self, read: Document, home: Home, limits: Limits) -> None:
         """Do what is to become of a volume; one that cannot be changed is no reason to leave the others."""
         decided = fate(home, limits, self._context.clock.now())
         try:
             self._steps += self._do(read, home, decided)
-        except RefusedError as refusal:
+        except SyncKubeApiError as refusal:
             if refusal.passes:
                 raise
             self._failures.append(f"{home.volume}: {refusal}")
@@ -124,7 +124,7 @@ class _Pass:
         moving = section(volume["metadata"], "annotations").get(MOVING_TO)
         if moving and not home.wanted and home.phase in {"Released", "Available"}:
             # Whoever moved it was cut short.
-            arrived = bring_back(self._api, volume, moving, now=self._context.clock.now)
+            arrived = restore_workspace(self._api, volume, moving, now=self._context.clock.now)
             if arrived.outcome == "refused":
                 self._failures.append(f"{home.workspace} does not arrive in class {moving}: {arrived.why}")
             return arrived.outcome == "made"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agentenv.service.aws.access_points import Efs
-from agentenv.service.kube.sync_client import Cluster
-from agentenv.service.ledger.setup import budgets_of, keeper_of
+from agentenv.service.kube.sync_client import SyncKubeClient
+from agentenv.service.ledger.setup import budgets_of, recorder_of
 from agentenv.service.loops.activity_sources import Prometheus
-from agentenv.service.loops.catalog import in_turn, loops_of, loops_with_ledger
+from agentenv.service.loops.catalog import loops_of, loops_with_ledger, serialized
 from agentenv.service.loops.context import Context
 from agentenv.service.loops.leader_election import Leader
 from agentenv.service.loops.scheduler import Scheduler
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentenv.core.workspaces.workspace import Workspace
     from agentenv.service.configuration import Configuration
     from agentenv.service.ledger.budgets import Budgets
-    from agentenv.service.ledger.record import Keeper
+    from agentenv.service.ledger.record import LedgerRecorder
     from agentenv.service.telemetry.metrics import Metrics
 
 TICK = 0.5
@@ -38,12 +38,12 @@ def run_loops(
     """Stand for election and run the loops whenever elected, until told to stop; `told_of` is the API's own view."""
     path = configuration.kubeconfig
     # One for the election alone: it is not to wait behind a pass.
-    asking, working = (Cluster.of_file(path) if path else Cluster.from_within() for _ in range(2))
+    asking, working = (SyncKubeClient.of_file(path) if path else SyncKubeClient.from_within() for _ in range(2))
     try:
         leader = Leader(asking, configuration.namespace, configuration.replica)
-        keeper, budgets = keeper_of(configuration, working, metrics), budgets_of(configuration, working, metrics)
+        keeper, budgets = recorder_of(configuration, working, metrics), budgets_of(configuration, working, metrics)
         context = context_of(configuration, metrics, working, leader, keeper=keeper, budgets=budgets, told_of=told_of)
-        loops = [*in_turn([*loops_of(context), *loops_with_ledger(context, metrics, keeper, budgets)])]
+        loops = [*serialized([*loops_of(context), *loops_with_ledger(context, metrics, keeper, budgets)])]
         lead(leader, Scheduler(loops, lambda: leader.leads() and not stop.is_set(), metrics), metrics, stop)
     finally:
         for one in (working, asking):
@@ -53,10 +53,10 @@ def run_loops(
 def context_of(
     configuration: Configuration,
     metrics: Metrics,
-    api: Cluster,
+    api: SyncKubeClient,
     leader: Leader,
     *,
-    keeper: Keeper | None,
+    keeper: LedgerRecorder | None,
     budgets: Budgets | None,
     told_of: Callable[[], Sequence[Workspace] | None],
 ) -> Context:
@@ -80,7 +80,7 @@ def context_of(
 
 def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading.Event) -> None:
     """Renew the lease and start passes, in turns."""
-    election = threading.Thread(target=_stand, args=(leader, stop), name="election", daemon=True)
+    election = threading.Thread(target=_run_election, args=(leader, stop), name="election", daemon=True)
     election.start()
     was = False
     try:
@@ -98,7 +98,7 @@ def lead(leader: Leader, scheduler: Scheduler, metrics: Metrics, stop: threading
         metrics.leader(leads=False)
 
 
-def _stand(leader: Leader, stop: threading.Event) -> None:
+def _run_election(leader: Leader, stop: threading.Event) -> None:
     while not stop.is_set():
         leader.stand()
         stop.wait(leader.terms.renews)

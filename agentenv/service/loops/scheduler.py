@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Done:
+class PassResult:
     """What a pass did: how many things, and whether it left some for the next one."""
 
     steps: int = 0
@@ -33,7 +33,7 @@ class Done:
     failures: tuple[str, ...] = ()  # of single things; the pass went on to the others
 
 
-class Still(Protocol):
+class ShouldContinue(Protocol):
     """Asked within a pass: whether it may go on."""
 
     def __call__(self) -> bool: ...
@@ -45,11 +45,11 @@ class Loop:
 
     name: str
     every: float
-    run: Callable[[Still], Done]
+    run: Callable[[ShouldContinue], PassResult]
     turn: AbstractContextManager[object] | None = None  # what others hold, too, of which one at a time makes a pass
 
 
-class Counting(Protocol):
+class PassMetrics(Protocol):
     """Where passes are counted and timed."""
 
     def loop(self, name: str) -> AbstractContextManager[None]:
@@ -57,7 +57,7 @@ class Counting(Protocol):
         ...
 
 
-class FailedError(Exception):
+class PartialFailureError(Exception):
     """A pass went to its end, and some things failed in it."""
 
 
@@ -66,7 +66,7 @@ class _State:
     due: float
     failed: int = 0
     thread: threading.Thread | None = None
-    done: Done = field(default_factory=Done)
+    done: PassResult = field(default_factory=PassResult)
 
 
 class Scheduler:
@@ -75,8 +75,8 @@ class Scheduler:
     def __init__(
         self,
         loops: Sequence[Loop],
-        still: Still,
-        metrics: Counting,
+        still: ShouldContinue,
+        metrics: PassMetrics,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -111,7 +111,7 @@ class Scheduler:
                 if not self._still():
                     return  # somebody else leads by the time that it is its turn
                 self._made(loop, state)
-        except FailedError as error:
+        except PartialFailureError as error:
             facts = {"loop": loop.name, "why": str(error), "failures": len(state.done.failures)}
             _LOG.warning("single things failed in a pass", extra={"facts": facts})
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this loop's alone
@@ -131,9 +131,9 @@ class Scheduler:
         with self._metrics.loop(loop.name), traces.span(f"loop {loop.name}") as span:
             state.done = loop.run(self._still)
             span.set_attribute("steps", state.done.steps)
-            _tell_failures(state.done)
+            _raise_failures(state.done)
 
 
-def _tell_failures(done: Done) -> None:
+def _raise_failures(done: PassResult) -> None:
     if done.failures:
-        raise FailedError("; ".join(done.failures[:3]))
+        raise PartialFailureError("; ".join(done.failures[:3]))

@@ -22,13 +22,13 @@ from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import LATEST, moment, written
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
 from agentenv.core.workspaces.workspace import DESTROY_REQUESTED, LAST_ACTIVE
-from agentenv.service.kube.sync_client import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, RefusedError, section
+from agentenv.service.kube.sync_client import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, SyncKubeApiError, section
 from agentenv.service.kube.unreadable import ODD, readable
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.scheduler import Done, Still
-from agentenv.service.workspaces.repair_home import restore
-from agentenv.service.workspaces.restore import give_up
-from agentenv.service.workspaces.shared_volumes import leave
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue
+from agentenv.service.workspaces.repair_home import repair_home
+from agentenv.service.workspaces.restore import delete_unused_volume_claim
+from agentenv.service.workspaces.shared_volumes import delete_claim
 
 # Tagging is most of it, and quick; all of what there is has been listed for it.
 MOST = 500
@@ -39,20 +39,20 @@ GOING = "going"  # the phase of a volume that is being taken away
 _LOG = logging.getLogger(__name__)
 
 
-def slots(context: Context, still: Still) -> Done:
+def maintain_slots(context: Context, still: ShouldContinue) -> PassResult:
     """Tag what has an owner, find what has none."""
     return _Pass(context, still).take()
 
 
 class _Pass:
-    def __init__(self, context: Context, still: Still) -> None:
+    def __init__(self, context: Context, still: ShouldContinue) -> None:
         self._context = context
         self._api = context.api
         self._still = still
         self._failures: list[str] = []
         self._steps = 0
 
-    def take(self) -> Done:
+    def take(self) -> PassResult:
         # In this order: whatever is used by something that was read is read after it. Of each no more is held than
         # what decisions look at: there may be ten thousand of everything.
         claims = [
@@ -95,7 +95,7 @@ class _Pass:
             if row.heal != "nothing" and self._still() and self._steps < MOST:
                 self._heal(row, now)
         self._context.told.findings("slots", _counted(row.kind for row in rows))
-        return Done(self._steps, self._steps >= MOST, tuple(self._failures))
+        return PassResult(self._steps, self._steps >= MOST, tuple(self._failures))
 
     def _points(self) -> dict[str, audits.Point] | None:
         if self._context.points is None:
@@ -163,12 +163,12 @@ class _Pass:
             if row.kind == "volume-claim-without-swarm":
                 self._steps += self._leave_shared(space, name, row.about)
             elif row.heal == "remove-volume-claim":
-                self._steps += give_up(self._api, space, name, row.about["uid"])
+                self._steps += delete_unused_volume_claim(self._api, space, name, row.about["uid"])
             elif row.heal == "restore":
                 claim = self._api.find(CLAIMS, name, space)
                 if claim is not None:
-                    self._steps += restore(self._api, claim, row.about["has"], row.about["home"], now)
-        except RefusedError as refusal:
+                    self._steps += repair_home(self._api, claim, row.about["has"], row.about["home"], now)
+        except SyncKubeApiError as refusal:
             if refusal.passes:
                 raise
             self._failures.append(f"{row.name}: {refusal}")
@@ -183,7 +183,7 @@ class _Pass:
         found = self._api.find(VOLUME_CLAIMS, name, space)
         if found is None or text(section(found, "metadata"), "uid") != about["uid"]:
             return False
-        leave(self._api, found, None, self._context.clock.now())
+        delete_claim(self._api, found, None, self._context.clock.now())
         return True
 
 

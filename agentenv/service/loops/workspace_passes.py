@@ -18,13 +18,13 @@ from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.wake import alarm
 from agentenv.core.workspaces.records import of_claim
 from agentenv.core.workspaces.workspace import Workspace
-from agentenv.service.kube.sync_client import CLAIMS, Document, RefusedError
+from agentenv.service.kube.sync_client import CLAIMS, Document, SyncKubeApiError
 from agentenv.service.kube.unreadable import ODD, readable
-from agentenv.service.loops.activity_sources import Together
+from agentenv.service.loops.activity_sources import ActivitySources
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.scheduler import Done, Still
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.suspend import forget_hour, put_to_sleep, sandbox_of, wake
+from agentenv.service.loops.scheduler import PassResult, ShouldContinue
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.suspend import clear_wake_time, resume, sandbox_of, suspend
 
 # What one pass does at most, and is refused at most; what is left over is the next one's. Sources are asked of as many.
 MOST = 50
@@ -32,10 +32,10 @@ AGE = 20.0
 _NONE = Limits()
 
 
-def idle(context: Context, still: Still) -> Done:
+def suspend_idle(context: Context, still: ShouldContinue) -> PassResult:
     """Put to sleep who idles, and finish what was begun."""
     limits, now = context.limits(), context.clock.now()
-    sources = Together(context.sources, limits, now)
+    sources = ActivitySources(context.sources, limits, now)
     seen: dict[str, Sequence[Seen]] = {}
 
     def sleeps(one: Workspace) -> bool:
@@ -59,17 +59,17 @@ def idle(context: Context, still: Still) -> Done:
             decided = _rest(one, limits, seen.get(one.id, ()), moment)
             if not decided.sleep:
                 # It was begun and not finished, and is used by now.
-                return because is not None and wake(context.api, claim, moment) == "done"
-        done = put_to_sleep(context.api, claim, because or "idle") == "done"
+                return because is not None and resume(context.api, claim, moment) == "done"
+        done = suspend(context.api, claim, because or "idle") == "done"
         if done:
             context.told.suspended(one.class_name, because or "idle")
         return done
 
     found = [one for one in context.attended(AGE) if sleeps(one)]
-    return _each(context, still, asked_about(_from_anywhere(found, now)), put)
+    return _each(context, still, asked_about(_rotated(found, now)), put)
 
 
-def waking(context: Context, still: Still) -> Done:
+def wake_due(context: Context, still: ShouldContinue) -> PassResult:
     """Wake whose hour it is, and who should not be asleep."""
     now = context.clock.now()
     found = [one for one in context.attended(AGE) if _acts(one, now)]
@@ -80,13 +80,13 @@ def waking(context: Context, still: Still) -> Done:
             # Who sleeps for no reason was asked for already, and that was looked at then.
             if decided.forget and context.stays_asleep is not None and context.stays_asleep(one, claim):
                 return True
-            return wake(context.api, claim, context.clock.now()) == "done"
-        return decided.forget and forget_hour(context.api, claim)
+            return resume(context.api, claim, context.clock.now()) == "done"
+        return decided.forget and clear_wake_time(context.api, claim)
 
-    return _each(context, still, _from_anywhere(found, now), rouse)
+    return _each(context, still, _rotated(found, now), rouse)
 
 
-def ending(context: Context, still: Still) -> Done:
+def end_expired(context: Context, still: ShouldContinue) -> PassResult:
     """End whose time is over: at a deadline it sleeps, at the end of its class's life it goes and its data stays."""
     limits = context.limits()
 
@@ -101,13 +101,13 @@ def ending(context: Context, still: Still) -> Done:
         if decided.do == "delete" and decided.keep_for is not None:
             if context.settle is not None:
                 context.settle(one.namespace, one.id)
-            return let_go(context.api, claim, decided.keep_for, context.clock.now()) == "done"
-        if decided.do == "suspend" and put_to_sleep(context.api, claim, "deadline") == "done":
+            return delete_workspace(context.api, claim, decided.keep_for, context.clock.now()) == "done"
+        if decided.do == "suspend" and suspend(context.api, claim, "deadline") == "done":
             context.told.suspended(one.class_name, "deadline")
             return True
         return False
 
-    return _each(context, still, _from_anywhere(found, context.clock.now()), stop)
+    return _each(context, still, _rotated(found, context.clock.now()), stop)
 
 
 def _acts(one: Workspace, now: datetime) -> bool:
@@ -122,17 +122,17 @@ def _rest(one: Workspace, limits: dict[str, Limits], seen: Sequence[Seen], now: 
 
 def _each(
     context: Context,
-    still: Still,
+    still: ShouldContinue,
     chosen: Iterable[Workspace],
     do: Callable[[Workspace, Document], bool],
-) -> Done:
+) -> PassResult:
     """Do it to each, as it is now; one that cannot be is no reason to leave the others."""
     steps = 0
     failures: list[str] = []
-    for one, claim in _fresh(context, still, chosen, failures):
+    for one, claim in _reread(context, still, chosen, failures):
         try:
             steps += do(one, claim)
-        except RefusedError as refusal:
+        except SyncKubeApiError as refusal:
             if refusal.passes:
                 raise
             failures.append(f"{one.id}: {refusal}")
@@ -140,17 +140,17 @@ def _each(
             failures.append(f"{one.id} cannot be read: {type(failure).__name__}")
         if steps >= MOST or len(failures) >= MOST:
             break
-    return Done(steps, steps >= MOST, tuple(failures))
+    return PassResult(steps, steps >= MOST, tuple(failures))
 
 
-def _from_anywhere(found: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
+def _rotated(found: Sequence[Workspace], now: datetime) -> Sequence[Workspace]:
     # Nothing is remembered from one pass to the next, so what time it is says where to begin.
     start = random.Random(now.timestamp()).randrange(len(found)) if found else 0  # noqa: S311 - no secret
     return [*found[start:], *found[:start]]
 
 
-def _fresh(
-    context: Context, still: Still, chosen: Iterable[Workspace], failures: list[str]
+def _reread(
+    context: Context, still: ShouldContinue, chosen: Iterable[Workspace], failures: list[str]
 ) -> Iterator[tuple[Workspace, Document]]:
     for one in chosen:
         if not still():

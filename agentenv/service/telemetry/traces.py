@@ -46,30 +46,30 @@ def tracer() -> Any:
 @contextmanager
 def span(name: str, /, **told: str | int | bool) -> Generator[Span]:
     """A span of our own work, within whichever is under way."""
-    with _spanned(name, SpanKind.INTERNAL, told) as made:
+    with _start_span(name, SpanKind.INTERNAL, told) as made:
         yield made
 
 
 @contextmanager
-def asking(name: str, /, told: dict[str, str | int | bool]) -> Generator[Span]:
+def client_span(name: str, /, told: dict[str, str | int | bool]) -> Generator[Span]:
     """A span of what is asked of somebody else."""
-    with _spanned(name, SpanKind.CLIENT, told) as made:
+    with _start_span(name, SpanKind.CLIENT, told) as made:
         yield made
 
 
 @contextmanager
-def answering(name: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[Span]:
+def server_span(name: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[Span]:
     """A span of a request, within the caller's own trace where there is one."""
     said = {
         key.decode("latin-1"): value.decode("latin-1") for key, value in headers if key.decode("latin-1") in _PARENT
     }
     within = TraceContextTextMapPropagator().extract(said)
-    with _spanned(name, SpanKind.SERVER, {}, within) as made:
+    with _start_span(name, SpanKind.SERVER, {}, within) as made:
         yield made
 
 
 @contextmanager
-def _spanned(
+def _start_span(
     name: str, kind: SpanKind, told: dict[str, str | int | bool], within: Context | None = None
 ) -> Generator[Span]:
     # What an error says may hold anything; its kind is enough to find it in the log.

@@ -11,22 +11,22 @@ from datetime import datetime
 from agentenv.core.classes.names import MODE_LABEL
 from agentenv.core.values.timestamps import written
 from agentenv.core.workspaces.workspace import ARCHIVE, ARCHIVE_ENDED
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Api, Document, Kind, section
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, Kind, KubeApi, section
 
 SESSIONS = {MODE_LABEL: "session"}
 
 
-def ended(api: Api, archive: str, now: datetime) -> int:
+def end_session(api: KubeApi, archive: str, now: datetime) -> int:
     """Say that a chat left the archive; how many sessions were told. Saying it again changes nothing."""
     told = 0
     for kind in (CLAIMS, VOLUMES):
         for one in [*api.list(kind, labels=SESSIONS)]:
             if section(one["metadata"], "annotations").get(ARCHIVE) == archive:
-                told += _told(api, kind, one, now)
+                told += _mark_ended(api, kind, one, now)
     return told
 
 
-def _told(api: Api, kind: Kind, one: Document, now: datetime) -> bool:
+def _mark_ended(api: KubeApi, kind: Kind, one: Document, now: datetime) -> bool:
     """Tell one, however often others write to it meanwhile."""
     about = one["metadata"]
     found: Document | None = one

@@ -12,7 +12,7 @@ from agentenv.core.classes.names import CLAIM_UID_LABEL
 from agentenv.core.values.object_fields import Document, required, section, text
 
 
-class Adoptions:
+class SandboxAssignments:
     """Tells whoever waits for a claim's sandbox of it."""
 
     def __init__(self) -> None:

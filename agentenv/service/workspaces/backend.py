@@ -37,17 +37,26 @@ from agentenv.core.workspaces.workspace import (
 )
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem, not_found
-from agentenv.service.kube.client import CLAIMS, CONFIGURATIONS, POOLS, SANDBOXES, VOLUMES, Document, Wire, section
+from agentenv.service.kube.client import (
+    CLAIMS,
+    CONFIGURATIONS,
+    POOLS,
+    SANDBOXES,
+    VOLUMES,
+    Document,
+    KubeClient,
+    section,
+)
 from agentenv.service.kube.informer import Informer
-from agentenv.service.kube.view import View
+from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.assigned_sandbox import Adoptions
-from agentenv.service.workspaces.backend_protocol import Asking
-from agentenv.service.workspaces.create import Making
-from agentenv.service.workspaces.deletion_record import ATTEMPTS, Leaving
+from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
+from agentenv.service.workspaces.backend_protocol import RestoreCheck
+from agentenv.service.workspaces.create import WorkspaceCreator
+from agentenv.service.workspaces.deletion_record import ATTEMPTS, DeletionRecorder
 from agentenv.service.workspaces.events import events_of
-from agentenv.service.workspaces.read import Reading
-from agentenv.service.workspaces.restore_protocol import Returning, arrives_in, refuse_destroyed
+from agentenv.service.workspaces.read import WorkspaceReader
+from agentenv.service.workspaces.restore_protocol import Restorer, refuse_destroyed, restored_class
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,20 +66,20 @@ class KubernetesBackend:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: KubeClient,
         catalog: Catalog,
         metrics: Metrics,
-        returning: Returning | None = None,
+        returning: Restorer | None = None,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._wire, self._catalog, self._metrics, self._now = wire, catalog, metrics, now
-        self.view = View()
-        self.reading = Reading(wire, self.view, catalog, told=self._told_of_all)
-        adoptions = Adoptions()
-        self.making = Making(wire, self.view, catalog, self.reading, metrics, adoptions=adoptions, now=now)
+        self.view = ClusterView()
+        self.reading = WorkspaceReader(wire, self.view, catalog, told=self._told_of_all)
+        adoptions = SandboxAssignments()
+        self.making = WorkspaceCreator(wire, self.view, catalog, self.reading, metrics, adoptions=adoptions, now=now)
         self._returning = returning
-        self._leaving = Leaving(wire, self.reading, now=now)
+        self._leaving = DeletionRecorder(wire, self.reading, now=now)
         view = self.view
         # By these it is known who is there, and whose data is kept.
         self._volumes = Informer(wire, VOLUMES, view.put_volume, view.drop_volume)
@@ -115,7 +124,7 @@ class KubernetesBackend:
         return self.view.standing() if self.in_step() and self._told() else None
 
     async def create(
-        self, asked: CreateRequest, *, wait: float, warm_only: bool = False, before_return: Asking | None = None
+        self, asked: CreateRequest, *, wait: float, warm_only: bool = False, before_return: RestoreCheck | None = None
     ) -> CreateResult:
         """The workspace of an owner and a key, made if it is not there."""
         self._refuse_out_of_step()
@@ -126,7 +135,7 @@ class KubernetesBackend:
             if kept is not None:
                 refuse_destroyed(kept, asked.id)
             if kept is not None and there is None and self._returning is not None:
-                _refuse_another(of_volume(kept), asked)
+                _refuse_different_request(of_volume(kept), asked)
                 return await self._brought_back(kept, wait, before_return)
         return await self.making.make(asked, wait, there=there, warm_only=warm_only)
 
@@ -149,7 +158,7 @@ class KubernetesBackend:
         """Change what is said of it; another class makes it anew on the same data."""
 
         def asked(read: Workspace) -> Document:
-            _standing(read)
+            _refuse_deleting(read)
             return change(read, changes)
 
         read = await self._changed(id_, asked)
@@ -187,7 +196,7 @@ class KubernetesBackend:
         """Let it sleep."""
 
         def asleep(read: Workspace) -> Document:
-            _standing(read)
+            _refuse_deleting(read)
             return {"metadata": {"annotations": {SUSPENDED_BECAUSE: because}}}
 
         read = await self._changed(id_, asleep)
@@ -199,7 +208,7 @@ class KubernetesBackend:
             await self._mode(now, "Running")
         return now or read
 
-    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> CreateResult:
+    async def resume(self, id_: str, *, wait: float, before_return: RestoreCheck | None = None) -> CreateResult:
         """Wake it; one that was deleted is made anew on its data."""
         claim = await self.reading.claim(id_)
         if claim is None:
@@ -210,7 +219,7 @@ class KubernetesBackend:
         began = time.monotonic()
 
         def awake(read: Workspace) -> Document:
-            _standing(read)
+            _refuse_deleting(read)
             return {"metadata": {"annotations": {SUSPENDED_BECAUSE: None, LAST_ACTIVE: written(self._now())}}}
 
         read = await self._changed(id_, awake)
@@ -295,7 +304,7 @@ class KubernetesBackend:
             changed = of_claim(merged) if merged else None
             if changed is not None:
                 return changed
-            await _breath(attempt)
+            await _back_off(attempt)
         raise Problem("busy", f"{id_} is changed by others all the time", "ask again", retry_after=1)
 
     async def _removed(self, read: Workspace, claim: Document) -> None:
@@ -306,7 +315,7 @@ class KubernetesBackend:
             now = await self._wire.find(CLAIMS, read.id, read.namespace)
             if now is None or now["metadata"]["uid"] != read.claim_uid or now["metadata"].get("deletionTimestamp"):
                 return
-            await _breath(attempt)
+            await _back_off(attempt)
         raise Problem("busy", f"{read.id} is changed by others all the time", "ask again", retry_after=1)
 
     async def _mode(self, read: Workspace, mode: str) -> bool:
@@ -321,7 +330,7 @@ class KubernetesBackend:
                 return True
         raise Problem("busy", f"the sandbox of {read.id} is changed by others all the time", "ask again", retry_after=1)
 
-    async def _brought_back(self, volume: Document, wait: float, before: Asking | None) -> CreateResult:
+    async def _brought_back(self, volume: Document, wait: float, before: RestoreCheck | None) -> CreateResult:
         kept = of_volume(volume)
         if kept is not None:
             refuse_destroyed(volume, kept.id)
@@ -332,7 +341,7 @@ class KubernetesBackend:
                 "ask with another key: what was deleted is not brought back here",
             )
         if before is not None:
-            await before(replace(kept, class_name=arrives_in(volume, kept)))
+            await before(replace(kept, class_name=restored_class(volume, kept)))
         began = time.monotonic()
         back = await self._returning.bring_back(volume, kept)
         ready = await self.reading.ready(back, wait - (time.monotonic() - began))
@@ -340,7 +349,7 @@ class KubernetesBackend:
         return await self.making.hand_over(of_class, ready, self._returning.choice("returned"), began)
 
 
-def _refuse_another(kept: Workspace | None, asked: CreateRequest) -> None:
+def _refuse_different_request(kept: Workspace | None, asked: CreateRequest) -> None:
     if kept is not None and kept.key != asked.fingerprint:
         raise Problem(
             "key-reused",
@@ -350,18 +359,18 @@ def _refuse_another(kept: Workspace | None, asked: CreateRequest) -> None:
         )
 
 
-async def _breath(attempt: int) -> None:
+async def _back_off(attempt: int) -> None:
     """Let somebody else be done who changes the same."""
     await asyncio.sleep(random.random() * 0.02 * 2**attempt)  # noqa: S311 - no secret
 
 
-def _standing(read: Workspace) -> None:
+def _refuse_deleting(read: Workspace) -> None:
     if read.state == "deleting":
         raise Problem("wrong-state", f"{read.id} is being taken away", "wait until it is gone", retry_after=2)
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def running_backend(
     backend: KubernetesBackend, ended: Callable[[], None] = lambda: None
 ) -> AsyncGenerator[KubernetesBackend]:
     """A backend that keeps up with its cluster for as long as this goes on; `ended` is called if it stops before."""

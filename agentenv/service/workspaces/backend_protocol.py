@@ -23,13 +23,15 @@ from agentenv.core.workspaces.workspace import (
 )
 
 # Whether somebody may have that, which is a `Problem` where they may not.
-Asking = Callable[[Workspace], Awaitable[None]]
+RestoreCheck = Callable[[Workspace], Awaitable[None]]
 
 
 class Backend(Protocol):
     """Gives, keeps and takes away workspaces. Every call may be made again without harm, by several at once."""
 
-    async def create(self, asked: CreateRequest, *, wait: float, before_return: Asking | None = None) -> CreateResult:
+    async def create(
+        self, asked: CreateRequest, *, wait: float, before_return: RestoreCheck | None = None
+    ) -> CreateResult:
         """The workspace of an owner and a key, made if it is not there; waits so many seconds for it to be ready.
 
         Where it was deleted, and is made anew on its data, `before_return` is asked first with what it will be.
@@ -60,7 +62,7 @@ class Backend(Protocol):
         """Let it sleep: its processes end, its files stay."""
         ...
 
-    async def resume(self, id_: str, *, wait: float, before_return: Asking | None = None) -> CreateResult:
+    async def resume(self, id_: str, *, wait: float, before_return: RestoreCheck | None = None) -> CreateResult:
         """Wake it; one that was deleted, and whose data is kept, is made anew on it, as by `create`."""
         ...
 

@@ -21,15 +21,15 @@ from agentenv.core.lifecycle.restore import (
 )
 from agentenv.core.values.object_fields import required, text
 from agentenv.core.values.timestamps import written
-from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Api, Document, section
+from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
 
 Outcome = Literal["made", "there", "waiting", "overtaken", "refused"]
 DESTROYED = "its data is being destroyed"
-OVERTAKEN_AT_MOST = 10
+MAX_CONFLICTS = 10
 _PARTS = ("annotations", "labels")
 
 
-class NotReturned(Exception):
+class RestoreError(Exception):
     """Why a return goes no further just now."""
 
     def __init__(self, outcome: Outcome, why: str) -> None:
@@ -37,10 +37,10 @@ class NotReturned(Exception):
         self.outcome: Outcome = outcome
 
 
-def lead(api: Api, volume: Document, space: str, name: str, now: Callable[[], datetime]) -> None:
+def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: Callable[[], datetime]) -> None:
     """Have a kept volume wait for the volume claim of a name."""
     if section(volume, "metadata").get("deletionTimestamp") or being_destroyed(volume):
-        raise NotReturned("refused", DESTROYED)
+        raise RestoreError("refused", DESTROYED)
     ref = section(section(volume, "spec"), "claimRef")
     phase = text(section(volume, "status"), "phase")
     if phase == "Bound":
@@ -48,48 +48,48 @@ def lead(api: Api, volume: Document, space: str, name: str, now: Callable[[], da
         found = api.find(VOLUME_CLAIMS, name, space)
         if found is not None and text(ref, "uid") == required(found, "metadata", "uid"):
             return
-        raise NotReturned("waiting", f"{text(ref, 'namespace')}/{text(ref, 'name')} still has its volume")
+        raise RestoreError("waiting", f"{text(ref, 'namespace')}/{text(ref, 'name')} still has its volume")
     if phase not in {"Released", "Available"}:
-        raise NotReturned("waiting", f"its volume is {phase}")
+        raise RestoreError("waiting", f"its volume is {phase}")
     changes = towards(volume, space, name)
     if changes:
         changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: written(now())}
     if changes and not api.change(VOLUMES, volume, changes):
-        raise NotReturned("overtaken", "its volume was changed at the same time")
+        raise RestoreError("overtaken", "its volume was changed at the same time")
 
 
-def led(api: Api, volume: Document) -> Document:
+def reserved_volume(api: KubeApi, volume: Document) -> Document:
     """Return the volume as it is once it was led, unless its destruction was requested meanwhile."""
     found = api.find(VOLUMES, required(volume, "metadata", "name"))
     if found is None:
-        raise NotReturned("refused", "its volume is gone")
+        raise RestoreError("refused", "its volume is gone")
     if destroy_requested(found):
-        raise NotReturned("refused", DESTROYED)
+        raise RestoreError("refused", DESTROYED)
     return found
 
 
-def bind(api: Api, volume: Document, document: Document) -> None:
+def create_bound_claim(api: KubeApi, volume: Document, document: Document) -> None:
     """Create the volume claim, which names the volume and so never gets another."""
     about = document["metadata"]
     api.make(VOLUME_CLAIMS, document)
     found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
     if text(section(found, "spec"), "volumeName") != required(volume, "metadata", "name"):
-        raise NotReturned("overtaken", "its volume claim was made by somebody else")
+        raise RestoreError("overtaken", "its volume claim was made by somebody else")
 
 
-def undate(api: Api, read: Document) -> Document | None:
+def clear_deletion_dates(api: KubeApi, read: Document) -> Document | None:
     """Take the dates of a deletion off a volume, if they are still those that were `read`; else return what it is now.
 
     Whoever is killed before this is made up for by the loop of retention. So is one that is overtaken too often: just
     now its volume is bound, and the API server's controller writes it.
     """
-    dates = dates_of(read)
-    for _ in range(OVERTAKEN_AT_MOST):
+    dates = deletion_dates(read)
+    for _ in range(MAX_CONFLICTS):
         volume = api.find(VOLUMES, required(read, "metadata", "name"))
         # Other dates than were read are of somebody who has deleted or moved it since.
-        if volume is None or dates_of(volume) != dates:
+        if volume is None or deletion_dates(volume) != dates:
             return volume
-        changes = {**UNDATED, **_kept_again(volume)}
+        changes = {**UNDATED, **_retained_again(volume)}
         about = section(volume, "metadata")
         marked = any(section(about, part).keys() & UNDATED["metadata"][part].keys() for part in _PARTS)
         if not (marked or len(changes) > 1) or api.change(VOLUMES, volume, changes):
@@ -97,14 +97,14 @@ def undate(api: Api, read: Document) -> Document | None:
     return None
 
 
-def dates_of(volume: Document) -> Document:
+def deletion_dates(volume: Document) -> Document:
     """Return the annotations and labels of a volume that are about its deletion."""
     about = section(volume, "metadata")
     texts = {**section(about, "labels"), **section(about, "annotations")}
     return {key: texts[key] for key in (*DATES, *MARKS) if key in texts}
 
 
-def _kept_again(volume: Document) -> Document:
+def _retained_again(volume: Document) -> Document:
     """Return the change that keeps a volume which a pass gave up, as it did not see that somebody was returning."""
     of, spec = section(volume, "spec"), Document()
     if text(section(of, "claimRef"), "uid") == NOBODY:

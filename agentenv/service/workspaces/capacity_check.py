@@ -9,14 +9,14 @@ from agentenv.core.classes.names import SANDBOX
 from agentenv.core.classes.pods.resources import GPU, Amounts, whole_pod
 from agentenv.core.workspaces.swarms import short_of
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import QUOTAS, Wire
+from agentenv.service.kube.client import QUOTAS, KubeClient
 
 if TYPE_CHECKING:
     from agentenv.core.classes.plan import ClassPlan
     from agentenv.service.catalog import Class
 
 
-async def refuse_without_room(wire: Wire, of_class: Class) -> None:
+async def check_quota(wire: KubeClient, of_class: Class) -> None:
     """A `Problem` that says what of the class's quota is used up, if one sandbox more would not fit."""
     quota = await wire.find(QUOTAS, SANDBOX, of_class.namespace)
     wrong = short_of(quota or {}, needs(of_class.plan))

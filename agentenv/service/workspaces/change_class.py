@@ -8,29 +8,29 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agentenv.service.kube.sync_client import Api, Document
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.restore import Returned, bring_back, kept_volume
-from agentenv.service.workspaces.retain_volume import keep
+from agentenv.service.kube.sync_client import Document, KubeApi
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
+from agentenv.service.workspaces.retain_volume import retain_volume
 
 # How long its data is kept at least, should it never arrive.
-ON_THE_WAY = timedelta(days=30)
+RETAINED_WHILE_MOVING = timedelta(days=30)
 
 
-def start(api: Api, claim: Document, to: str, now: datetime) -> Returned:
+def start_class_change(api: KubeApi, claim: Document, to: str, now: datetime) -> RestoreResult:
     """Let a workspace go, towards another class; `made` once it is on its way."""
     name = claim["metadata"]["name"]
-    kept = keep(api, claim)
+    kept = retain_volume(api, claim)
     if kept.outcome not in {"kept", "already"}:
         outcome = "refused" if kept.outcome == "refused" else "waiting"
-        return Returned(outcome, name, kept.why or "its sandbox has no volume yet")
-    gone = let_go(api, claim, ON_THE_WAY, now, moving_to=to)
-    return Returned("made" if gone == "done" else "overtaken", name)
+        return RestoreResult(outcome, name, kept.why or "its sandbox has no volume yet")
+    gone = delete_workspace(api, claim, RETAINED_WHILE_MOVING, now, moving_to=to)
+    return RestoreResult("made" if gone == "done" else "overtaken", name)
 
 
-def arrive(api: Api, owner: str, workspace: str, to: str) -> Returned:
+def finish_class_change(api: KubeApi, owner: str, workspace: str, to: str) -> RestoreResult:
     """Bring it back in the other class, as soon as all that hung on it has let go of its volume."""
-    volume = kept_volume(api, owner, workspace)
+    volume = retained_volume(api, owner, workspace)
     if volume is None:
-        return Returned("refused", workspace, "there is no volume of it")
-    return bring_back(api, volume, to)
+        return RestoreResult("refused", workspace, "there is no volume of it")
+    return restore_workspace(api, volume, to)

@@ -23,15 +23,15 @@ from agentenv.core.workspaces.records import labels_of, notes_of, of_claim
 from agentenv.core.workspaces.workspace import COLD, CreateRequest, CreateResult, Workspace
 from agentenv.service.catalog import Catalog, Class
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import CLAIMS, Document, Refused, Wire
-from agentenv.service.kube.view import View
+from agentenv.service.kube.client import CLAIMS, Document, KubeApiError, KubeClient
+from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry import traces
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.assigned_sandbox import Adoptions
-from agentenv.service.workspaces.capacity_check import refuse_without_room
-from agentenv.service.workspaces.eager_retention import Early, keep
+from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
+from agentenv.service.workspaces.capacity_check import check_quota
+from agentenv.service.workspaces.eager_retention import EagerVolumeRetention, retain_volume
 from agentenv.service.workspaces.pool_selection import WORDS, Choice, Pools
-from agentenv.service.workspaces.read import Reading
+from agentenv.service.workspaces.read import WorkspaceReader
 
 _LOG = logging.getLogger(__name__)
 _MARKS = 5
@@ -40,18 +40,18 @@ _MARKS = 5
 MARK_AFTER = 5.0
 
 
-class Making:
+class WorkspaceCreator:
     """Makes workspaces."""
 
     def __init__(
         self,
-        wire: Wire,
-        view: View,
+        wire: KubeClient,
+        view: ClusterView,
         catalog: Catalog,
-        reading: Reading,
+        reading: WorkspaceReader,
         metrics: Metrics,
         *,
-        adoptions: Adoptions,
+        adoptions: SandboxAssignments,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -84,7 +84,7 @@ class Making:
         if choice.cold:
             await self._refuse_cold(of_class, choice, warm_only=warm_only)
         document = claim_of(asked, choice.pool, self._now())
-        async with Early(self._wire, self._view, self._adoptions) as early:
+        async with EagerVolumeRetention(self._wire, self._view, self._adoptions) as early:
             with self.pools.taking(of_class.namespace, choice.pool):
                 claim = await self._claimed(document)
                 if claim is None:
@@ -101,7 +101,12 @@ class Making:
             return await self.hand_over(of_class, ready, choice, began, early)
 
     async def hand_over(
-        self, of_class: Class, workspace: Workspace, choice: Choice, began: float, early: Early | None = None
+        self,
+        of_class: Class,
+        workspace: Workspace,
+        choice: Choice,
+        began: float,
+        early: EagerVolumeRetention | None = None,
     ) -> CreateResult:
         """What is told of one that was made: ready, with its volume kept, or on its way."""
         if workspace.state == "failed":
@@ -125,10 +130,10 @@ class Making:
         self._later(self._mark(workspace, told, kept=of_class.kept))
         return CreateResult(replace(workspace, volume=volume, kept=of_class.kept, cold=told), ready=True, cold=told)
 
-    async def _volume(self, workspace: Workspace, early: Early | None) -> str | None:
+    async def _volume(self, workspace: Workspace, early: EagerVolumeRetention | None) -> str | None:
         with traces.span("keep volume", **{"class": workspace.class_name}) as span:
             volume = await early.kept(workspace) if early else None
-            volume = volume or await keep(self._wire, self._view, workspace)
+            volume = volume or await retain_volume(self._wire, self._view, workspace)
             span.set_attribute("kept", volume is not None)
             return volume
 
@@ -137,7 +142,7 @@ class Making:
         of_class = self._catalog.classes.get(workspace.class_name)
         if workspace.state != "running" or workspace.kept or of_class is None or not of_class.kept:
             return workspace
-        volume = await keep(self._wire, self._view, workspace)
+        volume = await retain_volume(self._wire, self._view, workspace)
         if volume is None:
             return replace(workspace, state="creating", why="its volume is not there yet")
         self._later(self._mark(workspace, None, kept=True))
@@ -171,7 +176,7 @@ class Making:
             found = await self._reading.ready(found, wait)
         if found.state == "running":
             of_class = self._catalog.get(found.class_name)
-            volume = await keep(self._wire, self._view, found) if of_class.kept else None
+            volume = await retain_volume(self._wire, self._view, found) if of_class.kept else None
             if of_class.kept and volume is None:
                 return CreateResult(replace(found, state="creating"), ready=False, existed=True, cold=found.cold)
             return CreateResult(replace(found, volume=volume), ready=True, existed=True, cold=found.cold)
@@ -180,8 +185,8 @@ class Making:
     async def _claimed(self, document: Document) -> Document | None:
         try:
             return await self._wire.make(CLAIMS, document)
-        except Refused as refusal:
-            raise refused(refusal) from None
+        except KubeApiError as refusal:
+            raise problem_of(refusal) from None
 
     async def _ready_and_alone(self, claim: Document, made: Workspace, wait: float) -> Workspace:
         waiting = asyncio.ensure_future(self._reading.ready(made, wait))
@@ -216,7 +221,7 @@ class Making:
                 "ask again in a moment, or without `start: warm`",
                 retry_after=5,
             )
-        await refuse_without_room(self._wire, of_class)
+        await check_quota(self._wire, of_class)
 
     async def _mark(self, workspace: Workspace, cold: str | None, *, kept: bool) -> None:
         notes = {**({KEPT: "true"} if kept else {}), **({COLD: cold} if cold else {})}
@@ -273,7 +278,7 @@ def claim_of(asked: CreateRequest, pool: str, now: datetime) -> Document:
     return document
 
 
-def refused(refusal: Refused) -> Problem:
+def problem_of(refusal: KubeApiError) -> Problem:
     """A refusal of the API server, as whoever asked is told it."""
     if refusal.code == 403 and "exceeded quota" in refusal.message:
         return Problem("no-room", f"the class is full: {refusal.message}", "delete what is not needed", retry_after=30)

@@ -12,23 +12,25 @@ from typing import Literal
 from agentenv.core.lifecycle.restore import deletion
 from agentenv.core.values.timestamps import moment
 from agentenv.core.workspaces.workspace import OWN_LABEL, RECORD
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Api, Document, section
-from agentenv.service.workspaces.retain_volume import keep
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.workspaces.retain_volume import retain_volume
 
 Outcome = Literal["done", "waiting", "overtaken"]
 
 
-def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, moving_to: str | None = None) -> Outcome:
+def delete_workspace(
+    api: KubeApi, claim: Document, keep_for: timedelta, now: datetime, *, moving_to: str | None = None
+) -> Outcome:
     """Take away the workspace of a claim, if the claim is still as it was read."""
-    kept = keep(api, claim)
+    kept = retain_volume(api, claim)
     if kept.foreign:
         # What somebody else's volume says is about their workspace.
-        return _removed(api, claim)
+        return _delete_claim(api, claim)
     if kept.outcome in {"overtaken", "refused"}:
         return "overtaken"
     if kept.outcome == "waiting":
         # A sandbox without a volume may be one that is about to have it.
-        return "waiting" if section(section(claim, "status"), "sandbox").get("name") else _removed(api, claim)
+        return "waiting" if section(section(claim, "status"), "sandbox").get("name") else _delete_claim(api, claim)
     notes = section(claim["metadata"], "annotations")
     about = claim["metadata"]
     volume = api.find(VOLUMES, kept.volume)
@@ -40,10 +42,10 @@ def let_go(api: Api, claim: Document, keep_for: timedelta, now: datetime, *, mov
     labels |= {key: value for key, value in section(about, "labels").items() if key.startswith(OWN_LABEL)}
     if not api.change(VOLUMES, volume, {"metadata": {"annotations": told, "labels": labels}}):
         return "overtaken"
-    return _removed(api, claim)
+    return _delete_claim(api, claim)
 
 
-def _removed(api: Api, claim: Document) -> Outcome:
+def _delete_claim(api: KubeApi, claim: Document) -> Outcome:
     """Its claim goes in whatever state: its controller writes to it all the time, and keeping has just marked it."""
     about = claim["metadata"]
     now = api.find(CLAIMS, about["name"], about["namespace"])

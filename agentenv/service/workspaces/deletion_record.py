@@ -12,17 +12,17 @@ from agentenv.core.values.object_fields import text
 from agentenv.core.workspaces.records import of_volume
 from agentenv.core.workspaces.workspace import OWN_LABEL, RECORD, Workspace
 from agentenv.service.http.problems import Problem, not_found
-from agentenv.service.kube.client import VOLUME_CLAIMS, VOLUMES, Document, Wire, section
+from agentenv.service.kube.client import VOLUME_CLAIMS, VOLUMES, Document, KubeClient, section
 from agentenv.service.workspaces.eager_retention import volume_of
-from agentenv.service.workspaces.read import Reading
+from agentenv.service.workspaces.read import WorkspaceReader
 
 ATTEMPTS = 8
 
 
-class Leaving:
+class DeletionRecorder:
     """Marks volumes of workspaces that go."""
 
-    def __init__(self, wire: Wire, reading: Reading, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, wire: KubeClient, reading: WorkspaceReader, *, now: Callable[[], datetime]) -> None:
         self._wire, self._reading, self._now = wire, reading, now
 
     async def record(self, read: Workspace, claim: Document, keep_for: timedelta) -> None:

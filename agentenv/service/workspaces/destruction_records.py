@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from agentenv.core.values.object_fields import parsed_object
 from agentenv.core.values.timestamps import written
-from agentenv.service.kube.sync_client import CONFIGURATIONS, Api, Document, section
+from agentenv.service.kube.sync_client import CONFIGURATIONS, Document, KubeApi, section
 
 LABEL, OPEN = "sandbox.users.io/record", "sandbox.users.io/record-open"
 OF = "destroyed"
@@ -26,7 +26,7 @@ MISSED = 7
 class Records:
     """What one environment has destroyed."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: KubeApi, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
 

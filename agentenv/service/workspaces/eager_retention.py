@@ -18,16 +18,16 @@ from agentenv.core.values.object_fields import owner_uids, required, strings, te
 from agentenv.core.workspaces.records import of_another
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, Wire, section
-from agentenv.service.kube.view import View
-from agentenv.service.workspaces.assigned_sandbox import Adoptions
-from agentenv.service.workspaces.retain_volume import ANOTHERS, report_another
+from agentenv.service.kube.client import SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, KubeClient, section
+from agentenv.service.kube.view import ClusterView
+from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
+from agentenv.service.workspaces.retain_volume import FOREIGN_VOLUME, audit_foreign_volume
 
 ATTEMPTS = 5
 PAUSE = 0.1
 
 
-async def keep(wire: Wire, view: View, workspace: Workspace) -> str | None:
+async def retain_volume(wire: KubeClient, view: ClusterView, workspace: Workspace) -> str | None:
     """Have the volume of a workspace stay; its name, or None where it cannot be said yet which it is.
 
     One that says it is somebody else's is left as it is, and the workspace is refused.
@@ -47,8 +47,8 @@ async def keep(wire: Wire, view: View, workspace: Workspace) -> str | None:
         volume = await _bound(wire, workspace)
         if volume is not None:
             if of_another(volume, workspace.owner):
-                report_another(volume, workspace.owner, workspace.namespace, workspace.id)
-                raise Problem("refused", ANOTHERS, "delete it and make it anew; tell whoever runs the platform")
+                audit_foreign_volume(volume, workspace.owner, workspace.namespace, workspace.id)
+                raise Problem("refused", FOREIGN_VOLUME, "delete it and make it anew; tell whoever runs the platform")
             changes = _changes(workspace, volume)
             if not changes or await wire.merge(VOLUMES, volume, changes):
                 return str(volume["metadata"]["name"])
@@ -56,15 +56,15 @@ async def keep(wire: Wire, view: View, workspace: Workspace) -> str | None:
     return None
 
 
-class Early:
+class EagerVolumeRetention:
     """The volume of a claim's sandbox made to stay while the claim is still on its way to say which sandbox it has."""
 
-    def __init__(self, wire: Wire, view: View, adoptions: Adoptions) -> None:
+    def __init__(self, wire: KubeClient, view: ClusterView, adoptions: SandboxAssignments) -> None:
         self._wire, self._view, self._adoptions = wire, view, adoptions
         self._sandbox = ""
         self._work: asyncio.Task[str | None] | None = None
 
-    async def __aenter__(self) -> Early:
+    async def __aenter__(self) -> EagerVolumeRetention:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -84,16 +84,16 @@ class Early:
 
     async def _keep(self, made: Workspace) -> str | None:
         self._sandbox = await self._adoptions.of(made.claim_uid)
-        return await keep(self._wire, self._view, replace(made, sandbox=self._sandbox))
+        return await retain_volume(self._wire, self._view, replace(made, sandbox=self._sandbox))
 
 
-async def volume_of(wire: Wire, workspace: Workspace) -> Document | None:
+async def volume_of(wire: KubeClient, workspace: Workspace) -> Document | None:
     """The volume that a workspace's sandbox has as its home, as it is now; None where there is none of its own yet."""
     volume = await _bound(wire, workspace)
     return None if volume is None or of_another(volume, workspace.owner) else volume
 
 
-async def _bound(wire: Wire, workspace: Workspace) -> Document | None:
+async def _bound(wire: KubeClient, workspace: Workspace) -> Document | None:
     if not workspace.sandbox:
         return None
     sandbox, volume_claim = await asyncio.gather(

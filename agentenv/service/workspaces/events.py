@@ -7,13 +7,13 @@ import asyncio
 from agentenv.core.values.object_fields import number, section, text
 from agentenv.core.values.timestamps import moment
 from agentenv.core.workspaces.workspace import Event, Workspace
-from agentenv.service.kube.client import EVENTS, Document, Wire
+from agentenv.service.kube.client import EVENTS, Document, KubeClient
 
 KINDS = frozenset({"SandboxClaim", "Sandbox", "Pod", "PersistentVolumeClaim"})
 MOST = 100
 
 
-async def events_of(wire: Wire, workspace: Workspace) -> list[Event]:
+async def events_of(wire: KubeClient, workspace: Workspace) -> list[Event]:
     """The latest first."""
     names = {name for name in (workspace.id, workspace.sandbox) if name}
     # A sandbox and its pod have one name, and its home is called after them.
@@ -24,7 +24,7 @@ async def events_of(wire: Wire, workspace: Workspace) -> list[Event]:
     return rows[:MOST]
 
 
-async def _named(wire: Wire, namespace: str, name: str) -> list[Event]:
+async def _named(wire: KubeClient, namespace: str, name: str) -> list[Event]:
     rows: list[Event] = []
     async for page, _ in wire.list(EVENTS, namespace, fields=f"involvedObject.name={name}"):
         rows += [event for one in page if (event := _event(one))]

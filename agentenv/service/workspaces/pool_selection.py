@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agentenv.service.kube.view import PoolRow, View
+from agentenv.service.kube.view import ClusterView, PoolRow
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -40,7 +40,7 @@ class Choice:
 class Pools:
     """The choice of pools, with what is under way here."""
 
-    def __init__(self, view: View, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, view: ClusterView, chance: Callable[[], float] = random.random) -> None:
         self._view, self._chance = view, chance
         self._under_way: Counter[tuple[str, str]] = Counter()
 

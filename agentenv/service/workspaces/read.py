@@ -13,21 +13,21 @@ from agentenv.core.values.timestamps import moment
 from agentenv.core.workspaces.records import of_claim, of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, Workspace
 from agentenv.service.catalog import Catalog
-from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, Wire, section
-from agentenv.service.kube.view import View
+from agentenv.service.kube.client import CLAIMS, VOLUMES, Document, KubeClient, section
+from agentenv.service.kube.view import ClusterView
 
 # How long a wait goes on before it asks by itself: a watch may have been cut without a word.
 LOOK_AGAIN = 2.0
-PASSING = ("creating", "deleting")
+TRANSITIONAL = ("creating", "deleting")
 
 
-class Reading:
+class WorkspaceReader:
     """Finds workspaces by their ids."""
 
     def __init__(
         self,
-        wire: Wire,
-        view: View,
+        wire: KubeClient,
+        view: ClusterView,
         catalog: Catalog,
         clock: Callable[[], float] = time.monotonic,
         *,
@@ -81,9 +81,9 @@ class Reading:
         """The same once it is neither on its way nor going, or after so many seconds."""
         until = self._clock() + wait
         found = await self.get(id_)
-        while found is not None and found.state in PASSING and (left := until - self._clock()) > 0:
+        while found is not None and found.state in TRANSITIONAL and (left := until - self._clock()) > 0:
             told = self._view.find(id_)
-            if told is None or told.version == found.version or told.state in PASSING:
+            if told is None or told.version == found.version or told.state in TRANSITIONAL:
                 await self._view.change(id_, min(left, LOOK_AGAIN))
             found = await self.get(id_)
         return found

@@ -12,14 +12,14 @@ from agentenv.core.classes.names import TASK_LABEL, WORKSPACE_LABEL
 from agentenv.core.lifecycle.restore import MOVING_TO, destroy_requested
 from agentenv.core.values.timestamps import written
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, RECORD
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Api, Document, section
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, section
 
 # Its own home says so as long as it is on its way; it is not destroyed for being there.
-ON_THE_WAY = timedelta(days=30)
+RETAINED_WHILE_MOVING = timedelta(days=30)
 LEFT = "-left"
 
 
-def restore(api: Api, claim: Document, has: str, home: str, now: datetime) -> bool:
+def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: datetime) -> bool:
     """Let a claim go, so that it is brought back on `home`; what it `has` is kept under another name."""
     about, notes = claim["metadata"], section(claim["metadata"], "annotations")
     own, other = api.find(VOLUMES, home), api.find(VOLUMES, has)
@@ -30,7 +30,7 @@ def restore(api: Api, claim: Document, has: str, home: str, now: datetime) -> bo
     if not whole or not name or destroy_requested(own) or section(own, "status").get("phase") != "Released":
         return False
     told = {key: notes[key] for key in RECORD if key in notes}
-    told |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + ON_THE_WAY)}
+    told |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + RETAINED_WHILE_MOVING)}
     # By this it is brought back, whoever does it.
     told[MOVING_TO] = str(about["namespace"]).removeprefix("sandbox-")
     left: Document = {"metadata": {"labels": {WORKSPACE_LABEL: f"{name}{LEFT}"}}}

@@ -37,20 +37,28 @@ from agentenv.service.kube.sync_client import (
     TEMPLATES,
     VOLUME_CLAIMS,
     VOLUMES,
-    Api,
     Document,
-    RefusedError,
+    KubeApi,
+    SyncKubeApiError,
     section,
 )
 from agentenv.service.workspaces import shared_volumes
 from agentenv.service.workspaces import swarm_outcome as swarm_fate
-from agentenv.service.workspaces.bind_volume import DESTROYED, NotReturned, Outcome, bind, lead, led, undate
+from agentenv.service.workspaces.bind_volume import (
+    DESTROYED,
+    Outcome,
+    RestoreError,
+    clear_deletion_dates,
+    create_bound_claim,
+    reserve_volume,
+    reserved_volume,
+)
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Returned:
+class RestoreResult:
     """How far somebody came back; of what is waiting or overtaken one asks again."""
 
     outcome: Outcome
@@ -58,7 +66,7 @@ class Returned:
     why: str = ""
 
 
-def kept_volume(api: Api, owner: str, workspace: str) -> Document | None:
+def retained_volume(api: KubeApi, owner: str, workspace: str) -> Document | None:
     """The volume on which a deleted workspace's files are; of several the one that was deleted last."""
     found = [
         one
@@ -69,8 +77,8 @@ def kept_volume(api: Api, owner: str, workspace: str) -> Document | None:
     return max(found, key=_deleted_at, default=None)
 
 
-def bring_back(
-    api: Api,
+def restore_workspace(
+    api: KubeApi,
     volume: Document,
     class_name: str | None = None,
     *,
@@ -78,28 +86,28 @@ def bring_back(
     shape: Callable[[Document], Document] = lambda claim: claim,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     into: Document | None = None,
-) -> Returned:
+) -> RestoreResult:
     """Make a deleted workspace's claim on its own volume; in another class where one is named.
 
     `shape` may add to the claim before it is made: what else was asked for. `into` is the template of a swarm, which is
     there with its pool: then the dates of the deletion stay until the swarm is whole.
     """
     name = section(volume["metadata"], "labels").get(WORKSPACE_LABEL, "")
-    within = class_name or used_in(volume)
+    within = class_name or target_class(volume)
     try:
-        return _Return(api, volume, within, channel, shape=shape, now=now, into=into).take()
-    except NotReturned as stop:
-        return Returned(stop.outcome, name, str(stop))
-    except RefusedError as refusal:
-        return Returned("waiting" if refusal.passes else "refused", name, str(refusal))
+        return _Restore(api, volume, within, channel, shape=shape, now=now, into=into).take()
+    except RestoreError as stop:
+        return RestoreResult(stop.outcome, name, str(stop))
+    except SyncKubeApiError as refusal:
+        return RestoreResult("waiting" if refusal.passes else "refused", name, str(refusal))
 
 
-class _Return:
+class _Restore:
     """One return, from the volume to the claim."""
 
     def __init__(
         self,
-        api: Api,
+        api: KubeApi,
         volume: Document,
         within: str,
         channel: str,
@@ -121,14 +129,14 @@ class _Return:
         self._task = labels.get(TASK_LABEL, "")
         self._shared: tuple[Document, Document, Document] | None = None
 
-    def take(self) -> Returned:
+    def take(self) -> RestoreResult:
         if not self._owner or not self._name:
-            raise NotReturned("refused", "the volume is nobody's")
+            raise RestoreError("refused", "the volume is nobody's")
         if self._stands():
             # What is on its way out with its data is not kept by being looked at.
             if not destroy_requested(self._volume):
                 self._undate()
-            return Returned("there", self._name)
+            return RestoreResult("there", self._name)
         template = self._into or self._template()
         self._refuse_remains()
         self._lend(template)
@@ -137,16 +145,16 @@ class _Return:
         # Whoever takes away what nobody claims may have come in between.
         self._lend(template)
         self._undate(made=made)
-        return Returned("made" if made else "there", self._name)
+        return RestoreResult("made" if made else "there", self._name)
 
     def _stands(self) -> bool:
         found = self._api.find(CLAIMS, self._name, self._space)
         if found is None:
             return False
         if section(found["metadata"], "labels").get(USER_LABEL) != self._owner:
-            raise NotReturned("refused", f"claim {self._name} is somebody else's")
+            raise RestoreError("refused", f"claim {self._name} is somebody else's")
         if found["metadata"].get("deletionTimestamp"):
-            raise NotReturned("waiting", "what is left of it is on its way out")
+            raise RestoreError("waiting", "what is left of it is on its way out")
         return True
 
     def _template(self) -> Document:
@@ -157,7 +165,7 @@ class _Return:
         found = [self._api.find(TEMPLATES, name, self._space) for name in current_pools(told).get(self._channel, [])]
         there = [one for one in found if one is not None and not section(one["metadata"], "annotations").get(RETIRING)]
         if not there:
-            raise NotReturned("refused", f"class {self._class} has no release of channel {self._channel} just now")
+            raise RestoreError("refused", f"class {self._class} has no release of channel {self._channel} just now")
         wanted = self._volume["spec"].get("storageClassName")
         chosen = next((one for one in there if _home(one).get("storageClassName") == wanted), there[0])
         # In another class there is nothing of what its task shares.
@@ -168,22 +176,22 @@ class _Return:
     def _refuse_remains(self) -> None:
         """Of an earlier sandbox of that name, whose volume claim has the name of the one to come."""
         if self._api.find(SANDBOXES, self._name, self._space) is not None:
-            raise NotReturned("waiting", "its earlier sandbox is on its way out")
+            raise RestoreError("waiting", "its earlier sandbox is on its way out")
         found = self._api.find(VOLUME_CLAIMS, home_name(self._name), self._space)
         if found is None:
             return
         if found["metadata"].get("deletionTimestamp"):
-            raise NotReturned("waiting", "its earlier volume claim is on its way out")
+            raise RestoreError("waiting", "its earlier volume claim is on its way out")
         if found["spec"].get("volumeName") != self._volume["metadata"]["name"]:
-            raise NotReturned("refused", f"{home_name(self._name)} is there, with another volume")
+            raise RestoreError("refused", f"{home_name(self._name)} is there, with another volume")
 
     def _wait_for_it(self, template: Document) -> None:
         """Make the volume claim, which names the volume and so never gets another."""
         name = home_name(self._name)
-        lead(self._api, self._volume, self._space, name, self._now)
-        self._volume = led(self._api, self._volume)
+        reserve_volume(self._api, self._volume, self._space, name, self._now)
+        self._volume = reserved_volume(self._api, self._volume)
         most = section(section(_home(template), "resources"), "requests").get("storage")
-        bind(self._api, self._volume, volume_claim(self._volume, self._space, self._name, most))
+        create_bound_claim(self._api, self._volume, volume_claim(self._volume, self._space, self._name, most))
 
     def _lend(self, template: Document) -> None:
         """A template with what its task shares, or with the ids of the class that its home was made in."""
@@ -199,7 +207,7 @@ class _Return:
         """Make what the sandboxes of a task have in common, where it is not there."""
         there = swarm_fate.pool_of(self._api, self._space, self._task)
         if there is not None and swarm_fate.is_given_up(there):
-            raise NotReturned("waiting", "the swarm of its task is on its way out")
+            raise RestoreError("waiting", "the swarm of its task is on its way out")
         shared_volumes.ensure(self._api, volume_claim, self._now)
         self._api.make(TEMPLATES, template)
         if there is None:
@@ -223,20 +231,20 @@ class _Return:
         while (claim := self._api.find(CLAIMS, self._name, self._space)) is not None:
             if section(claim, "metadata").get("deletionTimestamp") or self._api.remove(CLAIMS, claim):
                 break
-        raise NotReturned("refused", DESTROYED)
+        raise RestoreError("refused", DESTROYED)
 
     def _undate(self, *, made: bool = False) -> None:
         """It was not deleted, after all."""
         if self._into is not None:
             return
         if self._shared is not None:
-            shared_volumes.returned(self._api, self._shared[0])
-        now = undate(self._api, self._volume)
+            shared_volumes.mark_restored(self._api, self._shared[0])
+        now = clear_deletion_dates(self._api, self._volume)
         if made and now is not None and destroy_requested(now):
             self._withdraw()
 
 
-def give_up(api: Api, space: str, volume_claim_name: str, uid: str) -> bool:
+def delete_unused_volume_claim(api: KubeApi, space: str, volume_claim_name: str, uid: str) -> bool:
     """Take away a volume claim that was made for somebody who never came; the volume and its files stay."""
     found = api.find(VOLUME_CLAIMS, volume_claim_name, space)
     if found is None or found["metadata"]["uid"] != uid or found["metadata"].get("ownerReferences"):
@@ -257,7 +265,7 @@ def _home(template: Document) -> Document:
     return next((one["spec"] for one in homes if one["metadata"]["name"] == HOME), Document())
 
 
-def used_in(volume: Document) -> str:
+def target_class(volume: Document) -> str:
     """Return the class that a volume's workspace is used in, or is on its way to."""
     told = text(section(section(volume, "metadata"), "annotations"), MOVING_TO)
     within = text(section(section(volume, "spec"), "claimRef"), "namespace")

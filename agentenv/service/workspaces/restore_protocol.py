@@ -13,7 +13,7 @@ from agentenv.service.kube.client import Document, section
 from agentenv.service.workspaces.pool_selection import Choice
 
 
-class Returning(Protocol):
+class Restorer(Protocol):
     """Brings back what was deleted, and moves what stands to another class."""
 
     async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
@@ -51,6 +51,6 @@ def refuse_destroyed(volume: Document, id_: str) -> None:
     )
 
 
-def arrives_in(volume: Document, kept: Workspace) -> str:
+def restored_class(volume: Document, kept: Workspace) -> str:
     """The class that a deleted workspace comes back in: one that was on its way to another arrives there."""
     return str(section(volume["metadata"], "annotations").get(MOVING_TO) or kept.class_name)

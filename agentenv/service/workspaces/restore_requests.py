@@ -19,29 +19,29 @@ from agentenv.core.workspaces.records import of_claim
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE, Workspace
 from agentenv.service.catalog import Class
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.sync_client import CLAIMS, Api, Document, RefusedError, section
+from agentenv.service.kube.sync_client import CLAIMS, Document, KubeApi, SyncKubeApiError, section
 from agentenv.service.workspaces import change_class as moving
 from agentenv.service.workspaces.pool_selection import Choice
-from agentenv.service.workspaces.restore import Returned, bring_back, kept_volume
-from agentenv.service.workspaces.restore_protocol import arrives_in, refuse_destroyed
+from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
+from agentenv.service.workspaces.restore_protocol import refuse_destroyed, restored_class
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 PAUSE = 0.1
 # How often one thing is asked of an API server that cannot just now: for some three seconds.
 ATTEMPTS = 6
 
-_Asked = ParamSpec("_Asked")
-_Found = TypeVar("_Found")
+_Params = ParamSpec("_Params")
+_Result = TypeVar("_Result")
 
 
-class Homecoming:
+class WorkspaceRestorer:
     """Of one cluster; `api` is asked in threads."""
 
     def __init__(
         self,
-        api: Api,
+        api: KubeApi,
         *,
-        patience: float = PATIENCE,
+        patience: float = TIMEOUT_SECONDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api, self._patience, self._now = api, patience, now
@@ -49,7 +49,7 @@ class Homecoming:
     async def bring_back(self, volume: Document, kept: Workspace) -> Workspace:
         """The workspace of a volume that was kept, with a claim again."""
         # The volume itself is read again each time.
-        return await self._until(kept.owner, kept.id, None, arrives_in(volume, kept))
+        return await self._until(kept.owner, kept.id, None, restored_class(volume, kept))
 
     async def move(self, claim: Document, to: Class) -> Workspace:
         """The workspace of a claim, of another class on the same data."""
@@ -64,7 +64,7 @@ class Homecoming:
                 or found["metadata"].get("deletionTimestamp")
             ):
                 break
-            begun = await self._asked(moving.start, self._api, found, to.name, self._now())
+            begun = await self._asked(moving.start_class_change, self._api, found, to.name, self._now())
             if begun.outcome == "made":
                 break
             self._refuse(begun)
@@ -76,7 +76,7 @@ class Homecoming:
         return Choice(cold_pool(""), why)
 
     async def _until(self, owner: str, name: str, to: str | None, within: str) -> Workspace:
-        last = Returned("waiting", name, "it has not been looked for")
+        last = RestoreResult("waiting", name, "it has not been looked for")
         for _ in self._tries():
             last = await self._asked(self._step, owner, name, to)
             if last.outcome in {"made", "there"}:
@@ -88,16 +88,16 @@ class Homecoming:
             await asyncio.sleep(PAUSE)
         raise Problem("busy", last.why or "it is on its way", "ask again: it goes on from here", retry_after=5)
 
-    def _step(self, owner: str, name: str, to: str | None) -> Returned:
-        volume = kept_volume(self._api, owner, name)
+    def _step(self, owner: str, name: str, to: str | None) -> RestoreResult:
+        volume = retained_volume(self._api, owner, name)
         if volume is None:
-            return Returned("refused", name, "its data is not there any more")
+            return RestoreResult("refused", name, "its data is not there any more")
         refuse_destroyed(volume, name)
         notes = section(volume["metadata"], "annotations")
         if to is not None and DELETED_AT in notes and notes.get(MOVING_TO) != to:
             # Two ways at once would end in two claims for the one volume.
-            return Returned("refused", name, "it was deleted, or sent to a third class, at the same time")
-        return bring_back(self._api, volume, to, shape=self._fresh, now=self._now)
+            return RestoreResult("refused", name, "it was deleted, or sent to a third class, at the same time")
+        return restore_workspace(self._api, volume, to, shape=self._fresh, now=self._now)
 
     def _fresh(self, claim: Document) -> Document:
         """It was asked for now: it does not fall asleep again for what was before it was deleted."""
@@ -105,11 +105,11 @@ class Homecoming:
         claim["metadata"]["annotations"] = notes
         return claim
 
-    def _refuse(self, returned: Returned) -> None:
+    def _refuse(self, returned: RestoreResult) -> None:
         if returned.outcome == "refused":
             raise Problem("refused", returned.why, "ask whoever operates the platform: what is kept is not touched")
 
-    async def _asked(self, ask: Callable[_Asked, _Found], *asked: _Asked.args, **more: _Asked.kwargs) -> _Found:
+    async def _asked(self, ask: Callable[_Params, _Result], *asked: _Params.args, **more: _Params.kwargs) -> _Result:
         """What the API server answers; asked again, a few times and each time later, while it cannot.
 
         All of it can be asked again: each step goes on from wherever the one before it came to.
@@ -117,7 +117,7 @@ class Homecoming:
         for attempt in range(ATTEMPTS):
             try:
                 return await asyncio.to_thread(ask, *asked, **more)
-            except RefusedError as refusal:
+            except SyncKubeApiError as refusal:
                 if not refusal.passes:
                     raise
                 if attempt == ATTEMPTS - 1:

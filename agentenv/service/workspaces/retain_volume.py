@@ -17,7 +17,7 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CONSTRAINTS, HOME, KEPT, MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.values.object_fields import owner_uids, required, strings, text
 from agentenv.core.workspaces.records import of_another
-from agentenv.service.kube.project_fields import brief
+from agentenv.service.kube.project_fields import project_fields
 from agentenv.service.kube.sync_client import (
     CLAIMS,
     CONFIGURATIONS,
@@ -25,9 +25,9 @@ from agentenv.service.kube.sync_client import (
     SANDBOXES,
     VOLUME_CLAIMS,
     VOLUMES,
-    Api,
     Document,
-    RefusedError,
+    KubeApi,
+    SyncKubeApiError,
     section,
 )
 from agentenv.service.kube.unreadable import ODD, key_of, readable
@@ -36,24 +36,24 @@ from agentenv.service.workspaces import shared_volumes
 
 # Kinds of storage by which a sandbox has a volume of its own.
 WITH_SLOTS = ("slot", "shared")
-WHOSE = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
+OWNER_LABELS = (USER_LABEL, WORKSPACE_LABEL, MODE_LABEL, TASK_LABEL)
 # Of a claim.
-LOOKED_AT = (
+PROJECTED_FIELDS = (
     *(("metadata", key) for key in ("namespace", "name", "uid", "resourceVersion")),
     ("metadata", "annotations", KEPT),
-    *(("spec", "additionalPodMetadata", "labels", key) for key in WHOSE),
+    *(("spec", "additionalPodMetadata", "labels", key) for key in OWNER_LABELS),
     ("status", "sandbox", "name"),
 )
 
 # Nobody learns whose it is.
-ANOTHERS = "its volume says that it is somebody else's"
+FOREIGN_VOLUME = "its volume says that it is somebody else's"
 
 Find = Callable[..., Document | None]
 Outcome = Literal["kept", "already", "waiting", "overtaken", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetentionResult:
     """How it stands with the volume of one claim."""
 
     namespace: str
@@ -64,55 +64,57 @@ class Kept:
     foreign: bool = False  # refused because the volume is somebody else's
 
 
-def keep_all(cluster: Api) -> list[Kept]:
+def retain_all_volumes(cluster: KubeApi) -> list[RetentionResult]:
     """See to every claim of every class whose sandboxes have volumes."""
-    found: list[Kept] = []
+    found: list[RetentionResult] = []
     for space in cluster.list(NAMESPACES, labels={CLASS_LABEL: None}):
         namespace = space["metadata"]["name"]
         constraints = cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace)
         if section(constraints or {}, "data").get("storage") in WITH_SLOTS:
-            listed = _Listed(cluster, namespace)
+            listed = _ClassObjects(cluster, namespace)
             # No list is left half read for as long as changes take, nor are ten thousand claims held for it.
             left = [
-                row if isinstance(row, Kept) else brief(claim, LOOKED_AT)
+                row if isinstance(row, RetentionResult) else project_fields(claim, PROJECTED_FIELDS)
                 for claim, row in readable(
                     "SandboxClaim",
                     cluster.list(CLAIMS, namespace),
-                    lambda claim, listed=listed: _looked_at(claim, listed),
+                    lambda claim, listed=listed: _settled_result(claim, listed),
                 )
             ]
-            found += [row if isinstance(row, Kept) else keep(cluster, row, listed.find) for row in left]
+            found += [
+                row if isinstance(row, RetentionResult) else retain_volume(cluster, row, listed.find) for row in left
+            ]
             for shared in cluster.list(VOLUME_CLAIMS, namespace, {TASK_LABEL: None, USER_LABEL: None}):
                 found += _shared(cluster, namespace, shared)
     return found
 
 
-def _shared(cluster: Api, namespace: str, volume_claim: Document) -> list[Kept]:
+def _shared(cluster: KubeApi, namespace: str, volume_claim: Document) -> list[RetentionResult]:
     """See to what the sandboxes of a task share; whether it was refused, or cannot be read."""
     _, name = key_of(volume_claim)
     try:
-        shared_volumes.keep(cluster, volume_claim)
-    except RefusedError as refusal:
+        shared_volumes.retain(cluster, volume_claim)
+    except SyncKubeApiError as refusal:
         if refusal.passes:
             raise
-        return [Kept(namespace, name, "refused", why=str(refusal))]
+        return [RetentionResult(namespace, name, "refused", why=str(refusal))]
     except ODD as failure:
-        return [Kept(namespace, name, "refused", why=f"it cannot be read: {type(failure).__name__}")]
+        return [RetentionResult(namespace, name, "refused", why=f"it cannot be read: {type(failure).__name__}")]
     return []
 
 
-def _looked_at(claim: Document, listed: _Listed) -> Kept | None:
+def _settled_result(claim: Document, listed: _ClassObjects) -> RetentionResult | None:
     """How it stands with a claim of which nothing is to be done; None where something is."""
     namespace, name = required(claim, "metadata", "namespace"), required(claim, "metadata", "name")
     volume = _volume_of(listed.find, claim)
     if isinstance(volume, str):
-        return Kept(namespace, name, "waiting", why=volume)
+        return RetentionResult(namespace, name, "waiting", why=volume)
     if _is_marked(claim) and not _changes(claim, volume):
-        return Kept(namespace, name, "already", volume["metadata"]["name"])
+        return RetentionResult(namespace, name, "already", volume["metadata"]["name"])
     return None
 
 
-def keep(cluster: Api, claim: Document, find: Find | None = None) -> Kept:
+def retain_volume(cluster: KubeApi, claim: Document, find: Find | None = None) -> RetentionResult:
     """Have the volume of a claim's sandbox stay; `find` is where to look things up, if not one by one.
 
     Only a claim of which this says `kept` or `already` may be handed over. What is done is done again without harm, and
@@ -123,40 +125,40 @@ def keep(cluster: Api, claim: Document, find: Find | None = None) -> Kept:
     namespace, name = about["namespace"], about["name"]
     volume = _volume_of(find or cluster.find, claim)
     if isinstance(volume, str):
-        return Kept(namespace, name, "waiting", why=volume)
+        return RetentionResult(namespace, name, "waiting", why=volume)
     try:
-        return _kept(cluster, claim, volume)
-    except RefusedError as refusal:
+        return _retain(cluster, claim, volume)
+    except SyncKubeApiError as refusal:
         if refusal.passes:
             raise
         # One that cannot be kept is no reason to lose the others.
-        return Kept(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
+        return RetentionResult(namespace, name, "refused", volume["metadata"]["name"], str(refusal))
 
 
-def _kept(cluster: Api, claim: Document, volume: Document) -> Kept:
+def _retain(cluster: KubeApi, claim: Document, volume: Document) -> RetentionResult:
     about: Document = claim["metadata"]
     namespace, name = about["namespace"], about["name"]
     own = volume["metadata"]["name"]
     owner = _labels(claim).get(USER_LABEL, "")
     if of_another(volume, owner):
-        report_another(volume, owner, namespace, name)
-        return Kept(namespace, name, "refused", own, ANOTHERS, foreign=True)
+        audit_foreign_volume(volume, owner, namespace, name)
+        return RetentionResult(namespace, name, "refused", own, FOREIGN_VOLUME, foreign=True)
     changes = _changes(claim, volume)
     if changes and not cluster.change(VOLUMES, volume, changes):
-        return Kept(namespace, name, "overtaken", own, "its volume was changed at the same time")
+        return RetentionResult(namespace, name, "overtaken", own, "its volume was changed at the same time")
     marked = _is_marked(claim)
     if not marked and not cluster.change(CLAIMS, claim, {"metadata": {"annotations": {KEPT: "true"}}}):
-        return Kept(namespace, name, "overtaken", own, "it was changed at the same time")
-    return Kept(namespace, name, "already" if marked and not changes else "kept", own)
+        return RetentionResult(namespace, name, "overtaken", own, "it was changed at the same time")
+    return RetentionResult(namespace, name, "already" if marked and not changes else "kept", own)
 
 
-class _Listed:
+class _ClassObjects:
     """What of a class a pass looks up, listed once: three calls a claim would be too many for thousands of claims.
 
     A row for each, and not the documents: of ten thousand workspaces those are half a gigabyte.
     """
 
-    def __init__(self, cluster: Api, namespace: str) -> None:
+    def __init__(self, cluster: KubeApi, namespace: str) -> None:
         self._owners: dict[str, tuple[str, ...]] = dict(
             row for _, row in readable("Sandbox", cluster.list(SANDBOXES, namespace), _owned_by)
         )
@@ -208,13 +210,13 @@ class _Volume(NamedTuple):
             sys.intern(text(ref, "namespace")),
             required(volume, "metadata", "uid"),
             required(volume, "metadata", "resourceVersion"),
-            tuple(labels.get(key) for key in WHOSE),
+            tuple(labels.get(key) for key in OWNER_LABELS),
             sys.intern(text(spec, "persistentVolumeReclaimPolicy")),
             text(ref, "uid"),
         )
 
     def document(self, name: str) -> Document:
-        labels = {key: value for key, value in zip(WHOSE, self.whose, strict=True) if value is not None}
+        labels = {key: value for key, value in zip(OWNER_LABELS, self.whose, strict=True) if value is not None}
         return {
             "metadata": {"name": name, "uid": self.uid, "resourceVersion": self.version, "labels": labels},
             "spec": {"persistentVolumeReclaimPolicy": self.policy, "claimRef": {"uid": self.claim_uid}},
@@ -242,7 +244,7 @@ def _volume_of(find: Find, claim: Document) -> Document | str:
 def _changes(claim: Document, volume: Document) -> Document:
     """What of a volume is not yet as it has to be."""
     said = _labels(claim)
-    whose = {key: said[key] for key in WHOSE if key in said}
+    whose = {key: said[key] for key in OWNER_LABELS if key in said}
     missing = whose.items() - strings(section(volume, "metadata"), "labels").items()
     changes: Document = {"metadata": {"labels": dict(missing)}} if missing else {}
     if section(volume, "spec").get("persistentVolumeReclaimPolicy") != "Retain":
@@ -250,7 +252,7 @@ def _changes(claim: Document, volume: Document) -> Document:
     return changes
 
 
-def report_another(volume: Document, owner: str, namespace: str, workspace: str) -> None:
+def audit_foreign_volume(volume: Document, owner: str, namespace: str, workspace: str) -> None:
     """Tell for good that a claim came by a volume that says it is somebody else's."""
     about: Document = volume["metadata"]
     audit(

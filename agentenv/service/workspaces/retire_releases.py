@@ -34,9 +34,9 @@ from agentenv.service.kube.sync_client import (
     POOLS,
     SANDBOXES,
     TEMPLATES,
-    Api,
     Document,
-    RefusedError,
+    KubeApi,
+    SyncKubeApiError,
     section,
 )
 from agentenv.service.kube.unreadable import readable
@@ -48,7 +48,7 @@ _UNKNOWN = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Retired:
+class RetirementResult:
     """What a pass found and did in one class."""
 
     namespace: str
@@ -61,7 +61,7 @@ class Retired:
 
 
 @dataclass
-class _Read:
+class _ClassDocuments:
     """The documents of one class, by name, as they were read."""
 
     state: ClassState
@@ -74,27 +74,27 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def retire(cluster: Api, *, act: bool, clock: Callable[[], datetime] = now) -> list[Retired]:
+def retire_releases(cluster: KubeApi, *, act: bool, clock: Callable[[], datetime] = now) -> list[RetirementResult]:
     """Look at every class, and take the steps that may be taken if `act`."""
-    found: list[Retired] = []
+    found: list[RetirementResult] = []
     for space in sorted(cluster.list(NAMESPACES, labels={CLASS_LABEL: None}), key=_name):
         class_name = text(section(section(space, "metadata"), "labels"), CLASS_LABEL)
         try:
             read = _read(cluster, _name(space), clock())
         except UnreadableError as failure:
             # What cannot be read may name any pool: nothing of this class goes, and the other classes go on.
-            found.append(Retired(_name(space), class_name, {}, Plan(), refused=(str(failure),)))
+            found.append(RetirementResult(_name(space), class_name, {}, Plan(), refused=(str(failure),)))
             continue
         if read is None:
             continue
         decided = plan(read.state, clock())
         current = {channel: [*names] for channel, names in read.state.current.items()}
-        looked = Retired(_name(space), class_name, current, decided)
-        found.append(_take(cluster, looked, read, clock()) if act else looked)
+        looked = RetirementResult(_name(space), class_name, current, decided)
+        found.append(_take_steps(cluster, looked, read, clock()) if act else looked)
     return found
 
 
-def _read(cluster: Api, namespace: str, at: datetime) -> _Read | None:
+def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | None:
     """All of a class; None where nothing says which of its releases the stack names.
 
     `UnreadableError` where anything of it cannot be read.
@@ -106,7 +106,7 @@ def _read(cluster: Api, namespace: str, at: datetime) -> _Read | None:
     claims = [row for _, row in readable("SandboxClaim", cluster.list(CLAIMS, namespace), _claim, failures)]
     # Last: a deployment changes it before it makes anything that it names. So whatever was seen above and is new, is
     # named in it.
-    told = _told(cluster, namespace)
+    told = _constraints(cluster, namespace)
     current = _current(told)
     if current is None:
         return None
@@ -122,10 +122,10 @@ def _read(cluster: Api, namespace: str, at: datetime) -> _Read | None:
     )
     if failures:
         raise UnreadableError("; ".join(failures))
-    return _Read(state, pools, templates)
+    return _ClassDocuments(state, pools, templates)
 
 
-def _told(cluster: Api, namespace: str) -> Document:
+def _constraints(cluster: KubeApi, namespace: str) -> Document:
     return section(cluster.find(CONFIGURATIONS, CONSTRAINTS, namespace) or {}, "data")
 
 
@@ -134,23 +134,23 @@ def _current(told: Document) -> dict[str, list[str]] | None:
     return current_pools(releases) if releases else None
 
 
-def _take(cluster: Api, looked: Retired, read: _Read, at: datetime) -> Retired:
+def _take_steps(cluster: KubeApi, looked: RetirementResult, read: _ClassDocuments, at: datetime) -> RetirementResult:
     done: list[Step] = []
     overtaken: list[Step] = []
     refused: list[str] = []
     for step in looked.plan.steps:
         # A deployment may have come back to this release since: it would find it empty, or gone.
-        if _current(_told(cluster, looked.namespace)) != read.state.current:
+        if _current(_constraints(cluster, looked.namespace)) != read.state.current:
             overtaken.append(step)
             continue
         try:
             (done if _step(cluster, read, step, at) else overtaken).append(step)
-        except RefusedError as refusal:
+        except SyncKubeApiError as refusal:
             refused.append(f"{step.do} {step.name}: {refusal}")
     return replace(looked, done=tuple(done), overtaken=tuple(overtaken), refused=tuple(refused))
 
 
-def _step(cluster: Api, read: _Read, step: Step, at: datetime) -> bool:
+def _step(cluster: KubeApi, read: _ClassDocuments, step: Step, at: datetime) -> bool:
     """Take one step; False where what it is about has changed since it was read."""
     pool, template = read.pools.get(step.name), read.templates.get(step.name)
     if step.do in {"mark", "unmark"}:
@@ -168,7 +168,7 @@ def _step(cluster: Api, read: _Read, step: Step, at: datetime) -> bool:
     return step.do == "remove-template" and template is not None and cluster.remove(TEMPLATES, template)
 
 
-def _template_of(read: _Read, pool: str) -> Document | None:
+def _template_of(read: _ClassDocuments, pool: str) -> Document | None:
     """The template that a pool was of, by its name."""
     found = (one for name, one in read.templates.items() if cold_pool(name) == pool)
     # A task may be called anything, so a template of the very name comes first.
@@ -191,7 +191,7 @@ def _restored(template: Document, name: str, at: datetime) -> Document:
     }
 
 
-def _members(cluster: Api, namespace: str) -> dict[str, int]:
+def _members(cluster: KubeApi, namespace: str) -> dict[str, int]:
     """How many sandboxes are in each pool, by its uid."""
     found: dict[str, int] = {}
     for one in cluster.list(SANDBOXES, namespace, {IN_POOL: None}):

@@ -14,13 +14,19 @@ from agentenv.core.values.object_fields import required, strings, text
 from agentenv.core.values.timestamps import moment
 from agentenv.core.workspaces.records import of_another
 from agentenv.core.workspaces.workspace import DELETED_AT
-from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Api, Document, section
-from agentenv.service.workspaces.bind_volume import NotReturned, bind, lead, led, undate
+from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.workspaces.bind_volume import (
+    RestoreError,
+    clear_deletion_dates,
+    create_bound_claim,
+    reserve_volume,
+    reserved_volume,
+)
 
 ATTEMPTS = 10
 
 
-def of_task(api: Api, owner: str, task: str) -> tuple[Document | None, dict[str, Document]]:
+def of_task(api: KubeApi, owner: str, task: str) -> tuple[Document | None, dict[str, Document]]:
     """Return the kept shared volume of a task, and its kept homes by workspace: of several the latest deleted."""
     shared: Document | None = None
     homes: dict[str, Document] = {}
@@ -33,7 +39,7 @@ def of_task(api: Api, owner: str, task: str) -> tuple[Document | None, dict[str,
     return shared, homes
 
 
-def keep(api: Api, volume_claim: Document, notes: dict[str, str] | None = None) -> Document | None:
+def retain(api: KubeApi, volume_claim: Document, notes: dict[str, str] | None = None) -> Document | None:
     """Have the volume of a task's claim stay, and say whose it is; None where it has none that could."""
     labels = strings(section(volume_claim, "metadata"), "labels")
     owner, task = labels.get(USER_LABEL), labels.get(TASK_LABEL)
@@ -52,13 +58,13 @@ def keep(api: Api, volume_claim: Document, notes: dict[str, str] | None = None) 
     return None
 
 
-def is_kept(api: Api, volume_claim: Document) -> bool:
+def is_retained(api: KubeApi, volume_claim: Document) -> bool:
     """Return whether the volume of a task's claim stays when the claim goes."""
     volume = _bound(api, volume_claim)
     return volume is not None and _retained(volume)
 
 
-def ensure(api: Api, document: Document, now: Callable[[], datetime]) -> None:
+def ensure(api: KubeApi, document: Document, now: Callable[[], datetime]) -> None:
     """Create the claim of a task's shared volume where it is not there: on what was kept of it, if anything was."""
     about = document["metadata"]
     found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
@@ -66,31 +72,31 @@ def ensure(api: Api, document: Document, now: Callable[[], datetime]) -> None:
     if found is not None:
         there = section(found, "metadata")
         if section(there, "labels").get(USER_LABEL) != labels[USER_LABEL]:
-            raise NotReturned("refused", f"{about['name']} is somebody else's")
+            raise RestoreError("refused", f"{about['name']} is somebody else's")
         if there.get("deletionTimestamp"):
-            raise NotReturned("waiting", "what its task shared is on its way out")
+            raise RestoreError("waiting", "what its task shared is on its way out")
         return
     volume, _ = of_task(api, labels[USER_LABEL], labels[TASK_LABEL])
     if volume is None or text(section(section(volume, "spec"), "claimRef"), "namespace") != about["namespace"]:
         api.make(VOLUME_CLAIMS, document)
         return
     if being_destroyed(volume):
-        raise NotReturned("waiting", "what its task shared is being destroyed")
-    lead(api, volume, about["namespace"], about["name"], now)
-    volume = led(api, volume)
-    bind(api, volume, naming(document, volume))
+        raise RestoreError("waiting", "what its task shared is being destroyed")
+    reserve_volume(api, volume, about["namespace"], about["name"], now)
+    volume = reserved_volume(api, volume)
+    create_bound_claim(api, volume, naming(document, volume))
 
 
-def returned(api: Api, document: Document) -> None:
+def mark_restored(api: KubeApi, document: Document) -> None:
     """Take the dates of its deletion off a task's shared volume, whose claim is there again."""
     about = document["metadata"]
     found = api.find(VOLUME_CLAIMS, about["name"], about["namespace"])
     volume = _bound(api, found) if found else None
     if volume is not None and RETURNING_SINCE in section(section(volume, "metadata"), "annotations"):
-        undate(api, volume)
+        clear_deletion_dates(api, volume)
 
 
-def leave(api: Api, volume_claim: Document, keep_for: timedelta | None, now: datetime) -> None:
+def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | None, now: datetime) -> None:
     """Delete the claim of a task's shared volume: first the volume is kept, and dated where it is known for how long.
 
     One without dates gets them from the loop of retention. What is on its way out was left already.
@@ -100,7 +106,7 @@ def leave(api: Api, volume_claim: Document, keep_for: timedelta | None, now: dat
     name, space, uid = (required(volume_claim, "metadata", key) for key in ("name", "namespace", "uid"))
     created = moment(section(volume_claim, "metadata").get("creationTimestamp"))
     for _ in range(ATTEMPTS):
-        volume = keep(api, volume_claim)
+        volume = retain(api, volume_claim)
         if volume is None or keep_for is None:
             break
         found = api.find(VOLUMES, required(volume, "metadata", "name"))
@@ -116,7 +122,7 @@ def leave(api: Api, volume_claim: Document, keep_for: timedelta | None, now: dat
         found = api.find(VOLUME_CLAIMS, name, space)
 
 
-def _bound(api: Api, volume_claim: Document) -> Document | None:
+def _bound(api: KubeApi, volume_claim: Document) -> Document | None:
     """Return the volume of a volume claim, by its uid: one of its name may have been there before."""
     name, uid = text(section(volume_claim, "spec"), "volumeName"), required(volume_claim, "metadata", "uid")
     volume = api.find(VOLUMES, name) if name else None

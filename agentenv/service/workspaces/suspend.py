@@ -14,65 +14,65 @@ from typing import Literal
 from agentenv.core.values.object_fields import owner_uids, text
 from agentenv.core.values.timestamps import written
 from agentenv.core.workspaces.workspace import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
-from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, Api, Document, section
+from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, Document, KubeApi, section
 
 RUNNING, ASLEEP = "Running", "Suspended"
 Outcome = Literal["done", "already", "overtaken", "no-sandbox"]
 
 
-def sandbox_of(api: Api, claim: Document) -> Document | None:
+def sandbox_of(api: KubeApi, claim: Document) -> Document | None:
     """The sandbox that a claim has now; one of that name that is another claim's is none."""
     name = text(section(section(claim, "status"), "sandbox"), "name")
     found = api.find(SANDBOXES, name, claim["metadata"]["namespace"]) if name else None
     return found if claim["metadata"]["uid"] in owner_uids(found) else None
 
 
-def put_to_sleep(api: Api, claim: Document, because: Because) -> Outcome:
+def suspend(api: KubeApi, claim: Document, because: Because) -> Outcome:
     """Let a claim's sandbox sleep, if the claim is still as it was read."""
     sandbox = sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
-    if section(claim["metadata"], "annotations").get(SUSPENDED_BECAUSE) != because and not _noted(
+    if section(claim["metadata"], "annotations").get(SUSPENDED_BECAUSE) != because and not _annotate(
         api, claim, {SUSPENDED_BECAUSE: because}
     ):
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") == ASLEEP:
         return "already"
-    done = _told(api, sandbox, ASLEEP)
+    done = _set_operating_mode(api, sandbox, ASLEEP)
     now = api.find(CLAIMS, claim["metadata"]["name"], claim["metadata"]["namespace"])
     if now is not None and now["metadata"]["uid"] == claim["metadata"]["uid"]:
         said = section(now["metadata"], "annotations").get(SUSPENDED_BECAUSE)
         if said is None and (asleep := sandbox_of(api, now)) is not None:
             # Somebody came between the two writes, and found it awake still.
-            _told(api, asleep, RUNNING)
+            _set_operating_mode(api, asleep, RUNNING)
             return "overtaken"
     return "done" if done else "overtaken"
 
 
-def wake(api: Api, claim: Document, now: datetime) -> Outcome:
+def resume(api: KubeApi, claim: Document, now: datetime) -> Outcome:
     """Wake a claim's sandbox; the hour that was set for it is over with that."""
     sandbox = sandbox_of(api, claim)
     if sandbox is None:
         return "no-sandbox"
     notes = section(claim["metadata"], "annotations")
     changes = {SUSPENDED_BECAUSE: None, WAKE_AT: None, LAST_ACTIVE: written(now)}
-    if notes.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not _noted(api, claim, changes):
+    if notes.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not _annotate(api, claim, changes):
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") != ASLEEP:
         return "already"
-    return "done" if _told(api, sandbox, RUNNING) else "overtaken"
+    return "done" if _set_operating_mode(api, sandbox, RUNNING) else "overtaken"
 
 
-def forget_hour(api: Api, claim: Document) -> bool:
+def clear_wake_time(api: KubeApi, claim: Document) -> bool:
     """Take away an hour that is over."""
-    return _noted(api, claim, {WAKE_AT: None})
+    return _annotate(api, claim, {WAKE_AT: None})
 
 
-def _noted(api: Api, claim: Document, notes: Mapping[str, str | None]) -> bool:
+def _annotate(api: KubeApi, claim: Document, notes: Mapping[str, str | None]) -> bool:
     return api.change(CLAIMS, claim, {"metadata": {"annotations": dict(notes)}})
 
 
-def _told(api: Api, sandbox: Document, mode: str) -> bool:
+def _set_operating_mode(api: KubeApi, sandbox: Document, mode: str) -> bool:
     """Tell a sandbox, however often its controller writes to it meanwhile."""
     about = sandbox["metadata"]
     now: Document | None = sandbox

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 
 from agentenv.core.classes.names import TASK_LABEL
 from agentenv.core.values.object_fields import text
-from agentenv.service.kube.sync_client import EVENTS, Api, RefusedError
+from agentenv.service.kube.sync_client import EVENTS, KubeApi, SyncKubeApiError
 
 FAILED, ENDED = "SwarmFailed", "SwarmEnded"
 _LOG = logging.getLogger(__name__)
 
 
-def tell(
-    cluster: Api,
+def record_event(
+    cluster: KubeApi,
     namespace: str,
     task: str,
     reason: str,
@@ -41,11 +41,11 @@ def tell(
     }
     try:
         cluster.make(EVENTS, event)
-    except RefusedError as refusal:
+    except SyncKubeApiError as refusal:
         _LOG.warning("an event was not told", extra={"facts": {"why": str(refusal), "task": task}})
 
 
-def failure(cluster: Api, namespaces: Iterable[str], task: str) -> str | None:
+def last_failure(cluster: KubeApi, namespaces: Iterable[str], task: str) -> str | None:
     """Why the last swarm of a task did not come up; None where it did, or nobody knows any more."""
     found = [one for space in namespaces for one in cluster.list(EVENTS, space, {TASK_LABEL: task})]
     # Of what happened in the same second, that it was taken away is what counts.

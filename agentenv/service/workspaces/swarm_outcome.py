@@ -11,15 +11,15 @@ from typing import Literal
 from agentenv.core.classes.names import TASK_LABEL
 from agentenv.core.values.object_fields import counted, text
 from agentenv.core.workspaces.swarms import ASKED, GIVEN_UP, HANDED_OVER
-from agentenv.service.kube.sync_client import POOLS, Api, Document, section
+from agentenv.service.kube.sync_client import POOLS, Document, KubeApi, section
 
 
-def pool_of(cluster: Api, namespace: str, task: str) -> Document | None:
+def pool_of(cluster: KubeApi, namespace: str, task: str) -> Document | None:
     """The pool on which it is noted: the oldest of the task, for there is one for each release it was asked of."""
     return min(cluster.list(POOLS, namespace, {TASK_LABEL: task}), key=_age, default=None)
 
 
-def pools_of(cluster: Api, task: str) -> list[Document]:
+def pools_of(cluster: KubeApi, task: str) -> list[Document]:
     """All of a task's pools, of whatever class."""
     return sorted(cluster.list(POOLS, labels={TASK_LABEL: task}), key=_age)
 
@@ -29,48 +29,48 @@ def is_given_up(pool: Document) -> bool:
     return GIVEN_UP in section(section(pool, "metadata"), "annotations")
 
 
-def handed_over(pool: Document) -> int:
+def handed_over_count(pool: Document) -> int:
     """How many of its members, by number, somebody was told that they are there."""
     return _count(pool, HANDED_OVER)
 
 
-def asked_for(pool: Document) -> int:
+def requested_count(pool: Document) -> int:
     """How many of it were asked for, at most."""
     return _count(pool, ASKED)
 
 
-def hand_over(cluster: Api, namespace: str, task: str, uid: str, count: int) -> bool:
+def mark_handed_over(cluster: KubeApi, namespace: str, task: str, uid: str, count: int) -> bool:
     """Note that so many are somebody's; False where it was given up or taken away meanwhile."""
-    while (pool := _still(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
+    while (pool := _same_pool(cluster, namespace, task, uid)) is not None and not is_given_up(pool):
         notes = {key: str(count) for key in (HANDED_OVER, ASKED) if _count(pool, key) < count}
-        if not notes or _noted(cluster, pool, notes):
+        if not notes or _annotate(cluster, pool, notes):
             return True
     return False
 
 
-def give_up(cluster: Api, namespace: str, task: str, uid: str) -> Literal["given-up", "handed-over", "gone"]:
+def mark_given_up(cluster: KubeApi, namespace: str, task: str, uid: str) -> Literal["given-up", "handed-over", "gone"]:
     """Note that nobody is to have it, unless somebody has, or somebody else has taken it away."""
-    while (pool := _still(cluster, namespace, task, uid)) is not None:
-        if handed_over(pool):
+    while (pool := _same_pool(cluster, namespace, task, uid)) is not None:
+        if handed_over_count(pool):
             return "handed-over"
-        if is_given_up(pool) or _noted(cluster, pool, {GIVEN_UP: "true"}):
+        if is_given_up(pool) or _annotate(cluster, pool, {GIVEN_UP: "true"}):
             return "given-up"
     return "gone"
 
 
-def take_away(cluster: Api, namespace: str, task: str) -> None:
+def mark_deleted(cluster: KubeApi, namespace: str, task: str) -> None:
     """Note that it ends, whoever has it: nobody adds to it any more, or is told that it is there."""
     while (pool := pool_of(cluster, namespace, task)) is not None and not is_given_up(pool):
-        if _noted(cluster, pool, {GIVEN_UP: "true"}):
+        if _annotate(cluster, pool, {GIVEN_UP: "true"}):
             return
 
 
-def _still(cluster: Api, namespace: str, task: str, uid: str) -> Document | None:
+def _same_pool(cluster: KubeApi, namespace: str, task: str, uid: str) -> Document | None:
     pool = pool_of(cluster, namespace, task)
     return pool if pool is not None and pool["metadata"]["uid"] == uid else None
 
 
-def _noted(cluster: Api, pool: Document, notes: dict[str, str]) -> bool:
+def _annotate(cluster: KubeApi, pool: Document, notes: dict[str, str]) -> bool:
     return cluster.change(POOLS, pool, {"metadata": {"annotations": notes}})
 
 

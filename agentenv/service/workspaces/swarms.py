@@ -23,7 +23,7 @@ from agentenv.core.lifecycle.restore import RETURNING_SINCE, being_destroyed, se
 from agentenv.core.values.object_fields import required, rows, text
 from agentenv.core.workspaces.swarms import ASKED, Swarm, short_of
 from agentenv.core.workspaces.workspace import DELETED_AT, SUSPENDED_BECAUSE
-from agentenv.service.kube.retry import Patient
+from agentenv.service.kube.retry import RetryingApi
 from agentenv.service.kube.sync_client import (
     CLAIMS,
     POOLS,
@@ -31,23 +31,23 @@ from agentenv.service.kube.sync_client import (
     TEMPLATES,
     VOLUME_CLAIMS,
     VOLUMES,
-    Api,
     Document,
     Kind,
-    RefusedError,
+    KubeApi,
+    SyncKubeApiError,
     section,
 )
 from agentenv.service.workspaces import shared_volumes
 from agentenv.service.workspaces import swarm_outcome as swarm_fate
-from agentenv.service.workspaces.bind_volume import NotReturned, undate
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.restore import bring_back, used_in
-from agentenv.service.workspaces.retain_volume import keep
+from agentenv.service.workspaces.bind_volume import RestoreError, clear_deletion_dates
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.restore import restore_workspace, target_class
+from agentenv.service.workspaces.retain_volume import retain_volume
 
-PATIENCE = 300.0
+CREATE_TIMEOUT = 300.0
 PAUSE = 0.5
 # How often, and how far apart, the volume of one of its sandboxes is made to stay.
-KEEPS, BETWEEN = 10, 0.1
+RETAIN_ATTEMPTS, RETAIN_PAUSE = 10, 0.1
 Why = Literal["being-destroyed", "busy", "key-reused", "no-room", "refused", "unavailable"]
 Now = Callable[[], datetime]
 
@@ -62,28 +62,28 @@ class SwarmError(Exception):
         self.gone_in = gone_in  # seconds, of what is being destroyed
 
 
-def make(
-    cluster: Api,
+def create_swarm(
+    cluster: KubeApi,
     swarm: Swarm,
     *,
-    patience: float = PATIENCE,
+    patience: float = CREATE_TIMEOUT,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     now: Now = lambda: datetime.now(UTC),
 ) -> dict[str, str]:
     """Make it, and wait until all of it is there, with volumes that stay: the sandbox of each claim."""
-    patient = Patient(cluster, patience, every=PAUSE, pause=pause, clock=clock)
+    patient = RetryingApi(cluster, patience, every=PAUSE, pause=pause, clock=clock)
     try:
-        return _whole(patient, swarm, patience, pause=pause, clock=clock, now=now)
-    except RefusedError as refusal:
+        return _create_whole(patient, swarm, patience, pause=pause, clock=clock, now=now)
+    except SyncKubeApiError as refusal:
         if not refusal.passes:
             raise
         left = "what there is of it stays, and whoever asks again goes on with it"
         raise SwarmError(f"the API server cannot just now: {refusal}; {left}", "unavailable") from None
 
 
-def _whole(
-    cluster: Api,
+def _create_whole(
+    cluster: KubeApi,
     swarm: Swarm,
     patience: float,
     *,
@@ -91,13 +91,13 @@ def _whole(
     clock: Callable[[], float],
     now: Now,
 ) -> dict[str, str]:
-    _refuse_strangers(cluster, swarm)
+    _refuse_foreign_objects(cluster, swarm)
     _refuse_another_class(cluster, swarm)
     _refuse_destroyed(cluster, swarm)
     there = [*cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})]
     if not there:
-        _refuse_without_room(cluster, swarm)
-    making = _Making(cluster, swarm, used=any(_used(one) for one in there), now=now, pause=pause)
+        _check_quota(cluster, swarm)
+    making = _SwarmCreation(cluster, swarm, used=any(_was_used(one) for one in there), now=now, pause=pause)
     try:
         until = clock() + patience
         while True:
@@ -107,15 +107,15 @@ def _whole(
             if len(ready) == len(swarm.claims):
                 break
             if clock() >= until:
-                why = waits or _why(found, ready)
+                why = waits or _first_failure(found, ready)
                 making.undo()
                 raise SwarmError(f"{len(ready)} of {len(swarm.claims)} sandboxes came up in {patience:.0f} s: {why}")
             pause(PAUSE)
-        unkept = next((words for one in found.values() if (words := _unkept(cluster, one, pause))), None)
+        unkept = next((words for one in found.values() if (words := _retention_failure(cluster, one, pause))), None)
         if unkept is None:
             making.hand_over()
             return ready
-    except RefusedError as refusal:
+    except SyncKubeApiError as refusal:
         if refusal.passes:
             raise
         making.undo()
@@ -124,8 +124,8 @@ def _whole(
     raise SwarmError(unkept, "refused")
 
 
-def end(
-    cluster: Api,
+def delete_swarm(
+    cluster: KubeApi,
     namespace: str,
     task: str,
     keep_for: timedelta,
@@ -139,21 +139,21 @@ def end(
     Of one that is `fresh`, which nobody was told of, only what was kept already is kept. What returned to its data
     and did not come up keeps the dates that it has.
     """
-    swarm_fate.take_away(cluster, namespace, task)
+    swarm_fate.mark_deleted(cluster, namespace, task)
     # All of it is looked up first: of one that is made anew meanwhile nothing goes. Claims are first to go: their
     # sandboxes go with them, and let go of what they share. The pool is last: until then it says that the rest goes.
     kinds = (CLAIMS, TEMPLATES, VOLUME_CLAIMS, POOLS)
     found = [(kind, one) for kind in kinds for one in cluster.list(kind, namespace, {TASK_LABEL: task})]
     for kind, one in found:
-        if kind is CLAIMS and (_marked(one) or (_used(one) and not fresh)):
-            _left(cluster, one, keep_for, now, pause)
-        elif kind is VOLUME_CLAIMS and (not fresh or shared_volumes.is_kept(cluster, one)):
-            shared_volumes.leave(cluster, one, None if fresh else keep_for, now())
+        if kind is CLAIMS and (_is_marked_retained(one) or (_was_used(one) and not fresh)):
+            _delete_member(cluster, one, keep_for, now, pause)
+        elif kind is VOLUME_CLAIMS and (not fresh or shared_volumes.is_retained(cluster, one)):
+            shared_volumes.delete_claim(cluster, one, None if fresh else keep_for, now())
         else:
-            _removed(cluster, kind, one)
+            _delete(cluster, kind, one)
 
 
-def destroy_kept(cluster: Api, owner: str, task: str, now: datetime) -> int:
+def destroy_retained_data(cluster: KubeApi, owner: str, task: str, now: datetime) -> int:
     """Request the destruction of all that is kept of a task's deleted swarm; of how many volumes."""
     requested = 0
     for one in cluster.list(VOLUMES, labels={USER_LABEL: owner, TASK_LABEL: task}):
@@ -168,10 +168,10 @@ def destroy_kept(cluster: Api, owner: str, task: str, now: datetime) -> int:
     return requested
 
 
-class _Making:
+class _SwarmCreation:
     """One maker's part in a swarm that others may make, wait for and take away at the same time."""
 
-    def __init__(self, cluster: Api, swarm: Swarm, *, used: bool, now: Now, pause: Callable[[float], None]) -> None:
+    def __init__(self, cluster: KubeApi, swarm: Swarm, *, used: bool, now: Now, pause: Callable[[float], None]) -> None:
         self._cluster, self._swarm, self._used = cluster, swarm, used
         self._now, self._pause = now, pause
         self._where = swarm.namespace, swarm.task
@@ -191,11 +191,11 @@ class _Making:
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if pool is not None and swarm_fate.is_given_up(pool):
             # Whoever began with that may have been cut short.
-            self._end(fresh=not swarm_fate.handed_over(pool))
-            raise _taken_away()
+            self._end(fresh=not swarm_fate.handed_over_count(pool))
+            raise _being_deleted()
         try:
             shared_volumes.ensure(self._cluster, self._swarm.volume, self._now)
-        except NotReturned as stop:
+        except RestoreError as stop:
             if stop.outcome == "refused":
                 self.undo()
                 raise SwarmError(f"what its sandboxes share: {stop}", "refused") from None
@@ -204,8 +204,8 @@ class _Making:
             self._began |= self._cluster.make(kind, document) and kind is POOLS
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if pool is None or swarm_fate.is_given_up(pool):
-            self._end(fresh=pool is None or not swarm_fate.handed_over(pool))
-            raise _taken_away()
+            self._end(fresh=pool is None or not swarm_fate.handed_over_count(pool))
+            raise _being_deleted()
         self._pool = pool["metadata"]["uid"]
         try:
             # Once more: both may have looked before either was there. Both may go then, and never do both stay.
@@ -241,7 +241,7 @@ class _Making:
             if self._cluster.make(CLAIMS, claim):
                 self._added.add(name)
             return ""
-        returned = bring_back(
+        returned = restore_workspace(
             self._cluster,
             home,
             self._swarm.namespace.removeprefix(namespace("")),
@@ -264,7 +264,7 @@ class _Making:
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if pool is None or pool["metadata"]["uid"] != self._pool or swarm_fate.is_given_up(pool):
             self._withdraw(self._own.values())
-            raise _taken_away()
+            raise _being_deleted()
         # Looked up before the pool was: they are of this swarm, and not of one that came after it.
         self._own = {name: one for name, one in found.items() if name in self._added}
         return found
@@ -275,16 +275,16 @@ class _Making:
         volume_claim = self._cluster.find(VOLUME_CLAIMS, self._swarm.volume["metadata"]["name"], self._swarm.namespace)
         pool = swarm_fate.pool_of(self._cluster, *self._where)
         if volume_claim is not None and pool is not None:
-            most = max(count, swarm_fate.asked_for(pool))
-            shared_volumes.keep(self._cluster, volume_claim, {ASKED: str(most)})
+            most = max(count, swarm_fate.requested_count(pool))
+            shared_volumes.retain(self._cluster, volume_claim, {ASKED: str(most)})
         # Read first: dates that are written after it was handed over are of somebody who deletes it.
         shared, homes = shared_volumes.of_task(self._cluster, self._swarm.owner, self._swarm.task)
-        if not swarm_fate.hand_over(self._cluster, *self._where, self._pool, count):
+        if not swarm_fate.mark_handed_over(self._cluster, *self._where, self._pool, count):
             self._withdraw(self._own.values())
-            raise _taken_away()
+            raise _being_deleted()
         for volume in (shared, *(homes.get(one["metadata"]["name"]) for one in self._swarm.claims)):
             if volume is not None and RETURNING_SINCE in section(section(volume, "metadata"), "annotations"):
-                undate(self._cluster, volume)
+                clear_deletion_dates(self._cluster, volume)
 
     def undo(self) -> None:
         """Take away what did not come up: all of it, or of one that somebody may work in, what was added and is not
@@ -295,64 +295,66 @@ class _Making:
             return
         # It was refused something before it came to its pool, which somebody else may have made.
         self._pool = self._pool or (pool or {})["metadata"]["uid"]
-        fate = "handed-over" if self._used else swarm_fate.give_up(self._cluster, *self._where, self._pool)
+        fate = "handed-over" if self._used else swarm_fate.mark_given_up(self._cluster, *self._where, self._pool)
         if fate == "given-up":
             self._end(fresh=True)
         elif fate == "gone":
             self._withdraw(self._own.values())
         else:
             pool = swarm_fate.pool_of(self._cluster, *self._where)
-            theirs = swarm_fate.handed_over(pool) if pool else 0
+            theirs = swarm_fate.handed_over_count(pool) if pool else 0
             names = [one["metadata"]["name"] for one in self._swarm.claims[theirs:]]
             own = [self._cluster.find(CLAIMS, name, self._swarm.namespace) for name in names if name in self._added]
             self._withdraw(claim for claim in own if claim is not None)
 
     def _withdraw(self, claims: Iterable[Document]) -> None:
         for claim in claims:
-            if _marked(claim):
-                _left(self._cluster, claim, self._swarm.keep_for, self._now, self._pause)
+            if _is_marked_retained(claim):
+                _delete_member(self._cluster, claim, self._swarm.keep_for, self._now, self._pause)
             else:
-                _removed(self._cluster, CLAIMS, claim)
+                _delete(self._cluster, CLAIMS, claim)
 
     def _end(self, *, fresh: bool) -> None:
-        end(self._cluster, *self._where, self._swarm.keep_for, fresh=fresh, now=self._now, pause=self._pause)
+        delete_swarm(self._cluster, *self._where, self._swarm.keep_for, fresh=fresh, now=self._now, pause=self._pause)
 
     @property
     def _of(self) -> dict[str, str | None]:
         return {TASK_LABEL: self._swarm.task}
 
 
-def _taken_away() -> SwarmError:
+def _being_deleted() -> SwarmError:
     return SwarmError("it is being taken away, or was at the same time: ask again when it is gone", "busy")
 
 
-def _used(claim: Document) -> bool:
+def _was_used(claim: Document) -> bool:
     """Whether somebody may have been in its sandbox: it came up, was kept, or was put to sleep."""
-    return _sandbox(claim) is not None or _marked(claim)
+    return _sandbox(claim) is not None or _is_marked_retained(claim)
 
 
-def _marked(claim: Document) -> bool:
+def _is_marked_retained(claim: Document) -> bool:
     """Whether the volume of its sandbox was kept."""
     return KEPT in section(section(claim, "metadata"), "annotations")
 
 
-def _left(cluster: Api, claim: Document, keep_for: timedelta, now: Now, pause: Callable[[float], None]) -> None:
+def _delete_member(
+    cluster: KubeApi, claim: Document, keep_for: timedelta, now: Now, pause: Callable[[float], None]
+) -> None:
     """Delete a member as a workspace is deleted: its volume is dated first, and then its claim goes."""
     name, space, uid = (required(claim, "metadata", key) for key in ("name", "namespace", "uid"))
     found: Document | None = claim
-    for _ in range(KEEPS):
+    for _ in range(RETAIN_ATTEMPTS):
         about = section(found, "metadata")
         if found is None or text(about, "uid") != uid or about.get("deletionTimestamp"):
             return
-        if let_go(cluster, found, keep_for, now()) == "done":
+        if delete_workspace(cluster, found, keep_for, now()) == "done":
             return
-        pause(BETWEEN)
+        pause(RETAIN_PAUSE)
         found = cluster.find(CLAIMS, name, space)
     # One that has no volume yet has nothing to keep; what could not be dated is by the loop of retention.
-    _removed(cluster, CLAIMS, claim)
+    _delete(cluster, CLAIMS, claim)
 
 
-def _removed(cluster: Api, kind: Kind, one: Document) -> None:
+def _delete(cluster: KubeApi, kind: Kind, one: Document) -> None:
     """Remove it, however often its controller changes it meanwhile."""
     about = one["metadata"]
     now: Document | None = one
@@ -362,7 +364,7 @@ def _removed(cluster: Api, kind: Kind, one: Document) -> None:
         now = cluster.find(kind, about["name"], about["namespace"])
 
 
-def _refuse_strangers(cluster: Api, swarm: Swarm) -> None:
+def _refuse_foreign_objects(cluster: KubeApi, swarm: Swarm) -> None:
     """A task is its owner's: nobody else adds to it, or mounts what its sandboxes share."""
     for kind, document in _documents(swarm):
         found = cluster.find(kind, document["metadata"]["name"], swarm.namespace)
@@ -371,7 +373,7 @@ def _refuse_strangers(cluster: Api, swarm: Swarm) -> None:
             raise SwarmError(f"{document['metadata']['name']} is there and not of this task: choose another task")
 
 
-def _refuse_another_class(cluster: Api, swarm: Swarm) -> None:
+def _refuse_another_class(cluster: KubeApi, swarm: Swarm) -> None:
     """The names of its workspaces follow from owner and task: of two classes there would be two of each."""
     for pool in swarm_fate.pools_of(cluster, swarm.task):
         if pool["metadata"]["namespace"] != swarm.namespace:
@@ -381,7 +383,7 @@ def _refuse_another_class(cluster: Api, swarm: Swarm) -> None:
             )
 
 
-def _refuse_destroyed(cluster: Api, swarm: Swarm) -> None:
+def _refuse_destroyed(cluster: KubeApi, swarm: Swarm) -> None:
     """Destruction that was requested wins over returning; and who returns does so in the class that the data is of."""
     own = swarm.namespace.removeprefix(namespace(""))
     there = {
@@ -399,12 +401,12 @@ def _refuse_destroyed(cluster: Api, swarm: Swarm) -> None:
             seconds = seconds_until_gone(volume)
             words = f"{what} was deleted, and its data is being destroyed: it is gone in about {seconds} seconds"
             raise SwarmError(words, "being-destroyed", seconds)
-        if (of := used_in(volume)) != own:
+        if (of := target_class(volume)) != own:
             words = f"{what} is of class {of}: ask for the swarm in that class, or choose another task"
             raise SwarmError(words, "key-reused")
 
 
-def _refuse_without_room(cluster: Api, swarm: Swarm) -> None:
+def _check_quota(cluster: KubeApi, swarm: Swarm) -> None:
     quota = cluster.find(QUOTAS, SANDBOX, swarm.namespace)
     wrong = short_of(quota or {}, swarm.needs)
     if wrong:
@@ -416,7 +418,7 @@ def _documents(swarm: Swarm) -> list[tuple[Kind, Document]]:
     return [*shared, *((CLAIMS, one) for one in swarm.claims)]
 
 
-def _claims(cluster: Api, swarm: Swarm) -> list[Document]:
+def _claims(cluster: KubeApi, swarm: Swarm) -> list[Document]:
     asked = {one["metadata"]["name"] for one in swarm.claims}
     found = cluster.list(CLAIMS, swarm.namespace, {TASK_LABEL: swarm.task})
     return [one for one in found if one["metadata"]["name"] in asked]
@@ -434,21 +436,21 @@ def _condition(claim: Document) -> Document:
     return next((row for row in conditions if row.get("type") == "Ready"), Document())
 
 
-def _unkept(cluster: Api, claim: Document, pause: Callable[[float], None]) -> str | None:
+def _retention_failure(cluster: KubeApi, claim: Document, pause: Callable[[float], None]) -> str | None:
     """Why the volume of one of its sandboxes cannot stay. What is overtaken still is left to the pass that keeps."""
     about = claim["metadata"]
-    for _ in range(KEEPS):
-        kept = keep(cluster, claim)
+    for _ in range(RETAIN_ATTEMPTS):
+        kept = retain_volume(cluster, claim)
         if kept.outcome == "refused":
             return f"the volume of {about['name']} cannot be kept: {kept.why}"
         if kept.outcome in {"kept", "already"}:
             return None
-        pause(BETWEEN)
+        pause(RETAIN_PAUSE)
         claim = cluster.find(CLAIMS, about["name"], about["namespace"]) or claim
     return None
 
 
-def _why(found: Mapping[str, Document], ready: Mapping[str, str]) -> str:
+def _first_failure(found: Mapping[str, Document], ready: Mapping[str, str]) -> str:
     """What the first of those that are not there says of itself."""
     for name, one in sorted(found.items()):
         if name not in ready:

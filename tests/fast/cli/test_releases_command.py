@@ -10,14 +10,17 @@ import pytest
 from agentenv.cli.commands import releases
 from agentenv.cli.main import FAILED, OK, main
 from agentenv.core.classes.retirement import Plan, Step, Wait
-from agentenv.service.workspaces.retain_volume import Kept
-from agentenv.service.workspaces.retire_releases import Retired
+from agentenv.service.workspaces.retain_volume import RetentionResult
+from agentenv.service.workspaces.retire_releases import RetirementResult
 
 MARK, EMPTY = Step("mark", "box-a", "channel stable is full without it"), Step("empty", "box-b", "2 members")
-FOUND = Retired(
+FOUND = RetirementResult(
     "sandbox-box", "box", {"stable": ["box-new"]}, Plan((MARK, EMPTY), (Wait("box-c", "a claim names it"),)), (MARK,)
 )
-KEPT = [Kept("sandbox-box", "mine", "waiting", why="it has no sandbox yet"), Kept("sandbox-box", "old", "already")]
+KEPT = [
+    RetentionResult("sandbox-box", "mine", "waiting", why="it has no sandbox yet"),
+    RetentionResult("sandbox-box", "old", "already"),
+]
 
 
 def test_people_are_told_of_each_old_release_in_a_line() -> None:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from agentenv.service.kube.sync_client import Api, Document
+from agentenv.service.kube.sync_client import Document, KubeApi
 
 
 class Killed(Exception):
     """The process ended here."""
 
 
-class Shelf(Api):
+class Shelf(KubeApi):
     """Keeps documents by kind, namespace and name; `before` is called with the number of each change to come."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentenv.service.__main__ import WRONG, main
-from agentenv.service.configuration import ConfigurationError, configured
+from agentenv.service.configuration import ConfigurationError, parse_configuration
 
 CLASS = {"name": "standard", "image": f"registry.example.com/sandbox@sha256:{'a' * 64}"}
 
@@ -24,14 +24,16 @@ def settings(folder: Path, **config: Any) -> Path:
 def test_flags_come_before_the_environment_and_what_is_left_out_is_usual(tmp_path: Path) -> None:
     flags = [f"--settings={settings(tmp_path)}", "--file-system=fs-1", "--file-system=fs-2", "--port=1234"]
     around = {"POD_NAME": "pod-1", "KUBECONFIG": "/k", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://traces"}
-    found = configured(flags, around)
+    found = parse_configuration(flags, around)
     assert (found.replica, found.port, found.metrics_port, found.traces) == ("pod-1", 1234, 9090, "http://traces")
     assert found.kubeconfig == Path("/k")
     assert found.file_systems == ("fs-1", "fs-2")
     assert [one.name for one in found.settings.sandbox_classes] == ["standard"]
-    said = configured([*flags, "--replica=r", "--kubeconfig=/other", "--traces=http://t", "--no-loops"], around)
+    said = parse_configuration(
+        [*flags, "--replica=r", "--kubeconfig=/other", "--traces=http://t", "--no-loops"], around
+    )
     assert (said.replica, said.kubeconfig, said.traces, said.loops) == ("r", Path("/other"), "http://t", False)
-    assert configured(flags, {}).kubeconfig is None
+    assert parse_configuration(flags, {}).kubeconfig is None
 
 
 def test_settings_with_mistakes_are_told_all_at_once_and_end_it(
@@ -39,12 +41,12 @@ def test_settings_with_mistakes_are_told_all_at_once_and_end_it(
 ) -> None:
     wrong = settings(tmp_path, **{"agent-environment:service": {"replicas": 0, "prot": 1}})
     with pytest.raises(ConfigurationError, match=r"(?s)replicas.*prot|prot.*replicas"):
-        configured([f"--settings={wrong}"], {})
+        parse_configuration([f"--settings={wrong}"], {})
     with pytest.raises(ConfigurationError, match="no settings file"):
-        configured([f"--settings={tmp_path / 'none.json'}"], {})
+        parse_configuration([f"--settings={tmp_path / 'none.json'}"], {})
     assert main([f"--settings={wrong}"]) == WRONG
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["level"] == "critical"
 
 
 def test_what_is_in_a_configuration_is_not_all_printed(tmp_path: Path) -> None:
-    assert "sandboxClasses" not in repr(configured([f"--settings={settings(tmp_path)}"], {}))
+    assert "sandboxClasses" not in repr(parse_configuration([f"--settings={settings(tmp_path)}"], {}))

@@ -20,14 +20,14 @@ from agentenv.service.home_metering import (
     ENTRIES,
     FOUND,
     MEASURED_AT,
-    System,
+    FileSystem,
     main,
     measure,
     measured_bytes,
     metered,
     passes,
 )
-from agentenv.service.home_scan import look_at
+from agentenv.service.home_scan import scan_home
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
 from agentenv.service.ledger.read_holdings import MEASURED
 from tests.fast.service.fake_dynamodb import Shelf
@@ -97,7 +97,7 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
         api.put(VOLUMES, volume(name))
     api.put(VOLUMES, volume("elsewhere", "fs-2"))
     points = Listed(one="/sandboxes/standard/one", two="/sandboxes/standard/two")
-    done = measure(api, points, System(SYSTEM, homes, 2 * (one + two)), NOW)
+    done = measure(api, points, FileSystem(SYSTEM, homes, 2 * (one + two)), NOW)
     assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
     assert notes(api, "one") == {
         MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: in_seconds(NOW),
@@ -114,14 +114,14 @@ def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
     for name in ("one", "two"):
         api.put(VOLUMES, volume(name))
     api.put(CLAIMS, claim("one"))  # two's is gone, or sleeps
-    assert measure(api, points, System(SYSTEM, homes, 1), NOW).homes == 2
+    assert measure(api, points, FileSystem(SYSTEM, homes, 1), NOW).homes == 2
     grown = files(homes / "one/more", 64) + 1
     tomorrow = NOW + timedelta(days=1)
-    assert measure(api, points, System(SYSTEM, homes, grown * 10), tomorrow).homes == 1
+    assert measure(api, points, FileSystem(SYSTEM, homes, grown * 10), tomorrow).homes == 1
     assert notes(api, "one")[MEASURED_AT] == in_seconds(tomorrow)
     assert notes(api, "two")[MEASURED_AT] == in_seconds(NOW)
     later = NOW + ASLEEP_EVERY
-    measure(api, points, System(SYSTEM, homes, 1), later)
+    measure(api, points, FileSystem(SYSTEM, homes, 1), later)
     assert notes(api, "two")[MEASURED_AT] == in_seconds(later)
 
 
@@ -133,18 +133,18 @@ def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:
     for name in names:
         api.put(VOLUMES, volume(name))
     points = Listed(**{name: f"/{name}" for name in names})
-    done = measure(api, points, System(SYSTEM, homes, 10**6), NOW, 25)
+    done = measure(api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 25)
     assert (done.homes, done.waiting) == (2, 4)
     # Not all are known yet: what was found stands as it is.
     assert notes(api, "h0")[MEASURED] == notes(api, "h0")[FOUND]
-    assert measure(api, points, System(SYSTEM, homes, 10**6), NOW, 10**6).homes == 4
+    assert measure(api, points, FileSystem(SYSTEM, homes, 10**6), NOW, 10**6).homes == 4
 
 
 def test_a_home_that_is_not_there_is_told_and_keeps_what_was_known(homes: Path) -> None:
     homes.mkdir()
     api = Shelf()
     api.put(VOLUMES, volume("gone"))
-    done = measure(api, Listed(), System(SYSTEM, homes, 1), NOW)
+    done = measure(api, Listed(), FileSystem(SYSTEM, homes, 1), NOW)
     assert done.missing == ("gone",)
     assert notes(api, "gone") == {}
 
@@ -156,22 +156,22 @@ def test_no_link_leads_out_of_a_home(homes: Path, tmp_path: Path) -> None:
     (homes / "evil" / "loop").symlink_to(homes / "evil")
     (homes / "evil" / "out").symlink_to(outside)
     (homes / "linked").symlink_to(outside)
-    found = look_at(homes, "/evil", 1000)
+    found = scan_home(homes, "/evil", 1000)
     assert found is not None
     assert own <= found.bytes < own + 4096 * 3
-    assert look_at(homes, "/linked", 1000) is None
+    assert scan_home(homes, "/linked", 1000) is None
 
 
 @pytest.mark.parametrize("path", ["", "/", "/../others", "/a/./b", None])
 def test_a_path_that_is_no_home_is_not_looked_at(path: str | None, homes: Path) -> None:
     homes.mkdir()
-    assert look_at(homes, path, 1000) is None
+    assert scan_home(homes, path, 1000) is None
 
 
 def test_a_file_with_two_names_counts_once(homes: Path) -> None:
     own = files(homes / "one", 40)
     (homes / "one" / "again").hardlink_to(homes / "one" / "d0" / "deep" / "file")
-    found = look_at(homes, "/one", 1000)
+    found = scan_home(homes, "/one", 1000)
     assert found is not None
     assert found.bytes < own + 8192
 
@@ -197,12 +197,14 @@ def test_a_class_that_is_not_mounted_keeps_nobody_else_from_being_measured(homes
         api.put(VOLUMES, volume(name))
     points = Listed(one="/classes/standard/one", two="/classes/untrusted/two", other="/elsewhere/other")
     below = ("/classes/standard", "/classes/untrusted")
-    assert passes(api, points, [System(SYSTEM, homes, 1, below), System("fs-2", homes / "nowhere", 1)], 1000) == 1
+    assert (
+        passes(api, points, [FileSystem(SYSTEM, homes, 1, below), FileSystem("fs-2", homes / "nowhere", 1)], 1000) == 1
+    )
     assert notes(api, "one")[FOUND] == str(own)
     assert notes(api, "two") == notes(api, "other") == {}
     (homes / "classes/untrusted").mkdir()
     # Nobody has mounted that home yet: nothing of it is there, and nothing is wrong.
-    assert passes(api, points, [System(SYSTEM, homes, 1, below)], 1000) == 0
+    assert passes(api, points, [FileSystem(SYSTEM, homes, 1, below)], 1000) == 0
 
 
 def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
@@ -213,7 +215,7 @@ def test_by_what_it_looks_it_is_not_itself_looked_at(homes: Path) -> None:
     looks["spec"]["claimRef"] = {"namespace": "storage-metering", "name": "looks"}
     api.put(VOLUMES, looks)
     points = Listed(one="/classes/standard/one", looks="/classes/standard")
-    done = measure(api, points, System(SYSTEM, homes, 10**6, ("/classes/standard",)), NOW)
+    done = measure(api, points, FileSystem(SYSTEM, homes, 10**6, ("/classes/standard",)), NOW)
     assert done.homes == 1
     assert notes(api, "looks") == {}
     # All homes are known, and so brought to what is billed.

@@ -32,7 +32,7 @@ def test_a_process_whose_watches_end_ends_with_an_error(
 
             return FastAPI(lifespan=living)
 
-        monkeypatch.setattr(service_app, "make_app", make_app)
+        monkeypatch.setattr(service_app, "create_app", make_app)
         configuration = Configuration(settings=settings_of(), replica="r1", host="127.0.0.1", port=0, loops=False)
         async with asyncio.timeout(20):
             return await serve(configuration, Metrics())

@@ -26,10 +26,10 @@ from agentenv.core.workspaces.swarms import Swarm, short_of
 from agentenv.service import home_metering as metering
 from agentenv.service.credentials import token_bearer as bearer
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.project_fields import brief
+from agentenv.service.kube.project_fields import project_fields
 from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, PODS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document
 from agentenv.service.kube.unreadable import AGAIN_AFTER, MOST_A_MINUTE, Reports, readable
-from agentenv.service.kube.view import View
+from agentenv.service.kube.view import ClusterView
 from agentenv.service.ledger import budgets
 from agentenv.service.ledger import read_holdings as facts
 from agentenv.service.loops import audit, retention, slots
@@ -42,7 +42,7 @@ from agentenv.service.workspaces import retire_releases as releases
 from agentenv.service.workspaces import shared_volumes, swarm_events, swarms
 from agentenv.service.workspaces import suspend as sleeping
 from agentenv.service.workspaces import swarm_outcome as swarm_fate
-from agentenv.service.workspaces.assigned_sandbox import Adoptions
+from agentenv.service.workspaces.assigned_sandbox import SandboxAssignments
 from agentenv.service.workspaces.restore_protocol import refuse_destroyed
 from tests.fast.odd_objects import ANY, odd
 from tests.fast.service.fake_dynamodb import Shelf as Server
@@ -115,23 +115,23 @@ class Reader:
 
 
 def put_claim(one: Any) -> None:
-    View().put_claim(one)
+    ClusterView().put_claim(one)
 
 
 def put_volume(one: Any) -> None:
-    View().put_volume(one)
+    ClusterView().put_volume(one)
 
 
 def put_pool(one: Any) -> None:
-    View().put_pool(one)
+    ClusterView().put_pool(one)
 
 
 def put_constraints(one: Any) -> None:
-    View().put_constraints(one)
+    ClusterView().put_constraints(one)
 
 
 def adopted(one: Any) -> None:
-    Adoptions().put(one)
+    SandboxAssignments().put(one)
 
 
 def becomes(one: Any) -> None:
@@ -174,16 +174,16 @@ def date_of(one: Any) -> None:
         refuse_destroyed(one, "w-1")
     being_destroyed(one)
     seconds_until_gone(one)
-    returning.used_in(one)
-    binding.dates_of(one)
-    binding._kept_again(one)
+    returning.target_class(one)
+    binding.deletion_dates(one)
+    binding._retained_again(one)
 
 
 def led(one: Any) -> None:
     server = Server()
     server.put(VOLUME_CLAIMS, deepcopy(SAMPLES["shared volume claim"]))
-    with contextlib.suppress(binding.NotReturned):
-        binding.lead(server, one, SPACE, "shared-t-1", lambda: NOW)
+    with contextlib.suppress(binding.RestoreError):
+        binding.reserve_volume(server, one, SPACE, "shared-t-1", lambda: NOW)
 
 
 def volume_of_task(one: Any) -> None:
@@ -194,11 +194,11 @@ def volume_of_task(one: Any) -> None:
     shared_volumes.of_task(server, "u-1", "t-1")
     server.find = lambda kind, *_: one if kind is VOLUMES else claim
     server.change = server.remove = lambda *_: True
-    shared_volumes.keep(server, claim, {"a": "1"})
-    shared_volumes.is_kept(server, claim)
-    shared_volumes.returned(server, claim)
-    shared_volumes.leave(server, claim, timedelta(days=30), NOW)
-    swarms.destroy_kept(server, "u-1", "t-1", NOW)
+    shared_volumes.retain(server, claim, {"a": "1"})
+    shared_volumes.is_retained(server, claim)
+    shared_volumes.mark_restored(server, claim)
+    shared_volumes.delete_claim(server, claim, timedelta(days=30), NOW)
+    swarms.destroy_retained_data(server, "u-1", "t-1", NOW)
 
 
 def claim_of_task(one: Any) -> None:
@@ -207,15 +207,15 @@ def claim_of_task(one: Any) -> None:
     server.find = lambda kind, *_: SAMPLES["shared volume"] if kind is VOLUMES else one
     server.change = server.remove = lambda *_: True
     keeping._shared(server, SPACE, one)
-    with contextlib.suppress(binding.NotReturned):
+    with contextlib.suppress(binding.RestoreError):
         shared_volumes.ensure(server, SAMPLES["shared volume claim"], lambda: NOW)
-    shared_volumes.returned(server, SAMPLES["shared volume claim"])
-    shared_volumes.leave(server, one, None, NOW)
-    shared_volumes.leave(server, one, timedelta(0), NOW)
+    shared_volumes.mark_restored(server, SAMPLES["shared volume claim"])
+    shared_volumes.delete_claim(server, one, None, NOW)
+    shared_volumes.delete_claim(server, one, timedelta(0), NOW)
 
 
 def left_member(one: Any) -> None:
-    swarms._marked(one)
+    swarms._is_marked_retained(one)
     server: Any = Server()
     server.find, server.list = lambda *_: one, lambda *_, **__: iter([one])
     with contextlib.suppress(swarms.SwarmError):
@@ -229,7 +229,7 @@ def audited(one: Any) -> None:
 def kept(one: Any) -> None:
     keeping._changes(one, SAMPLES[VOLUMES])
     keeping._is_marked(one)
-    keeping._looked_at(brief(one, keeping.LOOKED_AT), keeping._Listed(Server(), SPACE))
+    keeping._settled_result(project_fields(one, keeping.PROJECTED_FIELDS), keeping._ClassObjects(Server(), SPACE))
 
 
 def kept_volume(one: Any) -> None:
@@ -273,27 +273,27 @@ def measured_bytes(one: Any) -> None:
 
 
 def budgeted(one: Any) -> None:
-    _, _, budget = budgets._whose(one)
+    _, _, budget = budgets._claim_budget(one)
     assert budget is None or budget >= 0
 
 
 def noted_swarm(one: Any) -> None:
     swarm_fate.is_given_up(one)
-    swarm_fate.handed_over(one)
-    swarm_fate.asked_for(one)
+    swarm_fate.handed_over_count(one)
+    swarm_fate.requested_count(one)
     swarm_fate._age(one)
 
 
 def swarm_member(one: Any) -> None:
     swarms._sandbox(one)
-    swarms._used(one)
-    swarms._why({"w-1": one}, {})
+    swarms._was_used(one)
+    swarms._first_failure({"w-1": one}, {})
 
 
 def why_no_swarm(one: Any) -> None:
     server: Any = Server()
     server.list = lambda *_: iter([one, SAMPLES["event"]])
-    swarm_events.failure(server, ["a"], "task")
+    swarm_events.last_failure(server, ["a"], "task")
 
 
 def happened(one: Any) -> None:
@@ -327,7 +327,7 @@ def holding(kind: Any) -> Callable[[Any], object]:
     def held_by(one: Any) -> None:
         every: dict[Any, Any] = {**SAMPLES, kind: one}
         kinds = (CLAIMS, SANDBOXES, PODS, VOLUME_CLAIMS, VOLUMES)
-        facts.holdings(facts.Listed(*([every[of]] for of in kinds)))
+        facts.holdings(facts.ListedObjects(*([every[of]] for of in kinds)))
 
     held_by.__name__ = f"holdings_{kind.__name__}"
     return held_by
@@ -378,7 +378,7 @@ def reviewed(one: Any) -> None:
     server: Any = Server()
     server.review = lambda *_: one["status"] if isinstance(one.get("status"), dict) else {}
     with contextlib.suppress(bearer.RefusedExchangeError):
-        bearer.bearer_of(server, "token")
+        bearer.verify_token(server, "token")
 
 
 REVIEW = {

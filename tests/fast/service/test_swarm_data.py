@@ -27,15 +27,15 @@ from agentenv.service.kube.sync_client import (
     Document,
     section,
 )
-from agentenv.service.ledger.read_holdings import Listed, holdings
+from agentenv.service.ledger.read_holdings import ListedObjects, holdings
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.retention import destroying, retention
-from agentenv.service.loops.slots import slots
+from agentenv.service.loops.retention import apply_retention, destroy_on_request
+from agentenv.service.loops.slots import maintain_slots
 from agentenv.service.workspaces import swarm_outcome as swarm_fate
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.restore import bring_back, kept_volume
-from agentenv.service.workspaces.retain_volume import keep_all
-from agentenv.service.workspaces.swarms import SwarmError, destroy_kept, end, make
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.restore import restore_workspace, retained_volume
+from agentenv.service.workspaces.retain_volume import retain_all_volumes
+from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm, destroy_retained_data
 from tests.fast.service.driven import SPACE, Driven
 from tests.fast.service.fake_dynamodb import Killed
 from tests.fast.service.loops.cluster import START, Hour, Told, always
@@ -58,7 +58,7 @@ def asked(count: int = 3, class_name: str = "box") -> Swarm:
 
 def made(shelf: Driven, of: Swarm | None = None) -> dict[str, str]:
     began = shelf.waited
-    return make(
+    return create_swarm(
         shelf,
         of or asked(),
         patience=5,
@@ -69,7 +69,7 @@ def made(shelf: Driven, of: Swarm | None = None) -> dict[str, str]:
 
 
 def deleted(shelf: Driven, keep_for: timedelta = KEPT, now: datetime = START) -> None:
-    end(shelf, SPACE, "t-1", keep_for, now=lambda: now, pause=shelf.pause)
+    delete_swarm(shelf, SPACE, "t-1", keep_for, now=lambda: now, pause=shelf.pause)
 
 
 def deletions(shelf: Driven) -> dict[str, str]:
@@ -88,7 +88,7 @@ def passes(shelf: Driven, later: timedelta = timedelta(0)) -> dict[str, Mapping[
     """A pass of the loops that may change what a swarm has; what they find."""
     told = Told()
     context = Context(shelf, Hour(lambda: START + later), told, "default", "r1")
-    for one in (retention, destroying, slots):
+    for one in (apply_retention, destroy_on_request, maintain_slots):
         assert one(context, always).failures == ()
     return told.found
 
@@ -149,7 +149,7 @@ def test_destroyed_later_each_volume_keeps_the_timestamp_of_its_deletion(shelf: 
     """From then on its data is paid for, until it is gone."""
     deleted(shelf)
     before = deletions(shelf)
-    assert destroy_kept(shelf, "u-1", "t-1", START + timedelta(days=3)) == len(before) == 4
+    assert destroy_retained_data(shelf, "u-1", "t-1", START + timedelta(days=3)) == len(before) == 4
     assert deletions(shelf) == before
     assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
 
@@ -175,7 +175,7 @@ def test_of_one_that_is_larger_than_before_the_further_members_have_new_homes(sh
     assert len(shelf.names(VOLUMES)) == 6
     pool = swarm_fate.pool_of(shelf, SPACE, "t-1")
     assert pool is not None
-    assert (swarm_fate.asked_for(pool), swarm_fate.handed_over(pool)) == (5, 5)
+    assert (swarm_fate.requested_count(pool), swarm_fate.handed_over_count(pool)) == (5, 5)
 
 
 def kill(shelf: Driven, change: int) -> None:
@@ -270,7 +270,7 @@ def test_a_pass_that_comes_while_it_returns_leaves_its_dates(shelf: Driven) -> N
         came.append(all(shelf.deleted().values()))
 
     with pytest.raises(SwarmError):
-        make(
+        create_swarm(
             shelf, asked(), patience=5, pause=passing, clock=lambda: shelf.waited, now=lambda: START + timedelta(days=1)
         )
     assert set(came) == {True}
@@ -299,7 +299,7 @@ def test_two_that_return_it_at_the_same_time_have_one(shelf: Driven) -> None:
 
 def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: Driven) -> None:
     before = volumes(shelf)
-    assert let_go(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
+    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
     assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
     passes(shelf, timedelta(days=20))
     assert [name for name, dated in shelf.deleted().items() if dated] == [before["t-1-1"]]
@@ -308,9 +308,9 @@ def test_a_member_that_was_deleted_alone_returns_with_the_swarm(shelf: Driven) -
 
 
 def resumed(shelf: Driven, name: str) -> str:
-    volume = kept_volume(shelf, "u-1", name)
+    volume = retained_volume(shelf, "u-1", name)
     assert volume is not None
-    outcome = bring_back(shelf, volume, now=lambda: START).outcome
+    outcome = restore_workspace(shelf, volume, now=lambda: START).outcome
     shelf.pause(0)
     return outcome
 
@@ -328,7 +328,7 @@ def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: Driven, 
     released(shelf)
     before = volumes(shelf)
     if stands:
-        assert let_go(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
+        assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
     else:
         deleted(shelf)
     assert resumed(shelf, "t-1-1") == "made"
@@ -346,7 +346,7 @@ def test_a_member_that_is_resumed_alone_has_what_its_task_shares(shelf: Driven, 
     made(shelf)
     assert volumes(shelf) == before
     pool = swarm_fate.pool_of(shelf, SPACE, "t-1") or {}
-    assert swarm_fate.asked_for(pool) == 3
+    assert swarm_fate.requested_count(pool) == 3
 
 
 def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() -> None:
@@ -377,8 +377,8 @@ def test_killed_at_every_step_of_a_members_return_asking_again_brings_it_back() 
 
 def test_a_member_does_not_return_to_a_swarm_that_is_on_its_way_out(shelf: Driven) -> None:
     released(shelf)
-    assert let_go(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
-    swarm_fate.take_away(shelf, SPACE, "t-1")
+    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
+    swarm_fate.mark_deleted(shelf, SPACE, "t-1")
     assert resumed(shelf, "t-1-1") == "waiting"
     assert shelf.names(CLAIMS) == ["t-1-0", "t-1-2"]
 
@@ -411,7 +411,7 @@ def test_what_was_shared_stays_while_a_member_is_there(shelf: Driven) -> None:
 def test_what_nobody_shares_any_more_is_let_go_of_and_kept_for_its_time(shelf: Driven) -> None:
     shared = volumes(shelf)["shared"]
     for name in NAMES:
-        assert let_go(shelf, shelf.find(CLAIMS, name, SPACE) or {}, KEPT, START) == "done"
+        assert delete_workspace(shelf, shelf.find(CLAIMS, name, SPACE) or {}, KEPT, START) == "done"
     # Its pool stands until the loop of releases has taken it away: somebody may ask for it again.
     passes(shelf, SETTLED * 2)
     assert shelf.names(VOLUME_CLAIMS) == ["shared-t-1"]
@@ -434,7 +434,7 @@ def test_what_a_swarm_shares_is_kept_also_where_whoever_made_it_was_killed() -> 
     volume = shelf.things[VOLUMES, "", volumes(shelf)["shared"]]
     volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete"
     volume["metadata"].pop("labels")
-    keep_all(shelf)
+    retain_all_volumes(shelf)
     kept = shelf.things[VOLUMES, "", volumes(shelf)["shared"]]
     assert kept["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert kept["metadata"]["labels"]["sandbox.users.io/task"] == "t-1"
@@ -449,9 +449,9 @@ def test_of_one_that_nobody_had_nothing_is_kept() -> None:
 
 def test_destruction_that_was_requested_wins_over_asking_for_it_again(shelf: Driven) -> None:
     before = volumes(shelf)
-    assert let_go(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
+    assert delete_workspace(shelf, shelf.find(CLAIMS, "t-1-1", SPACE) or {}, KEPT, START) == "done"
     deleted(shelf, timedelta(0))
-    assert destroy_kept(shelf, "u-1", "t-1", START) == len(before)
+    assert destroy_retained_data(shelf, "u-1", "t-1", START) == len(before)
     assert all(DESTROY_REQUESTED in one["metadata"]["labels"] for one in shelf.list(VOLUMES))
     with pytest.raises(SwarmError, match="being destroyed") as refused:
         made(shelf)
@@ -505,7 +505,7 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Dri
             assert shelf.remove(CLAIMS, going)
         pause(seconds)
 
-    found = make(shelf, asked(), patience=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
+    found = create_swarm(shelf, asked(), patience=9, pause=passing, clock=lambda: shelf.waited, now=lambda: START)
     assert list(found) == NAMES
     assert volumes(shelf) == before
 
@@ -513,7 +513,7 @@ def test_a_member_whose_earlier_claim_is_on_its_way_out_is_waited_for(shelf: Dri
 def test_the_ledger_has_what_was_shared_by_its_own_name(shelf: Driven) -> None:
     """Ends of rows are found by owner and workspace: what two tasks shared is not one and the same."""
     deleted(shelf)
-    held = holdings(Listed([], [], [], [], shelf.list(VOLUMES)))
+    held = holdings(ListedObjects([], [], [], [], shelf.list(VOLUMES)))
     assert {(one.owner, one.workspace, one.task) for one in held} == {
         ("u-1", name, "t-1") for name in (*NAMES, "shared-t-1")
     }

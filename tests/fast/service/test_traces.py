@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from agentenv.service.aws import clients as aws
-from agentenv.service.loops.scheduler import Done, Loop, Scheduler
+from agentenv.service.loops.scheduler import Loop, PassResult, Scheduler
 from agentenv.service.telemetry import traces
 from tests.fast.service.http.application import Whole, on_the_whole
 
@@ -88,10 +88,10 @@ def test_a_pass_is_a_trace_of_its_own_and_says_how_it_failed(kept: InMemorySpanE
         def loop(self, name: str) -> Any:
             return traces.span(f"metrics of {name}")
 
-    def broken(_: Any) -> Done:
+    def broken(_: Any) -> PassResult:
         raise ValueError("a secret")
 
-    loops = [Loop("good", 10, lambda _: Done(3)), Loop("bad", 10, broken)]
+    loops = [Loop("good", 10, lambda _: PassResult(3)), Loop("bad", 10, broken)]
     scheduler = Scheduler(loops, lambda: True, Counting())
     scheduler.turn()
     assert scheduler.join(20)
@@ -107,7 +107,7 @@ def test_what_aws_is_asked_is_a_span(kept: InMemorySpanExporter) -> None:
         def put_item(self, **_: Any) -> dict[str, Any]:
             return {"ok": True}
 
-    assert aws.ask(Table(), "put_item", Item={"owner": "u-1"}) == {"ok": True}
+    assert aws.call(Table(), "put_item", Item={"owner": "u-1"}) == {"ok": True}
     [span] = kept.get_finished_spans()
     assert (span.name, span.kind, told(span)["rpc.method"]) == ("aws put_item", SpanKind.CLIENT, "put_item")
     assert "u-1" not in span.to_json()

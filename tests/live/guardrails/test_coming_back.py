@@ -12,18 +12,18 @@ from agentenv.core.classes.names import cold_pool
 from agentenv.core.values.posix_ids import class_id
 from agentenv.core.workspaces.swarms import Swarm
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
-from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Api, Document, RefusedError, section
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.restore import bring_back, kept_volume
-from agentenv.service.workspaces.retain_volume import Kept, keep
-from agentenv.service.workspaces.swarms import end, make
+from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, SyncKubeApiError, section
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.restore import restore_workspace, retained_volume
+from agentenv.service.workspaces.retain_volume import RetentionResult, retain_volume
+from agentenv.service.workspaces.swarms import create_swarm, delete_swarm
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.guardrails.stage import CLASS, LOOSE, SERVICE, SHARED, Guarded, claim, swarm
 
 OWNER = "u-back"
 
 
-class Speaking(Api):
+class Speaking(KubeApi):
     """The API server as somebody speaks to it."""
 
     def __init__(self, client: Client) -> None:
@@ -68,7 +68,7 @@ class Speaking(Api):
         except ApiError as error:
             if error.status in {404, 409}:
                 return False
-            raise RefusedError(str(error), error.status) from error
+            raise SyncKubeApiError(str(error), error.status) from error
         return True
 
 
@@ -78,11 +78,11 @@ def _version(kind: Any) -> str:
 
 
 @pytest.fixture
-def service(guarded: Guarded) -> Api:
+def service(guarded: Guarded) -> KubeApi:
     return Speaking(guarded.speak_as(SERVICE))
 
 
-def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded, service: Api) -> None:
+def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded, service: KubeApi) -> None:
     name = "w-back"
     document = claim(guarded, name, user=OWNER)
     document["metadata"]["labels"]["sandbox.users.io/workspace"] = name
@@ -107,24 +107,24 @@ def test_a_workspace_comes_back_in_its_own_class_and_in_another(guarded: Guarded
         )
 
 
-def test_a_swarm_and_a_member_of_it_return_to_what_was_kept(guarded: Guarded, service: Api) -> None:
+def test_a_swarm_and_a_member_of_it_return_to_what_was_kept(guarded: Guarded, service: KubeApi) -> None:
     of = swarm(guarded)
     for document in guarded.classes[SHARED].documents():
         if document["kind"] != "Namespace":
             guarded.admin.apply(document)
-    (name,) = make(service, of, patience=PATIENCE)
+    (name,) = create_swarm(service, of, patience=PATIENCE)
     before = homes(service, of)
     assert set(before) == {name, None}
     try:
-        end(service, of.namespace, of.task, timedelta(days=30))
-        assert list(make(service, of, patience=PATIENCE)) == [name]
+        delete_swarm(service, of.namespace, of.task, timedelta(days=30))
+        assert list(create_swarm(service, of, patience=PATIENCE)) == [name]
         assert homes(service, of) == before
-        end(service, of.namespace, of.task, timedelta(days=30))
+        delete_swarm(service, of.namespace, of.task, timedelta(days=30))
         # Alone, with the template and the pool of its task made anew for it.
         told: list[Any] = []
 
         def came() -> bool:
-            told.append(bring_back(service, kept_volume(service, of.owner, name) or {}))
+            told.append(restore_workspace(service, retained_volume(service, of.owner, name) or {}))
             return told[-1].outcome in {"made", "there"}
 
         assert until(came, PATIENCE), told[-1]
@@ -135,62 +135,62 @@ def test_a_swarm_and_a_member_of_it_return_to_what_was_kept(guarded: Guarded, se
         claims = [one.get("persistentVolumeClaim", {}).get("claimName") for one in pod["spec"]["volumes"]]
         assert {f"home-{name}", f"shared-{of.task}"} <= {*claims}
     finally:
-        end(service, of.namespace, of.task, timedelta(0))
+        delete_swarm(service, of.namespace, of.task, timedelta(0))
         for volume in before.values():
             guarded.admin.merge(
                 f"/api/v1/persistentvolumes/{volume}", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
             )
 
 
-def homes(service: Api, of: Swarm) -> dict[str | None, str]:
+def homes(service: KubeApi, of: Swarm) -> dict[str | None, str]:
     """The volumes of a swarm, by workspace; what is shared is of none."""
     rows = service.list(VOLUMES, labels={"sandbox.users.io/user": of.owner, "sandbox.users.io/task": of.task})
     return {one["metadata"]["labels"].get("sandbox.users.io/workspace"): one["metadata"]["name"] for one in rows}
 
 
-def stands(guarded: Guarded, service: Api, name: str, space: str) -> str:
+def stands(guarded: Guarded, service: KubeApi, name: str, space: str) -> str:
     """It is ready and its volume is kept; the volume."""
     where = f"/apis/extensions.agents.x-k8s.io/v1beta1/namespaces/{space}/sandboxclaims/{name}"
     assert becomes_ready(guarded.admin, where), guarded.admin.get(where)
-    told: list[Kept] = []
+    told: list[RetentionResult] = []
 
     def kept() -> bool:
         # Its controller writes to a claim that has just become ready.
-        told.append(keep(service, service.find(CLAIMS, name, space) or {}))
+        told.append(retain_volume(service, service.find(CLAIMS, name, space) or {}))
         return told[-1].outcome in {"kept", "already"}
 
     assert until(kept, PATIENCE), told[-1]
     return told[-1].volume
 
 
-def goes(service: Api, name: str, space: str) -> None:
+def goes(service: KubeApi, name: str, space: str) -> None:
     def went() -> bool:
         found = service.find(CLAIMS, name, space)
-        return found is None or let_go(service, found, timedelta(days=30), datetime.now(UTC)) == "done"
+        return found is None or delete_workspace(service, found, timedelta(days=30), datetime.now(UTC)) == "done"
 
     assert until(went, PATIENCE)
 
     def released() -> bool:
-        volume = kept_volume(service, OWNER, name)
+        volume = retained_volume(service, OWNER, name)
         return volume is not None and section(volume, "status").get("phase") == "Released"
 
     assert until(released, PATIENCE)
 
 
-def back(service: Api, name: str, within: str) -> str:
+def back(service: KubeApi, name: str, within: str) -> str:
     told: list[Any] = []
 
     def came() -> bool:
-        volume = kept_volume(service, OWNER, name)
+        volume = retained_volume(service, OWNER, name)
         assert volume is not None
-        told.append(bring_back(service, volume, within))
+        told.append(restore_workspace(service, volume, within))
         return told[-1].outcome in {"made", "there"}
 
     assert until(came, PATIENCE), told[-1]
     return told[-1].outcome
 
 
-def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: Api) -> None:
+def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: KubeApi) -> None:
     """Whoever claims by the name of a sandbox that is gone comes by what it left behind, and is not given it."""
     name, admin = "w-freed", guarded.admin
     victim = claim(guarded, name, user=OWNER)
@@ -214,11 +214,11 @@ def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: Api
         pod = admin.get(guarded.core("pods", name))
         assert {"claimName": f"home-{name}"} in [one.get("persistentVolumeClaim") for one in pod["spec"]["volumes"]]
         assert admin.get(home)["spec"]["volumeName"] == volume
-        kept = keep(service, service.find(CLAIMS, name, guarded.space) or {})
+        kept = retain_volume(service, service.find(CLAIMS, name, guarded.space) or {})
         assert (kept.outcome, kept.foreign, kept.volume) == ("refused", True, volume)
         assert admin.get(own)["metadata"]["labels"]["sandbox.users.io/user"] == OWNER
         now = service.find(CLAIMS, name, guarded.space) or {}
-        assert let_go(service, now, timedelta(days=1), datetime.now(UTC)) == "done"
+        assert delete_workspace(service, now, timedelta(days=1), datetime.now(UTC)) == "done"
         assert until(lambda: admin.get(own)["status"]["phase"] == "Released", PATIENCE)
         assert "sandbox.users.io/deleted-at" not in (admin.get(own)["metadata"].get("annotations") or {})
     finally:

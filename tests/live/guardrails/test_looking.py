@@ -15,8 +15,8 @@ from agentenv.core.lifecycle.access_point_audit import Point
 from agentenv.core.service import home_metering as plan
 from agentenv.core.service.rbac import role
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.service.home_metering import FOUND, System, passes
-from agentenv.service.kube.sync_client import VOLUMES, Cluster, RefusedError
+from agentenv.service.home_metering import FOUND, FileSystem, passes
+from agentenv.service.kube.sync_client import VOLUMES, SyncKubeApiError, SyncKubeClient
 from agentenv.service.ledger.read_holdings import MEASURED
 from tests.live.controlplane.things import PATIENCE
 from tests.live.guardrails.stage import CLASS, PROVISIONER, SHARED, Guarded, Object, volume
@@ -110,9 +110,9 @@ def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, ad
         (home / "file").write_bytes(b"x" * 50_000)
         handle = {"driver": "efs.csi.aws.com", "volumeHandle": f"{guarded.file_system}::{_point(name)}"}
         guarded.speak_as(PROVISIONER).create(volume(guarded, f"home-{name}", csi=handle))
-    cluster = Cluster.of_document(_speaking_as_it(guarded))
+    cluster = SyncKubeClient.of_document(_speaking_as_it(guarded))
     below = tuple(f"/classes/{name}" for name in (CLASS, SHARED))
-    system = System(guarded.file_system, tmp_path, 10**6, below)
+    system = FileSystem(guarded.file_system, tmp_path, 10**6, below)
     try:
         assert passes(cluster, Points(), [system], 10_000) == 0
         for name in HOMES:
@@ -121,9 +121,9 @@ def test_its_account_measures_homes_and_may_do_nothing_else(guarded: Guarded, ad
             assert notes[MEASURED].isdecimal()
         home = cluster.find(VOLUMES, "home-one")
         assert home is not None
-        with pytest.raises(RefusedError, match="volume-kept"):
+        with pytest.raises(SyncKubeApiError, match="volume-kept"):
             cluster.change(VOLUMES, home, {"spec": {"claimRef": {"name": "home-of-somebody"}}})
-        with pytest.raises(RefusedError, match="forbidden"):
+        with pytest.raises(SyncKubeApiError, match="forbidden"):
             cluster.remove(VOLUMES, home)
     finally:
         cluster.close()

@@ -15,21 +15,21 @@ from agentenv.core.workspaces.records import of_claim
 from agentenv.core.workspaces.workspace import Changes, CreateRequest, Lease, Workspace
 from agentenv.service.catalog import Catalog
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import CLAIMS, VOLUMES, Refused, Wire
+from agentenv.service.kube.client import CLAIMS, VOLUMES, KubeApiError, KubeClient
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.backend import KubernetesBackend, running
-from agentenv.service.workspaces.eager_retention import keep
+from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
+from agentenv.service.workspaces.eager_retention import retain_volume
 from tests.live.controlplane.things import PATIENCE
 from tests.live.guardrails.conftest import stage_settings
 from tests.live.guardrails.stage import CLASS, INSIDER, SERVICE, Guarded, claim
 
 
-def acting_as(guarded: Guarded, user: str) -> Wire:
+def acting_as(guarded: Guarded, user: str) -> KubeClient:
     """The API server as somebody else sees it who may do everything but what the guardrails refuse."""
     config: Any = KubeConfig.from_file(guarded.world.plane.kubeconfig())
     client: Any = AsyncClient(config.get(), ConnectionParams(timeout=httpx2.Timeout(10.0)))
     client.headers["Impersonate-User"] = user
-    return Wire(client)
+    return KubeClient(client)
 
 
 @pytest.mark.parametrize("who", [SERVICE])
@@ -38,7 +38,7 @@ def test_the_service_gives_keeps_and_takes_away(guarded: Guarded, who: str) -> N
         wire = acting_as(guarded, who)
         backend = KubernetesBackend(wire, Catalog(stage_settings()), Metrics())
         try:
-            async with running(backend), asyncio.timeout(4 * PATIENCE):
+            async with running_backend(backend), asyncio.timeout(4 * PATIENCE):
                 while not backend.in_step():
                     await asyncio.sleep(0.05)
                 await _all_of_it(wire, backend)
@@ -48,7 +48,7 @@ def test_the_service_gives_keeps_and_takes_away(guarded: Guarded, who: str) -> N
     asyncio.run(work())
 
 
-async def _all_of_it(wire: Wire, backend: KubernetesBackend) -> None:
+async def _all_of_it(wire: KubeClient, backend: KubernetesBackend) -> None:
     asked = CreateRequest("u-served", "user", CLASS, "u-served", labels={"team": "red"})
     made = await backend.create(asked, wait=PATIENCE)
     assert made.ready, made
@@ -86,7 +86,7 @@ def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
         wire = acting_as(guarded, INSIDER)
         backend = KubernetesBackend(wire, Catalog(stage_settings()), Metrics())
         try:
-            async with running(backend), asyncio.timeout(PATIENCE):
+            async with running_backend(backend), asyncio.timeout(PATIENCE):
                 while not backend.in_step():
                     await asyncio.sleep(0.05)
                 # A claim is anybody's to make, but not what the service writes on it.
@@ -99,8 +99,8 @@ def test_what_the_service_may_nobody_else_may(guarded: Guarded) -> None:
                 try:
                     ready = await backend.reading.ready(made, PATIENCE)
                     # And the volume of one is kept by the service alone.
-                    with pytest.raises(Refused, match="workspace service"):
-                        await keep(wire, backend.view, ready)
+                    with pytest.raises(KubeApiError, match="workspace service"):
+                        await retain_volume(wire, backend.view, ready)
                 finally:
                     left = await backend.reading.claim("insider")
                     assert left is not None

@@ -17,19 +17,19 @@ from agentenv.config import read
 from agentenv.core.classes.plan import plans
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.workspaces.swarms import swarm
-from agentenv.service.kube.sync_client import CLAIMS, Cluster, Document, Kind
+from agentenv.service.kube.sync_client import CLAIMS, Document, Kind, SyncKubeClient
 from agentenv.service.workspaces import change_class as moving
 from agentenv.service.workspaces import swarms
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.repair_home import restore
-from agentenv.service.workspaces.restore import bring_back, kept_volume
-from agentenv.service.workspaces.retain_volume import keep
-from agentenv.service.workspaces.suspend import put_to_sleep, wake
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.repair_home import repair_home
+from agentenv.service.workspaces.restore import restore_workspace, retained_volume
+from agentenv.service.workspaces.retain_volume import retain_volume
+from agentenv.service.workspaces.suspend import resume, suspend
 
 OWNER = "u-4711"
 
 
-class Dying(Cluster):
+class Dying(SyncKubeClient):
     """An API server after whose nth change this process is no more; what somebody overtook was none."""
 
     left = 0
@@ -59,15 +59,15 @@ def main(arguments: list[str]) -> int:
         # Its class as a stack file has it, and how many.
         config = {"aws:region": "us-east-1", "agent-environment:sandboxClasses": [json.loads(more[0])]}
         (plan,) = plans(read(config, "dev"))
-        swarms.make(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), patience=60)
+        swarms.create_swarm(api, swarm(plan, releases_of(plan)[0], name, int(more[1]), owner=OWNER), patience=60)
         return 0
     if action == "end-swarm":
-        swarms.end(api, space, name, timedelta(days=30))
+        swarms.delete_swarm(api, space, name, timedelta(days=30))
         return 0
     if action == "restart":
-        volume = kept_volume(api, OWNER, name)
+        volume = retained_volume(api, OWNER, name)
         assert volume is not None
-        bring_back(api, volume, more[0] if more else None)
+        restore_workspace(api, volume, more[0] if more else None)
         return 0
     for _ in range(100):
         claim = api.find(CLAIMS, name, space)
@@ -80,22 +80,22 @@ def main(arguments: list[str]) -> int:
     return 4
 
 
-def once(api: Cluster, action: str, claim: Document, more: list[str]) -> str:
+def once(api: SyncKubeClient, action: str, claim: Document, more: list[str]) -> str:
     """Try it once; what came of it."""
     now = datetime.now(UTC)
     match action:
         case "keep":
-            return keep(api, claim).outcome
+            return retain_volume(api, claim).outcome
         case "suspend":
-            return put_to_sleep(api, claim, "idle")
+            return suspend(api, claim, "idle")
         case "wake":
-            return wake(api, claim, now)
+            return resume(api, claim, now)
         case "delete" | "destroy":
-            return let_go(api, claim, timedelta(days=30 if action == "delete" else 0), now)
+            return delete_workspace(api, claim, timedelta(days=30 if action == "delete" else 0), now)
         case "move":
-            return moving.start(api, claim, more[0], now).outcome
+            return moving.start_class_change(api, claim, more[0], now).outcome
         case "restore":
-            return "done" if restore(api, claim, more[0], more[1], now) else "overtaken"
+            return "done" if repair_home(api, claim, more[0], more[1], now) else "overtaken"
         case _:
             raise ValueError(action)
 

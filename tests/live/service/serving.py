@@ -16,7 +16,7 @@ import uvicorn
 from agentenv.config import read
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.configuration import Configuration
-from agentenv.service.http.app import make_app
+from agentenv.service.http.app import create_app
 from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.service.http.auth.issuer import Issuing
 from tests.live.controlplane.things import PATIENCE
@@ -75,7 +75,7 @@ def serving(told: Configuration, issuer: Issuing, replicas: int = 1) -> Iterator
 @contextlib.contextmanager
 def _replica(told: Configuration, metrics: Metrics) -> Iterator[str]:
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(make_app(told, metrics), log_config=None, access_log=False, proxy_headers=False)
+    config = uvicorn.Config(create_app(told, metrics), log_config=None, access_log=False, proxy_headers=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()

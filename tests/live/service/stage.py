@@ -19,15 +19,15 @@ from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.workspace import LAST_ACTIVE
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.aws.access_points import Efs
-from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Api, Document, section
-from agentenv.service.loops.audit import auditing
-from agentenv.service.loops.catalog import keeping
+from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
+from agentenv.service.loops.audit import audit_access_points
+from agentenv.service.loops.catalog import retain_volumes
 from agentenv.service.loops.context import Context
-from agentenv.service.loops.retention import retention
-from agentenv.service.loops.slots import slots
-from agentenv.service.loops.workspace_passes import ending, idle, waking
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.retain_volume import keep
+from agentenv.service.loops.retention import apply_retention
+from agentenv.service.loops.slots import maintain_slots
+from agentenv.service.loops.workspace_passes import end_expired, suspend_idle, wake_due
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.retain_volume import retain_volume
 from tests.fast.service.loops.cluster import Hour
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
@@ -51,10 +51,10 @@ class Counted:
         self.found[loop] = counted
 
 
-class Mine(Api):
+class Mine(KubeApi):
     """An API server of which one sees one's own class only: tests share a server."""
 
-    def __init__(self, api: Api, *spaces: str) -> None:
+    def __init__(self, api: KubeApi, *spaces: str) -> None:
         self.api, self.spaces = api, spaces
 
     def list(self, kind: Any, namespace: str | None = None, labels: Mapping[str, str | None] | None = None) -> Any:
@@ -91,14 +91,22 @@ class Stage:
             aws_secret_access_key=world.environment["AWS_SECRET_ACCESS_KEY"],
         )
 
-    def context(self, later: timedelta = timedelta(0), api: Api | None = None) -> Context:
+    def context(self, later: timedelta = timedelta(0), api: KubeApi | None = None) -> Context:
         clock = Hour(lambda: datetime.now(UTC) + later)
         return Context(api or self.api, clock, self.counted, "default", "r1", self.points, [self.box.system])
 
     def loops(self, later: timedelta = timedelta(0)) -> list[tuple[str, ...]]:
         """A pass of each loop; what failed in them."""
         context = self.context(later)
-        passes = (keeping, waking, idle, ending, retention, slots, auditing)
+        passes = (
+            retain_volumes,
+            wake_due,
+            suspend_idle,
+            end_expired,
+            apply_retention,
+            maintain_slots,
+            audit_access_points,
+        )
         return [done.failures for one in passes if (done := one(context, lambda: True)).failures]
 
     def done_by_loops(self, holds: Callable[[], bool], later: timedelta = timedelta(0)) -> bool:
@@ -122,7 +130,9 @@ class Stage:
         assert until(lambda: self.volume(name), PATIENCE)
         # The controller writes to a claim that it has just seen to.
         if keep_it:
-            assert until(lambda: keep(self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE)
+            assert until(
+                lambda: retain_volume(self.api, self.claim(name) or {}).outcome in {"kept", "already"}, PATIENCE
+            )
         return name
 
     def let_go(self, name: str, kept: timedelta = timedelta(days=30), at: datetime | None = None) -> str:
@@ -131,7 +141,7 @@ class Stage:
 
         def gone() -> bool:
             claim = self.claim(name)
-            return claim is None or let_go(self.api, claim, kept, at or datetime.now(UTC)) == "done"
+            return claim is None or delete_workspace(self.api, claim, kept, at or datetime.now(UTC)) == "done"
 
         assert until(gone, PATIENCE)
         assert until(lambda: self.phase(volume) == "Released" and self.claim(name) is None, PATIENCE)

@@ -13,8 +13,8 @@ import pytest
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.sync_client import CONFIGURATIONS, VOLUMES
 from agentenv.service.loops.leader_election import NAME
-from agentenv.service.loops.retention import destroying
-from agentenv.service.workspaces.restore import bring_back
+from agentenv.service.loops.retention import destroy_on_request
+from agentenv.service.workspaces.restore import restore_workspace
 from tests.fast.service.http.auth.issuer import Issuing
 from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
@@ -78,13 +78,13 @@ def test_a_return_at_the_same_moment_does_not_win(world: World, box: Box) -> Non
 
     def come() -> str:
         start.wait(10)
-        return bring_back(stage.api, document).outcome
+        return restore_workspace(stage.api, document).outcome
 
     with ThreadPoolExecutor(1) as hands:
         coming = hands.submit(come)
         start.wait(10)
         assert until(
-            lambda: not destroying(stage.context(), always).failures and stage.phase(volume) == "gone", PATIENCE
+            lambda: not destroy_on_request(stage.context(), always).failures and stage.phase(volume) == "gone", PATIENCE
         )
         assert coming.result() == "refused"
     assert (stage.claim(name), stage.homes(name)) == (None, [])

@@ -18,15 +18,15 @@ from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, SUSPEN
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 from agentenv.service.kube.clock import ServerClock
-from agentenv.service.kube.sync_client import CONFIGURATIONS, LEASES, Cluster, section
-from agentenv.service.loops.leader_election import NAME, Leader, Terms
-from agentenv.service.loops.retention import retention
+from agentenv.service.kube.sync_client import CONFIGURATIONS, LEASES, SyncKubeClient, section
+from agentenv.service.loops.leader_election import NAME, Leader, LeaseTimes
+from agentenv.service.loops.retention import apply_retention
 from agentenv.service.loops.runner import lead
 from agentenv.service.loops.scheduler import Loop, Scheduler
-from agentenv.service.loops.slots import ORPHAN_TAG, slots
-from agentenv.service.loops.workspace_passes import ending, idle
+from agentenv.service.loops.slots import ORPHAN_TAG, maintain_slots
+from agentenv.service.loops.workspace_passes import end_expired, suspend_idle
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.restore import bring_back, kept_volume
+from agentenv.service.workspaces.restore import restore_workspace, retained_volume
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
@@ -44,7 +44,7 @@ def always() -> bool:
 @pytest.fixture(scope="module")
 def box(world: World, ground: Client, system: str) -> Iterator[Box]:
     """One class for all of them: each has workspaces of its own."""
-    cluster = Cluster.of_file(world.plane.kubeconfig())
+    cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
     made = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, most=30)
     yield made
     ground.delete(f"/api/v1/namespaces/{made.space}")
@@ -77,12 +77,12 @@ def test_of_many_who_bring_it_back_at_once_it_comes_back_once(stage: Stage, pool
     volume = stage.let_go(name)
 
     def replica(_: int) -> str:
-        cluster = Cluster.of_file(world.plane.kubeconfig())
+        cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
         try:
             while True:
-                found = kept_volume(cluster, OWNER, name)
+                found = retained_volume(cluster, OWNER, name)
                 assert found is not None
-                outcome = bring_back(cluster, found).outcome
+                outcome = restore_workspace(cluster, found).outcome
                 if outcome in {"made", "there", "refused"}:
                     return outcome
         finally:
@@ -108,12 +108,12 @@ def test_whoever_comes_back_as_the_data_is_about_to_go_has_it_or_is_told(stage: 
             # Its time is over by all clocks, and nobody's way back that began now is.
             context = stage.context(timedelta(minutes=2))
             start.wait(PATIENCE)
-            retention(context, always)
+            apply_retention(context, always)
 
         def come(start: threading.Barrier = start, document: object = document) -> str:
             start.wait(PATIENCE)
             assert isinstance(document, dict)
-            return bring_back(stage.api, document).outcome
+            return restore_workspace(stage.api, document).outcome
 
         with ThreadPoolExecutor(2) as hands:
             going, coming = hands.submit(destroy), hands.submit(come)
@@ -134,11 +134,11 @@ def test_data_goes_when_it_is_due_and_its_access_point_with_it_and_the_record_st
     name = stage.make(pool)
     volume = stage.let_go(name)
     at = point(stage.document(volume) or {})
-    assert retention(stage.context(timedelta(days=29)), always).steps == 0
+    assert apply_retention(stage.context(timedelta(days=29)), always).steps == 0
     assert (stage.phase(volume), at in points(world, stage.box.system)) == ("Released", True)
-    assert until(lambda: retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
+    assert until(lambda: apply_retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
     assert until(lambda: stage.phase(volume) == "gone" and at not in points(world, stage.box.system), PATIENCE)
-    assert retention(stage.context(MONTHS), always).steps == 1
+    assert apply_retention(stage.context(MONTHS), always).steps == 1
     pages = stage.api.api.list(CONFIGURATIONS, "default", {"sandbox.users.io/record": "destroyed"})
     rows = {key: json.loads(text) for page in pages for key, text in section(page, "data").items()}
     assert (rows[volume]["owner"], rows[volume]["workspace"]) == (OWNER, name)
@@ -152,9 +152,9 @@ def test_data_that_was_deleted_by_a_clock_that_is_months_behind_is_kept_for_its_
     name = stage.make(pool)
     volume = stage.let_go(name, at=datetime.now(UTC) - MONTHS)
     for later in (timedelta(minutes=2), timedelta(days=29)):
-        assert retention(stage.context(later), always).steps == 0
+        assert apply_retention(stage.context(later), always).steps == 0
     assert (stage.document(volume) or {})["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
-    assert until(lambda: retention(stage.context(timedelta(days=31)), always).steps == 1, PATIENCE)
+    assert until(lambda: apply_retention(stage.context(timedelta(days=31)), always).steps == 1, PATIENCE)
     assert until(lambda: stage.phase(volume) == "gone", PATIENCE)
 
 
@@ -164,7 +164,7 @@ def test_a_claim_that_was_deleted_by_hand_leaves_data_that_is_kept_for_its_time(
     stage.box.client.delete(f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}")
     assert until(lambda: stage.phase(volume) == "Released" and stage.claim(name) is None, PATIENCE)
     # The driver may be writing to what was just let go of.
-    assert until(lambda: retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
+    assert until(lambda: apply_retention(stage.context(MONTHS), always).steps == 1, PATIENCE)
     notes = (stage.document(volume) or {})["metadata"]["annotations"]
     # From the moment in which it was seen, not from one that nobody knows.
     kept = datetime.fromisoformat(notes[DESTROY_AFTER]) - datetime.fromisoformat(notes[DELETED_AT])
@@ -185,7 +185,7 @@ def test_a_replica_whose_clock_is_months_ahead_goes_by_the_servers(stage: Stage,
         assert leader.stand()
         assert clock.known
         assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
-        assert [one(context, always).steps for one in (retention, idle, ending)] == [0, 0, 0]
+        assert [one(context, always).steps for one in (apply_retention, suspend_idle, end_expired)] == [0, 0, 0]
     assert (stage.phase(volume), leader.leads()) == ("Released", True)
     assert (stage.mode(standing), stage.notes(standing).get(SUSPENDED_BECAUSE)) == ("Running", None)
     leader.resign()
@@ -202,12 +202,12 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         running: list[threading.Thread] = []
         for number in range(2):
             # One cannot reach the server for a while, and the other always can.
-            api = Mine(Cluster.of_file(through if number == 0 else world.plane.kubeconfig()), stage.box.space)
+            api = Mine(SyncKubeClient.of_file(through if number == 0 else world.plane.kubeconfig()), stage.box.space)
             context = stage.context(timedelta(minutes=2), api)
-            leader = Leader(api, "default", f"r{number}", terms=Terms(renews=0.5))
+            leader = Leader(api, "default", f"r{number}", terms=LeaseTimes(renews=0.5))
             loops = [
-                Loop("idle", 0.2, lambda still, context=context: idle(context, still)),
-                Loop("retention", 0.2, lambda still, context=context: retention(context, still)),
+                Loop("idle", 0.2, lambda still, context=context: suspend_idle(context, still)),
+                Loop("retention", 0.2, lambda still, context=context: apply_retention(context, still)),
             ]
             scheduler = Scheduler(loops, leader.leads, metrics[number])
             running.append(threading.Thread(target=lead, args=(leader, scheduler, metrics[number], stop), daemon=True))
@@ -330,11 +330,11 @@ def test_slots_are_tagged_at_the_claim_and_what_nothing_leads_to_is_told_and_lef
         RootDirectory={"Path": f"/classes/{stage.box.name}/nobody"},
     )["AccessPointId"]
     try:
-        slots(stage.context(), always)
+        maintain_slots(stage.context(), always)
         assert stage.counted.found["slots"].get("point-without-volume") is None
         assert tags(world, at) >= {("sandbox-user", OWNER), ("sandbox-class", stage.box.name)}
         assert ORPHAN_TAG in {key for key, _ in tags(world, lone)}
-        slots(stage.context(SETTLED + timedelta(minutes=1)), always)
+        maintain_slots(stage.context(SETTLED + timedelta(minutes=1)), always)
         assert stage.counted.found["slots"]["point-without-volume"] >= 1
         assert lone in points(world, stage.box.system)
         # A volume that leads there, with another path and other ids than its own, is found by the audit.

@@ -21,7 +21,7 @@ from hypothesis import strategies as some
 from agentenv.core.ledger.table import create_table
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.http.auth.token_reviews import KEPT_SECONDS
-from agentenv.service.kube.sync_client import Cluster
+from agentenv.service.kube.sync_client import SyncKubeClient
 from tests.fast.service.http.auth.issuer import AUDIENCE, Issuing, Signing
 from tests.live.conftest import REGION, World
 from tests.live.controlplane.things import PATIENCE
@@ -51,7 +51,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
-    cluster = Cluster.of_file(world.plane.kubeconfig())
+    cluster = SyncKubeClient.of_file(world.plane.kubeconfig())
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, cluster, system, more=VETTED)
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)

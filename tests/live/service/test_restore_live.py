@@ -13,9 +13,9 @@ from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
-from agentenv.service.workspaces.restore import Returned, bring_back, kept_volume
-from agentenv.service.workspaces.restore_requests import Homecoming
-from agentenv.service.workspaces.retain_volume import keep_all
+from agentenv.service.workspaces.restore import RestoreResult, restore_workspace, retained_volume
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
+from agentenv.service.workspaces.retain_volume import retain_all_volumes
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, condition
 from tests.live.service.conftest import EXTENSIONS, IMAGES, Box
@@ -33,7 +33,7 @@ def make(box: Box, pool: str, name: str, owner: str = OWNER) -> str:
 
     def kept() -> bool:
         # Its controller writes to a claim that has just become ready.
-        return {one.outcome for one in keep_all(box.cluster) if one.claim == name} <= {"kept", "already"}
+        return {one.outcome for one in retain_all_volumes(box.cluster) if one.claim == name} <= {"kept", "already"}
 
     assert until(kept, PATIENCE)
     return volume_of(box, name)
@@ -53,7 +53,7 @@ def gone(box: Box, name: str) -> None:
 
 def released(box: Box, name: str) -> None:
     def is_released() -> bool:
-        found = kept_volume(box.cluster, OWNER, name)
+        found = retained_volume(box.cluster, OWNER, name)
         return found is not None and found["status"]["phase"] == "Released"
 
     assert until(is_released, PATIENCE)
@@ -61,14 +61,14 @@ def released(box: Box, name: str) -> None:
     assert until(lambda: box.client.find(claim) is None, PATIENCE)
 
 
-def back(box: Box, name: str, within: str | None = None) -> Returned:
+def back(box: Box, name: str, within: str | None = None) -> RestoreResult:
     """As whoever serves people does it: again, until it is there."""
-    found: list[Returned] = []
+    found: list[RestoreResult] = []
 
     def stands() -> bool:
-        volume = kept_volume(box.cluster, OWNER, name)
+        volume = retained_volume(box.cluster, OWNER, name)
         assert volume is not None
-        found.append(bring_back(box.cluster, volume, within))
+        found.append(restore_workspace(box.cluster, volume, within))
         return found[-1].outcome in {"made", "there"}
 
     assert until(stands, PATIENCE), found[-1]
@@ -109,7 +109,9 @@ def test_a_deleted_workspace_comes_back_on_its_own_volume_and_not_on_a_warm_slot
     assert points(world, box.system) == before
     pvc = box.get("persistentvolumeclaims", f"home-{name}", "/api/v1")
     assert pvc["metadata"]["ownerReferences"][0]["kind"] == "Sandbox"
-    assert until(lambda: [one.outcome for one in keep_all(box.cluster) if one.claim == name] == ["kept"], PATIENCE)
+    assert until(
+        lambda: [one.outcome for one in retain_all_volumes(box.cluster) if one.claim == name] == ["kept"], PATIENCE
+    )
 
     # Once more, and again: it goes with its sandbox as a slot does, and its volume stays.
     assert back(box, name).outcome == "there"
@@ -173,7 +175,7 @@ def test_whoever_asks_over_the_api_waits_until_it_has_moved_and_come_back(box: B
         assert until(lambda: box.full(pool), PATIENCE)
         name = f"w-{uuid.uuid4().hex[:8]}"
         volume = make(box, pool, name)
-        home = Homecoming(box.cluster)
+        home = WorkspaceRestorer(box.cluster)
         to: Any = SimpleNamespace(name=other.name)
         claim = box.cluster.find(CLAIMS, name, box.space)
         assert claim is not None
@@ -198,9 +200,9 @@ def test_nobody_comes_back_on_anothers_volume(box: Box) -> None:
     assert until(lambda: box.full(pool), PATIENCE)
     name = f"w-{uuid.uuid4().hex[:8]}"
     volume = make(box, pool, name)
-    assert kept_volume(box.cluster, "u-9", name) is None
+    assert retained_volume(box.cluster, "u-9", name) is None
     # While its sandbox stands, its volume is not for anybody else: it stands, and nothing is made.
     found = box.cluster.find(VOLUMES, volume)
     assert found is not None
-    assert bring_back(box.cluster, found).outcome == "there"
+    assert restore_workspace(box.cluster, found).outcome == "there"
     assert [row["metadata"]["name"] for row in box.all("sandboxclaims")] == [name]

@@ -21,8 +21,8 @@ from agentenv.core.values.timestamps import moment
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.aws import clients as aws
-from agentenv.service.kube.sync_client import VOLUMES, Cluster, section
-from agentenv.service.ledger.record import Keeper
+from agentenv.service.kube.sync_client import VOLUMES, SyncKubeClient, section
+from agentenv.service.ledger.record import LedgerRecorder
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
 from tests.fast.service.http.auth.issuer import Issuing
@@ -46,7 +46,7 @@ GONE_SECONDS = 30.0
 @pytest.fixture(scope="module")
 def stage(world: World, ground: Client, system: str) -> Iterator[Stage]:
     """A class for all of them: each has owners of its own."""
-    api = Cluster.of_file(world.plane.kubeconfig())
+    api = SyncKubeClient.of_file(world.plane.kubeconfig())
     box = Box(f"box{uuid.uuid4().hex[:6]}", ground, api, system, most=30, more=VETTED)
     pool = box.deploy(IMAGES[0])
     assert until(lambda: box.full(pool), PATIENCE)
@@ -168,7 +168,7 @@ def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
     with replica.client(company.issuer, "throttled") as ann:
         made = answered(ann, "POST", "/v1/workspaces", 201, json={"class": stage.box.name}, params=WAIT)
         owner, claim = made["owner"], (stage.claim(made["id"]) or {})["metadata"]["uid"]
-        keeper = Keeper(stage.api, throttled, Meter())
+        keeper = LedgerRecorder(stage.api, throttled, Meter())
         # More than anybody tries: the pass is given up, and there is nothing of it or what there should be.
         table.refuse(100, THROTTLED)
         with pytest.raises(aws.AwsUnavailableError):
@@ -184,7 +184,7 @@ def test_a_table_that_is_throttled_loses_no_row_and_keeps_nobody_waiting_for_it(
         answered(ann, "DELETE", f"/v1/workspaces/{made['id']}", 202)
         assert becomes(ann, f"/v1/workspaces/{made['id']}", "deleted")
         table.refuse(0, THROTTLED)
-        Keeper(stage.api, ledger, Meter()).keep_all()
+        LedgerRecorder(stage.api, ledger, Meter()).keep_all()
         assert once(ledger, owner, claim)
     replica.close()
     table.close()

@@ -15,10 +15,10 @@ from agentenv.core.workspaces.swarms import Swarm, member, swarm
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, section
-from agentenv.service.loops.retention import retention
-from agentenv.service.loops.slots import slots
-from agentenv.service.workspaces.restore import bring_back, kept_volume
-from agentenv.service.workspaces.swarms import SwarmError, end, make
+from agentenv.service.loops.retention import apply_retention
+from agentenv.service.loops.slots import maintain_slots
+from agentenv.service.workspaces.restore import restore_workspace, retained_volume
+from agentenv.service.workspaces.swarms import SwarmError, create_swarm, delete_swarm
 from tests.fast.service.loops.cluster import always
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready
@@ -37,7 +37,7 @@ def stage(box: Box, world: World) -> Iterator[Stage]:
     assert until(lambda: box.get("resourcequotas", "sandbox", "/api/v1").get("status", {}).get("hard"), PATIENCE)
     made = Stage(box, world)
     yield made
-    end(box.cluster, box.space, TASK, KEPT)
+    delete_swarm(box.cluster, box.space, TASK, KEPT)
     made.clear()
 
 
@@ -49,7 +49,7 @@ def asked(box: Box, task: str = TASK, count: int = 3) -> Swarm:
 def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     box = stage.box
     (own,) = [row["metadata"]["name"] for row in box.all("sandboxtemplates")]
-    sandboxes = make(box.cluster, asked(box), patience=PATIENCE)
+    sandboxes = create_swarm(box.cluster, asked(box), patience=PATIENCE)
     assert list(sandboxes) == ["crawl-0", "crawl-1", "crawl-2"]
     pods = [box.get("pods", name, "/api/v1") for name in sandboxes.values()]
     volumes = [mounted(pod) for pod in pods]
@@ -64,9 +64,9 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
     assert len(handles) == 4
 
     with pytest.raises(SwarmError, match=r"no room for 3 more: .*pods: 3 of 1"):
-        make(box.cluster, asked(box, "more"), patience=1)
+        create_swarm(box.cluster, asked(box, "more"), patience=1)
     assert len(box.all("sandboxclaims")) == 3
-    end(box.cluster, box.space, TASK, KEPT)
+    delete_swarm(box.cluster, box.space, TASK, KEPT)
     assert until(lambda: not box.all("persistentvolumeclaims", "/api/v1"), PATIENCE)
     assert box.all("sandboxclaims") == []
     # What is left is the class's own.
@@ -75,19 +75,19 @@ def test_a_swarm_comes_up_whole_shares_a_volume_and_goes(stage: Stage) -> None:
 
 def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -> None:
     box = stage.box
-    make(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), patience=PATIENCE)
     before = volumes_of(stage)
     assert len({*before.values()}) == 4
-    end(box.cluster, box.space, TASK, KEPT)
+    delete_swarm(box.cluster, box.space, TASK, KEPT)
     # At once, and before any pass.
     assert dated(stage) == {*before.values()}
-    make(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), patience=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
     for name in ("crawl-0", "crawl-1", "crawl-2"):
         assert mounted(box.get("pods", name, "/api/v1"))["shared"] == "shared-crawl"
     for later in (timedelta(0), timedelta(hours=1)):
         context = stage.context(later)
-        assert (retention(context, always).failures, slots(context, always).failures) == ((), ())
+        assert (apply_retention(context, always).failures, maintain_slots(context, always).failures) == ((), ())
         assert not stage.counted.found["slots"].keys() & {"workspace-off-its-home", "volume-claim-without-swarm"}
     assert len(box.all("sandboxclaims")) == 3
     assert volumes_of(stage) == before
@@ -95,38 +95,41 @@ def test_deleted_and_created_again_it_has_the_data_that_was_kept(stage: Stage) -
 
 def test_a_member_that_is_resumed_alone_mounts_what_was_kept_of_its_task(stage: Stage) -> None:
     box = stage.box
-    make(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), patience=PATIENCE)
     before = volumes_of(stage)
     for whole in (True, False):
         if whole:
             stage.let_go("crawl-1")
         else:
-            end(box.cluster, box.space, TASK, KEPT)
+            delete_swarm(box.cluster, box.space, TASK, KEPT)
         assert until(lambda: came_back(stage, "crawl-1"), PATIENCE, every=0.5)
         where = f"{EXTENSIONS}/namespaces/{box.space}/sandboxclaims/crawl-1"
         assert becomes_ready(box.client, where), box.client.get(where)
         assert mounted(box.get("pods", "crawl-1", "/api/v1"))["shared"] == "shared-crawl"
         assert {volumes_of(stage, 2)[key] for key in ("crawl-1", "shared")} == {before["crawl-1"], before["shared"]}
         assert not dated(stage) & {before["crawl-1"], before["shared"]}
-    make(box.cluster, asked(box), patience=PATIENCE)
+    create_swarm(box.cluster, asked(box), patience=PATIENCE)
     assert (volumes_of(stage), dated(stage)) == (before, set())
 
 
 @pytest.mark.parametrize("action", ["end-swarm", "swarm"])
 def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> None:
     box, two = stage.box, asked(stage.box, count=2)
-    make(box.cluster, two, patience=PATIENCE)
+    create_swarm(box.cluster, two, patience=PATIENCE)
     before = volumes_of(stage, 2)
     more = [] if action == "end-swarm" else [json.dumps(box.said(IMAGES[0])), "2"]
     # Each step of it is killed in tests/fast; here every third, by `kill -9`.
     step, killed = 1, True
     while killed:
         if action == "swarm":
-            end(box.cluster, box.space, TASK, KEPT)
+            delete_swarm(box.cluster, box.space, TASK, KEPT)
         killed = stage.kill(action, TASK, step, *more)
-        assert (retention(stage.context(), always).failures, slots(stage.context(), always).failures) == ((), ())
+        assert (
+            apply_retention(stage.context(), always).failures,
+            maintain_slots(stage.context(), always).failures,
+        ) == ((), ())
         if action == "end-swarm":
-            end(box.cluster, box.space, TASK, KEPT)
+            delete_swarm(box.cluster, box.space, TASK, KEPT)
             assert dated(stage) == {*before.values()}
         assert until(lambda: whole(stage, two), PATIENCE)
         assert (volumes_of(stage, 2), dated(stage)) == (before, set())
@@ -137,7 +140,7 @@ def test_killed_while_it_is_deleted_or_returns(stage: Stage, action: str) -> Non
 def whole(stage: Stage, of: Swarm) -> bool:
     """Whether it is there, by asking again for as long as an earlier one is on its way out."""
     try:
-        return len(make(stage.box.cluster, of, patience=PATIENCE)) == len(of.claims)
+        return len(create_swarm(stage.box.cluster, of, patience=PATIENCE)) == len(of.claims)
     except SwarmError as error:
         if error.kind != "busy":
             raise
@@ -145,9 +148,9 @@ def whole(stage: Stage, of: Swarm) -> bool:
 
 
 def came_back(stage: Stage, name: str) -> bool:
-    volume = kept_volume(stage.api, OWNER, name)
+    volume = retained_volume(stage.api, OWNER, name)
     assert volume is not None
-    return bring_back(stage.api, volume).outcome in {"made", "there"}
+    return restore_workspace(stage.api, volume).outcome in {"made", "there"}
 
 
 def volumes_of(stage: Stage, count: int = 3) -> dict[str, str]:

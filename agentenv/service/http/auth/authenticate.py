@@ -14,38 +14,38 @@ import jwt
 
 from agentenv.config.values import OWNER_ID
 from agentenv.core.classes.names import namespace
-from agentenv.service.http.auth.callers import Caller, Role, has_claim, listed, owner_id, with_lesser
+from agentenv.service.http.auth.callers import Caller, Role, claim_values, has_claim, owner_id, with_implied_roles
 from agentenv.service.http.auth.issuer import Issuer
-from agentenv.service.http.auth.rate_limits import Limits
-from agentenv.service.http.auth.token_reviews import Account, Reviews
-from agentenv.service.http.auth.unauthenticated import Unsigned
+from agentenv.service.http.auth.rate_limits import RateLimiter
+from agentenv.service.http.auth.token_reviews import Account, TokenReviewer
+from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
 from agentenv.service.http.problems import Problem
 
 if TYPE_CHECKING:
     from agentenv.config.sections.service import Service
 
-OF_CLASSES = namespace("")
-STRANGERS_PER_MINUTE = 60
+CLASS_NAMESPACE_PREFIX = namespace("")
+UNAUTHENTICATED_PER_MINUTE = 60
 KUBERNETES = "kubernetes"
 _OWNER = re.compile(OWNER_ID)
 _ACCOUNT = re.compile(r"[a-z0-9-]+/[a-z0-9.-]+")
 _BEARER = re.compile(r"[Bb]earer +([A-Za-z0-9._~+/=-]+)")
 
 
-class Authenticating:
+class Authenticator:
     """Tells callers by their tokens."""
 
     def __init__(
         self,
         settings: Service,
         issuer: Issuer | None,
-        reviews: Reviews,
+        reviews: TokenReviewer,
         *,
         owner_claim: str | None = None,
-        strangers: Limits | None = None,
+        strangers: RateLimiter | None = None,
     ) -> None:
         self._issuer, self._reviews, self._owner_claim = issuer, reviews, owner_claim
-        self._strangers = strangers or Limits(STRANGERS_PER_MINUTE)
+        self._strangers = strangers or RateLimiter(UNAUTHENTICATED_PER_MINUTE)
         self._roles_claim = settings.roles_claim
         self._roles: tuple[tuple[Role, frozenset[str]], ...] = (
             ("admin", frozenset(settings.admins)),
@@ -53,14 +53,14 @@ class Authenticating:
         )
 
     async def caller(self, authorization: str | None, source: str = "") -> Caller:
-        """Whoever sends an `Authorization` header; `Unsigned` for nobody.
+        """Whoever sends an `Authorization` header; `UnauthenticatedError` for nobody.
 
         `source` is an address: from where too many tokens came that were none, the API server is asked no more. Those
         of the issuer cost it nothing, and go on to count: whoever shares an address with a stranger is not shut out.
         """
         found = _BEARER.fullmatch(authorization or "")
         if found is None:
-            raise Unsigned("there is no token" if not authorization else "the header is no bearer's")
+            raise UnauthenticatedError("there is no token" if not authorization else "the header is no bearer's")
         token = found[1]
         if self._issuer is not None and _issuer_of(token) == self._issuer.url:
             return self._of_token(self._issuer.url, await self._issuer.verified(token))
@@ -68,7 +68,7 @@ class Authenticating:
             self._strangers.demand(source)
         try:
             account = await self._reviews.reviewed(token)
-        except Unsigned:
+        except UnauthenticatedError:
             self._strangers.take(source)
             raise
         return self._of_account(account)
@@ -76,17 +76,17 @@ class Authenticating:
     def _of_token(self, issuer: str, claims: Mapping[str, Any]) -> Caller:
         subject = claims["sub"]
         if not isinstance(subject, str) or not subject:
-            raise Unsigned("the token names nobody")
+            raise UnauthenticatedError("the token names nobody")
         if "cnf" in claims:
             # Bound to a key that whoever sends it would have to prove: taken for a bearer's it could be replayed.
-            raise Unsigned("the token is bound to a key, and no proof of one is taken here")
+            raise UnauthenticatedError("the token is bound to a key, and no proof of one is taken here")
         owner = owner_id(issuer, subject)
         if self._owner_claim:
             said = claims.get(self._owner_claim)
             if not isinstance(said, str) or not _OWNER.fullmatch(said):
-                raise Unsigned(f"the token's claim {self._owner_claim!r} is no opaque id")
+                raise UnauthenticatedError(f"the token's claim {self._owner_claim!r} is no opaque id")
             owner = said
-        groups = frozenset(listed(claims.get(self._roles_claim)))
+        groups = frozenset(claim_values(claims.get(self._roles_claim)))
         if not groups and "." in self._roles_claim:
             groups = frozenset(
                 name for _, names in self._roles for name in names if has_claim(claims, self._roles_claim, name)
@@ -95,7 +95,7 @@ class Authenticating:
         return Caller(owner, self._role({name for name in groups if not _ACCOUNT.fullmatch(name)}), "token", claims)
 
     def _of_account(self, account: Account) -> Caller:
-        if account.namespace.startswith(OF_CLASSES):
+        if account.namespace.startswith(CLASS_NAMESPACE_PREFIX):
             raise Problem(
                 "not-allowed",
                 "what runs in a sandbox does not ask for workspaces",
@@ -108,8 +108,8 @@ class Authenticating:
     def _role(self, names: set[str]) -> frozenset[Role]:
         for role, who in self._roles:
             if names & who:
-                return with_lesser(role)
-        return with_lesser("user")
+                return with_implied_roles(role)
+        return with_implied_roles("user")
 
 
 def _issuer_of(token: str) -> str | None:

@@ -47,7 +47,7 @@ def owner_id(issuer: str, subject: str) -> str:
     return "u-" + b32encode(hashlib.sha256(told).digest()).decode().lower()[:26]
 
 
-def with_lesser(role: Role) -> frozenset[Role]:
+def with_implied_roles(role: Role) -> frozenset[Role]:
     """A role and those that it contains."""
     rows: Mapping[Role, tuple[Role, ...]] = {
         "user": ("user",),
@@ -64,10 +64,10 @@ def has_claim(claims: Mapping[str, Any], name: str, value: str) -> bool:
     if found is None and dot:
         inside: object = claims.get(first)
         return isinstance(inside, dict) and has_claim(cast("dict[str, Any]", inside), rest, value)
-    return value in listed(found)
+    return value in claim_values(found)
 
 
-def listed(found: object) -> tuple[str, ...]:
+def claim_values(found: object) -> tuple[str, ...]:
     """What a claim holds, as texts: a list of them, or one."""
     if isinstance(found, str):
         return (found,)

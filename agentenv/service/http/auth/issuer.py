@@ -20,7 +20,7 @@ import httpx2
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from agentenv.service.http.auth.unauthenticated import Unsigned
+from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
 from agentenv.service.http.problems import Problem
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -67,20 +67,20 @@ class Issuer:
         self._one_at_a_time = asyncio.Lock()
 
     async def verified(self, token: str) -> Mapping[str, Any]:
-        """The claims of a token; `Unsigned` with the reason where it does not count."""
+        """The claims of a token; `UnauthenticatedError` with the reason where it does not count."""
         if len(token) > LONGEST:
-            raise Unsigned("the token is too long")
+            raise UnauthenticatedError("the token is too long")
         try:
             header = jwt.get_unverified_header(token)
         except jwt.InvalidTokenError:
-            raise Unsigned("the token cannot be read") from None
+            raise UnauthenticatedError("the token cannot be read") from None
         algorithm, key_id = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
-            raise Unsigned("the token is not signed by an algorithm that counts here")
+            raise UnauthenticatedError("the token is not signed by an algorithm that counts here")
         if "crit" in header:
-            raise Unsigned("the token demands what is not understood here")
+            raise UnauthenticatedError("the token demands what is not understood here")
         if str(header.get("typ") or "").lower() not in TYPES:
-            raise Unsigned("the token is of another kind")
+            raise UnauthenticatedError("the token is of another kind")
         key = await self._key(key_id if isinstance(key_id, str) else "", str(algorithm))
         try:
             return jwt.decode(
@@ -93,17 +93,17 @@ class Issuer:
                 options={"require": ["exp", "iat", "iss", "aud", "sub"], "verify_iat": True, "verify_nbf": True},
             )
         except jwt.ExpiredSignatureError:
-            raise Unsigned("the token has expired") from None
+            raise UnauthenticatedError("the token has expired") from None
         except jwt.ImmatureSignatureError:
-            raise Unsigned("the token is from the future") from None
+            raise UnauthenticatedError("the token is from the future") from None
         except jwt.InvalidAudienceError:
-            raise Unsigned("the token is for somebody else") from None
+            raise UnauthenticatedError("the token is for somebody else") from None
         except jwt.InvalidIssuerError:
-            raise Unsigned("the token is of another issuer") from None
+            raise UnauthenticatedError("the token is of another issuer") from None
         except jwt.InvalidSignatureError:
-            raise Unsigned("the token's signature is wrong") from None
+            raise UnauthenticatedError("the token's signature is wrong") from None
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError):
-            raise Unsigned("the token is not as it has to be") from None
+            raise UnauthenticatedError("the token is not as it has to be") from None
 
     async def _key(self, key_id: str, algorithm: str) -> jwt.PyJWK:
         await self._keys_by(self._clock() - OLD_SECONDS)
@@ -112,7 +112,7 @@ class Issuer:
             await self._keys_by(self._clock() - LOOK_AGAIN_SECONDS)
             found = self._among(key_id, algorithm)
         if found is None:
-            raise Unsigned("the token names no key of the issuer")
+            raise UnauthenticatedError("the token names no key of the issuer")
         return found
 
     def _among(self, key_id: str, algorithm: str) -> jwt.PyJWK | None:

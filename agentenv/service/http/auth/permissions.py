@@ -14,9 +14,9 @@ from agentenv.service.http.auth.callers import Caller, has_claim
 from agentenv.service.http.problems import Problem, not_found
 
 Action = Literal["see", "read", "write", "sleep", "wake", "change", "delete", "destroy", "raise-budget"]
-Standing = Literal["owner", "rw", "ro", "operator", "admin"]
+Relation = Literal["owner", "rw", "ro", "operator", "admin"]
 
-ALLOWED: Mapping[Standing, frozenset[Action]] = {
+ALLOWED: Mapping[Relation, frozenset[Action]] = {
     "owner": frozenset({"see", "read", "write", "sleep", "wake", "change", "delete", "destroy"}),
     "rw": frozenset({"see", "read", "write", "wake"}),
     "ro": frozenset({"see", "read"}),
@@ -38,9 +38,9 @@ WORDS: Mapping[Action, str] = {
 }
 
 
-def standings(caller: Caller, workspace: Workspace) -> frozenset[Standing]:
+def relations(caller: Caller, workspace: Workspace) -> frozenset[Relation]:
     """What somebody is to a workspace."""
-    found: set[Standing] = set()
+    found: set[Relation] = set()
     if workspace.owner == caller.owner:
         found.add("owner")
     # What was deleted is its owner's alone: it comes back only by them.
@@ -53,23 +53,23 @@ def standings(caller: Caller, workspace: Workspace) -> frozenset[Standing]:
     return frozenset(found)
 
 
-def may(caller: Caller, action: Action, workspace: Workspace) -> bool:
+def is_allowed(caller: Caller, action: Action, workspace: Workspace) -> bool:
     """Whether somebody may do something with a workspace."""
-    return any(action in ALLOWED[standing] for standing in standings(caller, workspace))
+    return any(action in ALLOWED[standing] for standing in relations(caller, workspace))
 
 
-def demand(caller: Caller, action: Action, workspace: Workspace | None) -> Workspace:
+def require(caller: Caller, action: Action, workspace: Workspace | None) -> Workspace:
     """The workspace, if somebody may do that with it; a `Problem` otherwise."""
-    if workspace is None or not may(caller, "see", workspace):
+    if workspace is None or not is_allowed(caller, "see", workspace):
         raise not_found("workspace")
-    if not may(caller, action, workspace):
+    if not is_allowed(caller, action, workspace):
         raise Problem(
             "not-allowed", f"it is not yours to {WORDS[action]}", "ask its owner, or whoever looks after the service"
         )
     return workspace
 
 
-def demand_class(caller: Caller, of_class: Class) -> None:
+def require_class_access(caller: Caller, of_class: Class) -> None:
     """A `Problem` unless somebody may have a sandbox of a class: by a role, or by what their token says."""
     if not claimable(caller, of_class):
         raise Problem(

@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 from agentenv.service.http.problems import Problem
 
-MOST_KEPT = 20_000
+MAX_CALLERS = 20_000
 
 
-class Limits:
+class RateLimiter:
     """A measure for each caller, that fills up again as time passes."""
 
     def __init__(
-        self, per_minute: int, *, most_kept: int = MOST_KEPT, clock: Callable[[], float] = time.monotonic
+        self, per_minute: int, *, most_kept: int = MAX_CALLERS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._per_minute, self._most_kept, self._clock = per_minute, most_kept, clock
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()

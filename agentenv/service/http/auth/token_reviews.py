@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agentenv.core.values.object_fields import text
-from agentenv.service.http.auth.unauthenticated import Unsigned
-from agentenv.service.kube.client import TOKEN_REVIEWS, Document, Wire, section
+from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
+from agentenv.service.kube.client import TOKEN_REVIEWS, Document, KubeClient, section
 
 KEPT_SECONDS = 10.0
 MOST_KEPT = 10_000
@@ -36,10 +36,10 @@ class Account:
         return f"{_ACCOUNT}{self.namespace}:{self.name}"
 
 
-class Reviews:
+class TokenReviewer:
     """Asks the API server about tokens."""
 
-    def __init__(self, wire: Wire, audience: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, wire: KubeClient, audience: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._wire, self._audience, self._clock = wire, audience, clock
         self._kept: OrderedDict[bytes, tuple[float, Account | None]] = OrderedDict()
         self._asking: dict[bytes, asyncio.Task[Account | None]] = {}
@@ -50,9 +50,9 @@ class Reviews:
         return kept is not None and kept[0] >= self._clock()
 
     async def reviewed(self, token: str) -> Account:
-        """The account of a token; `Unsigned` where it does not count."""
+        """The account of a token; `UnauthenticatedError` where it does not count."""
         if len(token) > LONGEST:
-            raise Unsigned("the token is too long")
+            raise UnauthenticatedError("the token is too long")
         key = _hash(token)
         kept = self._kept.get(key)
         if kept is None or kept[0] < self._clock():
@@ -66,7 +66,7 @@ class Reviews:
         else:
             found = kept[1]
         if found is None:
-            raise Unsigned("the token is no service account's, or not for this service, or counts no more")
+            raise UnauthenticatedError("the token is no service account's, or not for this service, or counts no more")
         return found
 
     async def _ask(self, token: str) -> Account | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentenv.service.http.problems import Problem
 
 
-class Unsigned(Problem):
+class UnauthenticatedError(Problem):
     """A request without a token that counts."""
 
     def __init__(self, why: str) -> None:

@@ -43,4 +43,4 @@ def test_clients_that_are_made_leave_nothing_behind_in_what_all_share() -> None:
 
 
 def _paths() -> list[str]:
-    return list(aws._described().search_paths)  # pyright: ignore[reportPrivateUsage]
+    return list(aws._data_loader().search_paths)  # pyright: ignore[reportPrivateUsage]

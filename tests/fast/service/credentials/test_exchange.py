@@ -42,7 +42,7 @@ from agentenv.service.credentials.exchange import BURST, Allowance, ClassRole, E
 from agentenv.service.credentials.token_bearer import RefusedExchangeError
 from agentenv.service.credentials.vault import Vault
 from agentenv.service.http import responses as answers
-from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Cluster, Document
+from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Document, SyncKubeClient
 from tests.fast.service.fake_dynamodb import Shelf
 from tests.fast.service.ledger import documents
 
@@ -290,7 +290,7 @@ class Parts:
 
 def application(ours: Exchange | None) -> FastAPI:
     app = FastAPI()
-    answers.install(app)
+    answers.install_handlers(app)
     app.include_router(routes.router)
     app.state.parts = Parts(ours)
     return app
@@ -325,7 +325,7 @@ def test_while_the_cluster_is_away_whoever_asks_is_told_to_ask_again(shelf: Shel
             "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
             "current-context": "a",
         }
-    gone: Any = Cluster.of_document(config)
+    gone: Any = SyncKubeClient.of_document(config)
     for ours in (exchange(shelf, gone), exchange(gone)):
         client = TestClient(application(ours), client=(ADDRESS, 4000), raise_server_exceptions=False)
         answer = client.get("/v1/identity/credentials", headers={"Authorization": "the-token"})

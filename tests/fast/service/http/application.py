@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 
 from agentenv.service.http.app import application
-from agentenv.service.http.auth.authenticate import Authenticating
+from agentenv.service.http.auth.authenticate import Authenticator
 from agentenv.service.http.auth.issuer import Issuer
-from agentenv.service.http.auth.rate_limits import Limits
-from agentenv.service.http.auth.token_reviews import Reviews
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.auth.rate_limits import RateLimiter
+from agentenv.service.http.auth.token_reviews import TokenReviewer
+from agentenv.service.http.dependencies import Dependencies
 from tests.fast.service.http.auth.issuer import AUDIENCE, Issuing
 from tests.fast.service.kube.apiserver import Object
 from tests.fast.service.workspaces.stage import Stage, staged
@@ -42,15 +42,15 @@ def on_the_whole(act: Callable[[Whole], Awaitable[None]], *classes: Object, **se
     async def play() -> None:
         async with staged(*classes) as stage, httpx2.AsyncClient(trust_env=False) as plain, asyncio.timeout(60):
             app = application(None, stage.metrics)
-            app.state.parts = Parts(
+            app.state.parts = Dependencies(
                 backend=stage.backend,
                 catalog=stage.catalog,
-                authenticating=Authenticating(
+                authenticating=Authenticator(
                     stage.catalog.settings.service.model_copy(update=service),
                     Issuer(issuing.url, AUDIENCE, plain),
-                    Reviews(stage.wire, AUDIENCE),
+                    TokenReviewer(stage.wire, AUDIENCE),
                 ),
-                limits=Limits(100_000),
+                limits=RateLimiter(100_000),
                 metrics=stage.metrics,
                 now=stage.wire.clock.now,
             )

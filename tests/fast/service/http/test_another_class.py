@@ -11,16 +11,16 @@ import pytest
 
 from agentenv.core.workspaces.workspace import Changes, CreateResult, Workspace
 from agentenv.service.catalog import Catalog
-from agentenv.service.http.auth.callers import Caller, with_lesser
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.auth.callers import Caller, with_implied_roles
+from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
 from agentenv.service.http.schemas import WorkspaceChanged
 from agentenv.service.http.workspaces import update
 from tests.fast.service.workspaces.stage import settings_of
 
 ASLEEP = Workspace("w-1", "u-1", "standard", "user", "suspended", suspended_because="budget")
-OWNER = Caller("u-1", with_lesser("user"), "token", {"team": "vetted"})
-ADMIN = Caller("u-9", with_lesser("admin"), "token")
+OWNER = Caller("u-1", with_implied_roles("user"), "token", {"team": "vetted"})
+ADMIN = Caller("u-9", with_implied_roles("admin"), "token")
 
 
 class Kept:
@@ -50,10 +50,10 @@ class Spent:
 
 
 def changed(caller: Caller, **said: Any) -> list[Changes]:
-    made: Any = Parts
+    made: Any = Dependencies
     backend = Kept()
     catalog = Catalog(settings_of({"name": "standard"}, {"name": "other"}, {"name": "dear"}))
-    parts = cast("Parts", replace(made(backend, catalog, None, None, None), budgets=Spent()))
+    parts = cast("Dependencies", replace(made(backend, catalog, None, None, None), budgets=Spent()))
     asyncio.run(update(ASLEEP.id, WorkspaceChanged.model_validate(said), caller, parts, 0))
     return backend.changed
 

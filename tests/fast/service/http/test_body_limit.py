@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentenv.service.http.app import application
-from agentenv.service.http.body_limit import MOST_BYTES
+from agentenv.service.http.body_limit import MAX_BYTES
 
 PART = 65_536
 
@@ -50,11 +50,11 @@ def test_a_body_without_an_end_is_not_kept(method: str, path: str) -> None:
     code, told, read = sent(method, path, parts=1000)
     assert code in {413, 422}
     assert told["way_out"]
-    assert read <= MOST_BYTES // PART + 1
+    assert read <= MAX_BYTES // PART + 1
 
 
 def test_one_that_says_itself_that_it_is_too_long_is_not_begun_with() -> None:
     length = (b"content-length", str(1000 * PART).encode())
     code, told, read = sent("POST", "/v1/workspaces", length, parts=1000)
     assert (code, read) == (413, 0)
-    assert str(MOST_BYTES) in told["detail"]
+    assert str(MAX_BYTES) in told["detail"]

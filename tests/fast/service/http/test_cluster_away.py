@@ -14,10 +14,10 @@ from agentenv.core.workspaces.records import of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, CreateRequest
 from agentenv.service.http import responses as answers
 from agentenv.service.http.problems import Problem
-from agentenv.service.kube.client import CLAIMS, Document, Kind, Wire
-from agentenv.service.kube.sync_client import RefusedError
+from agentenv.service.kube.client import CLAIMS, Document, Kind, KubeClient
+from agentenv.service.kube.sync_client import SyncKubeApiError
 from agentenv.service.workspaces import restore_requests as homecoming
-from agentenv.service.workspaces.restore_requests import Homecoming
+from agentenv.service.workspaces.restore_requests import WorkspaceRestorer
 from tests.fast.service.workspaces.stage import staged
 from tests.fast.service.workspaces.test_restore_requests import house
 
@@ -25,16 +25,16 @@ from tests.fast.service.workspaces.test_restore_requests import house
 @pytest.mark.parametrize(
     ("failure", "status"),
     [
-        (RefusedError("it does not answer", 503), 503),
-        (RefusedError("too many", 429), 503),
-        (RefusedError("may not", 403), 503),
-        (RefusedError("exceeded quota", 403, "Forbidden"), 503),
-        (RefusedError("odd", 422, "Invalid"), 409),
+        (SyncKubeApiError("it does not answer", 503), 503),
+        (SyncKubeApiError("too many", 429), 503),
+        (SyncKubeApiError("may not", 403), 503),
+        (SyncKubeApiError("exceeded quota", 403, "Forbidden"), 503),
+        (SyncKubeApiError("odd", 422, "Invalid"), 409),
     ],
 )
-def test_what_the_api_server_says_to_a_thread_is_told_like_the_rest(failure: RefusedError, status: int) -> None:
+def test_what_the_api_server_says_to_a_thread_is_told_like_the_rest(failure: SyncKubeApiError, status: int) -> None:
     app = FastAPI()
-    answers.install(app)
+    answers.install_handlers(app)
 
     @app.get("/")
     def ask() -> None:
@@ -51,7 +51,7 @@ def failing(times: int, code: int) -> Callable[[int], None]:
 
     def before(number: int) -> None:
         if number <= times:
-            raise RefusedError("just now it cannot", code)
+            raise SyncKubeApiError("just now it cannot", code)
 
     return before
 
@@ -62,7 +62,7 @@ def test_somebody_comes_back_through_a_server_that_is_busy(code: int) -> None:
     shelf.before = failing(3, code)
     kept = of_volume(volume)
     assert kept is not None
-    back = asyncio.run(Homecoming(shelf, patience=5).bring_back(volume, kept))
+    back = asyncio.run(WorkspaceRestorer(shelf, patience=5).bring_back(volume, kept))
     assert back.id == "w-1"
 
 
@@ -75,11 +75,11 @@ def test_nobody_waits_for_a_server_that_is_gone_until_patience_is_over(monkeypat
 
     def gone(*_: object, **__: object) -> None:
         asked.append(1)
-        raise RefusedError("the API server does not answer", 503)
+        raise SyncKubeApiError("the API server does not answer", 503)
 
     monkeypatch.setattr(shelf, "list", gone)
     with pytest.raises(Problem) as told:
-        asyncio.run(Homecoming(shelf, patience=1).bring_back(volume, kept))
+        asyncio.run(WorkspaceRestorer(shelf, patience=1).bring_back(volume, kept))
     assert (told.value.kind, told.value.retry_after is not None) == ("unavailable", True)
     assert len(asked) == homecoming.ATTEMPTS
 
@@ -96,16 +96,16 @@ def test_a_claim_is_made_though_its_quota_was_counted_by_others_at_the_same_mome
 
 
 def test_one_that_is_changed_while_it_is_deleted_goes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    removed = Wire.remove
+    removed = KubeClient.remove
     conflicts = [True, True]
 
-    async def overtaken(wire: Wire, kind: Kind, read: Document, *, policy: str = "Background") -> bool:
+    async def overtaken(wire: KubeClient, kind: Kind, read: Document, *, policy: str = "Background") -> bool:
         if kind is CLAIMS and conflicts:
             conflicts.pop()
             return False
         return await removed(wire, kind, read, policy=policy)
 
-    monkeypatch.setattr(Wire, "remove", overtaken)
+    monkeypatch.setattr(KubeClient, "remove", overtaken)
 
     async def play() -> None:
         async with staged() as stage, asyncio.timeout(20):

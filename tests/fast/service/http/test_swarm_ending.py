@@ -8,15 +8,15 @@ from typing import Any, cast
 
 from agentenv.core.workspaces.workspace import Workspace
 from agentenv.service.catalog import Catalog
-from agentenv.service.http.auth.callers import Caller, with_lesser
-from agentenv.service.http.dependencies import Parts
-from agentenv.service.http.swarm_tasks import Told
+from agentenv.service.http.auth.callers import Caller, with_implied_roles
+from agentenv.service.http.dependencies import Dependencies
+from agentenv.service.http.swarm_tasks import SwarmStatus
 from agentenv.service.http.swarms import SETTLED_AT_ONCE, delete
 from tests.fast.service.workspaces.stage import settings_of
 
 ONE = Workspace("w-1", "u-1", "box", "agent", "running")
 MEMBERS = tuple(replace(ONE, id=f"w-{number}") for number in range(10))
-ANN = Caller("u-1", with_lesser("user"), "token")
+ANN = Caller("u-1", with_implied_roles("user"), "token")
 
 
 class Swarms:
@@ -26,9 +26,9 @@ class Swarms:
         self.done: list[str] = []
         self.under_way = self.most = 0
 
-    async def find(self, owner: str, task: str) -> Told:
+    async def find(self, owner: str, task: str) -> SwarmStatus:
         assert (owner, task) == ("u-1", "build")
-        return Told(task, "box", len(MEMBERS), MEMBERS, "running")
+        return SwarmStatus(task, "box", len(MEMBERS), MEMBERS, "running")
 
     async def end(self, owner: str, task: str, *, destroy: bool) -> None:
         assert (owner, task, destroy) == ("u-1", "build", False)
@@ -43,10 +43,10 @@ class Swarms:
 
 
 def ended(swarms: Swarms, **said: Any) -> None:
-    made: Any = Parts
+    made: Any = Dependencies
     catalog = Catalog(settings_of({"name": "box"}))
     parts = made(None, catalog, None, None, None, swarming=swarms, **said)
-    asyncio.run(delete("build", ANN, cast("Parts", parts)))
+    asyncio.run(delete("build", ANN, cast("Dependencies", parts)))
 
 
 def test_all_of_it_is_written_down_first_and_a_few_at_a_time() -> None:

@@ -13,10 +13,17 @@ import pytest
 
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_REQUESTED
 from agentenv.service.catalog import Catalog
-from agentenv.service.http.auth.callers import Caller, with_lesser
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.auth.callers import Caller, with_implied_roles
+from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
-from agentenv.service.http.swarm_tasks import GOING, MOST_AT_ONCE, MOST_OF_ONE, Swarming, Told, task_name
+from agentenv.service.http.swarm_tasks import (
+    BEING_DELETED,
+    MAX_CONCURRENT,
+    MAX_PER_OWNER,
+    SwarmStatus,
+    SwarmTasks,
+    task_name,
+)
 from agentenv.service.http.swarms import delete
 from agentenv.service.kube.sync_client import (
     CLAIMS,
@@ -26,9 +33,9 @@ from agentenv.service.kube.sync_client import (
     VOLUME_CLAIMS,
     VOLUMES,
     Document,
-    RefusedError,
+    SyncKubeApiError,
 )
-from agentenv.service.kube.view import View
+from agentenv.service.kube.view import ClusterView
 from agentenv.service.workspaces import swarm_outcome as swarm_fate
 from tests.fast.service.fake_dynamodb import Shelf
 from tests.fast.service.workspaces.stage import settings_of
@@ -59,7 +66,7 @@ class Slow(Shelf):
 
 
 def ask(
-    swarming: Swarming,
+    swarming: SwarmTasks,
     owner: str,
     task: str,
     *,
@@ -74,11 +81,11 @@ def ask(
 
 def test_swarms_that_take_their_time_hold_up_nobody_else() -> None:
     slow = Slow()
-    swarming = Swarming(slow, CATALOG, View())
+    swarming = SwarmTasks(slow, CATALOG, ClusterView())
 
     async def play() -> None:
-        for number in range(MOST_AT_ONCE):
-            told: Told = await ask(swarming, f"u-{number // MOST_OF_ONE}", f"t-{number}")
+        for number in range(MAX_CONCURRENT):
+            told: SwarmStatus = await ask(swarming, f"u-{number // MAX_PER_OWNER}", f"t-{number}")
             assert told.state == "creating"
         # What others wait for: budgets, the ledger, whoever comes back.
         async with asyncio.timeout(10):
@@ -99,12 +106,12 @@ def test_swarms_that_take_their_time_hold_up_nobody_else() -> None:
 
 def test_one_owner_does_not_take_the_place_of_all() -> None:
     slow = Slow()
-    swarming = Swarming(slow, CATALOG, View())
+    swarming = SwarmTasks(slow, CATALOG, ClusterView())
 
     async def play() -> None:
-        for number in range(MOST_OF_ONE):
+        for number in range(MAX_PER_OWNER):
             await ask(swarming, "u-0", f"t-{number}")
-        with pytest.raises(Problem, match=f"{MOST_OF_ONE} swarms of yours"):
+        with pytest.raises(Problem, match=f"{MAX_PER_OWNER} swarms of yours"):
             await ask(swarming, "u-0", "one-more")
         assert (await ask(swarming, "u-1", "t-0")).state == "creating"
         slow.let.set()
@@ -120,7 +127,7 @@ class Coming(Shelf):
 
     def __init__(self, able: int = 100) -> None:
         super().__init__()
-        self.able, self.view = able, View()
+        self.able, self.view = able, ClusterView()
 
     def put(self, kind: Any, document: Document) -> None:
         super().put(kind, document)
@@ -139,15 +146,15 @@ class Coming(Shelf):
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentenv.service.http.swarm_tasks.PATIENCE", 0.0)
-    monkeypatch.setattr("agentenv.service.workspaces.swarms.KEEPS", 1)
+    monkeypatch.setattr("agentenv.service.http.swarm_tasks.CREATE_TIMEOUT", 0.0)
+    monkeypatch.setattr("agentenv.service.workspaces.swarms.RETAIN_ATTEMPTS", 1)
 
 
 def test_why_there_is_none_is_told_by_every_replica_until_there_is_one() -> None:
     shelf = Coming(able=0)
 
     async def play() -> None:
-        here, there = (Swarming(shelf, CATALOG, shelf.view) for _ in range(2))
+        here, there = (SwarmTasks(shelf, CATALOG, shelf.view) for _ in range(2))
         with pytest.raises(Problem, match="no node"):
             await ask(here, "u-0", "t-0", wait=20)
         for one in (here, there):
@@ -193,16 +200,16 @@ class Busy(Shelf):
     def change(self, kind: Any, read: Document, changes: Document) -> bool:
         if kind is VOLUMES and self.busy:
             self.busy -= 1
-            raise RefusedError("too many requests", 429)
+            raise SyncKubeApiError("too many requests", 429)
         return super().change(kind, read, changes)
 
 
 def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentenv.service.http.swarm_tasks.PATIENCE", 20.0)
+    monkeypatch.setattr("agentenv.service.http.swarm_tasks.CREATE_TIMEOUT", 20.0)
     monkeypatch.setattr("agentenv.service.workspaces.swarms.PAUSE", 0.01)
     shelf = Busy()
-    view = View()
-    swarming = Swarming(shelf, CATALOG, view)
+    view = ClusterView()
+    swarming = SwarmTasks(shelf, CATALOG, view)
 
     async def play() -> None:
         making = asyncio.ensure_future(ask(swarming, "u-0", "t-0", wait=20))
@@ -220,7 +227,7 @@ def test_a_server_that_is_busy_for_a_moment_costs_nobody_their_swarm(monkeypatch
 def test_of_one_whose_volume_cannot_be_kept_nobody_is_told_that_it_is_there() -> None:
     shelf = Busy()
     shelf.busy, shelf.whose = 0, {"sandbox.users.io/user": "u-9"}
-    swarming = Swarming(shelf, CATALOG, View())
+    swarming = SwarmTasks(shelf, CATALOG, ClusterView())
 
     async def play() -> None:
         with pytest.raises(Problem, match=r"volume of t-0-\S+ cannot be kept") as refused:
@@ -238,11 +245,11 @@ def test_one_runs_once_it_was_handed_over() -> None:
 
         def change(self, kind: Any, read: Document, changes: Document) -> bool:
             if kind is POOLS and not self.able_to_note:
-                raise RefusedError("too many requests", 429)
+                raise SyncKubeApiError("too many requests", 429)
             return super().change(kind, read, changes)
 
     shelf = Unable()
-    swarming = Swarming(shelf, CATALOG, shelf.view)
+    swarming = SwarmTasks(shelf, CATALOG, shelf.view)
 
     async def play() -> None:
         with pytest.raises(Problem, match="goes on with it") as told:
@@ -263,13 +270,13 @@ def test_one_that_is_on_its_way_is_found_wherever_it_is_looked_for() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = Swarming(slow, CATALOG, View())
+        swarming = SwarmTasks(slow, CATALOG, ClusterView())
         told = await ask(swarming, "u-0", "t-0")
         assert await swarming.find("u-0", "t-0") == told
         slow.let.set()
-        await ask(Swarming(shelf, CATALOG, shelf.view), "u-0", "t-0", wait=20)
+        await ask(SwarmTasks(shelf, CATALOG, shelf.view), "u-0", "t-0", wait=20)
         # A replica that was not told of its claims yet.
-        late = await Swarming(shelf, CATALOG, View()).find("u-0", "t-0")
+        late = await SwarmTasks(shelf, CATALOG, ClusterView()).find("u-0", "t-0")
         assert (late.state, late.class_name, late.asked) == ("creating", "box", 1)
 
     try:
@@ -282,7 +289,7 @@ def test_one_whose_workspaces_have_all_ended_can_be_ended() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = Swarming(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20)
         for claim in [*shelf.list(CLAIMS)]:
             shelf.remove(CLAIMS, claim)
@@ -297,7 +304,7 @@ def test_what_was_asked_is_told_also_where_a_part_of_it_is_gone() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = Swarming(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20, count=3)
         assert (await swarming.find("u-0", "t-0")).asked == len(shelf.names(CLAIMS)) == 3
         (claim, *_) = shelf.list(CLAIMS)
@@ -317,11 +324,11 @@ def test_one_that_is_on_its_way_out_is_not_told_as_whole() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = Swarming(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20, count=2)
-        swarm_fate.take_away(shelf, SPACE, task_name("u-0", "t-0"))
+        swarm_fate.mark_deleted(shelf, SPACE, task_name("u-0", "t-0"))
         told = await swarming.find("u-0", "t-0")
-        assert (told.asked, told.state, told.why) == (2, "failed", GOING)
+        assert (told.asked, told.state, told.why) == (2, "failed", BEING_DELETED)
 
     asyncio.run(play())
 
@@ -334,9 +341,9 @@ def test_what_is_kept_of_one_that_was_deleted_can_be_destroyed() -> None:
     notes = {DELETED_AT: "2026-11-18T20:00:00Z"}
     about = {"name": "pv-1", "labels": labels, "annotations": notes}
     shelf.put(VOLUMES, {"metadata": about, "spec": spec, "status": {"phase": "Released"}})
-    made: Any = Parts
-    parts = made(None, CATALOG, None, None, None, swarming=Swarming(shelf, CATALOG, shelf.view))
-    caller = Caller("u-0", with_lesser("user"), "token")
+    made: Any = Dependencies
+    parts = made(None, CATALOG, None, None, None, swarming=SwarmTasks(shelf, CATALOG, shelf.view))
+    caller = Caller("u-0", with_implied_roles("user"), "token")
 
     async def play() -> None:
         with pytest.raises(Problem, match="no swarm"):
@@ -359,10 +366,10 @@ def test_a_task_has_one_swarm_of_one_class() -> None:
     shelf = Coming()
 
     async def play() -> None:
-        swarming = Swarming(shelf, CATALOG, shelf.view)
+        swarming = SwarmTasks(shelf, CATALOG, shelf.view)
         await ask(swarming, "u-0", "t-0", wait=20)
         with pytest.raises(Problem) as refused:
-            await ask(Swarming(shelf, CATALOG, View()), "u-0", "t-0", wait=20, class_name="other")
+            await ask(SwarmTasks(shelf, CATALOG, ClusterView()), "u-0", "t-0", wait=20, class_name="other")
         assert refused.value.kind == "key-reused"
         assert len(shelf.names(CLAIMS)) == len(shelf.names(POOLS)) == 1
 
@@ -374,7 +381,7 @@ def test_whoever_asks_for_another_is_not_told_of_the_one_on_its_way(said: dict[s
     slow = Slow()
 
     async def play() -> None:
-        swarming = Swarming(slow, CATALOG, View())
+        swarming = SwarmTasks(slow, CATALOG, ClusterView())
         await ask(swarming, "u-0", "t-0", count=2)
         assert (await ask(swarming, "u-0", "t-0", count=2)).asked == 2
         assert (await ask(swarming, "u-0", "t-0", count=3, fit=True)).asked == 2

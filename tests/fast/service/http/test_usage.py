@@ -9,17 +9,17 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from agentenv.service.http.auth.callers import Caller, with_lesser
-from agentenv.service.http.dependencies import Parts
+from agentenv.service.http.auth.callers import Caller, with_implied_roles
+from agentenv.service.http.dependencies import Dependencies
 from agentenv.service.http.problems import Problem
-from agentenv.service.ledger.routes import Choosing, days, usage
+from agentenv.service.ledger.routes import UsageQuery, days, usage
 
 
 @pytest.mark.parametrize("said", ["0", "1e9", "20261118", "2026-W01-1", "tomorrow", "2026-11-31", "2026-11-18T00:00"])
 def test_what_is_not_written_as_a_day_is_none(said: str) -> None:
-    assert Choosing.model_validate({"until": "2026-11-18"}).until == date(2026, 11, 18)
+    assert UsageQuery.model_validate({"until": "2026-11-18"}).until == date(2026, 11, 18)
     with pytest.raises(ValidationError):
-        Choosing.model_validate({"until": said})
+        UsageQuery.model_validate({"until": said})
 
 
 TODAY = date(2026, 11, 18)
@@ -53,7 +53,9 @@ def test_one_day_alone_is_never_wrong_for_the_one_that_was_left_out(
     ],
 )
 def test_days_out_of_order_too_many_or_beyond_all_are_refused(since: date, until: date) -> None:
-    made: Any = Parts
-    parts = cast("Parts", made(None, None, None, None, None, ledger=object()))
+    made: Any = Dependencies
+    parts = cast("Dependencies", made(None, None, None, None, None, ledger=object()))
     with pytest.raises(Problem, match="ask for at most"):
-        asyncio.run(usage(Choosing(since=since, until=until), Caller("u-1", with_lesser("user"), "token"), parts))
+        asyncio.run(
+            usage(UsageQuery(since=since, until=until), Caller("u-1", with_implied_roles("user"), "token"), parts)
+        )

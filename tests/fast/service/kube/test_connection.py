@@ -32,7 +32,7 @@ from lightkube.config.models import Cluster, User, UserExec
 from lightkube.core.exceptions import ConfigError
 
 from agentenv.service.kube import connection
-from agentenv.service.kube.client import CLAIMS, Wire
+from agentenv.service.kube.client import CLAIMS, KubeClient
 from agentenv.service.kube.connection import Connection
 
 Turn = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -452,7 +452,7 @@ async def test_the_environment_says_who_is_in_between(monkeypatch: pytest.Monkey
 async def test_a_server_that(
     turn: bytes | Turn, kind: type[httpx2.TransportError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "PATIENCE", IMPATIENT)
+    monkeypatch.setattr(connection, "TIMEOUT", IMPATIENT)
     async with Server(said(), then=turn) as server, connected(server) as one:
         await one.request("GET", "/")
         with pytest.raises(httpx2.TransportError) as told:
@@ -467,7 +467,7 @@ async def test_a_server_that_does_not_take_what_it_is_sent(monkeypatch: pytest.M
     given_up = asyncio.Event()
     async with Server(said(), deaf(given_up)) as server, connected(server) as one:
         await one.request("GET", "/")
-        monkeypatch.setattr(connection, "PATIENCE", httpx2.Timeout(0.03))
+        monkeypatch.setattr(connection, "TIMEOUT", httpx2.Timeout(0.03))
         with pytest.raises(httpx2.ReadTimeout):
             await one.request("POST", "/", content=bytes(16 << 20))
         given_up.set()
@@ -486,7 +486,7 @@ async def test_a_server_that_is_not_there() -> None:
 
 @played
 async def test_a_server_that_does_not_shake_hands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "PATIENCE", httpx2.Timeout(10.0, connect=0.05))
+    monkeypatch.setattr(connection, "TIMEOUT", httpx2.Timeout(10.0, connect=0.05))
     silent = socket.create_server(("127.0.0.1", 0))
     one = Connection(config(f"https://127.0.0.1:{silent.getsockname()[1]}"))
     with silent, pytest.raises(httpx2.ConnectTimeout):
@@ -578,7 +578,7 @@ async def test_a_watch_goes_by_it() -> None:
     line = json.dumps(event).encode() + b"\n"
     cut = only(BEGUN + part(line[:9]) + part(line[9:] + line[:9]), leaving)
     async with Server(cut) as server, connected(server) as one:
-        told = Wire(one).watch(CLAIMS, "7", labels="a=b")
+        told = KubeClient(one).watch(CLAIMS, "7", labels="a=b")
         assert await anext(told) == ("ADDED", event["object"])
         with pytest.raises(httpx2.RemoteProtocolError):
             await anext(told)
@@ -713,7 +713,7 @@ async def test_a_kubeconfig_says_who_is_trusted_and_who_asks(folder: Path, autho
         }
         kubeconfig = folder / "kubeconfig.yaml"
         kubeconfig.write_text(yaml.safe_dump(document))
-        wire = Wire.of_file(kubeconfig)
+        wire = KubeClient.of_file(kubeconfig)
         assert await wire.find(CLAIMS, "x", "here") == {"metadata": {"name": "x"}}
         await wire.close()
     assert dict(server.peers[0]["subject"][0]) == {"commonName": "ann"}

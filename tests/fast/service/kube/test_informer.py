@@ -13,7 +13,7 @@ import pytest
 
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube import informer
-from agentenv.service.kube.client import CLAIMS, WATCH_SILENCE, Gone, Refused
+from agentenv.service.kube.client import CLAIMS, WATCH_SILENCE, KubeApiError, WatchExpiredError
 from agentenv.service.kube.informer import LONGEST_PAUSE, STALE_AFTER, Informer, Key
 from agentenv.service.kube.unreadable import Reports
 
@@ -127,12 +127,13 @@ def test_bookmarks_move_on_what_is_asked_from_and_nothing_else() -> None:
 
 
 def test_what_went_while_nobody_looked_is_told_as_gone() -> None:
-    told = Told([thing("a", 3), thing("b", 4)], [Gone("too old")], [thing("b", 9)])
+    told = Told([thing("a", 3), thing("b", 4)], [WatchExpiredError("too old")], [thing("b", 9)])
     assert followed(told, lambda known: "a" not in known) == {"b": "9"}
 
 
 @pytest.mark.parametrize(
-    "failure", [httpx2.ConnectError("away"), Problem("unavailable", "away", "wait"), Refused(403, "Forbidden", "no")]
+    "failure",
+    [httpx2.ConnectError("away"), Problem("unavailable", "away", "wait"), KubeApiError(403, "Forbidden", "no")],
 )
 def test_a_server_that_is_away_is_asked_until_it_is_back(failure: Exception) -> None:
     told = Told(failure, failure, failure, [thing("a", 3)])
@@ -160,12 +161,12 @@ def test_an_unreadable_update_takes_away_what_was_known_before() -> None:
     [
         ([("MODIFIED", thing("a", 11))], {"a": "11"}),
         ([("DELETED", odd("a", 11))], {}),
-        ([Gone("too old")], {}),
+        ([WatchExpiredError("too old")], {}),
     ],
 )
 def test_an_object_is_no_longer_unreadable_once_it_is_mended_or_gone(events: Any, known: dict[str, str]) -> None:
     kept = Fragile()
-    relisted = [[]] if isinstance(events[0], Gone) else []
+    relisted = [[]] if isinstance(events[0], WatchExpiredError) else []
     one = informed(Told([odd("a", 3)], events, *relisted), kept, lambda one: not one.unreadable)
     assert kept.known == known
     assert not one.unreadable

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from agentenv.service.kube.project_fields import brief
+from agentenv.service.kube.project_fields import project_fields
 
 
 def test_what_is_named_is_there_and_nothing_else() -> None:
     document = {"metadata": {"name": "a", "labels": {"x": "1", "y": "2"}}, "spec": {"big": "b" * 99}, "status": {}}
     paths = [("metadata", "name"), ("metadata", "labels", "y"), ("metadata", "uid"), ("status", "sandbox", "name")]
-    assert brief(document, paths) == {"metadata": {"name": "a", "labels": {"y": "2"}}}
-    assert brief(document, [("spec", "small")]) == {"spec": {}}
+    assert project_fields(document, paths) == {"metadata": {"name": "a", "labels": {"y": "2"}}}
+    assert project_fields(document, [("spec", "small")]) == {"spec": {}}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.workspaces.workspace import CreateRequest, Workspace
 from agentenv.service.kube import snapshot as sights
-from agentenv.service.kube.snapshot import Sight
+from agentenv.service.kube.snapshot import WorkspaceSnapshot
 from agentenv.service.kube.sync_client import CLAIMS
 from tests.fast.service.loops.cluster import House
 from tests.fast.service.workspaces.stage import Stage, staged
@@ -37,7 +37,7 @@ ONE = Workspace("w-1", "u-1", "box", "user", "running")
 
 
 def test_a_thread_is_given_what_the_view_has_from_the_views_own_thread() -> None:
-    backend, sight = Backend([ONE]), Sight()
+    backend, sight = Backend([ONE]), WorkspaceSnapshot()
 
     async def served() -> None:
         with sight.by(backend):
@@ -48,7 +48,7 @@ def test_a_thread_is_given_what_the_view_has_from_the_views_own_thread() -> None
 
 
 def test_nothing_is_said_before_the_api_is_there_nor_after() -> None:
-    backend, sight = Backend([ONE]), Sight()
+    backend, sight = Backend([ONE]), WorkspaceSnapshot()
     assert sight.workspaces() is None
 
     async def served() -> None:
@@ -61,7 +61,7 @@ def test_nothing_is_said_before_the_api_is_there_nor_after() -> None:
 
 
 def test_an_api_that_has_just_ended_is_not_waited_for() -> None:
-    sight = Sight()
+    sight = WorkspaceSnapshot()
 
     async def kept() -> None:
         sight.by(Backend([ONE])).__enter__()
@@ -71,8 +71,8 @@ def test_an_api_that_has_just_ended_is_not_waited_for() -> None:
 
 
 def test_an_api_that_does_not_come_to_it_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend, sight = Backend([ONE]), Sight()
-    monkeypatch.setattr(sights, "PATIENCE", 0.05)
+    backend, sight = Backend([ONE]), WorkspaceSnapshot()
+    monkeypatch.setattr(sights, "COPY_TIMEOUT", 0.05)
 
     async def served() -> None:
         with sight.by(backend), ThreadPoolExecutor(1) as hand:

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentenv.service.kube.sync_client import CLAIMS, PAGE, POOLS, VOLUMES, Cluster, RefusedError
+from agentenv.service.kube.sync_client import CLAIMS, PAGE, POOLS, VOLUMES, SyncKubeApiError, SyncKubeClient
 
 READ = {"metadata": {"name": "a", "namespace": "sandbox-box", "uid": "u", "resourceVersion": "7"}}
 TOKEN = {
@@ -75,12 +75,12 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def cluster(server: Server, tmp_path: Path) -> Iterator[Cluster]:
+def cluster(server: Server, tmp_path: Path) -> Iterator[SyncKubeClient]:
     """By a kubeconfig like a stack's, with a command that fetches a token."""
     said = tmp_path / "asked"
     script = f"open({str(said)!r}, 'a').write('x'); print({json.dumps(TOKEN)!r})"
     command = {"apiVersion": TOKEN["apiVersion"], "command": sys.executable, "args": ["-c", script], "env": []}
-    made = Cluster.of_document(_leading_to(server.url, {"exec": command}))
+    made = SyncKubeClient.of_document(_leading_to(server.url, {"exec": command}))
     yield made
     made.close()
     # However much was asked, the token was fetched once.
@@ -102,7 +102,7 @@ def refusal(code: int, reason: str, message: str = "no") -> tuple[int, dict[str,
     return code, {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
 
 
-def test_long_lists_are_read_to_their_end_as_who_the_command_says(server: Server, cluster: Cluster) -> None:
+def test_long_lists_are_read_to_their_end_as_who_the_command_says(server: Server, cluster: SyncKubeClient) -> None:
     for names, more in ((["a", "b"], "further"), (["c"], "")):
         items = [{"metadata": {"name": name}} for name in names]
         server.answers.append((200, {"metadata": {"continue": more}, "items": items}))
@@ -115,15 +115,15 @@ def test_long_lists_are_read_to_their_end_as_who_the_command_says(server: Server
     assert {one["who"] for one in server.asked} == {"Bearer of-the-command"}
 
 
-def test_one_that_is_not_there_is_none_and_another_answer_is_a_refusal(server: Server, cluster: Cluster) -> None:
+def test_one_that_is_not_there_is_none_and_another_answer_is_a_refusal(server: Server, cluster: SyncKubeClient) -> None:
     server.answers += [refusal(404, "NotFound"), refusal(403, "Forbidden", "not by you")]
     assert cluster.find(VOLUMES, "pv") is None
-    with pytest.raises(RefusedError, match="not by you"):
+    with pytest.raises(SyncKubeApiError, match="not by you"):
         cluster.find(VOLUMES, "pv")
     assert [one["do"] for one in server.asked] == ["GET /api/v1/persistentvolumes/pv"] * 2
 
 
-def test_a_change_is_of_the_version_that_was_read(server: Server, cluster: Cluster) -> None:
+def test_a_change_is_of_the_version_that_was_read(server: Server, cluster: SyncKubeClient) -> None:
     server.answers += [(200, READ), refusal(409, "Conflict"), refusal(404, "NotFound"), refusal(422, "Invalid", "odd")]
     changes = {"metadata": {"annotations": {"a": None}}, "spec": {"replicas": 0}}
     assert cluster.change(POOLS, READ, changes) is True
@@ -134,11 +134,11 @@ def test_a_change_is_of_the_version_that_was_read(server: Server, cluster: Clust
     version = {"uid": "u", "resourceVersion": "7"}
     assert asked["body"] == {"metadata": {"annotations": {"a": None}, **version}, "spec": {"replicas": 0}}
     assert [cluster.change(POOLS, READ, changes) for _ in range(2)] == [False, False]
-    with pytest.raises(RefusedError, match="odd"):
+    with pytest.raises(SyncKubeApiError, match="odd"):
         cluster.change(POOLS, READ, changes)
 
 
-def test_only_what_was_read_is_removed(server: Server, cluster: Cluster) -> None:
+def test_only_what_was_read_is_removed(server: Server, cluster: SyncKubeClient) -> None:
     server.answers += [(200, {"kind": "Status", "status": "Success"}), refusal(409, "Conflict")]
     assert [cluster.remove(POOLS, READ) for _ in range(2)] == [True, False]
     asked = server.asked[0]
@@ -147,25 +147,27 @@ def test_only_what_was_read_is_removed(server: Server, cluster: Cluster) -> None
     assert asked["body"]["propagationPolicy"] == "Background"
 
 
-def test_what_is_there_already_is_not_made_again(server: Server, cluster: Cluster) -> None:
+def test_what_is_there_already_is_not_made_again(server: Server, cluster: SyncKubeClient) -> None:
     server.answers += [(201, READ), refusal(409, "AlreadyExists"), refusal(403, "Forbidden", "exceeded quota")]
     document = {"kind": "SandboxWarmPool", "metadata": {"name": "a", "namespace": "sandbox-box"}}
     assert [cluster.make(POOLS, document) for _ in range(2)] == [True, False]
-    with pytest.raises(RefusedError, match="exceeded quota"):
+    with pytest.raises(SyncKubeApiError, match="exceeded quota"):
         cluster.make(POOLS, document)
     assert server.asked[0]["body"]["metadata"] == document["metadata"]
 
 
-def test_a_quota_that_was_counted_at_the_same_moment_is_no_thing_of_that_name(server: Server, cluster: Cluster) -> None:
+def test_a_quota_that_was_counted_at_the_same_moment_is_no_thing_of_that_name(
+    server: Server, cluster: SyncKubeClient
+) -> None:
     server.answers += [refusal(409, "Conflict", "cannot be fulfilled on resourcequotas"), (201, READ)]
     document = {"kind": "SandboxClaim", "metadata": {"name": "a", "namespace": "sandbox-box"}}
-    with pytest.raises(RefusedError, match="resourcequotas") as told:
+    with pytest.raises(SyncKubeApiError, match="resourcequotas") as told:
         cluster.make(CLAIMS, document)
     assert told.value.passes
     assert cluster.make(CLAIMS, document) is True
 
 
-ASKED: list[Callable[[Cluster], object]] = [
+ASKED: list[Callable[[SyncKubeClient], object]] = [
     lambda cluster: cluster.find(CLAIMS, "a", "sandbox-box"),
     lambda cluster: [*cluster.list(CLAIMS)],
     lambda cluster: cluster.make(CLAIMS, READ),
@@ -177,15 +179,15 @@ ASKED: list[Callable[[Cluster], object]] = [
 
 @pytest.mark.parametrize("ask", ASKED)
 def test_a_server_that_does_not_answer_cannot_just_now(
-    server: Server, cluster: Cluster, ask: Callable[[Cluster], object]
+    server: Server, cluster: SyncKubeClient, ask: Callable[[SyncKubeClient], object]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as nobody:
-        gone = Cluster.of_document(_leading_to(f"http://127.0.0.1:{nobody.getsockname()[1]}"))
-    with pytest.raises(RefusedError, match="does not answer") as told:
+        gone = SyncKubeClient.of_document(_leading_to(f"http://127.0.0.1:{nobody.getsockname()[1]}"))
+    with pytest.raises(SyncKubeApiError, match="does not answer") as told:
         ask(gone)
     assert told.value.passes
     gone.close()
     server.answers += [refusal(429, "TooManyRequests", "busy")]
-    with pytest.raises(RefusedError, match=r"busy|429") as told:
+    with pytest.raises(SyncKubeApiError, match=r"busy|429") as told:
         ask(cluster)
     assert told.value.passes

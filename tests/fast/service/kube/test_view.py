@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agentenv.core.workspaces.workspace import Filter, Workspace
-from agentenv.service.kube.view import View
+from agentenv.service.kube.view import ClusterView
 from tests.fast.service.kube.apiserver import Object
 
 OWNERS = ("u-a", "u-b", "u-c")
@@ -29,7 +29,7 @@ def claim(name: str, owner: str = "u-a", space: str = "sandbox-standard", **note
     return {"metadata": about, "spec": {"warmPoolRef": {"name": "standard-a"}}}
 
 
-def pages(view: View, chosen: Filter, limit: int) -> list[str]:
+def pages(view: ClusterView, chosen: Filter, limit: int) -> list[str]:
     found: list[str] = []
     after: str | None = None
     while True:
@@ -54,7 +54,7 @@ STEPS = some.lists(
 
 @given(STEPS, some.integers(1, 5))
 def test_pages_hold_what_is_there_and_what_the_reader_may_see(steps: list[tuple[str, ...]], limit: int) -> None:
-    view, truth = View(), dict[str, tuple[str, str]]()
+    view, truth = ClusterView(), dict[str, tuple[str, str]]()
     for name, owner, what, shared in steps:
         if what == "put":
             view.put_claim(claim(name, owner, shared=shared))
@@ -72,7 +72,7 @@ def test_pages_hold_what_is_there_and_what_the_reader_may_see(steps: list[tuple[
 
 
 def test_what_stands_comes_before_what_was_deleted() -> None:
-    view = View()
+    view = ClusterView()
     volume: Object = {
         "metadata": {
             "name": "pvc-1",
@@ -96,7 +96,7 @@ def test_what_stands_comes_before_what_was_deleted() -> None:
 
 
 def test_of_whom_it_was_shared_with_nothing_is_left_by_the_next_change() -> None:
-    view = View()
+    view = ClusterView()
     for turn in range(100):
         view.put_claim(claim("w-a", shared=json.dumps({f"u-{turn}-{number}": "ro" for number in range(64)})))
     assert len(view._seen_by) == 65
@@ -107,7 +107,7 @@ def test_of_whom_it_was_shared_with_nothing_is_left_by_the_next_change() -> None
 
 
 def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
-    view = View()
+    view = ClusterView()
     view.put_claim(claim("w-a", shared='{"u-b":"ro"}'))
     view.put_claim(claim("w-a", space="sandbox-other", shared='{"u-c":"ro"}'))
     view.put_claim(claim("w-a", space="sandbox-other"))
@@ -115,7 +115,7 @@ def test_who_is_shared_with_by_one_of_two_rows_still_sees_it() -> None:
 
 
 def test_of_waits_that_are_over_nothing_is_left() -> None:
-    view = View()
+    view = ClusterView()
 
     async def wait() -> None:
         async with asyncio.TaskGroup() as group:
@@ -131,7 +131,7 @@ def test_of_waits_that_are_over_nothing_is_left() -> None:
 
 
 def test_a_claim_that_is_spoilt_is_still_listed() -> None:
-    view = View()
+    view = ClusterView()
     spoilt = {"leases": "[1,{}]", "shared": "[]", "budget": "lots", "idle-after": "-1", "deadline": "soon"}
     view.put_claim(claim("w-a", **spoilt))
     found = view.find("w-a")
@@ -141,13 +141,13 @@ def test_a_claim_that_is_spoilt_is_still_listed() -> None:
 
 
 def test_a_claim_whose_annotation_is_nested_too_deeply_is_still_listed() -> None:
-    view = View()
+    view = ClusterView()
     view.put_claim(claim("w-a", leases="[" * 20_000, shared='{"a":' * 20_000))
     found = view.find("w-a")
     assert found is not None
     assert (found.leases, found.shared) == ((), {})
 
 
-def _state(view: View) -> str:
+def _state(view: ClusterView) -> str:
     found: Workspace | None = view.find("w-a")
     return found.state if found else "gone"

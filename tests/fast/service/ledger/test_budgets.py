@@ -20,11 +20,11 @@ from agentenv.core.prices.book import price_book
 from agentenv.core.values.timestamps import written
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE, WAKE_AT, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
-from agentenv.service.kube.sync_client import CLAIMS, EVENTS, SANDBOXES, Document, RefusedError
+from agentenv.service.kube.sync_client import CLAIMS, EVENTS, SANDBOXES, Document, SyncKubeApiError
 from agentenv.service.ledger.budgets import NOTICED, Budgets
-from agentenv.service.loops.workspace_passes import waking
+from agentenv.service.loops.workspace_passes import wake_due
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.suspend import put_to_sleep
+from agentenv.service.workspaces.suspend import suspend
 from tests.fast.service.fake_dynamodb import Killed, Shelf
 from tests.fast.service.ledger import documents
 from tests.fast.service.loops.cluster import OWNER, SPACE, House, always
@@ -156,7 +156,7 @@ class Refusing(Shelf):
 
     def change(self, kind: Any, read: Document, changes: Document) -> bool:
         if kind is CLAIMS and read["metadata"]["name"] == self._name:
-            raise RefusedError("not this one", self._code)
+            raise SyncKubeApiError("not this one", self._code)
         return super().change(kind, read, changes)
 
 
@@ -170,7 +170,7 @@ def test_one_that_is_refused_keeps_nobody_behind_it_awake() -> None:
     # A server that cannot just now is not asked about all the others, too.
     shelf = Refusing("w-1", 503)
     documents.claim(shelf)
-    with pytest.raises(RefusedError):
+    with pytest.raises(SyncKubeApiError):
         budgets(shelf, book).hold_all()
 
 
@@ -217,7 +217,7 @@ def test_nobody_wakes_what_is_over_its_limit_until_it_is_raised_or_the_month_is_
 def asleep_until_noon(house: House) -> None:
     house.workspace("w-1", **{WAKE_AT: written(house.now)})
     claim = house.shelf.find(CLAIMS, "w-1", SPACE) or {}
-    assert put_to_sleep(house.shelf, claim, "idle") == "done"
+    assert suspend(house.shelf, claim, "idle") == "done"
     house.settle()
 
 
@@ -227,7 +227,7 @@ def test_its_hour_does_not_wake_what_may_cost_no_more() -> None:
     held = budgets(house.shelf, book)
     asked = book.asked
     for _ in range(2):
-        waking(house.context(stays_asleep=held.stays_asleep), always)
+        wake_due(house.context(stays_asleep=held.stays_asleep), always)
         assert (house.mode(), house.notes()[SUSPENDED_BECAUSE]) == ("Suspended", "budget")
         # It was stopped by then, and is not asked about again.
         assert book.asked == asked + 1
@@ -242,7 +242,7 @@ def test_its_hour_wakes_whoever_may_cost_more_and_whoever_nobody_knows_of(away: 
     house, book = House(), Book(row("2.9" if not away else "3", owner=OWNER))
     asleep_until_noon(house)
     book.away = away
-    assert waking(house.context(stays_asleep=budgets(house.shelf, book).stays_asleep), always).steps == 1
+    assert wake_due(house.context(stays_asleep=budgets(house.shelf, book).stays_asleep), always).steps == 1
     assert (house.mode(), house.notes().get(WAKE_AT)) == ("Running", None)
 
 

@@ -15,7 +15,7 @@ import pytest
 from agentenv.core.ledger.rows import NO_POD, Row
 from agentenv.service.kube.sync_client import VOLUMES
 from agentenv.service.ledger.read_holdings import holdings
-from agentenv.service.ledger.record import Keeper, listed
+from agentenv.service.ledger.record import LedgerRecorder, listed
 from agentenv.service.ledger.table import Ledger
 from agentenv.service.ledger.usage import Meter
 from tests.fast.service.fake_dynamodb import Killed, Shelf
@@ -52,7 +52,7 @@ def kept(ledger: Ledger) -> list[Row]:
 def test_a_day_of_a_workspace(shelf: Shelf, timed: Timed) -> None:
     """Claimed warm, put to sleep, woken, deleted with its data kept: the rows say who held what from when to when."""
     documents.claim(shelf)
-    keeper = Keeper(shelf, timed, Meter())
+    keeper = LedgerRecorder(shelf, timed, Meter())
     timed.at = NOON + HOUR
     keeper.keep_all()
     documents.suspend(shelf)
@@ -88,7 +88,7 @@ def test_what_was_measured_counts_and_not_what_was_asked_for(shelf: Shelf, timed
     notes = {"sandbox.users.io/measured-bytes": str(2**29)}
     shelf.things[VOLUMES, "", "pv-w-1"]["metadata"]["annotations"] = notes
     timed.at = NOON + HOUR + timedelta(minutes=1)
-    Keeper(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).keep_all()
     (row,) = kept(timed)
     assert (row.storage_gib_hours, row.source) == (Decimal("0.5"), "requests/metered")
 
@@ -112,7 +112,7 @@ def test_fargates_own_size_counts(shelf: Shelf) -> None:
 
 def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf, timed: Timed) -> None:
     documents.claim(shelf)
-    keeper = Keeper(shelf, timed, Meter())
+    keeper = LedgerRecorder(shelf, timed, Meter())
     timed.at = NOON + HOUR
     keeper.keep_all()
     timed.at += timedelta(minutes=4)
@@ -120,7 +120,7 @@ def test_a_claim_that_was_settled_loses_nothing_when_all_of_it_goes(shelf: Shelf
     documents.delete(shelf, at=None)
     shelf.things.pop((VOLUMES, "", "pv-w-1"))
     timed.at += HOUR
-    Keeper(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).keep_all()
     (row,) = kept(timed)
     assert (row.ended, row.closed) == (NOON + HOUR + timedelta(minutes=4), True)
     nothing = keeper.settle(documents.SPACE, "nobody")
@@ -134,7 +134,7 @@ def test_a_claim_that_is_being_deleted_is_charged_until_its_deletion_was_recorde
 ) -> None:
     """A pass may find it at any step of going away; the data is charged from the same timestamp on."""
     documents.claim(shelf)
-    keeper = Keeper(shelf, timed, Meter())
+    keeper = LedgerRecorder(shelf, timed, Meter())
     timed.at = NOON + HOUR
     keeper.settle(documents.SPACE, "w-1")
     deleted = NOON + HOUR + timedelta(seconds=1)
@@ -162,7 +162,7 @@ def test_the_record_of_an_earlier_deletion_ends_no_claim(shelf: Shelf, timed: Ti
     documents.claim(shelf)
     documents.going(shelf, at="2026-11-17T12:00:30Z")
     timed.at = NOON + HOUR
-    Keeper(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).keep_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
@@ -171,7 +171,7 @@ def test_a_deletion_that_was_not_finished_ends_no_claim(shelf: Shelf, timed: Tim
     documents.going(shelf, at="2026-11-17T12:30:00Z")
     del shelf.things[documents.CLAIMS, documents.SPACE, "w-1"]["metadata"]["deletionTimestamp"]
     timed.at = NOON + HOUR
-    Keeper(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).keep_all()
     assert [(row.ended, row.closed) for row in kept(timed)] == [(timed.at, False)]
 
 
@@ -180,7 +180,7 @@ def test_one_volume_with_a_mistyped_note_keeps_nobodys_rows_away(shelf: Shelf, t
         documents.claim(shelf, f"u-{number}", f"w-{number}")
     documents.delete(shelf, "w-0", "yesterday")
     timed.at = NOON + HOUR
-    Keeper(shelf, timed, Meter()).keep_all()
+    LedgerRecorder(shelf, timed, Meter()).keep_all()
     assert [row.workspace for row in kept(timed)] == ["w-1"]
 
 
@@ -193,12 +193,12 @@ def test_one_row_that_cannot_be_reckoned_keeps_the_others_from_nothing(shelf: Sh
     for number in range(2):
         documents.claim(shelf, f"u-{number}", f"w-{number}")
     timed.at = NOON + HOUR
-    done = Keeper(shelf, timed, Meter(Absurd())).keep_all()
+    done = LedgerRecorder(shelf, timed, Meter(Absurd())).keep_all()
     assert [row.workspace for row in kept(timed)] == ["w-1"]
     assert (done.due, done.written, len(done.failures)) == (2, 1, 1)
     assert done.failures[0].startswith("u-0 claim-w-0#pod-w-0#")
     # It is made up for as soon as it can be.
-    assert Keeper(shelf, timed, Meter()).keep_all().written == 1
+    assert LedgerRecorder(shelf, timed, Meter()).keep_all().written == 1
 
 
 def test_a_size_that_is_none_is_what_was_asked_for(shelf: Shelf) -> None:
@@ -212,7 +212,7 @@ def test_a_size_that_is_none_is_what_was_asked_for(shelf: Shelf) -> None:
 
 def test_nothing_waits_for_a_ledger_that_is_away(shelf: Shelf, table: Any) -> None:
     documents.claim(shelf)
-    assert Keeper(shelf, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None
+    assert LedgerRecorder(shelf, Timed(table, "another"), Meter()).settle(documents.SPACE, "w-1") is None
 
 
 class Dying:
@@ -250,7 +250,7 @@ def course(shelf: Shelf, ledger: Timed, keeper_of: Any) -> None:
 def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Timed) -> None:
     """However a pass ends, before or after any of its writes: the rows in the end are those of one that did not."""
     whole = Shelf()
-    course(whole, timed, lambda _: Keeper(whole, timed, Meter()))
+    course(whole, timed, lambda _: LedgerRecorder(whole, timed, Meter()))
     expected = kept(timed)
     assert len(expected) == 11
     calls = 0
@@ -261,16 +261,16 @@ def test_killed_at_any_call_the_next_pass_makes_up_for_it(table: Any, timed: Tim
             shelf = Shelf()
             dying = Timed(Dying(table, at, after=after), TABLE)
 
-            def keeper_of(step: int, shelf: Shelf = shelf, dying: Timed = dying) -> Keeper:
+            def keeper_of(step: int, shelf: Shelf = shelf, dying: Timed = dying) -> LedgerRecorder:
                 # The pass that dies is one of the middle; the same step is then done by somebody else.
                 if step == 3:
                     dying.at = timed.at
                     try:
-                        Keeper(shelf, dying, Meter()).keep_all()
+                        LedgerRecorder(shelf, dying, Meter()).keep_all()
                     except Killed:
                         nonlocal calls
                         calls += 1
-                return Keeper(shelf, timed, Meter())
+                return LedgerRecorder(shelf, timed, Meter())
 
             course(shelf, timed, keeper_of)
             assert kept(timed) == expected, f"killed at call {at}"
@@ -298,13 +298,13 @@ def test_two_replicas_at_once_write_what_one_writes(table: Any, timed: Timed) ->
 
     one = Timed(Crossed(), TABLE)
 
-    def keeper_of(_: int) -> Keeper:
+    def keeper_of(_: int) -> LedgerRecorder:
         nonlocal crossing
         one.at = timed.at
         # Its clock is a little behind.
         other.at = timed.at - timedelta(seconds=20)
-        crossing = lambda: Keeper(shelf, other, Meter()).keep_all()  # noqa: E731
-        return Keeper(shelf, one, Meter())
+        crossing = lambda: LedgerRecorder(shelf, other, Meter()).keep_all()  # noqa: E731
+        return LedgerRecorder(shelf, one, Meter())
 
     course(shelf, timed, keeper_of)
     crossing = None
@@ -325,7 +325,7 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
         from moto import mock_aws
         from agentenv.core.ledger.table import create_table
         from agentenv.service.aws import clients as aws
-        from agentenv.service.ledger.record import Keeper
+        from agentenv.service.ledger.record import LedgerRecorder
         from agentenv.service.ledger.usage import Meter
         from tests.fast.service.ledger import documents
         from tests.fast.service.ledger.test_record import NOON, HOUR, Timed, kept
@@ -353,10 +353,10 @@ def test_a_process_that_is_killed_leaves_a_ledger_that_goes_on(timed: Timed) -> 
                             return call
                     dying = Timed(Ending(), "ledger")
                     dying.at = ledger.at
-                    Keeper(shelf, dying, Meter()).keep_all()
+                    LedgerRecorder(shelf, dying, Meter()).keep_all()
                     os._exit(0)
                 assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-            Keeper(shelf, ledger, Meter()).keep_all()
+            LedgerRecorder(shelf, ledger, Meter()).keep_all()
             rows = kept(ledger)
             assert len(rows) == 6, rows
             assert sum(row.seconds for row in rows) == 3 * (30 * 3600 - 60)

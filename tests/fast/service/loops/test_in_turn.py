@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
-from agentenv.service.loops.catalog import in_turn
-from agentenv.service.loops.scheduler import Done, Loop, Scheduler, Still
+from agentenv.service.loops.catalog import serialized
+from agentenv.service.loops.scheduler import Loop, PassResult, Scheduler, ShouldContinue
 from agentenv.service.telemetry.metrics import Metrics
 
 NAMES = ("keeping", "slots", "audit")
@@ -17,14 +17,14 @@ NAMES = ("keeping", "slots", "audit")
 class Turns:
     """Loops that take turns. Whoever's turn it is first stays until all have asked for theirs, or has waited long."""
 
-    def __init__(self, still: Still = lambda: True, then: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, still: ShouldContinue = lambda: True, then: Callable[[], object] = lambda: None) -> None:
         self._then = then  # is done once all have asked
         self.all_asked = threading.Event()
         self.done: list[str] = []
         self.most_measured = self.most_made = 0
         self._asked = self._measured = self._made = 0
         self._count = threading.Lock()
-        loops = [*in_turn(Loop(name, 600, lambda still, name=name: self._pass(name, still)) for name in NAMES)]
+        loops = [*serialized(Loop(name, 600, lambda still, name=name: self._pass(name, still)) for name in NAMES)]
         assert len({id(one.turn) for one in loops}) == 1
         self.scheduler = Scheduler([replace(one, turn=self._turn(one.turn)) for one in loops], still, self)
 
@@ -53,7 +53,7 @@ class Turns:
         with self._count:
             self._measured -= 1
 
-    def _pass(self, name: str, _: Still) -> Done:
+    def _pass(self, name: str, _: ShouldContinue) -> PassResult:
         with self._count:
             self._made += 1
             self.most_made = max(self.most_made, self._made)
@@ -61,7 +61,7 @@ class Turns:
             self.done.append(name)
         with self._count:
             self._made -= 1
-        return Done()
+        return PassResult()
 
 
 def test_one_at_a_time() -> None:
@@ -82,15 +82,17 @@ def test_what_one_waited_for_its_turn_is_not_what_its_pass_took() -> None:
 def test_those_that_look_for_single_things_wait_for_nobody() -> None:
     end, woken = threading.Event(), threading.Event()
 
-    def slots(_: Still) -> Done:
+    def slots(_: ShouldContinue) -> PassResult:
         end.wait(20)
-        return Done()
+        return PassResult()
 
-    def waking(_: Still) -> Done:
+    def waking(_: ShouldContinue) -> PassResult:
         woken.set()
-        return Done(1)
+        return PassResult(1)
 
-    scheduler = Scheduler([*in_turn([Loop("slots", 600, slots), Loop("waking", 15, waking)])], lambda: True, Metrics())
+    scheduler = Scheduler(
+        [*serialized([Loop("slots", 600, slots), Loop("waking", 15, waking)])], lambda: True, Metrics()
+    )
     scheduler.turn()
     assert woken.wait(20)
     end.set()

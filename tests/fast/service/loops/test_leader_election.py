@@ -10,11 +10,11 @@ from typing import Any
 from agentenv.core.values.timestamps import written
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.clock import ServerClock
-from agentenv.service.kube.sync_client import CLAIMS, LEASES, Document, RefusedError
+from agentenv.service.kube.sync_client import CLAIMS, LEASES, Document, SyncKubeApiError
 from agentenv.service.loops.leader_election import NAME, TERMS, Leader
 from agentenv.service.loops.runner import lead
 from agentenv.service.loops.scheduler import Loop, Scheduler
-from agentenv.service.loops.workspace_passes import ending, idle
+from agentenv.service.loops.workspace_passes import end_expired, suspend_idle
 from agentenv.service.telemetry.metrics import Metrics
 from tests.fast.service.fake_dynamodb import Shelf
 from tests.fast.service.loops.cluster import House
@@ -40,12 +40,12 @@ class Server(Shelf):
     def change(self, kind: Any, read: Document, changes: Document) -> bool:
         done = super().change(kind, read, changes)
         if self.loses:
-            raise RefusedError("its answer never came", 504)
+            raise SyncKubeApiError("its answer never came", 504)
         return done
 
     def find(self, kind: Any, name: str, namespace: str | None = None) -> Document | None:
         if self.down:
-            raise RefusedError("it is away", 503)
+            raise SyncKubeApiError("it is away", 503)
         return super().find(kind, name, namespace)
 
 
@@ -204,8 +204,8 @@ def test_a_fresh_leader_whose_clock_is_months_ahead_takes_nobody_for_idle_or_old
     leader = Leader(server, "default", "a", clock=ServerClock(lambda: datetime.now(UTC) + timedelta(days=60)))
     context, metrics, stop = house.context(clock=leader.clock), Metrics(), threading.Event()
     loops = [
-        Loop("idle", 0.1, lambda still: idle(context, still)),
-        Loop("ending", 0.1, lambda still: ending(context, still)),
+        Loop("idle", 0.1, lambda still: suspend_idle(context, still)),
+        Loop("ending", 0.1, lambda still: end_expired(context, still)),
     ]
     running = threading.Thread(
         target=lead, args=(leader, Scheduler(loops, leader.leads, metrics), metrics, stop), daemon=True

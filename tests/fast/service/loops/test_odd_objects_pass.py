@@ -13,14 +13,14 @@ from agentenv.core.values.timestamps import written
 from agentenv.core.workspaces.workspace import DESTROY_REQUESTED
 from agentenv.service.home_metering import measured_bytes
 from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, POOLS, TEMPLATES, VOLUME_CLAIMS, VOLUMES, Document
-from agentenv.service.loops.audit import auditing
-from agentenv.service.loops.retention import destroying, retention
-from agentenv.service.loops.scheduler import Done
-from agentenv.service.loops.slots import slots
-from agentenv.service.loops.workspace_passes import ending, idle, waking
+from agentenv.service.loops.audit import audit_access_points
+from agentenv.service.loops.retention import apply_retention, destroy_on_request
+from agentenv.service.loops.scheduler import PassResult
+from agentenv.service.loops.slots import maintain_slots
+from agentenv.service.loops.workspace_passes import end_expired, suspend_idle, wake_due
 from agentenv.service.workspaces.destruction_records import LABEL, OPEN, Records
-from agentenv.service.workspaces.retain_volume import keep_all
-from agentenv.service.workspaces.retire_releases import retire
+from agentenv.service.workspaces.retain_volume import retain_all_volumes
+from agentenv.service.workspaces.retire_releases import retire_releases
 from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 LONG = 10 * 24 * 3600.0
@@ -47,13 +47,13 @@ def house() -> House:
 
 def test_both_idle_and_both_are_suspended(house: House) -> None:
     house.pass_(LONG)
-    done = idle(house.context(), always)
+    done = suspend_idle(house.context(), always)
     assert (done.steps, done.failures) == (2, ())
     assert {house.mode(), house.mode("w-odd")} == {"Suspended"}
 
 
-@pytest.mark.parametrize("act", [waking, ending, auditing])
-def test_a_pass_comes_to_its_end(house: House, act: Callable[..., Done]) -> None:
+@pytest.mark.parametrize("act", [wake_due, end_expired, audit_access_points])
+def test_a_pass_comes_to_its_end(house: House, act: Callable[..., PassResult]) -> None:
     house.pass_(LONG)
     act(house.context(), always)
 
@@ -67,7 +67,7 @@ def test_a_claim_that_cannot_be_read_when_it_is_its_turn_keeps_nobody_waiting(ho
 
     house.shelf.find = find  # type: ignore[method-assign]
     house.pass_(LONG)
-    done = idle(context, always)
+    done = suspend_idle(context, always)
     assert (done.steps, house.mode()) == (1, "Suspended")
     assert done.failures == (f"SandboxClaim {SPACE} cannot be read: UnreadableError",)
 
@@ -77,7 +77,7 @@ def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House)
     dates = {"sandbox.users.io/deleted-at": past, "sandbox.users.io/destroy-after": written(START - timedelta(days=10))}
     house.volume("w-gone", "Released", **dates)
     house.volume("w-far", "Released", **{**dates, "sandbox.users.io/destroy-after": "9999-12-31T23:59:59-14:00"})
-    done = retention(house.context(), always)
+    done = apply_retention(house.context(), always)
     assert done.failures == (f"PersistentVolume {SPACE} cannot be read: UnreadableError",)
     policies = {
         name: one["spec"]["persistentVolumeReclaimPolicy"]
@@ -92,7 +92,7 @@ def test_what_was_requested_to_be_destroyed_is_and_what_cannot_be_read_is_named(
         house.volume(name, "Released", **{"sandbox.users.io/deleted-at": written(START)})
         house.shelf.things[VOLUMES, "", f"pv-{name}"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
     house.shelf.things[VOLUMES, "", "pv-w-a"]["metadata"].pop("uid")
-    done = destroying(house.context(), always)
+    done = destroy_on_request(house.context(), always)
     assert done.failures == (
         f"PersistentVolume {SPACE} cannot be read: UnreadableError",
         "pv-w-a cannot be read: KeyError",
@@ -113,7 +113,7 @@ def test_one_whose_move_cannot_be_finished_keeps_nobodys_data_past_its_time(hous
     house.volume("w-a-moving", "Released", **dates, **{"sandbox.users.io/moving-to": "box"})
     house.shelf.things[VOLUMES, "", "pv-w-a-moving"]["spec"]["capacity"] = capacity
     house.volume("w-gone", "Released", **dates)
-    done = retention(house.context(), always)
+    done = apply_retention(house.context(), always)
     assert any(one.startswith("pv-w-a-moving cannot be read: ") for one in done.failures), done.failures
     assert house.shelf.things[VOLUMES, "", "pv-w-gone"]["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
 
@@ -124,13 +124,13 @@ def test_a_record_that_cannot_be_read_stays_open_and_the_others_are_finished(hou
     (page,) = house.shelf.list(CONFIGURATIONS, "default", {LABEL: "destroyed", OPEN: "true"})
     assert house.shelf.change(CONFIGURATIONS, page, {"data": {"pv-odd": "[" * 20_000, "pv-list": "[]"}})
     assert [name for name, _ in records.unfinished()] == ["pv-gone"]
-    retention(house.context(), always)
+    apply_retention(house.context(), always)
     assert not [*records.unfinished()]
     assert records.close(START + timedelta(days=2)) == 0
 
 
 def test_slots_are_looked_at_past_what_cannot_be_read(house: House) -> None:
-    done = slots(house.context(), always)
+    done = maintain_slots(house.context(), always)
     assert [one.partition(" ")[0] for one in done.failures] == ["SandboxClaim"]
 
 
@@ -146,7 +146,7 @@ def test_slots_and_what_tasks_share_are_looked_at_past_a_swarm_that_cannot_be_re
 
     house.shelf.list = list_  # type: ignore[method-assign]
     house.pass_(LONG)
-    done = slots(house.context(), always)
+    done = maintain_slots(house.context(), always)
     assert {one.partition(" ")[0] for one in done.failures} == {
         "SandboxClaim",
         "SandboxWarmPool",
@@ -170,13 +170,13 @@ def test_what_a_task_shares_is_kept_past_a_claim_that_cannot_be_read(house: Hous
         yield from listed(kind, *where, **more)
 
     house.shelf.list = list_  # type: ignore[method-assign]
-    (odd,) = [one for one in keep_all(house.shelf) if one.outcome == "refused"]
+    (odd,) = [one for one in retain_all_volumes(house.shelf) if one.outcome == "refused"]
     assert (odd.claim, odd.why) == ("shared-odd", "it cannot be read: UnreadableError")
     assert house.shelf.things[VOLUMES, "", "pv-shared"]["metadata"]["labels"][TASK_LABEL] == "t-1"
 
 
 def test_volumes_are_kept_and_sizes_shown_past_what_cannot_be_read(house: House) -> None:
-    assert {one.claim for one in keep_all(house.shelf)} == {"w-1", "w-odd"}
+    assert {one.claim for one in retain_all_volumes(house.shelf)} == {"w-1", "w-odd"}
     for name, size in (("w-1", "4096"), ("w-odd", "9" * 5000)):
         one = house.shelf.things[VOLUMES, "", f"pv-{name}"]
         one["metadata"]["annotations"]["sandbox.users.io/measured-bytes"] = size
@@ -188,6 +188,6 @@ def test_no_release_of_a_class_goes_while_a_claim_of_it_cannot_be_read(house: Ho
     old: Document = {"metadata": {"name": "old", "namespace": SPACE}, "spec": {"replicas": 0}}
     house.shelf.put(TEMPLATES, {"metadata": dict(old["metadata"]), "spec": {}})
     house.shelf.put(POOLS, {**old, "spec": {"replicas": 0, "sandboxTemplateRef": {"name": "old"}}})
-    (looked,) = retire(house.shelf, act=True, clock=lambda: START)
+    (looked,) = retire_releases(house.shelf, act=True, clock=lambda: START)
     assert (looked.done, looked.plan.steps) == ((), ())
     assert looked.refused == (f"SandboxClaim {SPACE} cannot be read: UnreadableError",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from agentenv.service.loops.scheduler import LONGEST_PAUSE, Done, Loop, Scheduler, Still
+from agentenv.service.loops.scheduler import LONGEST_PAUSE, Loop, PassResult, Scheduler, ShouldContinue
 from agentenv.service.telemetry.metrics import Metrics
 
 
@@ -22,7 +22,7 @@ def always() -> bool:
 
 
 class Stage:
-    def __init__(self, *loops: Loop, still: Still = always) -> None:
+    def __init__(self, *loops: Loop, still: ShouldContinue = always) -> None:
         self.clock, self.metrics = Clock(), Metrics()
         self.scheduler = Scheduler(loops, still, self.metrics, clock=self.clock)
 
@@ -35,23 +35,23 @@ class Stage:
         return self.metrics.registry.get_sample_value("agentenv_loop_failures_total", {"loop": loop})
 
 
-def counting(name: str, run: Callable[[], Done], every: float = 10.0) -> tuple[Loop, list[str]]:
+def counting(name: str, run: Callable[[], PassResult], every: float = 10.0) -> tuple[Loop, list[str]]:
     passes: list[str] = []
 
-    def one(_: Still) -> Done:
+    def one(_: ShouldContinue) -> PassResult:
         passes.append(name)
         return run()
 
     return Loop(name, every, one), passes
 
 
-def broken() -> Done:
+def broken() -> PassResult:
     raise ValueError("it is broken")
 
 
 def test_one_that_fails_fails_alone_and_is_asked_less_and_less() -> None:
     bad, tried = counting("bad", broken)
-    good, passes = counting("good", Done)
+    good, passes = counting("good", PassResult)
     stage = Stage(bad, good)
     for _ in range(120):
         stage.turn(10.0)
@@ -67,7 +67,7 @@ def test_one_that_fails_fails_alone_and_is_asked_less_and_less() -> None:
 
 def test_one_that_comes_back_is_asked_as_often_as_before() -> None:
     state = {"broken": True}
-    loop, passes = counting("loop", lambda: broken() if state["broken"] else Done())
+    loop, passes = counting("loop", lambda: broken() if state["broken"] else PassResult())
     stage = Stage(loop)
     stage.turn()
     state["broken"] = False
@@ -81,12 +81,12 @@ def test_one_that_comes_back_is_asked_as_often_as_before() -> None:
 def test_one_that_hangs_holds_up_no_other_and_is_not_started_twice() -> None:
     free, entered = threading.Event(), threading.Event()
 
-    def hang(_: Still) -> Done:
+    def hang(_: ShouldContinue) -> PassResult:
         entered.set()
         free.wait(30)
-        return Done()
+        return PassResult()
 
-    good, passes = counting("good", Done)
+    good, passes = counting("good", PassResult)
     stage = Stage(Loop("hung", 1.0, hang), good)
     stage.scheduler.turn()
     assert entered.wait(10)
@@ -101,7 +101,7 @@ def test_one_that_hangs_holds_up_no_other_and_is_not_started_twice() -> None:
 
 
 def test_one_with_more_to_do_is_asked_again_at_once() -> None:
-    left = iter([Done(50, more=True), Done(50, more=True), Done(7)])
+    left = iter([PassResult(50, more=True), PassResult(50, more=True), PassResult(7)])
     loop, passes = counting("loop", lambda: next(left))
     stage = Stage(loop)
     for _ in range(3):
@@ -112,7 +112,7 @@ def test_one_with_more_to_do_is_asked_again_at_once() -> None:
 
 
 def test_a_pass_in_which_single_things_failed_counts_as_failed() -> None:
-    loop, passes = counting("loop", lambda: Done(3, failures=("w-1: it could not be",)))
+    loop, passes = counting("loop", lambda: PassResult(3, failures=("w-1: it could not be",)))
     stage = Stage(loop)
     stage.turn()
     assert stage.failures("loop") == 1
@@ -123,7 +123,7 @@ def test_a_pass_in_which_single_things_failed_counts_as_failed() -> None:
 
 
 def test_one_with_more_to_do_is_asked_again_at_once_whatever_failed_in_it() -> None:
-    left = iter([Done(50, more=True, failures=("w-1: it could not be",)), Done(7)])
+    left = iter([PassResult(50, more=True, failures=("w-1: it could not be",)), PassResult(7)])
     loop, passes = counting("loop", lambda: next(left))
     stage = Stage(loop)
     stage.turn()
@@ -133,7 +133,7 @@ def test_one_with_more_to_do_is_asked_again_at_once_whatever_failed_in_it() -> N
 
 def test_nothing_runs_where_somebody_else_leads() -> None:
     leads = {"now": False}
-    loop, passes = counting("loop", Done)
+    loop, passes = counting("loop", PassResult)
     stage = Stage(loop, still=lambda: leads["now"])
     stage.turn(10.0)
     assert passes == []

@@ -11,10 +11,10 @@ from typing import Any
 
 from agentenv.config import read
 from agentenv.service.catalog import Catalog
-from agentenv.service.kube.client import Wire
-from agentenv.service.kube.view import View
+from agentenv.service.kube.client import KubeClient
+from agentenv.service.kube.view import ClusterView
 from agentenv.service.telemetry.metrics import Metrics
-from agentenv.service.workspaces.backend import KubernetesBackend, running
+from agentenv.service.workspaces.backend import KubernetesBackend, running_backend
 from tests.fast.service.kube.apiserver import ApiServer, Object
 
 IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
@@ -26,7 +26,7 @@ class Stage:
     """What stands on it."""
 
     server: ApiServer
-    wire: Wire
+    wire: KubeClient
     catalog: Catalog
     backend: KubernetesBackend
     metrics: Metrics
@@ -47,7 +47,7 @@ class Stage:
         claim["status"] = {"conditions": [ready], "sandbox": {"name": sandbox, "podIPs": ["10.40.0.9"]}}
         self.server.put("sandboxclaims", claim)
 
-    async def told(self, of: Callable[[View], object]) -> None:
+    async def told(self, of: Callable[[ClusterView], object]) -> None:
         """Wait until the backend was told of something; whoever waits says for how long at most."""
         while not of(self.backend.view):
             await asyncio.sleep(0)
@@ -80,11 +80,11 @@ async def staged(*classes: Object, **service: Any) -> AsyncGenerator[Stage]:
     server, metrics = ApiServer(), Metrics()
     catalog = Catalog(settings_of(*(classes or ({"name": "standard"},)), **service))
     async with server.client() as client:
-        wire = Wire(client, pause=lambda _: asyncio.sleep(0))
+        wire = KubeClient(client, pause=lambda _: asyncio.sleep(0))
         backend = KubernetesBackend(wire, catalog, metrics, now=wire.clock.now)
         stage = Stage(server, wire, catalog, backend, metrics)
         server.on_made = lambda made: stage.fill(made) if made.get("kind") == "SandboxClaim" else None
-        async with running(backend):
+        async with running_backend(backend):
             while not backend.in_step():
                 await asyncio.sleep(0)
             yield stage

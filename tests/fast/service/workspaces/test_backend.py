@@ -14,7 +14,7 @@ from agentenv.core.workspaces.workspace import Filter
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube import view
 from agentenv.service.kube.informer import STALE_AFTER, Informer
-from agentenv.service.workspaces.backend import running
+from agentenv.service.workspaces.backend import running_backend
 from tests.fast.service.http.application import Whole, on_the_whole
 from tests.fast.service.kube.test_view import claim
 from tests.fast.service.workspaces.stage import Stage, staged
@@ -112,7 +112,7 @@ def test_a_watch_that_ends_is_logged_and_ends_all(caplog: pytest.LogCaptureFixtu
                 raise RuntimeError("a defect of the informer itself")
 
         backend._informers[2].run = one_ends  # type: ignore[method-assign]
-        async with running(backend, ended.set):
+        async with running_backend(backend, ended.set):
             await asyncio.sleep(0)
             assert not ended.is_set()
             release.set()
@@ -127,7 +127,7 @@ def test_a_watch_that_ends_is_logged_and_ends_all(caplog: pytest.LogCaptureFixtu
 def test_a_backend_that_is_told_to_end_does_not_say_that_its_watches_ended(caplog: pytest.LogCaptureFixture) -> None:
     async def act(stage: Stage) -> None:
         ended = list[bool]()
-        async with running(stage.backend, lambda: ended.append(True)):
+        async with running_backend(stage.backend, lambda: ended.append(True)):
             await asyncio.sleep(0)
         assert not ended
 

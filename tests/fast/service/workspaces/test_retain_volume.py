@@ -15,11 +15,11 @@ from agentenv.service.kube.sync_client import (
     SANDBOXES,
     VOLUME_CLAIMS,
     VOLUMES,
-    RefusedError,
+    SyncKubeApiError,
 )
 from agentenv.service.telemetry.logs import AUDIT
-from agentenv.service.workspaces.delete import let_go
-from agentenv.service.workspaces.retain_volume import keep, keep_all
+from agentenv.service.workspaces.delete import delete_workspace
+from agentenv.service.workspaces.retain_volume import retain_all_volumes, retain_volume
 from tests.fast.service.fake_dynamodb import Killed, Shelf
 
 SPACE = "sandbox-box"
@@ -62,27 +62,27 @@ def said(shelf: Shelf) -> str | None:
 
 
 def test_a_claimed_volume_stays_and_says_whose_it_is(shelf: Shelf) -> None:
-    (kept,) = keep_all(shelf)
+    (kept,) = retain_all_volumes(shelf)
     assert (kept.outcome, kept.volume) == ("kept", "pv-1")
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
     volume = shelf.find(VOLUMES, "pv-1")
     assert volume is not None
     assert volume["metadata"]["labels"] == {"sandbox.users.io/user": "u-1", "sandbox.users.io/workspace": "w-1"}
     before = {key: one["metadata"]["resourceVersion"] for key, one in shelf.things.items()}
-    assert [one.outcome for one in keep_all(shelf)] == ["already"]
+    assert [one.outcome for one in retain_all_volumes(shelf)] == ["already"]
     assert {key: one["metadata"]["resourceVersion"] for key, one in shelf.things.items()} == before
 
 
 def test_one_claim_can_be_kept_by_itself_before_it_is_handed_over(shelf: Shelf) -> None:
     claim = shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None
-    assert keep(shelf, claim).outcome == "kept"
+    assert retain_volume(shelf, claim).outcome == "kept"
     assert policy(shelf) == "Retain"
 
 
 def test_an_unclaimed_slot_still_goes_with_its_volume(shelf: Shelf) -> None:
     slot(shelf, "box-a-2", "pv-2", owner="a-pool")
-    keep_all(shelf)
+    retain_all_volumes(shelf)
     assert policy(shelf, "pv-2") == "Delete"
 
 
@@ -98,7 +98,7 @@ def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: Shelf
         del shelf.things[(VOLUMES, "", "pv-1")]
     else:
         shelf.things[(VOLUMES, "", "pv-1")]["spec"]["claimRef"]["uid"] = "one-before"
-    (kept,) = keep_all(shelf)
+    (kept,) = retain_all_volumes(shelf)
     assert kept.outcome == "waiting"
     assert kept.why
     assert said(shelf) is None
@@ -107,10 +107,10 @@ def test_nothing_is_kept_that_is_not_there_yet_or_is_somebody_elses(shelf: Shelf
 
 
 def test_a_claim_that_lost_its_sandbox_keeps_the_next_ones_volume_too(shelf: Shelf) -> None:
-    keep_all(shelf)
+    retain_all_volumes(shelf)
     slot(shelf, "mine", "pv-3")
     shelf.things[(CLAIMS, SPACE, "mine")]["status"] = {"sandbox": {"name": "mine"}}
-    (kept,) = keep_all(shelf)
+    (kept,) = retain_all_volumes(shelf)
     assert (kept.outcome, kept.volume, policy(shelf, "pv-3")) == ("kept", "pv-3", "Retain")
 
 
@@ -122,9 +122,9 @@ def test_killed_in_between_nothing_is_said_to_be_kept_that_is_not(shelf: Shelf, 
 
     shelf.before = killed
     with pytest.raises(Killed):
-        keep_all(shelf)
+        retain_all_volumes(shelf)
     assert said(shelf) is None
-    assert [one.outcome for one in keep_all(shelf)] == ["kept"]
+    assert [one.outcome for one in retain_all_volumes(shelf)] == ["kept"]
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
 
 
@@ -133,10 +133,10 @@ def test_two_at_once_end_as_one_would(shelf: Shelf, change: int) -> None:
     def beside(number: int) -> None:
         if number == change:
             shelf.before = lambda _: None
-            keep_all(shelf)
+            retain_all_volumes(shelf)
 
     shelf.before = beside
-    assert [one.outcome for one in keep_all(shelf)] == ["overtaken"]
+    assert [one.outcome for one in retain_all_volumes(shelf)] == ["overtaken"]
     assert (policy(shelf), said(shelf)) == ("Retain", "true")
 
 
@@ -148,21 +148,21 @@ def test_one_that_the_server_refuses_keeps_no_other_from_being_kept(shelf: Shelf
 
     def refusing(number: int) -> None:
         if number == 1:
-            raise RefusedError("not by you")
+            raise SyncKubeApiError("not by you")
 
     shelf.before = refusing
-    first, other = keep_all(shelf)
+    first, other = retain_all_volumes(shelf)
     assert (first.outcome, first.why, said(shelf)) == ("refused", "not by you", None)
     assert (other.outcome, policy(shelf, "pv-9")) == ("kept", "Retain")
 
 
 def test_a_server_that_cannot_just_now_has_refused_nobody(shelf: Shelf) -> None:
     def busy(_: int) -> None:
-        raise RefusedError("too many requests", 429)
+        raise SyncKubeApiError("too many requests", 429)
 
     shelf.before = busy
-    with pytest.raises(RefusedError):
-        keep_all(shelf)
+    with pytest.raises(SyncKubeApiError):
+        retain_all_volumes(shelf)
 
 
 class Streaming(Shelf):
@@ -191,7 +191,7 @@ def test_a_pass_of_keeping_holds_no_documents(shelf: Shelf) -> None:
     slot(streaming, "box-a-1", "pv-1")
     tracemalloc.start()
     try:
-        assert [one.outcome for one in keep_all(streaming)] == ["kept"]
+        assert [one.outcome for one in retain_all_volumes(streaming)] == ["kept"]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -203,7 +203,7 @@ def test_a_pass_of_keeping_holds_no_documents(shelf: Shelf) -> None:
 @pytest.mark.parametrize("storage", ["none", "scratch", ""])
 def test_a_class_without_volumes_of_its_own_is_left_alone(shelf: Shelf, storage: str) -> None:
     shelf.things[(CONFIGURATIONS, SPACE, "sandbox-class")]["data"]["storage"] = storage
-    assert keep_all(shelf) == []
+    assert retain_all_volumes(shelf) == []
 
 
 def somebody_elses(shelf: Shelf) -> None:
@@ -219,7 +219,7 @@ def test_somebody_elses_volume_is_not_handed_over_and_stays_theirs(
     somebody_elses(shelf)
     before = shelf.find(VOLUMES, "pv-1")
     with caplog.at_level("INFO", AUDIT):
-        (kept,) = keep_all(shelf)
+        (kept,) = retain_all_volumes(shelf)
     assert (kept.outcome, kept.volume, kept.foreign) == ("refused", "pv-1", True)
     # Whoever asked is told of it, and not of whom.
     assert "somebody else" in kept.why
@@ -241,6 +241,6 @@ def test_a_claim_with_somebody_elses_volume_goes_and_leaves_it_as_it_was(shelf: 
     before, claim = shelf.find(VOLUMES, "pv-1"), shelf.find(CLAIMS, "mine", SPACE)
     assert claim is not None
     now = datetime(2026, 11, 1, tzinfo=UTC)
-    assert let_go(shelf, claim, timedelta(days=1), now) == "done"
+    assert delete_workspace(shelf, claim, timedelta(days=1), now) == "done"
     assert shelf.find(CLAIMS, "mine", SPACE) is None
     assert shelf.find(VOLUMES, "pv-1") == before

@@ -14,12 +14,12 @@ from agentenv.config import read
 from agentenv.config.values import OWNER_ID
 from agentenv.core.workspaces.workspace import STATES, Workspace, workspace_id
 from agentenv.service.catalog import Catalog
-from agentenv.service.http.auth.authenticate import STRANGERS_PER_MINUTE, Authenticating
-from agentenv.service.http.auth.callers import Caller, has_claim, owner_id, with_lesser
-from agentenv.service.http.auth.permissions import ALLOWED, WORDS, claimable, demand, may
-from agentenv.service.http.auth.rate_limits import Limits
+from agentenv.service.http.auth.authenticate import UNAUTHENTICATED_PER_MINUTE, Authenticator
+from agentenv.service.http.auth.callers import Caller, has_claim, owner_id, with_implied_roles
+from agentenv.service.http.auth.permissions import ALLOWED, WORDS, claimable, is_allowed, require
+from agentenv.service.http.auth.rate_limits import RateLimiter
 from agentenv.service.http.auth.token_reviews import Account
-from agentenv.service.http.auth.unauthenticated import Unsigned
+from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
 from agentenv.service.http.problems import Problem
 
 OWNERS = some.from_regex(OWNER_ID, fullmatch=True)
@@ -27,7 +27,7 @@ IMAGE = "registry.example.com/sandbox@sha256:" + "0" * 64
 
 
 def caller(owner: str, role: Any = "user", **claims: Any) -> Caller:
-    return Caller(owner, with_lesser(role), "token", claims)
+    return Caller(owner, with_implied_roles(role), "token", claims)
 
 
 def workspace(owner: str, **more: Any) -> Workspace:
@@ -40,11 +40,11 @@ def test_nobody_does_anything_to_what_is_neither_theirs_nor_shared(
 ) -> None:
     one = workspace(owner, state=state, shared=shared)
     if other == owner or (other in shared and state != "deleted"):
-        assert may(caller(other), "see", one)
+        assert is_allowed(caller(other), "see", one)
     else:
-        assert not any(may(caller(other), action, one) for action in WORDS)
+        assert not any(is_allowed(caller(other), action, one) for action in WORDS)
         with pytest.raises(Problem) as told:
-            demand(caller(other), "see", one)
+            require(caller(other), "see", one)
         assert told.value.status == 404
 
 
@@ -59,26 +59,26 @@ def test_what_is_not_there_and_what_is_anothers_are_told_alike() -> None:
     told: list[Any] = []
     for one in (None, workspace("ann")):
         with pytest.raises(Problem) as refused:
-            demand(caller("bob"), "see", one)
+            require(caller("bob"), "see", one)
         told.append(refused.value.document())
     assert told[0] == told[1]
 
 
 def test_whoever_looks_after_workspaces_does_not_look_into_them() -> None:
     one = workspace("ann")
-    assert may(caller("olga", "operator"), "sleep", one)
+    assert is_allowed(caller("olga", "operator"), "sleep", one)
     assert not {"read", "write", "destroy", "raise-budget", "change"} & ALLOWED["operator"]
     for action in ("read", "write", "destroy"):
         with pytest.raises(Problem) as told:
-            demand(caller("olga", "operator"), action, one)
+            require(caller("olga", "operator"), action, one)
         assert told.value.status == 403
-    assert all(may(caller("root", "admin"), action, one) for action in WORDS)
+    assert all(is_allowed(caller("root", "admin"), action, one) for action in WORDS)
 
 
 def test_read_only_guests_only_read() -> None:
     one = workspace("ann", shared={"bob": "ro", "eve": "rw"})
-    assert {action for action in WORDS if may(caller("bob"), action, one)} == {"see", "read"}
-    assert {action for action in WORDS if may(caller("eve"), action, one)} == {"see", "read", "write", "wake"}
+    assert {action for action in WORDS if is_allowed(caller("bob"), action, one)} == {"see", "read"}
+    assert {action for action in WORDS if is_allowed(caller("eve"), action, one)} == {"see", "read", "write", "wake"}
 
 
 def classes(**more: Any) -> Catalog:
@@ -95,7 +95,7 @@ def test_a_class_is_for_those_whom_its_token_claims_name() -> None:
     for claims in ({}, {"team": "redder"}, {"team": ["blue"]}, {"Team": "red"}, {"team": {"red": True}}, {"team": 1}):
         assert not claimable(caller("a", **claims), vetted)
     # What we say of an account ourselves is nothing that a class can be opened by.
-    assert not claimable(Caller("a", with_lesser("user"), "account", {"team": "red"}), vetted)
+    assert not claimable(Caller("a", with_implied_roles("user"), "account", {"team": "red"}), vetted)
 
 
 def test_a_claim_may_be_inside_of_others() -> None:
@@ -116,15 +116,15 @@ class Reviewing:
     async def reviewed(self, token: str) -> Account:  # noqa: ARG002
         self.asked += 1
         if self.found is None:
-            raise Unsigned("it is none")
+            raise UnauthenticatedError("it is none")
         return self.found
 
 
-def authenticating(found: Account | None, **more: Any) -> tuple[Authenticating, Reviewing]:
+def authenticating(found: Account | None, **more: Any) -> tuple[Authenticator, Reviewing]:
     said = {"operators": ["ops/bot"], "admins": ["platform"]}
     settings = read({"aws:region": "us-east-1", "agent-environment:service": said}, "dev").service
     reviews = Reviewing(found)
-    return Authenticating(settings, None, reviews, **more), reviews  # type: ignore[arg-type]
+    return Authenticator(settings, None, reviews, **more), reviews  # type: ignore[arg-type]
 
 
 def test_accounts_have_the_roles_that_the_settings_give_them() -> None:
@@ -144,30 +144,30 @@ def test_what_runs_in_a_sandbox_is_nobodys_caller() -> None:
 @pytest.mark.parametrize("header", [None, "", "Basic YTpi", "Bearer", "Bearer ", "Bearer a b", "bearer\tx", "x.y.z"])
 def test_whoever_brings_no_bearers_token_is_asked_for_one(header: str | None) -> None:
     nobody, reviews = authenticating(None)
-    with pytest.raises(Unsigned):
+    with pytest.raises(UnauthenticatedError):
         asyncio.run(nobody.caller(header))
     assert reviews.asked == 0
 
 
 def test_from_where_too_many_strangers_came_the_server_is_asked_no_more() -> None:
-    nobody, reviews = authenticating(None, strangers=Limits(STRANGERS_PER_MINUTE, clock=lambda: 0.0))
+    nobody, reviews = authenticating(None, strangers=RateLimiter(UNAUTHENTICATED_PER_MINUTE, clock=lambda: 0.0))
 
     async def knock(source: str) -> None:
         await nobody.caller("Bearer x.y.z", source)
 
-    for _ in range(STRANGERS_PER_MINUTE):
-        with pytest.raises(Unsigned):
+    for _ in range(UNAUTHENTICATED_PER_MINUTE):
+        with pytest.raises(UnauthenticatedError):
             asyncio.run(knock("10.0.0.1"))
     with pytest.raises(Problem) as told:
         asyncio.run(knock("10.0.0.1"))
-    assert (told.value.status, reviews.asked) == (429, STRANGERS_PER_MINUTE)
-    with pytest.raises(Unsigned):
+    assert (told.value.status, reviews.asked) == (429, UNAUTHENTICATED_PER_MINUTE)
+    with pytest.raises(UnauthenticatedError):
         asyncio.run(knock("10.0.0.2"))
 
 
 def test_a_caller_may_ask_so_often_and_again_after_a_while() -> None:
     now = [0.0]
-    limits = Limits(60, clock=lambda: now[0], most_kept=2)
+    limits = RateLimiter(60, clock=lambda: now[0], most_kept=2)
     for _ in range(60):
         limits.take("ann")
     with pytest.raises(Problem) as told:
@@ -197,7 +197,7 @@ def of_issuer(owner_claim: str | None = None, **claims: Any) -> Caller:
     settings = read({"aws:region": "us-east-1", "agent-environment:service": said}, "dev").service
     issuer: Any = Vouching(**claims)
     reviews: Any = Reviewing(None)
-    asked = Authenticating(settings, issuer, reviews, owner_claim=owner_claim)
+    asked = Authenticator(settings, issuer, reviews, owner_claim=owner_claim)
     token = jwt.encode({"iss": Vouching.url}, "a secret that is long enough for its hash", "HS256")
     return asyncio.run(asked.caller(f"Bearer {token}"))
 
@@ -209,7 +209,7 @@ def test_an_owner_is_nobodys_address() -> None:
     assert "ann" not in repr(caller_)
     assert of_issuer("uid", uid="u-4711").owner == "u-4711"
     for spoilt in ({}, {"uid": "ann@example.com"}, {"uid": ""}, {"uid": ["u-1"]}, {"uid": "u 1"}):
-        with pytest.raises(Unsigned):
+        with pytest.raises(UnauthenticatedError):
             of_issuer("uid", **spoilt)
 
 
@@ -220,5 +220,5 @@ def test_groups_are_found_inside_of_others_and_are_no_accounts() -> None:
 
 
 def test_a_token_that_is_bound_to_a_key_is_no_bearers() -> None:
-    with pytest.raises(Unsigned):
+    with pytest.raises(UnauthenticatedError):
         of_issuer(cnf={"jkt": "x" * 43})

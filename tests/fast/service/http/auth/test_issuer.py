@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from agentenv.service.http.auth.issuer import LOOK_AGAIN_SECONDS, OLD_SECONDS, TOO_OLD_SECONDS, Issuer
-from agentenv.service.http.auth.unauthenticated import Unsigned
+from agentenv.service.http.auth.unauthenticated import UnauthenticatedError
 from agentenv.service.http.problems import Problem
 from tests.fast.service.http.auth.issuer import AUDIENCE, Issuing, Signing
 
@@ -120,14 +120,14 @@ def _forged(issuing: Issuing) -> dict[str, str]:
 
 def test_whatever_is_no_token_of_the_issuers_is_refused(issuing: Issuing, verified: Asking) -> None:
     for what, token in _forged(issuing).items():
-        with pytest.raises(Unsigned):
+        with pytest.raises(UnauthenticatedError):
             pytest.fail(f"a token {what} counted: {verified(token)}")
 
 
 @pytest.mark.filterwarnings("ignore:The RSA key is 1024 bits")
 def test_a_weak_key_counts_for_nothing(issuing: Issuing, verified: Asking) -> None:
     issuing.keys = [Signing("weak", "RS256", bits=1024)]
-    with pytest.raises(Unsigned):
+    with pytest.raises(UnauthenticatedError):
         verified(issuing.token("ann"))
 
 
@@ -142,7 +142,7 @@ def test_a_new_key_is_good_at_once_and_a_withdrawn_one_refused_soon(
     issuing.keys = [second]
     assert verified(issuing.token("ann", key=first)), "until its keys are looked at again"
     clock.now += OLD_SECONDS + 1
-    with pytest.raises(Unsigned):
+    with pytest.raises(UnauthenticatedError):
         verified(issuing.token("ann", key=first))
 
 
@@ -153,7 +153,7 @@ def test_made_up_names_of_keys_do_not_have_the_issuer_asked_each_time(
     fetched = issuing.fetched
     clock.now += LOOK_AGAIN_SECONDS + 1
     for number in range(50):
-        with pytest.raises(Unsigned):
+        with pytest.raises(UnauthenticatedError):
             verified(issuing.token("ann", key=Signing(f"made-up-{number}")))
     assert issuing.fetched == fetched + 1
 
