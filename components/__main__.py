@@ -4,6 +4,6 @@ from importlib.metadata import version
 
 from pulumi.provider.experimental import component_provider_host
 
-from agentenv.components.package import COMPONENTS
+from agentenv.components.package import EXPORTED_COMPONENTS
 
-component_provider_host(COMPONENTS, name="agent-environment", version=version("agent-environment"))
+component_provider_host(EXPORTED_COMPONENTS, name="agent-environment", version=version("agent-environment"))

@@ -16,7 +16,7 @@ from agentenv.components.platform_arguments import (
     sandbox_controller,
     seat_layouts,
 )
-from agentenv.components.settings_argument import as_argument
+from agentenv.components.settings_argument import to_argument
 from agentenv.components.storage.storage import StorageLayout
 from agentenv.config import Settings
 from agentenv.config.sections.network import Network
@@ -36,7 +36,7 @@ def environment_args(settings: Settings) -> EnvironmentArgs:
         "mirrors": capacity_mirrors(settings),
         "sandbox_controller": sandbox_controller(settings),
         "cluster_name": settings.cluster_name,
-        "settings": as_argument(settings),
+        "settings": to_argument(settings),
         "workspaces": seat_layouts(settings),
         "keep_data": settings.protect,
         "deletion_protection": settings.cluster.deletion_protection,

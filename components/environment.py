@@ -4,9 +4,9 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.existing import Existing, existing_of, read_all
-from agentenv.components._lib.options import children_of, outputs_of
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.existing import Existing, existing_arguments, read_existing
+from agentenv.components._lib.options import child_options, component_outputs
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.capacity.capacity import Capacity, CapacityArgs
 from agentenv.components.capacity.capacity_layout import (
@@ -25,17 +25,17 @@ from agentenv.components.network.network import Network, NetworkArgs, NetworkLay
 from agentenv.components.population import (
     Ground,
     among,
-    make_classes,
-    make_seats,
-    make_service,
-    make_storage_metering,
-    mounting_classes,
-    seats_of,
+    create_classes,
+    create_seats,
+    create_service,
+    create_storage_metering,
+    declared_seats,
+    seat_security_groups,
 )
 from agentenv.components.sandboxes.agent_sandbox import AgentSandbox, SandboxControllerLayout
 from agentenv.components.sandboxes.fargate_security_groups import FargateClass
 from agentenv.components.sandboxes.guardrails import Guardrails, GuardrailsArgs
-from agentenv.components.sandboxes.workspace import SeatLayout, refuse_strangers
+from agentenv.components.sandboxes.workspace import SeatLayout, check_seat_conflicts
 from agentenv.components.storage.adopted_storage import AdoptedStorage, AdoptedStorageArgs
 from agentenv.components.storage.storage import Storage, StorageArgs, StorageLayout
 
@@ -154,19 +154,19 @@ class Environment(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: EnvironmentArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make all of it; a wrong plain argument raises before the part that it belongs to is made."""
-        given = Plain.of("environment", args, EnvironmentArgs)
-        labels = Labels.of(given, "environment", name)
-        cluster = given.text("cluster_name", default=labels.name("eks-cluster", ""))
+        reader = ArgumentReader.of("environment", args, EnvironmentArgs)
+        labels = Labels.of(reader, "environment", name)
+        cluster = reader.text("cluster_name", default=labels.name("eks-cluster", ""))
 
         super().__init__("agent-environment:index:Environment", name, {}, opts)
-        self._name, self._args, self._given, self._cluster_name = name, args, given, cluster
-        self._existing = existing_of(given)
+        self._name, self._args, self._reader, self._cluster_name = name, args, reader, cluster
+        self._existing = existing_arguments(reader)
         # All of what stands already is found to be right before anything is made beside any of it.
         asked = pulumi.InvokeOptions(parent=self)
-        standing = read_all(self._existing, cluster, args["cluster"]["version"], asked)
+        standing = read_existing(self._existing, cluster, args["cluster"]["version"], asked)
         self._args = among(args, standing)
-        refuse_strangers(seats_of(given, "workspaces"), labels.environment, asked)
-        self._child = children_of(self, opts)
+        check_seat_conflicts(declared_seats(reader, "workspaces"), labels.environment, asked)
+        self._child = child_options(self, opts)
 
         self.network = self._network()
         self.cluster = self._cluster()
@@ -187,10 +187,10 @@ class Environment(pulumi.ComponentResource):
         needed: list[pulumi.Resource] = [self.storage, self.addons, self.sandboxes, guarded]
         ready = pulumi.ResourceOptions(depends_on=needed, providers=speaking)
         ground = Ground(name, self._cluster_name, self.cluster, self.storage.file_system_ids, standing, self._child)
-        self.classes = make_classes(ground, args, ready)
-        make_seats(ground, args, self.classes, speaking)
-        self.service = make_service(ground, args, self.classes, self.network, needed=needed, speaking=speaking)
-        self.storage_metering = make_storage_metering(ground, args, needed, speaking)
+        self.classes = create_classes(ground, args, ready)
+        create_seats(ground, args, self.classes, speaking)
+        self.service = create_service(ground, args, self.classes, self.network, needed=needed, speaking=speaking)
+        self.storage_metering = create_storage_metering(ground, args, needed, speaking)
         self.metering = self._metering(speaking)
 
         self.cluster_name = self.cluster.name
@@ -210,7 +210,7 @@ class Environment(pulumi.ComponentResource):
         nothing: pulumi.Output[str | None] = pulumi.Output.from_input(None)
         self.service_url = self.service.url.apply(str) if self.service else nothing
         self.service_address = self.service.address if self.service else nothing
-        self.register_outputs(outputs_of(self))
+        self.register_outputs(component_outputs(self))
 
     def _network(self) -> Network | AdoptedNetwork:
         name = f"{self._name}-network"
@@ -246,10 +246,10 @@ class Environment(pulumi.ComponentResource):
         }
         if isinstance(network, Network) and self._args["network"].get("endpoints"):
             told["endpoints_security_group_id"] = network.endpoints_security_group_id
-        if self._given.has("deletion_protection"):
-            told["deletion_protection"] = self._given.flag("deletion_protection", default=False)
-        if self._given.has("permissions_boundary"):
-            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        if self._reader.has("deletion_protection"):
+            told["deletion_protection"] = self._reader.flag("deletion_protection", default=False)
+        if self._reader.has("permissions_boundary"):
+            told["permissions_boundary"] = self._reader.text("permissions_boundary")
         if "fargate_classes" in self._args:
             told["fargate_classes"] = self._args["fargate_classes"]
         # All of the network: pods pull images and controllers call AWS over its routes, to their last moment.
@@ -269,15 +269,15 @@ class Environment(pulumi.ComponentResource):
             told["fargate_classes"] = self._args["fargate_classes"]
         if "network" in self._existing:
             told["vpc_id"] = self._existing["network"]["vpc_id"]
-        if self._given.has("permissions_boundary"):
-            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        if self._reader.has("permissions_boundary"):
+            told["permissions_boundary"] = self._reader.text("permissions_boundary")
         after = pulumi.ResourceOptions(depends_on=[self.network])
         return AdoptedCluster(f"{self._name}-cluster", told, self._child(after))
 
     def _storage(self) -> Storage | AdoptedStorage:
         clients: pulumi.Output[list[pulumi.Input[str]]] = self.cluster.efs_client_role_arns.apply(lambda arns: [*arns])
         name = f"{self._name}-storage"
-        mounting = mounting_classes(self.cluster, self._args)
+        mounting = seat_security_groups(self.cluster, self._args)
         if "file_systems" in self._existing:
             adopted: AdoptedStorageArgs = {
                 "ownership": self._args["ownership"],
@@ -298,8 +298,8 @@ class Environment(pulumi.ComponentResource):
             "client_role_arns": clients,
             "class_group_ids": mounting,
         }
-        if self._given.has("keep_data"):
-            files["keep_data"] = self._given.flag("keep_data", default=False)
+        if self._reader.has("keep_data"):
+            files["keep_data"] = self._reader.flag("keep_data", default=False)
         return Storage(name, files, self._child())
 
     def _costs(self) -> CostControls | None:
@@ -314,8 +314,8 @@ class Environment(pulumi.ComponentResource):
             "file_system_ids": files,
             "log_groups": [self.network.flow_log_group, f"/aws/eks/{self._cluster_name}/cluster"],
         }
-        if self._given.has("keep_data"):
-            told["keep_data"] = self._given.flag("keep_data", default=False)
+        if self._reader.has("keep_data"):
+            told["keep_data"] = self._reader.flag("keep_data", default=False)
         return CostControls(f"{self._name}-costs", told, self._child())
 
     def _capacity(self, after: pulumi.ResourceOptions) -> Capacity:
@@ -333,8 +333,8 @@ class Environment(pulumi.ComponentResource):
             told["mirrors"] = self._args["mirrors"]
         if "headroom" in self._args:
             told["headroom"] = self._args["headroom"]
-        if self._given.has("permissions_boundary"):
-            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        if self._reader.has("permissions_boundary"):
+            told["permissions_boundary"] = self._reader.text("permissions_boundary")
         return Capacity(f"{self._name}-capacity", told, self._child(after))
 
     def _addons(self, after: pulumi.ResourceOptions) -> ClusterAddons:
@@ -348,8 +348,8 @@ class Environment(pulumi.ComponentResource):
             "file_system_arns": files,
             "efs_node_role_arn": self.cluster.efs_client_role_arns.apply(lambda arns: arns[0]),
         }
-        if self._given.has("permissions_boundary"):
-            told["permissions_boundary"] = self._given.text("permissions_boundary")
+        if self._reader.has("permissions_boundary"):
+            told["permissions_boundary"] = self._reader.text("permissions_boundary")
         return ClusterAddons(f"{self._name}-addons", told, self._child(after))
 
     def _metering(self, speaking: list[pulumi.ProviderResource]) -> ClusterCosts | None:

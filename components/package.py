@@ -20,7 +20,7 @@ from agentenv.components.storage.adopted_storage import AdoptedStorage
 from agentenv.components.storage.home_metering import StorageMetering
 from agentenv.components.storage.storage import Storage
 
-COMPONENTS: list[type[pulumi.ComponentResource]] = [
+EXPORTED_COMPONENTS: list[type[pulumi.ComponentResource]] = [
     AdoptedCluster,
     AdoptedNetwork,
     AdoptedStorage,

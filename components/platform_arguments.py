@@ -4,7 +4,7 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, cast
 
-from agentenv.components._lib.existing import Standing
+from agentenv.components._lib.existing import ExistingRanges
 from agentenv.components.capacity.capacity_layout import (
     CapacityDemand,
     CapacityHeadroom,
@@ -75,9 +75,9 @@ def cluster_layout(cluster: Cluster) -> ClusterLayout:
     }
 
 
-def fargate_classes(settings: Settings, standing: Standing | None = None) -> list[FargateClass]:
+def fargate_classes(settings: Settings, standing: ExistingRanges | None = None) -> list[FargateClass]:
     """The classes on Fargate, with the rules that their capabilities are compiled to among what stands already."""
-    found = standing or Standing()
+    found = standing or ExistingRanges()
     here = cluster_facts_with_existing(settings, found.vpc_cidrs, found.service_cidr)
     return [
         {

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.existing import Standing
-from agentenv.components._lib.options import Child, known_after
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.existing import ExistingRanges
+from agentenv.components._lib.options import ChildOptions, output_after
 from agentenv.components.cluster.adopted_cluster import AdoptedCluster
 from agentenv.components.cluster.cluster import Cluster
 from agentenv.components.network.adopted_network import AdoptedNetwork
 from agentenv.components.network.network import Network
 from agentenv.components.platform_arguments import fargate_classes
 from agentenv.components.sandboxes.sandbox_class import SandboxClass, SandboxClassArgs
-from agentenv.components.sandboxes.schedules import schedules_place
-from agentenv.components.sandboxes.workspace import Workspace, WorkspaceArgs, layouts_of, seat_of
+from agentenv.components.sandboxes.schedules import create_schedules_namespace
+from agentenv.components.sandboxes.workspace import Workspace, WorkspaceArgs, read_seat, read_seats
 from agentenv.components.service.workspace_service import WorkspaceService, WorkspaceServiceArgs
-from agentenv.components.settings_argument import settings_of
+from agentenv.components.settings_argument import read_settings
 from agentenv.components.storage.home_metering import StorageMetering, StorageMeteringArgs
 from agentenv.config.sections.classes import SandboxClass as Asked
 from agentenv.core.capabilities.grants import RefusedGrantError
@@ -38,28 +38,28 @@ class Ground:
     cluster_name: str
     cluster: Cluster | AdoptedCluster
     file_system_ids: pulumi.Output[list[str]]
-    standing: Standing
-    child: Child
+    standing: ExistingRanges
+    child: ChildOptions
 
 
-def among(args: "EnvironmentArgs", standing: Standing) -> "EnvironmentArgs":
+def among(args: "EnvironmentArgs", standing: ExistingRanges) -> "EnvironmentArgs":
     """The arguments, with the rules of classes on Fargate as they are among what stands already."""
     if not (standing.vpc_cidrs or standing.service_cidr) or not args.get("fargate_classes") or not args.get("settings"):
         return args
-    settings = settings_of(Plain("environment", args))
+    settings = read_settings(ArgumentReader("environment", args))
     try:
         return {**args, "fargate_classes": fargate_classes(settings, standing)}
     except RefusedGrantError as refused:
         raise ArgumentError("environment.fargate_classes", refused.found, refused.hint) from None
 
 
-def make_classes(ground: Ground, args: "EnvironmentArgs", after: pulumi.ResourceOptions) -> dict[str, SandboxClass]:
+def create_classes(ground: Ground, args: "EnvironmentArgs", after: pulumi.ResourceOptions) -> dict[str, SandboxClass]:
     """The classes by name; first the place that the jobs of their schedules run in, where one has some."""
     if not args.get("settings"):
         return {}
-    settings = settings_of(Plain("environment", args))
+    settings = read_settings(ArgumentReader("environment", args))
     if any(one.pool.schedules for one in settings.sandbox_classes):
-        place = schedules_place(ground.name, settings.cluster.version, ground.child, after)
+        place = create_schedules_namespace(ground.name, settings.cluster.version, ground.child, after)
         after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=place))
     return {
         one.name: SandboxClass(f"{ground.name}-class-{one.name}", _told(one, ground, args), ground.child(after))
@@ -93,12 +93,12 @@ def _tell_around(told: SandboxClassArgs | WorkspaceServiceArgs, ground: Ground, 
         told["permissions_boundary"] = args["permissions_boundary"]
 
 
-def seats_of(given: Plain, key: str) -> list[SeatPlan]:
+def declared_seats(reader: ArgumentReader, key: str) -> list[SeatPlan]:
     """The declared workspaces among an environment's arguments, with their shapes checked."""
-    return [seat_of(Plain("workspace", one)) for one in layouts_of(given, key)]
+    return [read_seat(ArgumentReader("workspace", one)) for one in read_seats(reader, key)]
 
 
-def mounting_classes(cluster: Cluster | AdoptedCluster, args: "EnvironmentArgs") -> dict[str, pulumi.Input[str]]:
+def seat_security_groups(cluster: Cluster | AdoptedCluster, args: "EnvironmentArgs") -> dict[str, pulumi.Input[str]]:
     """The first security group of each class on Fargate with seats: their pods mount files for themselves."""
     seated = {seat["sandbox_class"] for seat in args.get("workspaces") or ()}
     on_fargate = {one["name"] for one in args.get("fargate_classes") or ()}
@@ -108,7 +108,7 @@ def mounting_classes(cluster: Cluster | AdoptedCluster, args: "EnvironmentArgs")
     }
 
 
-def make_seats(
+def create_seats(
     ground: Ground,
     args: "EnvironmentArgs",
     classes: Mapping[str, SandboxClass],
@@ -131,7 +131,7 @@ def make_seats(
         Workspace(f"{ground.name}-seat-{seat['name']}", told, ground.child(spoken))
 
 
-def make_service(
+def create_service(
     ground: Ground,
     args: "EnvironmentArgs",
     classes: Mapping[str, SandboxClass],
@@ -141,7 +141,7 @@ def make_service(
     speaking: list[pulumi.ProviderResource],
 ) -> WorkspaceService | None:
     """The service that gives sandboxes of these classes to people, where it is said which image it is."""
-    if not args.get("settings") or not settings_of(Plain("environment", args)).service.deployed:
+    if not args.get("settings") or not read_settings(ArgumentReader("environment", args)).service.deployed:
         return None
     told: WorkspaceServiceArgs = {
         "ownership": args["ownership"],
@@ -150,7 +150,7 @@ def make_service(
         "issuer_url": ground.cluster.issuer_url,
         "issuer_arn": ground.cluster.issuer_arn,
         "file_system_ids": ground.file_system_ids,
-        "place": known_after(NAME, needed),
+        "place": output_after(NAME, needed),
         "class_namespaces": {name: one.ready for name, one in classes.items()},
         "vpc_id": network.vpc_id,
         "nat_addresses": list(network.nat_addresses_by_gateway),
@@ -161,11 +161,11 @@ def make_service(
     return WorkspaceService(f"{ground.name}-service", told, ground.child(pulumi.ResourceOptions(providers=speaking)))
 
 
-def make_storage_metering(
+def create_storage_metering(
     ground: Ground, args: "EnvironmentArgs", needed: Sequence[pulumi.Resource], speaking: list[pulumi.ProviderResource]
 ) -> StorageMetering | None:
     """What looks how large homes are, where there are some and the service that accounts for them."""
-    if not args.get("settings") or not folders(settings_of(Plain("environment", args))):
+    if not args.get("settings") or not folders(read_settings(ArgumentReader("environment", args))):
         return None
     told: StorageMeteringArgs = {
         "ownership": args["ownership"],

@@ -8,26 +8,26 @@ import json
 from functools import lru_cache
 from typing import Any, cast
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components._lib.tags import Ownership
 from agentenv.config import Mistakes, Settings, read
 from agentenv.config.mistakes import NAMESPACE
 from agentenv.config.reader import REGION_KEY
 
 
-def as_argument(settings: Settings) -> dict[str, Any]:
+def to_argument(settings: Settings) -> dict[str, Any]:
     """The settings as the argument of a component."""
     said: dict[str, Any] = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
     said.pop("environment")
     return {REGION_KEY: said.pop("region"), **{f"{NAMESPACE}:{name}": value for name, value in said.items()}}
 
 
-def settings_of(given: Plain) -> Settings:
+def read_settings(reader: ArgumentReader) -> Settings:
     """The settings among a component's arguments; what is wrong with them is wrong with the argument."""
-    environment = given.part("ownership", Ownership).text("environment")
-    said = given.values.get("settings")
+    environment = reader.part("ownership", Ownership).text("environment")
+    said = reader.values.get("settings")
     if not isinstance(said, dict):
-        raise ArgumentError(f"{given.path}.settings", f"{said!r}", "a dictionary, as a stack file has it under config")
+        raise ArgumentError(f"{reader.path}.settings", f"{said!r}", "a dictionary, as a stack file has it under config")
     return _read(json.dumps(said, sort_keys=True), environment)
 
 

@@ -1,16 +1,16 @@
-"""Where a component's resources are: partition, region and account, of its own provider, and the zones it was told."""
+"""The partition, region and account that a component's resources are created in, and its availability zones."""
 
 from dataclasses import dataclass
 
 import pulumi
 from pulumi_aws import get_caller_identity_output, get_partition_output, get_region_output
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 
 
 @dataclass(frozen=True)
-class Whereabouts:
-    """What an ARN or a service principal is made of."""
+class AwsContext:
+    """The parts of ARNs and service principals that depend on the provider."""
 
     partition: str
     dns_suffix: str
@@ -18,30 +18,33 @@ class Whereabouts:
     account: str
 
     def arn(self, service: str, resource: str) -> str:
-        """The ARN of a resource of this region and account."""
+        """Return the ARN of a resource in this region and account."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
 
     @property
     def root(self) -> str:
-        """The account as a principal."""
+        """Return the account as a principal."""
         return f"arn:{self.partition}:iam::{self.account}:root"
 
 
-def whereabouts(component: pulumi.ComponentResource) -> pulumi.Output[Whereabouts]:
-    """Ask the provider that the component's children use, which need not be the default one."""
-    asked = pulumi.InvokeOptions(parent=component)
-    partition = get_partition_output(opts=asked)
+def aws_context(component: pulumi.ComponentResource) -> pulumi.Output[AwsContext]:
+    """Return the context of the provider of the component's children, which need not be the default provider."""
+    invoke_options = pulumi.InvokeOptions(parent=component)
+    partition = get_partition_output(opts=invoke_options)
     return pulumi.Output.all(
-        partition.partition, partition.dns_suffix, get_region_output(opts=asked).region, _account(asked)
-    ).apply(lambda found: Whereabouts(*found))
+        partition.partition,
+        partition.dns_suffix,
+        get_region_output(opts=invoke_options).region,
+        _account(invoke_options),
+    ).apply(lambda parts: AwsContext(*parts))
 
 
-def _account(asked: pulumi.InvokeOptions) -> pulumi.Output[str]:
-    return get_caller_identity_output(opts=asked).account_id
+def _account(invoke_options: pulumi.InvokeOptions) -> pulumi.Output[str]:
+    return get_caller_identity_output(opts=invoke_options).account_id
 
 
-def chosen_zones(layout: Plain) -> tuple[list[pulumi.Input[str]] | None, int]:
-    """The zones by name where a layout gives them so, and their number."""
+def read_zones(layout: ArgumentReader) -> tuple[list[pulumi.Input[str]] | None, int]:
+    """Return the names of the availability zones, if the layout sets them, and their number."""
     names = layout.texts("zone_names")
     count = layout.whole("zones", 1, 6, default=len(names) or 2)
     if names and count != len(names):

@@ -11,7 +11,7 @@ from typing import Any, NotRequired, TypedDict, TypeVar
 import pulumi
 from pulumi_aws import ec2, efs, eks
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.core.adoption import Shortcoming
 from agentenv.core.adoption.cluster import FoundCluster, cluster_shortcomings
 from agentenv.core.adoption.file_systems import FoundFileSystem, file_system_shortcomings
@@ -21,7 +21,7 @@ from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 T = TypeVar("T")
 
 # States of a range of a VPC's in which an address of it may be somebody's.
-STANDING = ("associating", "associated", "disassociating")
+IN_USE_STATES = ("associating", "associated", "disassociating")
 
 
 class ExistingNetwork(TypedDict):
@@ -69,7 +69,7 @@ class ExistingError(pulumi.RunError):
 
 
 @dataclass(frozen=True)
-class StandingNetwork:
+class ExistingNetworkFacts:
     """What an environment uses of a VPC."""
 
     cidr: str
@@ -78,7 +78,7 @@ class StandingNetwork:
 
 
 @dataclass(frozen=True)
-class StandingCluster:
+class ExistingClusterFacts:
     """What an environment uses of a cluster."""
 
     arn: str
@@ -91,7 +91,7 @@ class StandingCluster:
 
 
 @dataclass(frozen=True)
-class StandingFiles:
+class ExistingFileSystemFacts:
     """What an environment uses of its file systems."""
 
     arns: Sequence[str]
@@ -99,44 +99,44 @@ class StandingFiles:
     key_arns: Sequence[str]
 
 
-def network_of(given: Plain) -> ExistingNetwork:
+def network_arguments(reader: ArgumentReader) -> ExistingNetwork:
     """The VPC as it was named, with two private subnets at least."""
-    private = given.texts("private_subnet_ids")
+    private = reader.texts("private_subnet_ids")
     if len(private) < 2:
-        raise ArgumentError(f"{given.path}.private_subnet_ids", f"{len(private)}", "subnets in two zones at least")
+        raise ArgumentError(f"{reader.path}.private_subnet_ids", f"{len(private)}", "subnets in two zones at least")
     return {
-        "vpc_id": given.text("vpc_id"),
+        "vpc_id": reader.text("vpc_id"),
         "private_subnet_ids": private,
-        "public_subnet_ids": given.texts("public_subnet_ids"),
+        "public_subnet_ids": reader.texts("public_subnet_ids"),
     }
 
 
-def files_of(given: Plain) -> ExistingFileSystems:
+def file_system_arguments(reader: ArgumentReader) -> ExistingFileSystems:
     """The file systems as they were named, at least one."""
-    named: ExistingFileSystems = {"ids": given.texts("ids")}
+    named: ExistingFileSystems = {"ids": reader.texts("ids")}
     if not named["ids"]:
-        raise ArgumentError(f"{given.path}.ids", "an empty list", "ids of file systems")
-    if given.has("mount_group_id"):
-        named["mount_group_id"] = given.text("mount_group_id")
+        raise ArgumentError(f"{reader.path}.ids", "an empty list", "ids of file systems")
+    if reader.has("mount_group_id"):
+        named["mount_group_id"] = reader.text("mount_group_id")
     return named
 
 
-def existing_of(given: Plain) -> Existing:
+def existing_arguments(reader: ArgumentReader) -> Existing:
     """What was named as standing already, with its shape checked."""
-    if not given.has("existing"):
+    if not reader.has("existing"):
         return {}
-    named = given.part("existing", Existing)
+    named = reader.part("existing", Existing)
     existing: Existing = {}
     if named.has("network"):
-        existing["network"] = network_of(named.part("network", ExistingNetwork))
+        existing["network"] = network_arguments(named.part("network", ExistingNetwork))
     if named.flag("cluster", default=False):
         existing["cluster"] = True
     if named.has("file_systems"):
-        existing["file_systems"] = files_of(named.part("file_systems", ExistingFileSystems))
+        existing["file_systems"] = file_system_arguments(named.part("file_systems", ExistingFileSystems))
     return existing
 
 
-def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> StandingNetwork:
+def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptions) -> ExistingNetworkFacts:
     """The VPC, if it is right for a cluster of that name; all that is wrong with it otherwise."""
     # The state of a VPC can be asked for and is never answered.
     vpc = _answer(
@@ -151,11 +151,11 @@ def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptio
     public = [_subnet(id_, asked) for id_ in named.get("public_subnet_ids") or []]
     known = FoundVpc(vpc.id, AVAILABLE, vpc.enable_dns_support, vpc.enable_dns_hostnames)
     _refuse(network_shortcomings(known, private, public, discovered.ids, cluster))
-    ranges = [one.cidr_block for one in vpc.cidr_block_associations or [] if one.state in STANDING]
-    return StandingNetwork(vpc.cidr_block, ranges or [vpc.cidr_block], [one.zone for one in private])
+    ranges = [one.cidr_block for one in vpc.cidr_block_associations or [] if one.state in IN_USE_STATES]
+    return ExistingNetworkFacts(vpc.cidr_block, ranges or [vpc.cidr_block], [one.zone for one in private])
 
 
-def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions) -> StandingCluster:
+def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.InvokeOptions) -> ExistingClusterFacts:
     """The cluster, if it is right; all that is wrong with it otherwise."""
     found = _answer(f"cluster {name}", lambda: eks.get_cluster(name=name, opts=asked))
     vpc = found.vpc_config
@@ -172,12 +172,12 @@ def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.Invo
     _refuse(cluster_shortcomings(known, version, vpc_id))
     authority = found.certificate_authorities[0].data
     services = next((one.service_ipv4_cidr for one in found.kubernetes_network_configs or []), "")
-    return StandingCluster(
+    return ExistingClusterFacts(
         found.arn, found.endpoint, authority, vpc.cluster_security_group_id, issuer, vpc.vpc_id, services
     )
 
 
-def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> StandingFiles:
+def read_file_systems(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> ExistingFileSystemFacts:
     """The file systems, if they are right; all that is wrong with them otherwise.
 
     Who is let in and where they are mounted no function of the provider tells: preflight asks AWS for it.
@@ -188,18 +188,20 @@ def read_files(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -> Stand
         for one in found
     ]
     _refuse([wrong for one in systems for wrong in file_system_shortcomings(one)])
-    return StandingFiles([one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found])
+    return ExistingFileSystemFacts(
+        [one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found]
+    )
 
 
 @dataclass(frozen=True)
-class Standing:
+class ExistingRanges:
     """Those of the addresses of an environment that somebody else has chosen; empty where they are its own."""
 
     vpc_cidrs: Sequence[str] = ()
     service_cidr: str = ""
 
 
-def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> Standing:
+def read_existing(existing: Existing, cluster: str, version: str, asked: pulumi.InvokeOptions) -> ExistingRanges:
     """Find all of it right, or end the program; what it is told is what classes of sandboxes are kept away from."""
     network, files = existing.get("network"), existing.get("file_systems")
     around = read_network(network, cluster, asked) if network is not None else None
@@ -207,8 +209,8 @@ def read_all(existing: Existing, cluster: str, version: str, asked: pulumi.Invok
     if existing.get("cluster"):
         there = read_cluster(cluster, version, network["vpc_id"] if network else None, asked)
     if files is not None:
-        read_files(files, asked)
-    return Standing(around.cidrs if around else (), there.service_cidr if there else "")
+        read_file_systems(files, asked)
+    return ExistingRanges(around.cidrs if around else (), there.service_cidr if there else "")
 
 
 def _answer(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pulumi
 
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib.aws_context import AwsContext
 
 Document = dict[str, Any]
 
@@ -38,17 +38,17 @@ def document(*statements: Document) -> Document:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
-def text(made: Document) -> str:
+def to_json(policy: Document) -> str:
     """A policy as AWS takes it; without the spaces that count towards its length."""
-    return json.dumps(made, separators=(",", ":"), sort_keys=True)
+    return json.dumps(policy, separators=(",", ":"), sort_keys=True)
 
 
-def written(made: pulumi.Output[Document]) -> pulumi.Output[str]:
+def policy_json(policy: pulumi.Output[Document]) -> pulumi.Output[str]:
     """The same of a policy that is not known yet."""
-    return made.apply(text)
+    return policy.apply(to_json)
 
 
-def service_trust(place: Whereabouts, service: str, source: str) -> Document:
+def service_trust_policy(aws: AwsContext, service: str, source: str) -> Document:
     """Who may take on a role: a service, for this account's own resources only, not for those of another customer."""
     return document(
         {
@@ -57,14 +57,14 @@ def service_trust(place: Whereabouts, service: str, source: str) -> Document:
             "Action": "sts:AssumeRole",
             "Principal": {"Service": service},
             "Condition": {
-                "StringEquals": {"aws:SourceAccount": place.account},
+                "StringEquals": {"aws:SourceAccount": aws.account},
                 "ArnLike": {"aws:SourceArn": source},
             },
         }
     )
 
 
-def log_writing(log_group: str) -> Document:
+def log_writer_policy(log_group: str) -> Document:
     """What the flow logs service does with a log group that exists: it may not make others, nor read any."""
     return document(
         {
@@ -81,14 +81,14 @@ def log_writing(log_group: str) -> Document:
     )
 
 
-def log_key(place: Whereabouts, *log_groups: str) -> Document:
+def logs_key_policy(aws: AwsContext, *log_groups: str) -> Document:
     """A key that CloudWatch Logs uses for log groups whose names begin in one of some ways, and whoever it lets at
     them.
     """
-    logs = f"logs.{place.region}.{place.dns_suffix}"
-    arns = [place.arn("logs", f"log-group:{names}") for names in log_groups]
+    logs = f"logs.{aws.region}.{aws.dns_suffix}"
+    arns = [aws.arn("logs", f"log-group:{names}") for names in log_groups]
     return document(
-        _administration(place),
+        _administration(aws),
         {
             "Sid": "EncryptLogs",
             "Effect": "Allow",
@@ -99,64 +99,64 @@ def log_key(place: Whereabouts, *log_groups: str) -> Document:
                 "ArnLike": {"kms:EncryptionContext:aws:logs:arn": arns[0] if len(arns) == 1 else sorted(arns)}
             },
         },
-        _used_through(place, logs, "ThroughLogs", KEY_USE),
+        _used_through(aws, logs, "ThroughLogs", KEY_USE),
     )
 
 
-def file_system_key(place: Whereabouts) -> Document:
+def file_system_key_policy(aws: AwsContext) -> Document:
     """A key that is used through EFS only, for whoever EFS lets at the file system; nobody decrypts with it directly.
 
     Backups read through EFS too, and then encrypt with the vault's key.
     """
     return document(
-        _administration(place),
+        _administration(aws),
         _used_through(
-            place,
-            f"elasticfilesystem.{place.region}.{place.dns_suffix}",
+            aws,
+            f"elasticfilesystem.{aws.region}.{aws.dns_suffix}",
             "ThroughFileSystems",
             (*KEY_USE, "kms:CreateGrant"),
         ),
     )
 
 
-def volume_key(place: Whereabouts) -> Document:
+def volume_key_policy(aws: AwsContext) -> Document:
     """A key for the volumes of nodes, used through EC2 only, for whoever may launch them."""
     return document(
-        _administration(place),
-        _used_through(place, f"ec2.{place.region}.{place.dns_suffix}", "ThroughVolumes", (*KEY_USE, "kms:CreateGrant")),
+        _administration(aws),
+        _used_through(aws, f"ec2.{aws.region}.{aws.dns_suffix}", "ThroughVolumes", (*KEY_USE, "kms:CreateGrant")),
     )
 
 
-def secrets_key(place: Whereabouts) -> Document:
+def secrets_key_policy(aws: AwsContext) -> Document:
     """A key for the cluster's secrets. EKS is given a grant by whoever makes the cluster, and works by that alone."""
     return document(
-        _administration(place),
+        _administration(aws),
         {
             "Sid": "GrantToCluster",
             "Effect": "Allow",
-            "Principal": {"AWS": place.root},
+            "Principal": {"AWS": aws.root},
             "Action": ["kms:CreateGrant", "kms:DescribeKey"],
             "Resource": "*",
         },
     )
 
 
-def _used_through(place: Whereabouts, service: str, sid: str, actions: Sequence[str]) -> Document:
+def _used_through(aws: AwsContext, service: str, sid: str, actions: Sequence[str]) -> Document:
     return {
         "Sid": sid,
         "Effect": "Allow",
         "Principal": {"AWS": "*"},
         "Action": sorted(actions),
         "Resource": "*",
-        "Condition": {"StringEquals": {"kms:CallerAccount": place.account, "kms:ViaService": service}},
+        "Condition": {"StringEquals": {"kms:CallerAccount": aws.account, "kms:ViaService": service}},
     }
 
 
-def _administration(place: Whereabouts) -> Document:
+def _administration(aws: AwsContext) -> Document:
     return {
         "Sid": "Administer",
         "Effect": "Allow",
-        "Principal": {"AWS": place.root},
+        "Principal": {"AWS": aws.root},
         "Action": sorted(KEY_ADMINISTRATION),
         "Resource": "*",
     }
@@ -169,20 +169,20 @@ MOUNT, WRITE, ROOT = (
 )
 
 
-def file_system(place: Whereabouts, arn: str, clients: Sequence[str]) -> Document:
+def file_system_policy(aws: AwsContext, arn: str, clients: Sequence[str]) -> Document:
     """Who may mount a file system: the clients, encrypted on the way, by an access point, never as root.
 
     EFS joins this policy with what IAM allows a caller. Saying whom it allows would therefore leave in every role of
     the account that may mount anything; so it says whom it refuses, and that is everybody else.
     """
-    strangers: Document = {
+    deny_others: Document = {
         "Sid": "RefuseStrangers",
         "Effect": "Deny",
         "Principal": {"AWS": "*"},
         "Action": [MOUNT, ROOT, WRITE],
         "Resource": arn,
     }
-    refusals: list[Document] = [
+    denials: list[Document] = [
         {
             "Sid": "RefusePlainText",
             "Effect": "Deny",
@@ -208,67 +208,65 @@ def file_system(place: Whereabouts, arn: str, clients: Sequence[str]) -> Documen
         },
     ]
     if not clients:
-        return document(*refusals, strangers)
-    known = sorted(set(clients))
+        return document(*denials, deny_others)
+    client_arns = sorted(set(clients))
     return document(
-        *refusals,
+        *denials,
         # A caller without an identity has no principal to compare, and a negated comparison then holds: refused too.
-        {**strangers, "Condition": {"ArnNotEquals": {"aws:PrincipalArn": known}}},
+        {**deny_others, "Condition": {"ArnNotEquals": {"aws:PrincipalArn": client_arns}}},
         {
             "Sid": "AdmitClients",
             "Effect": "Allow",
-            "Principal": {"AWS": known},
+            "Principal": {"AWS": client_arns},
             "Action": [MOUNT, WRITE],
             "Resource": arn,
             "Condition": {
                 "Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"},
-                "StringLike": {
-                    "elasticfilesystem:AccessPointArn": place.arn("elasticfilesystem", "access-point/fsap-*")
-                },
+                "StringLike": {"elasticfilesystem:AccessPointArn": aws.arn("elasticfilesystem", "access-point/fsap-*")},
             },
         },
     )
 
 
-def own_identities(place: Whereabouts, service: str) -> Document:
+def interface_endpoint_policy(aws: AwsContext, service: str) -> Document:
     """An interface endpoint for this account's identities: credentials brought along from elsewhere do not work there.
 
     A token is traded for a role's credentials by a caller that has no identity yet, which concerns STS alone.
     """
-    ours: Document = {
+    own_principals: Document = {
         "Sid": "OwnIdentities",
         "Effect": "Allow",
         "Principal": "*",
         "Action": "*",
         "Resource": "*",
-        "Condition": {"StringEquals": {"aws:PrincipalAccount": place.account}},
+        "Condition": {"StringEquals": {"aws:PrincipalAccount": aws.account}},
     }
     if service != "sts":
-        return document(ours)
+        return document(own_principals)
     return document(
-        ours,
+        own_principals,
         {
             "Sid": "TokensForOwnRoles",
             "Effect": "Allow",
             "Principal": "*",
             "Action": "sts:AssumeRoleWithWebIdentity",
-            "Resource": f"arn:{place.partition}:iam::{place.account}:role/*",
+            "Resource": f"arn:{aws.partition}:iam::{aws.account}:role/*",
         },
     )
 
 
-def own_tables(place: Whereabouts) -> Document:
+def dynamodb_endpoint_policy(aws: AwsContext) -> Document:
     """The DynamoDB gateway: tables of this account."""
-    return document(_own_resources(place, "dynamodb:*"))
+    return document(_own_resources(aws, "dynamodb:*"))
 
 
-def own_buckets(place: Whereabouts) -> Document:
+def s3_endpoint_policy(aws: AwsContext) -> Document:
     """The S3 gateway: everything in buckets of this account, and reading elsewhere, but writing nowhere else.
 
     Image layers, package mirrors and the release files of many projects are in buckets of other accounts.
     """
     return document(
-        _own_resources(place, "s3:*"),
+        _own_resources(aws, "s3:*"),
         {
             "Sid": "ReadElsewhere",
             "Effect": "Allow",
@@ -279,12 +277,12 @@ def own_buckets(place: Whereabouts) -> Document:
     )
 
 
-def _own_resources(place: Whereabouts, action: str) -> Document:
+def _own_resources(aws: AwsContext, action: str) -> Document:
     return {
         "Sid": "OwnResources",
         "Effect": "Allow",
         "Principal": "*",
         "Action": action,
         "Resource": "*",
-        "Condition": {"StringEquals": {"aws:ResourceAccount": place.account}},
+        "Condition": {"StringEquals": {"aws:ResourceAccount": aws.account}},
     }

@@ -1,6 +1,6 @@
-"""Objects of Kubernetes from the documents that `model` writes: each as a resource of its own kind.
+"""Creates Kubernetes objects from the documents of `agentenv.core`, each as a resource of its own kind.
 
-A document may hold values that are still to come; nothing here looks into it.
+A document may contain outputs that are not known yet, so nothing here reads its values.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from pulumi_kubernetes.rbac import v1 as rbac
 from pulumi_kubernetes.scheduling import v1 as scheduling
 from pulumi_kubernetes.storage import v1 as storage
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 
 Document = dict[str, Any]
 
@@ -44,14 +44,22 @@ KINDS: dict[str, Callable[..., pulumi.Resource]] = {
 }
 
 
-def written(resource: str, document: Document, child: Child, more: pulumi.ResourceOptions | None = None) -> Any:
-    """The object that a document describes; a kind that Kubernetes itself does not have is a custom resource."""
+def create_object(
+    name: str, document: Document, child: ChildOptions, more: pulumi.ResourceOptions | None = None
+) -> Any:
+    """Create the object that a document describes; a kind that is not built into Kubernetes is a custom resource."""
     kind = KINDS.get(document["kind"])
     if kind is None:
-        told = {"api_version": document["apiVersion"], "kind": document["kind"]}
-        return CustomResource(resource, **told, metadata=document["metadata"], spec=document["spec"], opts=child(more))
-    said = {_snake(key): value for key, value in document.items() if key not in {"apiVersion", "kind"}}
-    return kind(resource, **said, opts=child(more))
+        return CustomResource(
+            name,
+            api_version=document["apiVersion"],
+            kind=document["kind"],
+            metadata=document["metadata"],
+            spec=document["spec"],
+            opts=child(more),
+        )
+    properties = {_snake(key): value for key, value in document.items() if key not in {"apiVersion", "kind"}}
+    return kind(name, **properties, opts=child(more))
 
 
 def _snake(key: str) -> str:

@@ -1,4 +1,4 @@
-"""How components speak to a cluster's API server, whether the cluster is created or adopted."""
+"""The Kubernetes provider of a cluster, whether the cluster is created or adopted."""
 
 import pulumi
 import pulumi_kubernetes
@@ -16,15 +16,15 @@ def api_provider(
     return pulumi_kubernetes.Provider(
         f"{name}-api",
         kubeconfig=kubeconfig,
-        # Other credentials or another address are still the same cluster, and what is in it stays.
+        # With other credentials or another address it is still the same cluster: its objects are not replaced.
         cluster_identifier=cluster_arn,
         enable_server_side_apply=True,
-        # What a stack declares is put back, whoever changed it by hand.
+        # An update restores what the stack declares, even where another field manager changed it.
         enable_patch_force=True,
-        # A class's parameters are changed where they are: while they were away, nothing could be made in it.
+        # The parameters of a class are updated in place: during a replacement nothing could be created in the class.
         enable_config_map_mutable=True,
-        # A class that goes back to an earlier release finds its template and pool there still, for claims of it. In an
-        # adopted cluster an object of that name may be somebody else's, which nobody may take over and then delete.
+        # A class that returns to an earlier release adopts its template and pool, which were retained for their claims.
+        # In an adopted cluster an object of that name may belong to another owner, and must not be adopted and deleted.
         upsert_existing_objects=None if adopted else True,
         opts=opts,
     )

@@ -1,7 +1,7 @@
-"""What a namespace's own pods on nodes may speak with.
+"""The network policy of a platform namespace with pods on nodes.
 
-The network is in strict mode: a pod that no policy selects reaches nothing and is reached by nobody. So every namespace
-with pods on nodes has a policy that selects them all, names both directions, and lets its own work through.
+The VPC CNI enforces network policies in strict mode: a pod that no policy selects has no traffic in either direction.
+So each namespace with pods on nodes has one policy that selects all of them and allows the ports that they need.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.networking import v1 as networking
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 
 ANYWHERE = "0.0.0.0/0"
-# Where nodes hand out identities to pods; no other address of the link is let through.
+# The EKS Pod Identity agent of the node; every other link-local address stays blocked.
 IDENTITY_AGENT = "169.254.170.23/32"
 
 Rule = dict[str, Any]
@@ -22,37 +22,39 @@ Rule = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ports:
-    """Ports of one protocol, from the first to the last."""
+    """A range of ports of one protocol."""
 
     first: int
     last: int | None = None
     protocol: str = "TCP"
 
     def rule(self) -> dict[str, Any]:
-        """As a policy has them."""
-        told: dict[str, Any] = {"protocol": self.protocol, "port": self.first}
-        return {**told, "endPort": self.last} if self.last else told
+        """Return the range as a network policy spells it."""
+        port: dict[str, Any] = {"protocol": self.protocol, "port": self.first}
+        return {**port, "endPort": self.last} if self.last else port
 
 
 DNS = (Ports(53, protocol="UDP"), Ports(53))
 API = (Ports(443),)
 
 
-def work(incoming: Sequence[Ports], outgoing: Sequence[Ports], *, identities: bool = False) -> Rule:
-    """The policy's specification; without ports in a direction, nothing passes in it."""
-    inward: list[Rule] = [{"ports": [ports.rule() for ports in incoming]}] if incoming else []
-    outward: list[Rule] = []
+def network_policy_spec(incoming: Sequence[Ports], outgoing: Sequence[Ports], *, identities: bool = False) -> Rule:
+    """Return the policy's spec; a direction without ports is denied. `identities` allows the Pod Identity agent."""
+    ingress: list[Rule] = [{"ports": [ports.rule() for ports in incoming]}] if incoming else []
+    egress: list[Rule] = []
     if outgoing:
-        # The metadata address and its like are no part of any namespace's work.
-        everybody = {"ipBlock": {"cidr": ANYWHERE, "except": ["169.254.0.0/16"]}}
-        outward.append({"to": [everybody], "ports": [ports.rule() for ports in outgoing]})
+        # No platform namespace needs the instance metadata service or another link-local address.
+        anywhere = {"ipBlock": {"cidr": ANYWHERE, "except": ["169.254.0.0/16"]}}
+        egress.append({"to": [anywhere], "ports": [ports.rule() for ports in outgoing]})
     if identities:
-        outward.append({"to": [{"ipBlock": {"cidr": IDENTITY_AGENT}}], "ports": [Ports(80).rule()]})
-    return {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": inward, "egress": outward}
+        egress.append({"to": [{"ipBlock": {"cidr": IDENTITY_AGENT}}], "ports": [Ports(80).rule()]})
+    return {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": ingress, "egress": egress}
 
 
-def let_through(base: str, namespace: pulumi.Input[str], spec: Rule, child: Child) -> networking.NetworkPolicy:
-    """The policy of a namespace; `base` is the first part of its resource's name."""
+def create_network_policy(
+    base: str, namespace: pulumi.Input[str], spec: Rule, child: ChildOptions
+) -> networking.NetworkPolicy:
+    """Create the policy of a namespace; `base` is the first part of its resource's name."""
     return networking.NetworkPolicy(
         f"{base}-own-work",
         metadata={"name": "own-work", "namespace": namespace},

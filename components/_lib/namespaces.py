@@ -1,24 +1,26 @@
-"""Namespaces of the platform, with the strictest pod security that Kubernetes has."""
+"""Namespaces of the platform, held to the `restricted` pod security standard."""
 
 import pulumi
 from pulumi_kubernetes.core import v1 as core
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 
 RESTRICTED = {
-    f"pod-security.kubernetes.io/{mode}{what}": value
+    f"pod-security.kubernetes.io/{mode}{suffix}": value
     for mode in ("enforce", "audit", "warn")
-    for what, value in (("", "restricted"), ("-version", "latest"))
+    for suffix, value in (("", "restricted"), ("-version", "latest"))
 }
 
 
-def restricted(resource: str, name: pulumi.Input[str], child: Child, **labels: str) -> core.Namespace:
-    """A namespace in which no pod may have more than the restricted standard allows."""
+def create_restricted_namespace(
+    resource_name: str, name: pulumi.Input[str], child: ChildOptions, **labels: str
+) -> core.Namespace:
+    """Create a namespace that admits only pods of the `restricted` standard."""
     return core.Namespace(
-        resource,
+        resource_name,
         metadata={"name": name, "labels": {**RESTRICTED, **labels}},
         opts=child(
-            # A namespace's deletion ends with everything in it, which may take its time to go.
+            # A namespace is deleted only when everything in it is, which can take minutes.
             pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="15m"))
         ),
     )

@@ -1,47 +1,48 @@
-"""What a component passes down to its children, and what it hands out."""
+"""Resource options for the children of a component, and the outputs that it registers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pulumi
 
-Child = Callable[..., pulumi.ResourceOptions]
+# Returns the options of one child; `more`, if given, is merged into them.
+ChildOptions = Callable[..., pulumi.ResourceOptions]
 
 
-def children_of(component: pulumi.ComponentResource, opts: pulumi.ResourceOptions | None) -> Child:
-    """How the component's children are given their options.
+def child_options(component: pulumi.ComponentResource, opts: pulumi.ResourceOptions | None) -> ChildOptions:
+    """Return a function that builds the options of the component's children.
 
-    Provider, protection and transforms reach a child through its parent, and so do the component's aliases; what the
-    component depends on does not, so that a child would be made before it.
+    A child inherits provider, protection, transforms and aliases through its parent. It does not inherit `depends_on`:
+    without this function a child would be created before what its component depends on.
     """
-    given = pulumi.ResourceOptions(parent=component, depends_on=opts.depends_on if opts else None)
+    inherited = pulumi.ResourceOptions(parent=component, depends_on=opts.depends_on if opts else None)
 
     def child(more: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions.merge(given, more)
+        return pulumi.ResourceOptions.merge(inherited, more)
 
     return child
 
 
-def inner_of(component: pulumi.ComponentResource) -> Child:
-    """How children are given their options that come after another child, and so after whatever that one waited for.
+def child_options_without_dependencies(component: pulumi.ComponentResource) -> ChildOptions:
+    """Return the same for children that depend on another child, and through it on what the component depends on.
 
-    A component that is waited for stands for all of its children, at each place where it is said: said for each of a
-    hundred policies, it would cost more than the policies.
+    A dependency on a component counts as one on each of its children, for each resource that declares it. Repeated for
+    a hundred admission policies, it would cost more than the policies.
     """
-    return children_of(component, None)
+    return child_options(component, None)
 
 
-def known_after(value: str, resources: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
-    """A value that is known already, for whoever has to wait for these."""
+def output_after(value: str, resources: Sequence[pulumi.Resource]) -> pulumi.Output[str]:
+    """Return a known value as an output that depends on these resources."""
 
-    async def now(of: Any) -> Any:
-        return of
+    async def resolved(result: Any) -> Any:
+        return result
 
-    return pulumi.Output(now(set(resources)), now(value), now(True))
+    return pulumi.Output(resolved(set(resources)), resolved(value), resolved(True))
 
 
-def outputs_of(component: pulumi.ComponentResource) -> dict[str, object]:
-    """The component's outputs, under the names that its schema gives them in every language."""
+def component_outputs(component: pulumi.ComponentResource) -> dict[str, object]:
+    """Return the component's outputs under their names in the schema, which are the same in every language."""
     return {_camel(name): getattr(component, name) for name in type(component).__annotations__}
 
 

@@ -1,8 +1,8 @@
-"""What documents are going to say, before everything that they name is known.
+"""IAM documents that can be judged before every value in them is known.
 
-A document in JSON is one text, and the engine knows nothing of it until it knows the last name in it: at a first
-preview nobody could tell whom a role trusts. So a component hands out what its documents say with names of nothing in
-place of those that are still missing, and policies judge that; the document itself they judge again before it is made.
+The engine sees an IAM document as one string, which is unknown until the last value in it is known. At a first preview
+nobody could tell whom a role trusts. So each component also registers its documents with placeholder ARNs in place of
+the unknown values. Policies judge these planned documents at preview, and the real ones before they are created.
 """
 
 from collections.abc import Callable
@@ -11,98 +11,99 @@ from typing import Any
 
 import pulumi
 
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.iam_policies import Document, text
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.iam_policies import Document, to_json
 
 OUTPUT = "documents"
-# Names of nothing, of the shape that the real ones have
-PROVIDER = "arn:aws:iam::000000000000:oidc-provider/issuer.invalid/id/NOTKNOWNYET"
-ISSUER = "https://issuer.invalid/id/NOTKNOWNYET"
+# Placeholders have the shape of the real values and name nothing that exists.
+PLACEHOLDER_PROVIDER_ARN = "arn:aws:iam::000000000000:oidc-provider/issuer.invalid/id/NOTKNOWNYET"
+PLACEHOLDER_ISSUER_URL = "https://issuer.invalid/id/NOTKNOWNYET"
 
 
-def vpc_id(_: Whereabouts) -> str:
-    """A VPC's."""
+def placeholder_vpc_id(_: AwsContext) -> str:
+    """Return a placeholder for the id of a VPC."""
     return "vpc-00000000000000000"
 
 
-def public_address(_: Whereabouts) -> str:
-    """A public address, of a range that is reserved for documentation."""
+def placeholder_address(_: AwsContext) -> str:
+    """Return a placeholder for a public address, from the range reserved for documentation."""
     return "192.0.2.1"
 
 
-def file_system_id(_: Whereabouts) -> str:
-    """A file system's."""
+def placeholder_file_system_id(_: AwsContext) -> str:
+    """Return a placeholder for the id of an EFS file system."""
     return "fs-00000000000000000"
 
 
-def file_system_arn(place: Whereabouts) -> str:
-    """A file system's."""
-    return place.arn("elasticfilesystem", f"file-system/{file_system_id(place)}")
+def placeholder_file_system_arn(aws: AwsContext) -> str:
+    """Return a placeholder for the ARN of an EFS file system."""
+    return aws.arn("elasticfilesystem", f"file-system/{placeholder_file_system_id(aws)}")
 
 
-def role_arn(place: Whereabouts) -> str:
-    """A role's."""
-    return f"arn:{place.partition}:iam::{place.account}:role/not-known-yet"
+def placeholder_role_arn(aws: AwsContext) -> str:
+    """Return a placeholder for the ARN of an IAM role."""
+    return f"arn:{aws.partition}:iam::{aws.account}:role/not-known-yet"
 
 
-def queue_arn(place: Whereabouts) -> str:
-    """A queue's."""
-    return place.arn("sqs", "not-known-yet")
+def placeholder_queue_arn(aws: AwsContext) -> str:
+    """Return a placeholder for the ARN of an SQS queue."""
+    return aws.arn("sqs", "not-known-yet")
 
 
-def log_group_arn(place: Whereabouts) -> str:
-    """A log group's."""
-    return place.arn("logs", "log-group:not-known-yet")
+def placeholder_log_group_arn(aws: AwsContext) -> str:
+    """Return a placeholder for the ARN of a log group."""
+    return aws.arn("logs", "log-group:not-known-yet")
 
 
-def rule_arn(place: Whereabouts) -> str:
-    """An event rule's."""
-    return place.arn("events", "rule/not-known-yet")
+def placeholder_rule_arn(aws: AwsContext) -> str:
+    """Return a placeholder for the ARN of an EventBridge rule."""
+    return aws.arn("events", "rule/not-known-yet")
 
 
-def table_arn(place: Whereabouts) -> str:
-    """A table's."""
-    return place.arn("dynamodb", "table/not-known-yet")
+def placeholder_table_arn(aws: AwsContext) -> str:
+    """Return a placeholder for the ARN of a DynamoDB table."""
+    return aws.arn("dynamodb", "table/not-known-yet")
 
 
 @dataclass(frozen=True)
-class Name:
-    """Something that a document names: its value, and a placeholder of the same shape until that is known."""
+class Reference:
+    """A value that a document refers to, and a placeholder of the same shape until it is known."""
 
     value: pulumi.Input[Any]
-    placeholder: Callable[[Whereabouts], Any]
+    placeholder: Callable[[AwsContext], Any]
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A document that names what is not known yet.
+class PlannedDocument:
+    """A document that refers to values that are not known yet.
 
-    One function makes the document and the planned one, each from as many names. So the two cannot differ in more than
-    the names themselves.
+    One function builds both the real document and the planned one, so they differ only in those values.
     """
 
-    place: pulumi.Output[Whereabouts]
-    make: Callable[..., Document]  # of the place, and of each name in its order
-    names: tuple[Name, ...]
+    aws: pulumi.Output[AwsContext]
+    build: Callable[..., Document]  # takes the AWS context, then the value of each reference in order
+    references: tuple[Reference, ...]
 
     @property
-    def text(self) -> pulumi.Output[str]:
-        """The document as AWS takes it."""
-        known = pulumi.Output.all(self.place, *(name.value for name in self.names))
-        return known.apply(lambda found: text(self.make(*found)))
+    def json(self) -> pulumi.Output[str]:
+        """Return the real document as JSON."""
+        values = pulumi.Output.all(self.aws, *(reference.value for reference in self.references))
+        return values.apply(lambda known: to_json(self.build(*known)))
 
     @property
-    def says(self) -> pulumi.Output[Document]:
-        """The document with placeholders."""
-        return self.place.apply(lambda at: self.make(at, *(name.placeholder(at) for name in self.names)))
+    def planned(self) -> pulumi.Output[Document]:
+        """Return the document with placeholders."""
+        return self.aws.apply(
+            lambda context: self.build(context, *(reference.placeholder(context) for reference in self.references))
+        )
 
 
 @dataclass(frozen=True)
-class Promises:
-    """The documents of one component, for its outputs."""
+class PlannedDocuments:
+    """The planned documents of one component, for its `documents` output."""
 
-    made: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    entries: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    def of(self, kind: str, name: str, key: str, says: pulumi.Input[Document]) -> None:
-        """What the resource of that type and name is going to have under a key."""
-        self.made.append({"type": kind, "name": name, "property": key, "says": says})
+    def add(self, kind: str, name: str, key: str, document: pulumi.Input[Document]) -> None:
+        """Add the document that the resource of that type and name will have under a property."""
+        self.entries.append({"type": kind, "name": name, "property": key, "says": document})

@@ -1,4 +1,4 @@
-"""Whose an environment is, and what follows from it for every resource: its tags and its physical name."""
+"""The owner of an environment, and the tags and physical names of resources that follow from it."""
 
 import re
 from dataclasses import dataclass
@@ -6,35 +6,35 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.core.values.names import KINDS, fit, named
 
 
 class Ownership(TypedDict):
-    """Whose the resources are: every one that can carry tags says so."""
+    """The owner of the resources. Every resource that supports tags carries it."""
 
     environment: str
-    """The environment, such as `dev` or `prod`: a tag, and the first part of every physical name."""
+    """The environment, such as `dev` or `prod`: tag `environment`, and the first part of every physical name."""
 
     owner: pulumi.Input[str]
-    """The team that answers for it: tag `owner`."""
+    """The team responsible for it: tag `owner`."""
 
     cost_center: pulumi.Input[str]
-    """Who pays for it: tag `cost-center`."""
+    """The cost center that pays for it: tag `cost-center`."""
 
     tags: NotRequired[dict[str, pulumi.Input[str]]]
-    """More tags for every resource; the four of ours cannot be given another meaning."""
+    """More tags for every resource. The tags that the components set themselves cannot be overridden."""
 
 
-# What every service takes as a part of a name.
+# Characters that every AWS service accepts in a name.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 
-OURS = ("environment", "component", "owner", "cost-center", "Name")
+RESERVED_TAGS = ("environment", "component", "owner", "cost-center", "Name")
 
 
 @dataclass(frozen=True)
 class Labels:
-    """The names and tags of one component's resources."""
+    """The physical names and tags of one component's resources."""
 
     environment: str
     component: str
@@ -42,18 +42,20 @@ class Labels:
     everywhere: dict[str, pulumi.Input[str]]
 
     @classmethod
-    def of(cls, arguments: Plain, component: str, base: str) -> "Labels":
-        """Labels from the `ownership` among a component's arguments; `base` is the component's resource name."""
-        ownership = arguments.part("ownership", Ownership)
+    def of(cls, reader: ArgumentReader, component: str, base: str) -> "Labels":
+        """Return the labels for the `ownership` of a component's arguments; `base` is the component's resource name."""
+        ownership = reader.part("ownership", Ownership)
         environment = ownership.text("environment")
         for what, word in ((f"{ownership.path}.environment", environment), ("the component's name", base)):
             if not _PLAIN.fullmatch(word):
                 raise ArgumentError(what, f"'{word}'", "letters, digits and '-', a letter or digit first")
         more: dict[str, Any] = ownership.values.get("tags") or {}
         for key in more:
-            if key in OURS:
+            if key in RESERVED_TAGS:
                 raise ArgumentError(
-                    f"{ownership.path}.tags.{key}", "a tag that is set from elsewhere", f"any but {', '.join(OURS)}"
+                    f"{ownership.path}.tags.{key}",
+                    "a tag that the components set themselves",
+                    f"any but {', '.join(RESERVED_TAGS)}",
                 )
         everywhere: dict[str, pulumi.Input[str]] = {
             **more,
@@ -65,13 +67,13 @@ class Labels:
         return cls(environment, component, base, everywhere)
 
     def tags(self, suffix: str, **more: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
-        """The tags of one resource; its `Name` is what people see in the console."""
+        """Return the tags of one resource; the console shows its `Name`."""
         return {**self.everywhere, "Name": named("aws-tag-value", self.environment, self.base, suffix), **more}
 
     def name(self, kind: str, suffix: str, *, prefix: str = "", plain: bool = False) -> str:
-        """The physical name of one resource, within its service's limit; it holds the environment.
+        """Return the physical name of one resource, with the environment in it, within the service's length limit.
 
-        A plain one has '_' and small letters only.
+        A plain name has only lower-case letters, digits and '_'.
         """
         parts = (f"{prefix}{self.environment}", self.base, suffix)
         if not plain:

@@ -11,10 +11,10 @@ from typing import NotRequired, TypedDict
 import pulumi
 from pulumi_aws import kms
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.aws_context import whereabouts
-from agentenv.components._lib.options import Child, children_of
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.capacity.capacity_layout import (
@@ -22,18 +22,18 @@ from agentenv.components.capacity.capacity_layout import (
     CapacityHeadroom,
     CapacityLayout,
     CapacityMirrors,
-    controller_of,
-    demands_of,
-    holders_of,
-    layout_of,
-    mirrors_of,
+    read_controller,
+    read_demands,
+    read_headroom,
+    read_layout,
+    read_mirrors,
 )
-from agentenv.components.capacity.headroom import hold_room
+from agentenv.components.capacity.headroom import create_headroom
 from agentenv.components.capacity.interruption_queue import interruption_queue
 from agentenv.components.capacity.karpenter import ClusterFacts, install, node_role
-from agentenv.components.capacity.node_objects import Supplies, make_nodes, make_runtime_classes
+from agentenv.components.capacity.node_objects import LaunchContext, create_node_pools, create_runtime_classes
 from agentenv.components.cluster.gpu_plugin import NAME as PLUGIN
-from agentenv.components.cluster.gpu_plugin import plug_in
+from agentenv.components.cluster.gpu_plugin import create_device_plugin
 from agentenv.components.cluster.irsa import Issuer, Roles
 from agentenv.core.nodes.node_pools import node_pools
 from agentenv.core.pinned_versions import releases
@@ -97,28 +97,28 @@ class Capacity(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CapacityArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make it; a wrong plain argument raises before anything is made."""
-        given = Plain.of("capacity", args, CapacityArgs)
-        labels = Labels.of(given, "capacity", name)
-        cluster = given.text("cluster_name")
-        layout = layout_of(given.part("layout", CapacityLayout))
-        pools = node_pools(layout, demands_of(given))
-        mirrors = mirrors_of(given)
-        holders = holders_of(given, mirrors)
-        told, amounts = controller_of(given)
-        replicas = given.whole("replicas", 1, 3, default=told)
-        isolated = given.flag("isolated", default=False)
-        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
+        reader = ArgumentReader.of("capacity", args, CapacityArgs)
+        labels = Labels.of(reader, "capacity", name)
+        cluster = reader.text("cluster_name")
+        layout = read_layout(reader.part("layout", CapacityLayout))
+        pools = node_pools(layout, read_demands(reader))
+        mirrors = read_mirrors(reader)
+        holders = read_headroom(reader, mirrors)
+        told, amounts = read_controller(reader)
+        replicas = reader.whole("replicas", 1, 3, default=told)
+        isolated = reader.flag("isolated", default=False)
+        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:Capacity", name, {}, opts)
-        self._labels, self._place = labels, whereabouts(self)
-        self._child: Child = children_of(self, opts)
+        self._labels, self._aws = labels, aws_context(self)
+        self._child: ChildOptions = child_options(self, opts)
         roles = Roles(labels, self._child, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
         around = ClusterFacts(
             cluster,
             args["cluster_endpoint"],
             issuer,
-            self._place,
+            self._aws,
             mirrors,
             isolated=isolated,
             replicas=replicas,
@@ -127,22 +127,22 @@ class Capacity(pulumi.ComponentResource):
 
         key = self._volume_key()
         nodes = node_role(around, roles)
-        queue, filled = interruption_queue(labels, self._child, self._place, roles.promises)
+        queue, filled = interruption_queue(labels, self._child, self._aws, roles.planned_documents)
         controller = install(around, nodes, queue, roles)
         there = [controller, *filled, *nodes.ready]
-        there += plug_in(pools, mirrors.image(releases().images[PLUGIN]), there, labels, self._child)
+        there += create_device_plugin(pools, mirrors.image(releases().images[PLUGIN]), there, labels, self._child)
         runtimes = mirrors.runtimes(releases().runtimes)
-        supplies = Supplies(cluster, nodes.identity, key.arn, runtimes, there)
-        made = make_nodes(layout, pools, supplies, labels, self._child)
-        make_runtime_classes(pools, labels, self._child)
-        hold_room(pools, made, holders, labels, self._child)
+        launch = LaunchContext(cluster, nodes.identity, key.arn, runtimes, there)
+        made = create_node_pools(layout, pools, launch, labels, self._child)
+        create_runtime_classes(pools, labels, self._child)
+        create_headroom(pools, made, holders, labels, self._child)
 
         self.node_role_arn = nodes.role.arn
         self.queue_name = queue.name
         self.volume_key_arn = key.arn
         self.pool_names = pulumi.Output.from_input([pool.name for pool in pools])
         outputs = {output: getattr(self, output) for output in Capacity.__annotations__}
-        self.register_outputs({**outputs, OUTPUT: roles.promises.made})
+        self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
 
     def _volume_key(self) -> kms.Key:
         key = kms.Key(
@@ -151,7 +151,7 @@ class Capacity(pulumi.ComponentResource):
             enable_key_rotation=True,
             # Nodes hold nothing that is to be kept.
             deletion_window_in_days=7,
-            policy=documents.written(self._place.apply(documents.volume_key)),
+            policy=iam_policies.policy_json(self._aws.apply(iam_policies.volume_key_policy)),
             tags=self._labels.tags("volumes"),
             opts=self._child(),
         )

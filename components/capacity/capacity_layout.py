@@ -2,8 +2,8 @@
 
 from typing import NotRequired, TypedDict
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components.capacity.headroom import Holders
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components.capacity.headroom import HeadroomPods
 from agentenv.core.nodes.controller_resources import KARPENTER, Amounts
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.nodes.node_pools import Demand, NodeLayout
@@ -119,45 +119,45 @@ class CapacityHeadroom(TypedDict):
     """Memory that each holds."""
 
 
-def layout_of(given: Plain) -> NodeLayout:
+def read_layout(reader: ArgumentReader) -> NodeLayout:
     """How nodes are to be."""
     families = ("families", "nested_families", "gpu_families", "system_families")
     for key in families:
-        if not given.texts(key):
-            raise ArgumentError(f"{given.path}.{key}", "an empty list", "instance families such as m8g")
+        if not reader.texts(key):
+            raise ArgumentError(f"{reader.path}.{key}", "an empty list", "instance families such as m8g")
     return NodeLayout(
-        **{key: tuple(given.texts(key)) for key in families},
-        system_capacity=given.choice("system_capacity", ("on-demand", "spot", "both"), default="on-demand"),
-        cpu_limit=given.text("cpu_limit"),
-        memory_limit=given.text("memory_limit"),
-        system_cpu_limit=given.text("system_cpu_limit"),
-        system_memory_limit=given.text("system_memory_limit"),
-        gpu_limit=given.whole("gpu_limit", 0, 1000),
-        pods_per_node=given.whole("pods_per_node", 8, 250),
-        root_volume=given.text("root_volume"),
-        image=given.text("image", default=releases().node_image),
-        consolidate_after=given.whole("consolidate_after", 0, MONTH),
-        expire_after=given.whole("expire_after", 3600, 12 * MONTH),
-        termination_grace=given.whole("termination_grace", 0, MONTH),
-        disruption_budget=given.text("disruption_budget"),
-        drift_budget=given.text("drift_budget"),
+        **{key: tuple(reader.texts(key)) for key in families},
+        system_capacity=reader.choice("system_capacity", ("on-demand", "spot", "both"), default="on-demand"),
+        cpu_limit=reader.text("cpu_limit"),
+        memory_limit=reader.text("memory_limit"),
+        system_cpu_limit=reader.text("system_cpu_limit"),
+        system_memory_limit=reader.text("system_memory_limit"),
+        gpu_limit=reader.whole("gpu_limit", 0, 1000),
+        pods_per_node=reader.whole("pods_per_node", 8, 250),
+        root_volume=reader.text("root_volume"),
+        image=reader.text("image", default=releases().node_image),
+        consolidate_after=reader.whole("consolidate_after", 0, MONTH),
+        expire_after=reader.whole("expire_after", 3600, 12 * MONTH),
+        termination_grace=reader.whole("termination_grace", 0, MONTH),
+        disruption_budget=reader.text("disruption_budget"),
+        drift_budget=reader.text("drift_budget"),
     )
 
 
-def controller_of(given: Plain) -> tuple[int, Amounts]:
+def read_controller(reader: ArgumentReader) -> tuple[int, Amounts]:
     """How many controllers there are, and what each is given."""
-    layout = given.part("layout", CapacityLayout)
+    layout = reader.part("layout", CapacityLayout)
     amounts = Amounts(
         layout.text("controller_cpu", default=KARPENTER.cpu), layout.text("controller_memory", default=KARPENTER.memory)
     )
     return layout.whole("controller_replicas", 1, 3, default=2), amounts
 
 
-def demands_of(given: Plain) -> list[Demand]:
+def read_demands(reader: ArgumentReader) -> list[Demand]:
     """What classes ask for."""
     found: list[Demand] = []
-    for number, item in enumerate(given.values["demands"]):
-        one = Plain.of(f"{given.path}.demands[{number}]", item, CapacityDemand)
+    for number, item in enumerate(reader.values["demands"]):
+        one = ArgumentReader.of(f"{reader.path}.demands[{number}]", item, CapacityDemand)
         tier, gpu = one.choice("tier", ("verified", "standard", "untrusted")), one.flag("gpu", default=False)
         if gpu and tier != "verified":
             raise ArgumentError(f"{one.path}.gpu", f"true in tier {tier}", "graphics processors in tier verified")
@@ -172,19 +172,19 @@ def demands_of(given: Plain) -> list[Demand]:
     return found
 
 
-def mirrors_of(given: Plain) -> Mirrors:
+def read_mirrors(reader: ArgumentReader) -> Mirrors:
     """Where copies are."""
-    if not given.has("mirrors"):
+    if not reader.has("mirrors"):
         return Mirrors()
-    named = given.part("mirrors", CapacityMirrors)
+    named = reader.part("mirrors", CapacityMirrors)
     places = {key: named.text(key).rstrip("/") for key in ("registry", "files") if named.has(key)}
     return Mirrors(**places)
 
 
-def holders_of(given: Plain, mirrors: Mirrors) -> Holders:
+def read_headroom(reader: ArgumentReader, mirrors: Mirrors) -> HeadroomPods:
     """Who holds room, and how much."""
     image = mirrors.image(releases().images["pause"])
-    if not given.has("headroom"):
-        return Holders(0, "0", "0", image)
-    asked = given.part("headroom", CapacityHeadroom)
-    return Holders(asked.whole("pods", 0, 1000), asked.text("cpu"), asked.text("memory"), image)
+    if not reader.has("headroom"):
+        return HeadroomPods(0, "0", "0", image)
+    asked = reader.part("headroom", CapacityHeadroom)
+    return HeadroomPods(asked.whole("pods", 0, 1000), asked.text("cpu"), asked.text("memory"), image)

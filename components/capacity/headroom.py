@@ -15,9 +15,9 @@ import pulumi
 from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.scheduling import v1 as scheduling
 
-from agentenv.components._lib.namespace_network_policy import let_through, work
-from agentenv.components._lib.namespaces import restricted
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.namespace_network_policy import create_network_policy, network_policy_spec
+from agentenv.components._lib.namespaces import create_restricted_namespace
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.nodes.node_pools import NodePool
 from agentenv.core.nodes.tiers import Wall, placement
@@ -27,7 +27,7 @@ PRIORITY = "headroom"
 
 
 @dataclass(frozen=True)
-class Holders:
+class HeadroomPods:
     """How many pods hold room on each kind of node, and how much each holds."""
 
     pods: int
@@ -36,7 +36,7 @@ class Holders:
     image: str
 
 
-def holder(name: str, wall: Wall, capacity: str, holders: Holders) -> dict[str, Any]:
+def headroom_deployment_spec(name: str, wall: Wall, capacity: str, holders: HeadroomPods) -> dict[str, Any]:
     """The specification of the holders on one kind of node."""
     marks = {"app.kubernetes.io/name": "headroom", "app.kubernetes.io/instance": name}
     placed = placement(wall, capacity)
@@ -77,12 +77,12 @@ def holder(name: str, wall: Wall, capacity: str, holders: Holders) -> dict[str, 
     }
 
 
-def hold_room(
+def create_headroom(
     pools: Sequence[NodePool],
     made: Mapping[str, pulumi.Resource],
-    holders: Holders,
+    holders: HeadroomPods,
     labels: Labels,
-    child: Child,
+    child: ChildOptions,
 ) -> None:
     """Make the holders of every kind of node that sandboxes run on, but of those with graphics processors."""
     kinds = {
@@ -101,8 +101,8 @@ def hold_room(
         description="Gives way to every other pod, and makes none give way",
         opts=child(),
     )
-    space = restricted(f"{labels.base}-headroom", NAMESPACE, child)
-    closed = let_through(f"{labels.base}-headroom", space.metadata.name, work((), ()), child)
+    space = create_restricted_namespace(f"{labels.base}-headroom", NAMESPACE, child)
+    closed = create_network_policy(f"{labels.base}-headroom", space.metadata.name, network_policy_spec((), ()), child)
     for name, (wall, capacity) in kinds.items():
         apps.Deployment(
             f"{labels.base}-headroom-{name}",
@@ -112,6 +112,6 @@ def hold_room(
                 # A pool at its limit has no room to hold, which is no failure.
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
-            spec=holder(name, wall, capacity, holders),  # pyright: ignore[reportArgumentType] - plain data of its shape
+            spec=headroom_deployment_spec(name, wall, capacity, holders),  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=child(pulumi.ResourceOptions(depends_on=[priority, closed, *made.values()])),
         )

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 import pulumi
 from pulumi_aws import cloudwatch, sqs
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.options import Child
-from agentenv.components._lib.planned_documents import Promises, queue_arn, rule_arn
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.planned_documents import PlannedDocuments, placeholder_queue_arn, placeholder_rule_arn
 from agentenv.components._lib.tags import Labels
 from agentenv.components.capacity.karpenter_iam import queue_policy
 
@@ -23,7 +23,7 @@ EVENTS: Mapping[str, tuple[str, str]] = {
 
 
 def interruption_queue(
-    labels: Labels, child: Child, place: pulumi.Output[Whereabouts], promises: Promises
+    labels: Labels, child: ChildOptions, aws: pulumi.Output[AwsContext], planned_documents: PlannedDocuments
 ) -> tuple[sqs.Queue, list[pulumi.Resource]]:
     """Make the queue, its policy and the rules that fill it; returns the queue and what fills it."""
     name = labels.base
@@ -53,15 +53,15 @@ def interruption_queue(
         f"{name}-interruptions",
         queue_url=queue.url,
         policy=pulumi.Output.all(queue.arn, *[rule.arn for rule in rules]).apply(
-            lambda known: documents.text(queue_policy(known[0], known[1:]))
+            lambda known: iam_policies.to_json(queue_policy(known[0], known[1:]))
         ),
         opts=child(),
     )
-    promises.of(
+    planned_documents.add(
         "aws:sqs/queuePolicy:QueuePolicy",
         f"{name}-interruptions",
         "policy",
-        place.apply(lambda at: queue_policy(queue_arn(at), [rule_arn(at)])),
+        aws.apply(lambda context: queue_policy(placeholder_queue_arn(context), [placeholder_rule_arn(context)])),
     )
     targets = [
         cloudwatch.EventTarget(

@@ -8,19 +8,24 @@ import pulumi
 from pulumi_aws import eks, iam, sqs
 from pulumi_kubernetes.helm import v3 as helm
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
-from agentenv.components._lib.namespaces import restricted
-from agentenv.components._lib.planned_documents import Name, Planned, queue_arn, role_arn
+from agentenv.components._lib.namespaces import create_restricted_namespace
+from agentenv.components._lib.planned_documents import (
+    PlannedDocument,
+    Reference,
+    placeholder_queue_arn,
+    placeholder_role_arn,
+)
 from agentenv.components.capacity.karpenter_iam import controller
-from agentenv.components.cluster.irsa import Bearer, Issuer, Roles
+from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount
 from agentenv.core.nodes.controller_resources import Amounts
 from agentenv.core.nodes.mirrors import Mirrors
 from agentenv.core.pinned_versions import releases
 
 NAMESPACE = "karpenter"
-CONTROLLER = Bearer(NAMESPACE, "karpenter")
+CONTROLLER = ServiceAccount(NAMESPACE, "karpenter")
 NODE_POLICIES = (
     # It also lets the identity agent of a node ask for the roles of its pods. Addresses are given by a role of the
     # network add-on's own, which is why that policy is not among these.
@@ -37,7 +42,7 @@ class ClusterFacts:
     cluster: str
     endpoint: pulumi.Input[str]
     issuer: Issuer
-    place: pulumi.Output[Whereabouts]
+    aws: pulumi.Output[AwsContext]
     mirrors: Mirrors
     isolated: bool
     replicas: int
@@ -56,10 +61,10 @@ class Nodes:
 
 def node_role(around: ClusterFacts, roles: Roles) -> Nodes:
     """Make the role of nodes, and let them into the cluster by it."""
-    role = roles.role(
+    role = roles.create_role(
         "node",
         "What nodes are to AWS",
-        around.place.apply(lambda at: documents.text(_instances(at))),
+        around.aws.apply(lambda context: iam_policies.to_json(_instances(context))),
     )
     entry = eks.AccessEntry(
         f"{roles.labels.base}-node",
@@ -69,7 +74,7 @@ def node_role(around: ClusterFacts, roles: Roles) -> Nodes:
         tags=roles.labels.tags("node"),
         opts=roles.child(),
     )
-    ready = [*roles.as_aws_says(role, "node", around.place, NODE_POLICIES), entry]
+    ready = [*roles.attach_aws_policies(role, "node", around.aws, NODE_POLICIES), entry]
     if not around.isolated:
         return Nodes(role, {"role": role.name}, ready)
     # Karpenter makes a profile of a role by asking IAM, which has no endpoint in a VPC.
@@ -86,17 +91,17 @@ def node_role(around: ClusterFacts, roles: Roles) -> Nodes:
 def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) -> helm.Release:
     """Install the definitions and the controller; returns the controller, which goes before what it needs."""
     name, child = roles.labels.base, roles.child
-    role = roles.for_tokens("controller", "Launches and ends nodes", around.issuer, CONTROLLER)
-    names = (Name(nodes.role.arn, role_arn), Name(queue.arn, queue_arn))
+    role = roles.irsa_role("controller", "Launches and ends nodes", around.issuer, CONTROLLER)
+    names = (Reference(nodes.role.arn, placeholder_role_arn), Reference(queue.arn, placeholder_queue_arn))
 
-    def document(word: str, at: Whereabouts, node: str, messages: str) -> Document:
-        return controller(at, around.cluster, node, messages)[word]
+    def document(word: str, context: AwsContext, node: str, messages: str) -> Document:
+        return controller(context, around.cluster, node, messages)[word]
 
     may = [
-        roles.may(
+        roles.add_policy(
             role,
             word,
-            Planned(around.place, partial(document, word), names),
+            PlannedDocument(around.aws, partial(document, word), names),
         )
         for word in (
             "node-lifecycle",
@@ -107,7 +112,7 @@ def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
             "resource-discovery",
         )
     ]
-    space = restricted(f"{name}-karpenter", NAMESPACE, child)
+    space = create_restricted_namespace(f"{name}-karpenter", NAMESPACE, child)
     # The chart says which version of the image, and by which digest.
     charts, public = releases().charts, releases().images["karpenter-controller"]
     definitions = helm.Release(
@@ -155,12 +160,12 @@ def install(around: ClusterFacts, nodes: Nodes, queue: sqs.Queue, roles: Roles) 
     )
 
 
-def _instances(place: Whereabouts) -> documents.Document:
-    return documents.document(
+def _instances(aws: AwsContext) -> iam_policies.Document:
+    return iam_policies.document(
         {
             "Sid": "Instances",
             "Effect": "Allow",
             "Action": "sts:AssumeRole",
-            "Principal": {"Service": f"ec2.{place.dns_suffix}"},
+            "Principal": {"Service": f"ec2.{aws.dns_suffix}"},
         }
     )

@@ -6,8 +6,8 @@ end only what is.
 
 from typing import Any
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
 
 POOL = "karpenter.sh/nodepool"
@@ -15,21 +15,21 @@ NODE_CLASS = "karpenter.k8s.aws/ec2nodeclass"
 MADE = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
 
 
-def controller(place: Whereabouts, cluster: str, node_role: str, queue: str) -> dict[str, Document]:
+def controller(aws: AwsContext, cluster: str, node_role: str, queue: str) -> dict[str, Document]:
     """The six policies by name."""
     return {
-        "node-lifecycle": node_lifecycle(place, cluster),
-        "iam-integration": iam_integration(place, cluster, node_role),
-        "eks-integration": documents.document(
-            _allow("ThisCluster", ["eks:DescribeCluster"], [place.arn("eks", f"cluster/{cluster}")])
+        "node-lifecycle": node_lifecycle(aws, cluster),
+        "iam-integration": iam_integration(aws, cluster, node_role),
+        "eks-integration": iam_policies.document(
+            _allow("ThisCluster", ["eks:DescribeCluster"], [aws.arn("eks", f"cluster/{cluster}")])
         ),
         "interruption": interruption(queue),
-        "zonal-shift": zonal_shift(place, cluster),
-        "resource-discovery": resource_discovery(place),
+        "zonal-shift": zonal_shift(aws, cluster),
+        "resource-discovery": resource_discovery(aws),
     }
 
 
-def node_lifecycle(place: Whereabouts, cluster: str) -> Document:
+def node_lifecycle(aws: AwsContext, cluster: str) -> Document:
     """Launch and end nodes of this cluster, from images and into subnets and groups that are marked for it."""
     owned = {f"aws:ResourceTag/kubernetes.io/cluster/{cluster}": "owned"}
     asked = {
@@ -38,20 +38,20 @@ def node_lifecycle(place: Whereabouts, cluster: str) -> Document:
     }
     of_a_pool = {f"aws:ResourceTag/{POOL}": "*"}
     for_a_pool = {f"aws:RequestTag/{POOL}": "*"}
-    made = [place.arn("ec2", f"{kind}/*") for kind in MADE]
+    made = [aws.arn("ec2", f"{kind}/*") for kind in MADE]
     launch = ["ec2:CreateFleet", "ec2:RunInstances"]
-    return documents.document(
-        _allow("Images", launch, [_public(place, "image"), _public(place, "snapshot")]),
+    return iam_policies.document(
+        _allow("Images", launch, [_public(aws, "image"), _public(aws, "snapshot")]),
         _allow(
             "Places",
             launch,
-            [place.arn("ec2", "security-group/*"), place.arn("ec2", "subnet/*")],
+            [aws.arn("ec2", "security-group/*"), aws.arn("ec2", "subnet/*")],
             {"StringEquals": {"aws:ResourceTag/karpenter.sh/discovery": cluster}},
         ),
         _allow(
             "Templates",
             launch,
-            [place.arn("ec2", "launch-template/*")],
+            [aws.arn("ec2", "launch-template/*")],
             {"StringEquals": owned, "StringLike": of_a_pool},
         ),
         _allow(
@@ -72,7 +72,7 @@ def node_lifecycle(place: Whereabouts, cluster: str) -> Document:
         _allow(
             "NameNodes",
             ["ec2:CreateTags"],
-            [place.arn("ec2", "instance/*")],
+            [aws.arn("ec2", "instance/*")],
             {
                 "StringEquals": owned,
                 "StringLike": of_a_pool,
@@ -85,20 +85,20 @@ def node_lifecycle(place: Whereabouts, cluster: str) -> Document:
         _allow(
             "End",
             ["ec2:DeleteLaunchTemplate", "ec2:TerminateInstances"],
-            [place.arn("ec2", "instance/*"), place.arn("ec2", "launch-template/*")],
+            [aws.arn("ec2", "instance/*"), aws.arn("ec2", "launch-template/*")],
             {"StringEquals": owned, "StringLike": of_a_pool},
         ),
     )
 
 
-def iam_integration(place: Whereabouts, cluster: str, node_role: str) -> Document:
+def iam_integration(aws: AwsContext, cluster: str, node_role: str) -> Document:
     """Give nodes their role, by instance profiles of this cluster, and give no other role to anything."""
-    profiles = [f"arn:{place.partition}:iam::{place.account}:instance-profile/*"]
-    owned = _marks("aws:ResourceTag", cluster, place)
-    asked = {**_marks("aws:RequestTag", cluster, place), "aws:RequestTag/eks:eks-cluster-name": cluster}
+    profiles = [f"arn:{aws.partition}:iam::{aws.account}:instance-profile/*"]
+    owned = _marks("aws:ResourceTag", cluster, aws)
+    asked = {**_marks("aws:RequestTag", cluster, aws), "aws:RequestTag/eks:eks-cluster-name": cluster}
     of_a_class = {f"aws:ResourceTag/{NODE_CLASS}": "*"}
     for_a_class = {f"aws:RequestTag/{NODE_CLASS}": "*"}
-    return documents.document(
+    return iam_policies.document(
         _allow(
             "PassNodesTheirRole",
             ["iam:PassRole"],
@@ -129,20 +129,22 @@ def iam_integration(place: Whereabouts, cluster: str, node_role: str) -> Documen
 
 def interruption(queue: str) -> Document:
     """Hear what AWS is about to take away."""
-    return documents.document(_allow("Hear", ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"], [queue]))
+    return iam_policies.document(
+        _allow("Hear", ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"], [queue])
+    )
 
 
-def zonal_shift(place: Whereabouts, cluster: str) -> Document:
+def zonal_shift(aws: AwsContext, cluster: str) -> Document:
     """Hear which zones this cluster has been moved out of; what is managed is named in a condition, not as resource."""
-    managed = {"arc-zonal-shift:ResourceIdentifier": place.arn("eks", f"cluster/{cluster}")}
-    return documents.document(
+    managed = {"arc-zonal-shift:ResourceIdentifier": aws.arn("eks", f"cluster/{cluster}")}
+    return iam_policies.document(
         _allow("ThisCluster", ["arc-zonal-shift:GetManagedResource"], ["*"], {"StringEquals": managed})
     )
 
 
-def resource_discovery(place: Whereabouts) -> Document:
+def resource_discovery(aws: AwsContext) -> Document:
     """Look at what there is to launch, in this region only; none of these can be narrowed further."""
-    here = {"StringEquals": {"aws:RequestedRegion": place.region}}
+    here = {"StringEquals": {"aws:RequestedRegion": aws.region}}
     what = (
         "CapacityReservations",
         "Images",
@@ -156,26 +158,26 @@ def resource_discovery(place: Whereabouts) -> Document:
         "SpotPriceHistory",
         "Subnets",
     )
-    return documents.document(
+    return iam_policies.document(
         _allow("LookAround", [f"ec2:Describe{one}" for one in what], ["*"], here),
         _allow(
             "LatestImages",
             ["ssm:GetParameter"],
-            [f"arn:{place.partition}:ssm:{place.region}::parameter/aws/service/*"],
+            [f"arn:{aws.partition}:ssm:{aws.region}::parameter/aws/service/*"],
         ),
         # The price list is not of any region.
         _allow("Prices", ["pricing:GetProducts"], ["*"]),
         _allow(
             "LookAtProfiles",
             ["iam:GetInstanceProfile", "iam:ListInstanceProfiles"],
-            [f"arn:{place.partition}:iam::{place.account}:instance-profile/*"],
+            [f"arn:{aws.partition}:iam::{aws.account}:instance-profile/*"],
         ),
     )
 
 
 def queue_policy(queue: str, rules: list[str]) -> Document:
     """Who may write to the queue: the rules of this environment; nobody speaks with it in the clear."""
-    return documents.document(
+    return iam_policies.document(
         {
             "Sid": "OurRules",
             "Effect": "Allow",
@@ -195,12 +197,12 @@ def queue_policy(queue: str, rules: list[str]) -> Document:
     )
 
 
-def _marks(of: str, cluster: str, place: Whereabouts) -> dict[str, str]:
-    return {f"{of}/kubernetes.io/cluster/{cluster}": "owned", f"{of}/topology.kubernetes.io/region": place.region}
+def _marks(of: str, cluster: str, aws: AwsContext) -> dict[str, str]:
+    return {f"{of}/kubernetes.io/cluster/{cluster}": "owned", f"{of}/topology.kubernetes.io/region": aws.region}
 
 
-def _public(place: Whereabouts, kind: str) -> str:
-    return f"arn:{place.partition}:ec2:{place.region}::{kind}/*"
+def _public(aws: AwsContext, kind: str) -> str:
+    return f"arn:{aws.partition}:ec2:{aws.region}::{kind}/*"
 
 
 def _allow(sid: str, actions: list[str], resources: list[str], condition: dict[str, Any] | None = None) -> Document:

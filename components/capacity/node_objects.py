@@ -12,7 +12,7 @@ import pulumi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.node import v1 as node
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.nodes import tiers
 from agentenv.core.nodes.bootstrap import user_data
@@ -28,7 +28,7 @@ WORKING = {"pulumi.com/waitFor": "condition=Ready"}
 
 
 @dataclass(frozen=True)
-class Supplies:
+class LaunchContext:
     """What nodes are launched with."""
 
     cluster: str
@@ -41,13 +41,13 @@ class Supplies:
     ready: Sequence[pulumi.Resource]
 
 
-def patience(layout: NodeLayout) -> str:
+def deletion_timeout(layout: NodeLayout) -> str:
     """How long a deletion of nodes is waited for: as long as they may take to drain, and then to end."""
     return f"{(layout.termination_grace + MARGIN) // 60}m"
 
 
-def make_nodes(
-    layout: NodeLayout, pools: Sequence[NodePool], supplies: Supplies, labels: Labels, child: Child
+def create_node_pools(
+    layout: NodeLayout, pools: Sequence[NodePool], launch: LaunchContext, labels: Labels, child: ChildOptions
 ) -> dict[str, CustomResource]:
     """Make the classes and pools; returns the pools by name."""
     kinds = {
@@ -58,15 +58,16 @@ def make_nodes(
             metadata={"name": kind.name, "annotations": dict(WORKING)},
             spec=kind.spec(
                 layout,
-                cluster=supplies.cluster,
-                identity={**supplies.identity},
-                key=supplies.key,
-                user_data=user_data(kind.wall, supplies.runtimes) if kind.wall else None,
+                cluster=launch.cluster,
+                identity={**launch.identity},
+                key=launch.key,
+                user_data=user_data(kind.wall, launch.runtimes) if kind.wall else None,
                 tags={**labels.everywhere, "sandbox-nodes": kind.name},
             ),
             opts=child(
                 pulumi.ResourceOptions(
-                    depends_on=list(supplies.ready), custom_timeouts=pulumi.CustomTimeouts(delete=patience(layout))
+                    depends_on=list(launch.ready),
+                    custom_timeouts=pulumi.CustomTimeouts(delete=deletion_timeout(layout)),
                 )
             ),
         )
@@ -85,7 +86,7 @@ def make_nodes(
             opts=child(
                 pulumi.ResourceOptions(
                     depends_on=[kinds[pool.node_class.name]],
-                    custom_timeouts=pulumi.CustomTimeouts(delete=patience(layout)),
+                    custom_timeouts=pulumi.CustomTimeouts(delete=deletion_timeout(layout)),
                 )
             ),
         )
@@ -93,7 +94,7 @@ def make_nodes(
     }
 
 
-def make_runtime_classes(pools: Sequence[NodePool], labels: Labels, child: Child) -> list[node.RuntimeClass]:
+def create_runtime_classes(pools: Sequence[NodePool], labels: Labels, child: ChildOptions) -> list[node.RuntimeClass]:
     """Make the runtime classes of the walls that some pool has."""
     walls = {pool.node_class.wall.word: pool.node_class.wall for pool in pools if pool.node_class.wall}
     made = [(wall, tiers.runtime_class(wall)) for wall in walls.values()]

@@ -9,9 +9,9 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 from pulumi_aws import eks, get_caller_identity_output, iam
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.classes.names import namespace
 from agentenv.core.iam.principals import session_role
@@ -74,18 +74,18 @@ class Access:
     by_group: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, arguments: Plain) -> "Access":
+    def of(cls, reader: ArgumentReader) -> "Access":
         """Who was named; nobody may be named twice, because EKS has one entry a principal."""
         found: dict[str, str] = {}
         for word in GRANTS:
-            for principal in arguments.texts(word):
-                path = f"{arguments.path}.{word}"
+            for principal in reader.texts(word):
+                path = f"{reader.path}.{word}"
                 if not _PRINCIPAL.fullmatch(principal):
                     raise ArgumentError(path, f"'{principal}'", "ARNs of IAM roles and users")
                 if principal in found:
                     raise ArgumentError(path, f"{principal}, who is among the {found[principal]} already", "one group")
                 found[principal] = word
-        return cls({word: arguments.texts(word) for word in GRANTS})
+        return cls({word: reader.texts(word) for word in GRANTS})
 
     @property
     def principals(self) -> list[str]:
@@ -103,9 +103,9 @@ class Entries:
     """The entries of one cluster."""
 
     cluster: pulumi.Output[str]
-    place: pulumi.Output[Whereabouts]
+    aws: pulumi.Output[AwsContext]
     labels: Labels
-    child: Child
+    child: ChildOptions
     asked: pulumi.InvokeOptions
 
     def grant(self, access: Access) -> list[pulumi.Resource]:
@@ -150,7 +150,9 @@ class Entries:
             f"{self.labels.base}-{suffix}",
             cluster_name=self.cluster,
             principal_arn=entry.principal_arn,
-            policy_arn=self.place.apply(lambda at: f"arn:{at.partition}:eks::aws:cluster-access-policy/{grant.policy}"),
+            policy_arn=self.aws.apply(
+                lambda context: f"arn:{context.partition}:eks::aws:cluster-access-policy/{grant.policy}"
+            ),
             access_scope=grant.scope,
             # EKS keeps one for a principal and a policy: one that is made before the old one goes would go with it.
             opts=self.child(pulumi.ResourceOptions(delete_before_replace=True)),

@@ -8,10 +8,10 @@ from typing import Any
 import pulumi
 from pulumi_aws import eks
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
-from agentenv.components.cluster.irsa import Bearer
+from agentenv.components.cluster.irsa import ServiceAccount
 from agentenv.core.metering.exporters import allowlist
 from agentenv.core.pinned_versions import releases
 
@@ -30,9 +30,9 @@ CONFIGURATION: Mapping[str, dict[str, Any]] = {
     "kube-state-metrics": {"metricLabelsAllowlist": allowlist()},
 }
 
-CNI = Bearer("kube-system", "aws-node")
-EFS_CONTROLLER = Bearer("kube-system", "efs-csi-controller-sa")
-EFS_NODE = Bearer("kube-system", "efs-csi-node-sa")
+CNI = ServiceAccount("kube-system", "aws-node")
+EFS_CONTROLLER = ServiceAccount("kube-system", "efs-csi-controller-sa")
+EFS_NODE = ServiceAccount("kube-system", "efs-csi-node-sa")
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Builds:
     by_name: Mapping[str, str]
 
     @classmethod
-    def of(cls, arguments: Plain, version: str) -> "Builds":
+    def of(cls, reader: ArgumentReader, version: str) -> "Builds":
         """Those that are pinned for a cluster version, with those that were asked for in their place."""
         pinned = releases().addons
         if version not in pinned:
-            raise ArgumentError(f"{arguments.path}.version", f"'{version}'", ", ".join(sorted(pinned)))
-        chosen: dict[str, Any] = arguments.values.get("addon_versions") or {}
+            raise ArgumentError(f"{reader.path}.version", f"'{version}'", ", ".join(sorted(pinned)))
+        chosen: dict[str, Any] = reader.values.get("addon_versions") or {}
         for name, build in chosen.items():
-            path = f"{arguments.path}.addon_versions.{name}"
+            path = f"{reader.path}.addon_versions.{name}"
             if name not in pinned[version]:
                 raise ArgumentError(path, "an add-on that is not installed", ", ".join(sorted(pinned[version])))
             if not isinstance(build, str) or not build.startswith("v"):
@@ -64,7 +64,7 @@ class Installer:
     cluster: pulumi.Input[str]
     builds: Builds
     labels: Labels
-    child: Child
+    child: ChildOptions
 
     def install(
         self,
@@ -72,7 +72,7 @@ class Installer:
         *,
         after: Sequence[pulumi.Resource] = (),
         token_role: pulumi.Input[str] | None = None,
-        agent_roles: Mapping[Bearer, pulumi.Input[str]] | None = None,
+        agent_roles: Mapping[ServiceAccount, pulumi.Input[str]] | None = None,
     ) -> eks.Addon:
         """Install one; what was installed by hand before gives way to it, and it goes with the stack."""
         configuration = CONFIGURATION.get(name)

@@ -10,18 +10,23 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import Whereabouts, whereabouts
-from agentenv.components._lib.existing import StandingCluster, read_cluster
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext, aws_context
+from agentenv.components._lib.existing import ExistingClusterFacts, read_cluster
 from agentenv.components._lib.kubernetes_provider import api_provider
-from agentenv.components._lib.options import Child, children_of, outputs_of
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.cluster.addons import EFS_NODE
 from agentenv.components.cluster.cluster_layout import sandboxes_on_fargate
 from agentenv.components.cluster.fargate import Ground, controllers, fargate
 from agentenv.components.cluster.irsa import Issuer, Roles
 from agentenv.components.cluster.security_groups import Doors
-from agentenv.components.sandboxes.fargate_security_groups import FargateClass, PodGroups, classes_of, group_ids
+from agentenv.components.sandboxes.fargate_security_groups import (
+    FargateClass,
+    PodGroups,
+    group_ids,
+    read_fargate_classes,
+)
 
 API = "client.authentication.k8s.io/v1beta1"
 # CoreDNS is the owner's, wherever it runs.
@@ -91,30 +96,30 @@ class AdoptedCluster(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AdoptedClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Use it; nothing is added to a cluster that is not right."""
-        given = Plain.of("cluster", args, AdoptedClusterArgs)
-        labels = Labels.of(given, "cluster", name)
-        cluster, version = given.text("name"), given.text("version")
-        subnets = given.inputs("subnet_ids")
+        reader = ArgumentReader.of("cluster", args, AdoptedClusterArgs)
+        labels = Labels.of(reader, "cluster", name)
+        cluster, version = reader.text("name"), reader.text("version")
+        subnets = reader.inputs("subnet_ids")
         if len(subnets) < 2:
             raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
-        vpc = given.text("vpc_id") if given.has("vpc_id") else None
-        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
-        classes, on_fargate = classes_of(given, "fargate_classes"), sandboxes_on_fargate(given)
+        vpc = reader.text("vpc_id") if reader.has("vpc_id") else None
+        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
+        classes, on_fargate = read_fargate_classes(reader, "fargate_classes"), sandboxes_on_fargate(reader)
 
         super().__init__("agent-environment:index:AdoptedCluster", name, {}, opts)
         found = read_cluster(cluster, version, vpc, pulumi.InvokeOptions(parent=self))
-        place = whereabouts(self)
-        child: Child = children_of(self, opts)
+        aws = aws_context(self)
+        child: ChildOptions = child_options(self, opts)
         roles = Roles(labels, child, boundary)
 
         known = pulumi.Output.from_input
         self.name = known(cluster)
         self.arn = known(found.arn)
         self.endpoint = known(found.endpoint)
-        self.kubeconfig = place.apply(lambda at: _kubeconfig(cluster, found, at))
+        self.kubeconfig = aws.apply(lambda context: _kubeconfig(cluster, found, context))
         self.security_group_id = known(found.security_group_id)
         self.issuer_url = known(found.issuer)
-        self.issuer_arn = place.apply(lambda at: _issuer_arn(found, at))
+        self.issuer_arn = aws.apply(lambda context: _issuer_arn(found, context))
         self.provider = api_provider(name, self.kubeconfig, self.arn, child(), adopted=True)
         Doors(args["nodes_security_group_id"], self.security_group_id, None, labels, child).open()
         groups = PodGroups(found.vpc_id, self.security_group_id, labels, child).make(classes)
@@ -123,7 +128,7 @@ class AdoptedCluster(pulumi.ComponentResource):
             self.name,
             cluster,
             subnets,
-            place,
+            aws,
             None,
             0,
             self.provider,
@@ -131,9 +136,9 @@ class AdoptedCluster(pulumi.ComponentResource):
             classes=[one["name"] for one in classes],
         )
         fargate(ground, labels, roles, child)
-        files = roles.for_agent("efs-node", "Mounts file systems for pods on nodes", place, cluster, EFS_NODE)
+        files = roles.pod_identity_role("efs-node", "Mounts file systems for pods on nodes", aws, cluster, EFS_NODE)
         self.efs_client_role_arns = pulumi.Output.all(files.arn)
-        self.register_outputs(outputs_of(self))
+        self.register_outputs(component_outputs(self))
 
     @property
     def issuer(self) -> Issuer:
@@ -141,15 +146,15 @@ class AdoptedCluster(pulumi.ComponentResource):
         return Issuer(self.issuer_arn, self.issuer_url)
 
 
-def _issuer_arn(found: StandingCluster, place: Whereabouts) -> str:
-    return f"arn:{place.partition}:iam::{place.account}:oidc-provider/{found.issuer.removeprefix('https://')}"
+def _issuer_arn(found: ExistingClusterFacts, aws: AwsContext) -> str:
+    return f"arn:{aws.partition}:iam::{aws.account}:oidc-provider/{found.issuer.removeprefix('https://')}"
 
 
-def _kubeconfig(name: str, found: StandingCluster, place: Whereabouts) -> str:
+def _kubeconfig(name: str, found: ExistingClusterFacts, aws: AwsContext) -> str:
     command: dict[str, Any] = {
         "apiVersion": API,
         "command": "aws",
-        "args": ["--region", place.region, "eks", "get-token", "--cluster-name", name, "--output", "json"],
+        "args": ["--region", aws.region, "eks", "get-token", "--cluster-name", name, "--output", "json"],
     }
     return json.dumps(
         {

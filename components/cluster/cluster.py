@@ -12,22 +12,27 @@ import pulumi
 import pulumi_eks
 from pulumi_aws import cloudwatch, iam, kms
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import whereabouts
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import aws_context
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.kubernetes_provider import api_provider
-from agentenv.components._lib.options import Child, children_of
+from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.cluster.access import Access, ClusterAccess, Entries
 from agentenv.components.cluster.addons import CNI, EFS_NODE, Builds, Installer
 from agentenv.components.cluster.cluster_layout import ClusterLayout, public_ranges, sandboxes_on_fargate
 from agentenv.components.cluster.fargate import Ground, controllers, fargate
-from agentenv.components.cluster.irsa import AUDIENCE, Bearer, Issuer, Roles
+from agentenv.components.cluster.irsa import AUDIENCE, Issuer, Roles, ServiceAccount
 from agentenv.components.cluster.security_groups import Doors
 from agentenv.components.network.flow_logs import RETENTION_DAYS
-from agentenv.components.sandboxes.fargate_security_groups import FargateClass, PodGroups, classes_of, group_ids
+from agentenv.components.sandboxes.fargate_security_groups import (
+    FargateClass,
+    PodGroups,
+    group_ids,
+    read_fargate_classes,
+)
 from agentenv.config.settings import is_production
 
 LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
@@ -102,26 +107,28 @@ class Cluster(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make the cluster; a wrong plain argument raises before anything is made."""
-        given = Plain.of("cluster", args, ClusterArgs)
-        layout = given.part("layout", ClusterLayout)
-        labels = Labels.of(given, "cluster", name)
-        cluster_name, version = given.text("name"), layout.text("version")
+        reader = ArgumentReader.of("cluster", args, ClusterArgs)
+        layout = reader.part("layout", ClusterLayout)
+        labels = Labels.of(reader, "cluster", name)
+        cluster_name, version = reader.text("name"), layout.text("version")
         builds = Builds.of(layout, version)
-        access = Access.of(layout.part("access", ClusterAccess) if layout.has("access") else Plain("access", {}))
+        access = Access.of(
+            layout.part("access", ClusterAccess) if layout.has("access") else ArgumentReader("access", {})
+        )
         ranges = public_ranges(layout)
-        subnets = given.inputs("subnet_ids")
+        subnets = reader.inputs("subnet_ids")
         if len(subnets) < 2:
             raise ArgumentError("cluster.subnet_ids", f"{len(subnets)}", "subnets in two zones at least")
         days = layout.whole("log_days", 1, 3653, default=30, among=RETENTION_DAYS)
         support = layout.choice("support_policy", ("standard", "extended"), default="standard")
         services = layout.text("service_cidr", default="172.20.0.0/16")
-        kept = given.flag("deletion_protection", default=is_production(labels.environment))
-        classes, on_fargate = classes_of(given, "fargate_classes"), sandboxes_on_fargate(layout)
-        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
+        kept = reader.flag("deletion_protection", default=is_production(labels.environment))
+        classes, on_fargate = read_fargate_classes(reader, "fargate_classes"), sandboxes_on_fargate(layout)
+        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:Cluster", name, {}, opts)
-        self._labels, self._place = labels, whereabouts(self)
-        self._child: Child = children_of(self, opts)
+        self._labels, self._aws = labels, aws_context(self)
+        self._child: ChildOptions = child_options(self, opts)
         self._roles = Roles(labels, self._child, boundary)
 
         key = self._secrets_key(kept=kept)
@@ -159,7 +166,9 @@ class Cluster(pulumi.ComponentResource):
             kube_proxy_addon_options={"enabled": False},
             tags=labels.tags(""),
             opts=self._child(
-                pulumi.ResourceOptions(depends_on=[logs], protect=kept or None, transforms=[tamed(boundary)])
+                pulumi.ResourceOptions(
+                    depends_on=[logs], protect=kept or None, transforms=[cluster_transform(boundary)]
+                )
             ),
         )
         # By way of the cluster itself, whatever takes these waits for it and goes before it.
@@ -170,7 +179,7 @@ class Cluster(pulumi.ComponentResource):
         self.security_group_id = made.cluster_security_group_id
         self.issuer_url = made.oidc_provider_url
         asked = pulumi.InvokeOptions(parent=self)
-        entries = Entries(self.name, self._place, labels, self._child, asked).grant(access)
+        entries = Entries(self.name, self._aws, labels, self._child, asked).grant(access)
         after = pulumi.ResourceOptions(depends_on=entries)
         self.provider = api_provider(name, self.kubeconfig, self.arn, self._child(after))
         issuer = iam.OpenIdConnectProvider(
@@ -189,7 +198,7 @@ class Cluster(pulumi.ComponentResource):
             self.name,
             cluster_name,
             subnets,
-            self._place,
+            self._aws,
             args["logs_key_arn"],
             days,
             self.provider,
@@ -198,12 +207,12 @@ class Cluster(pulumi.ComponentResource):
         )
         profiles = fargate(ground, labels, self._roles, self._child)
         self._install(Installer(self.name, builds, labels, self._child), profiles["coredns"], doors)
-        files = self._roles.for_agent(
-            "efs-node", "Mounts file systems for pods on nodes", self._place, cluster_name, EFS_NODE
+        files = self._roles.pod_identity_role(
+            "efs-node", "Mounts file systems for pods on nodes", self._aws, cluster_name, EFS_NODE
         )
         self.efs_client_role_arns = pulumi.Output.all(files.arn)
         outputs = {output: getattr(self, output) for output in Cluster.__annotations__}
-        self.register_outputs({**outputs, OUTPUT: self._roles.promises.made})
+        self.register_outputs({**outputs, OUTPUT: self._roles.planned_documents.entries})
 
     @property
     def issuer(self) -> Issuer:
@@ -214,11 +223,13 @@ class Cluster(pulumi.ComponentResource):
         self, name: str, namespace: str, service_account: str, statements: Sequence[pulumi.Input[Document]]
     ) -> iam.Role:
         """A role for the tokens of exactly one service account, and what it may do."""
-        role = self._roles.for_tokens(
-            name, f"For {namespace}/{service_account}", self.issuer, Bearer(namespace, service_account)
+        role = self._roles.irsa_role(
+            name, f"For {namespace}/{service_account}", self.issuer, ServiceAccount(namespace, service_account)
         )
         known: pulumi.Output[Any] = pulumi.Output.all(*statements)
-        self._roles.may(role, name, known.apply(lambda found: documents.text(documents.document(*found))))
+        self._roles.add_policy(
+            role, name, known.apply(lambda found: iam_policies.to_json(iam_policies.document(*found)))
+        )
         return role
 
     def _secrets_key(self, *, kept: bool) -> kms.Key:
@@ -228,7 +239,7 @@ class Cluster(pulumi.ComponentResource):
             enable_key_rotation=True,
             # A cluster whose key is gone is gone.
             deletion_window_in_days=30 if kept else 7,
-            policy=documents.written(self._place.apply(documents.secrets_key)),
+            policy=iam_policies.policy_json(self._aws.apply(iam_policies.secrets_key_policy)),
             tags=self._labels.tags("secrets"),
             opts=self._child(pulumi.ResourceOptions(protect=kept or None)),
         )
@@ -242,15 +253,15 @@ class Cluster(pulumi.ComponentResource):
 
     def _install(self, addons: Installer, dns: pulumi.Resource, doors: Sequence[pulumi.Resource]) -> None:
         """What needs no node: daemons that come with each node, and CoreDNS, which is on Fargate."""
-        cni = self._roles.for_tokens("cni", "Gives pods on nodes their addresses", self.issuer, CNI)
-        may = self._roles.as_aws_says(cni, "cni", self._place, ["AmazonEKS_CNI_Policy"])
+        cni = self._roles.irsa_role("cni", "Gives pods on nodes their addresses", self.issuer, CNI)
+        may = self._roles.attach_aws_policies(cni, "cni", self._aws, ["AmazonEKS_CNI_Policy"])
         addons.install("vpc-cni", after=may, token_role=cni.arn)
         addons.install("kube-proxy")
         addons.install("eks-pod-identity-agent")
         addons.install("coredns", after=[dns, *doors])
 
 
-def tamed(boundary: str | None) -> pulumi.ResourceTransform:
+def cluster_transform(boundary: str | None) -> pulumi.ResourceTransform:
     """What the component makes and gives no argument for.
 
     It makes its caller the cluster's administrator, without an entry that anybody sees; here entries decide. It ignores

@@ -8,14 +8,20 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.aws_context import Whereabouts, whereabouts
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.iam_policies import Document
-from agentenv.components._lib.namespace_network_policy import API, DNS, Ports, let_through, work
-from agentenv.components._lib.namespaces import restricted
-from agentenv.components._lib.options import children_of
-from agentenv.components._lib.planned_documents import OUTPUT, Name, Planned, file_system_arn
+from agentenv.components._lib.namespace_network_policy import (
+    API,
+    DNS,
+    Ports,
+    create_network_policy,
+    network_policy_spec,
+)
+from agentenv.components._lib.namespaces import create_restricted_namespace
+from agentenv.components._lib.options import child_options
+from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocument, Reference, placeholder_file_system_arn
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.cluster.addons import EFS_CONTROLLER, EFS_NODE, Builds, Installer
 from agentenv.components.cluster.irsa import Roles
@@ -57,33 +63,39 @@ class ClusterAddons(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ClusterAddonsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Install them; a wrong plain argument raises before anything is made."""
-        given = Plain.of("addons", args, ClusterAddonsArgs)
-        labels = Labels.of(given, "cluster", name)
-        cluster = given.text("cluster_name")
-        builds = Builds.of(given, given.text("version"))
-        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
+        reader = ArgumentReader.of("addons", args, ClusterAddonsArgs)
+        labels = Labels.of(reader, "cluster", name)
+        cluster = reader.text("cluster_name")
+        builds = Builds.of(reader, reader.text("version"))
+        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:ClusterAddons", name, {}, opts)
-        place, child = whereabouts(self), children_of(self, opts)
+        aws, child = aws_context(self), child_options(self, opts)
         roles = Roles(labels, child, boundary)
         addons = Installer(cluster, builds, labels, child)
 
         # Before what they are for: a pod that starts without its policy is cut off, and never becomes ready.
-        system = let_through(
+        system = create_network_policy(
             f"{name}-system",
             "kube-system",
             # The metrics API, asked by the control plane; kubelets, asked by it; AWS, the API and names.
-            work((Ports(10250, 10251),), (*API, *DNS, Ports(10250)), identities=True),
+            network_policy_spec((Ports(10250, 10251),), (*API, *DNS, Ports(10250)), identities=True),
             child,
         )
-        space = restricted(f"{name}-measures", MEASURES, child)
-        measures = let_through(f"{name}-measures", space.metadata.name, work((Ports(8080, 8081),), (*API, *DNS)), child)
+        space = create_restricted_namespace(f"{name}-measures", MEASURES, child)
+        measures = create_network_policy(
+            f"{name}-measures", space.metadata.name, network_policy_spec((Ports(8080, 8081),), (*API, *DNS)), child
+        )
 
-        driver = roles.for_agent("efs-controller", "Makes access points", place, cluster, EFS_CONTROLLER)
-        may_make = roles.may(
+        driver = roles.pod_identity_role("efs-controller", "Makes access points", aws, cluster, EFS_CONTROLLER)
+        may_make = roles.add_policy(
             driver,
             "make-access-points",
-            Planned(place, _driver, (Name(args["file_system_arns"], lambda at: [file_system_arn(at)]),)),
+            PlannedDocument(
+                aws,
+                _driver,
+                (Reference(args["file_system_arns"], lambda context: [placeholder_file_system_arn(context)]),),
+            ),
         )
         addons.install(
             "aws-efs-csi-driver",
@@ -95,14 +107,14 @@ class ClusterAddons(pulumi.ComponentResource):
 
         self.efs_controller_role_arn = driver.arn
         outputs = {output: getattr(self, output) for output in ClusterAddons.__annotations__}
-        self.register_outputs({**outputs, OUTPUT: roles.promises.made})
+        self.register_outputs({**outputs, OUTPUT: roles.planned_documents.entries})
 
 
-def _driver(place: Whereabouts, file_systems: list[str]) -> Document:
+def _driver(aws: AwsContext, file_systems: list[str]) -> Document:
     """What the storage driver's controller does: it makes access points in these file systems, and deletes its own."""
-    points = place.arn("elasticfilesystem", "access-point/*")
+    points = aws.arn("elasticfilesystem", "access-point/*")
     known: Any = sorted(file_systems)
-    return documents.document(
+    return iam_policies.document(
         {
             "Sid": "Look",
             "Effect": "Allow",

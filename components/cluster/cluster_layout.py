@@ -2,7 +2,7 @@
 
 from typing import NotRequired, TypedDict
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components.cluster.access import ClusterAccess
 
 WORLD = ("0.0.0.0/0", "::/0")
@@ -37,12 +37,12 @@ class ClusterLayout(TypedDict):
     """Where the agent-sandbox controller runs: on `fargate` unless told, or on the `system`'s nodes."""
 
 
-def sandboxes_on_fargate(layout: Plain) -> bool:
+def sandboxes_on_fargate(layout: ArgumentReader) -> bool:
     """Whether the agent-sandbox controller has a profile on Fargate."""
     return layout.choice("sandbox_controller", PLACES, default="fargate") == "fargate"
 
 
-def public_ranges(layout: Plain) -> list[str]:
+def public_ranges(layout: ArgumentReader) -> list[str]:
     """Who may reach the API from outside the VPC; the whole internet is nobody in particular."""
     ranges = layout.texts("public_access_cidrs")
     for found in ranges:

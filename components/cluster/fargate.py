@@ -7,11 +7,11 @@ import pulumi
 from pulumi_aws import cloudwatch, eks, iam
 from pulumi_kubernetes.core import v1 as core
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
-from agentenv.components._lib.options import Child
-from agentenv.components._lib.planned_documents import Name, Planned, log_group_arn
+from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.planned_documents import PlannedDocument, Reference, placeholder_log_group_arn
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cluster.irsa import Roles
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
@@ -35,7 +35,7 @@ class Ground:
     cluster: pulumi.Output[str]
     cluster_name: str
     subnets: Sequence[pulumi.Input[str]]
-    place: pulumi.Output[Whereabouts]
+    aws: pulumi.Output[AwsContext]
     logs_key: pulumi.Input[str] | None  # none in a cluster that stays, whose owner says where its pods' logs go
     log_days: int
     api: pulumi.ProviderResource
@@ -56,15 +56,15 @@ def controllers(words: Sequence[str] = tuple(CONTROLLERS), *, sandboxes: bool) -
     return tuple(word for word in words if sandboxes or word != SANDBOXES)
 
 
-def pod_trust(place: Whereabouts, cluster: str) -> Document:
+def fargate_trust_policy(aws: AwsContext, cluster: str) -> Document:
     """Who starts pods: Fargate, for profiles of this cluster only."""
-    return documents.document(
+    return iam_policies.document(
         {
             "Sid": "ForOurOwn",
             "Effect": "Allow",
             "Action": "sts:AssumeRole",
             "Principal": {"Service": "eks-fargate-pods.amazonaws.com"},
-            "Condition": {"ArnLike": {"aws:SourceArn": place.arn("eks", f"fargateprofile/{cluster}/*")}},
+            "Condition": {"ArnLike": {"aws:SourceArn": aws.arn("eks", f"fargateprofile/{cluster}/*")}},
         }
     )
 
@@ -82,14 +82,14 @@ def log_output(region: str, group: str) -> str:
     return "[OUTPUT]\n" + "".join(f"    {key} {value}\n" for key, value in lines.items())
 
 
-def fargate(ground: Ground, labels: Labels, roles: Roles, child: Child) -> dict[str, eks.FargateProfile]:
+def fargate(ground: Ground, labels: Labels, roles: Roles, child: ChildOptions) -> dict[str, eks.FargateProfile]:
     """Make the role, the logs and the profiles."""
-    role = roles.role(
+    role = roles.create_role(
         "fargate",
         "Starts pods on Fargate and writes their logs",
-        documents.written(ground.place.apply(lambda at: pod_trust(at, ground.cluster_name))),
+        iam_policies.policy_json(ground.aws.apply(lambda context: fargate_trust_policy(context, ground.cluster_name))),
     )
-    allowed = roles.as_aws_says(role, "fargate", ground.place, ["AmazonEKSFargatePodExecutionRolePolicy"])
+    allowed = roles.attach_aws_policies(role, "fargate", ground.aws, ["AmazonEKSFargatePodExecutionRolePolicy"])
     if ground.logs_key is not None:
         allowed += _logs(ground, labels, roles, role, child)
     else:
@@ -97,7 +97,7 @@ def fargate(ground: Ground, labels: Labels, roles: Roles, child: Child) -> dict[
     return _profiles(ground, labels, role, allowed, child)
 
 
-def _entry(ground: Ground, labels: Labels, role: iam.Role, child: Child) -> eks.AccessEntry:
+def _entry(ground: Ground, labels: Labels, role: iam.Role, child: ChildOptions) -> eks.AccessEntry:
     """Let what the role starts into the cluster.
 
     EKS does so itself for a profile, with an entry that goes with the cluster at the latest. In a cluster that stays it
@@ -113,7 +113,7 @@ def _entry(ground: Ground, labels: Labels, role: iam.Role, child: Child) -> eks.
     )
 
 
-def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: Child) -> list[pulumi.Resource]:
+def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: ChildOptions) -> list[pulumi.Resource]:
     group = cloudwatch.LogGroup(
         f"{labels.base}-fargate",
         name=fit(f"/agent-environment/{labels.environment}/{labels.base}/fargate", KINDS["log-group"].limit),
@@ -123,21 +123,21 @@ def _logs(ground: Ground, labels: Labels, roles: Roles, role: iam.Role, child: C
         opts=child(),
     )
     return [
-        roles.may(
+        roles.add_policy(
             role,
             "fargate-logs",
-            Planned(ground.place, _log_writing, (Name(group.arn, log_group_arn),)),
+            PlannedDocument(ground.aws, _log_writing, (Reference(group.arn, placeholder_log_group_arn),)),
         ),
         # A pod reads where its logs go when it starts, so this is there before anything that makes one.
         _log_router(ground, group, labels, child),
     ]
 
 
-def _log_writing(_: Whereabouts, group: str) -> Document:
-    return documents.log_writing(group)
+def _log_writing(_: AwsContext, group: str) -> Document:
+    return iam_policies.log_writer_policy(group)
 
 
-def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, child: Child) -> core.ConfigMap:
+def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, child: ChildOptions) -> core.ConfigMap:
     speaking = pulumi.ResourceOptions(provider=ground.api)
     namespace = core.Namespace(
         f"{labels.base}-observability",
@@ -149,7 +149,7 @@ def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, chil
         },
         opts=child(speaking),
     )
-    written = pulumi.Output.all(ground.place, group.name).apply(lambda known: log_output(known[0].region, known[1]))
+    written = pulumi.Output.all(ground.aws, group.name).apply(lambda known: log_output(known[0].region, known[1]))
     return core.ConfigMap(
         f"{labels.base}-fargate-logging",
         metadata={"name": "aws-logging", "namespace": namespace.metadata.name},
@@ -160,7 +160,7 @@ def _log_router(ground: Ground, group: cloudwatch.LogGroup, labels: Labels, chil
 
 
 def _profiles(
-    ground: Ground, labels: Labels, role: iam.Role, first: Sequence[pulumi.Resource], child: Child
+    ground: Ground, labels: Labels, role: iam.Role, first: Sequence[pulumi.Resource], child: ChildOptions
 ) -> dict[str, eks.FargateProfile]:
     made: dict[str, eks.FargateProfile] = {}
     for word, selector in ground.selectors.items():

@@ -11,8 +11,8 @@ import pulumi
 from pulumi_kubernetes.apps import v1 as apps
 from pulumi_kubernetes.core import v1 as core
 
-from agentenv.components._lib.namespace_network_policy import let_through, work
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.namespace_network_policy import create_network_policy, network_policy_spec
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.nodes.node_pools import NodePool
 from agentenv.core.nodes.tiers import GPU_LABEL, GPU_PLUGIN, GPU_TAINT, TIER_LABEL
@@ -55,8 +55,8 @@ def plugin(image: str) -> dict[str, Any]:
     }
 
 
-def plug_in(
-    pools: Sequence[NodePool], image: str, after: Sequence[pulumi.Resource], labels: Labels, child: Child
+def create_device_plugin(
+    pools: Sequence[NodePool], image: str, after: Sequence[pulumi.Resource], labels: Labels, child: ChildOptions
 ) -> list[pulumi.Resource]:
     """Make the plugin if some pool has graphics processors; it is there before their nodes, and goes after them."""
     if not any(pool.node_class.gpu for pool in pools):
@@ -68,7 +68,7 @@ def plug_in(
         opts=child(pulumi.ResourceOptions(depends_on=list(after), custom_timeouts=pulumi.CustomTimeouts(delete="15m"))),
     )
     # It speaks with the kubelet over a socket of the node, and with nobody over the network.
-    closed = let_through(name, space.metadata.name, work((), ()), child)
+    closed = create_network_policy(name, space.metadata.name, network_policy_spec((), ()), child)
     daemons = apps.DaemonSet(
         name,
         metadata={"name": NAME, "namespace": GPU_PLUGIN},

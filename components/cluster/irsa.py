@@ -7,11 +7,16 @@ from hashlib import sha256
 import pulumi
 from pulumi_aws import iam
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
-from agentenv.components._lib.options import Child
-from agentenv.components._lib.planned_documents import ISSUER, PROVIDER, Planned, Promises
+from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.planned_documents import (
+    PLACEHOLDER_ISSUER_URL,
+    PLACEHOLDER_PROVIDER_ARN,
+    PlannedDocument,
+    PlannedDocuments,
+)
 from agentenv.components._lib.tags import Labels
 
 AUDIENCE = "sts.amazonaws.com"
@@ -26,7 +31,7 @@ class Issuer:
 
 
 @dataclass(frozen=True)
-class Bearer:
+class ServiceAccount:
     """A service account."""
 
     namespace: str
@@ -38,10 +43,10 @@ class Bearer:
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
-def token_trust(provider_arn: str, url: str, bearer: Bearer) -> Document:
+def irsa_trust_policy(provider_arn: str, url: str, bearer: ServiceAccount) -> Document:
     """Who may take on a role: whoever brings a token of this very account that was made for AWS and nothing else."""
     host = url.removeprefix("https://")
-    return documents.document(
+    return iam_policies.document(
         {
             "Sid": "OneServiceAccount",
             "Effect": "Allow",
@@ -52,9 +57,9 @@ def token_trust(provider_arn: str, url: str, bearer: Bearer) -> Document:
     )
 
 
-def agent_trust(place: Whereabouts, cluster: str, bearer: Bearer) -> Document:
+def pod_identity_trust_policy(aws: AwsContext, cluster: str, bearer: ServiceAccount) -> Document:
     """Who may take on a role: EKS, for this very account of this cluster; it says whom it acts for in its tags."""
-    return documents.document(
+    return iam_policies.document(
         {
             "Sid": "OneServiceAccount",
             "Effect": "Allow",
@@ -62,11 +67,11 @@ def agent_trust(place: Whereabouts, cluster: str, bearer: Bearer) -> Document:
             "Principal": {"Service": "pods.eks.amazonaws.com"},
             "Condition": {
                 "StringEquals": {
-                    "aws:SourceAccount": place.account,
+                    "aws:SourceAccount": aws.account,
                     "aws:RequestTag/kubernetes-namespace": bearer.namespace,
                     "aws:RequestTag/kubernetes-service-account": bearer.name,
                 },
-                "ArnEquals": {"aws:SourceArn": place.arn("eks", f"cluster/{cluster}")},
+                "ArnEquals": {"aws:SourceArn": aws.arn("eks", f"cluster/{cluster}")},
             },
         }
     )
@@ -77,15 +82,17 @@ class Roles:
     """How the roles of one component are made: all the same way, within the boundary where there is one."""
 
     labels: Labels
-    child: Child
+    child: ChildOptions
     boundary: str | None
-    promises: Promises = field(default_factory=Promises)
+    planned_documents: PlannedDocuments = field(default_factory=PlannedDocuments)
 
-    def role(self, suffix: str, description: str, trust: pulumi.Input[str] | Planned) -> iam.Role:
+    def create_role(self, suffix: str, description: str, trust: pulumi.Input[str] | PlannedDocument) -> iam.Role:
         """A role that may do nothing yet."""
-        if isinstance(trust, Planned):
-            self.promises.of("aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", trust.says)
-            trust = trust.text
+        if isinstance(trust, PlannedDocument):
+            self.planned_documents.add(
+                "aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", trust.planned
+            )
+            trust = trust.json
         return iam.Role(
             f"{self.labels.base}-{suffix}",
             name=self.labels.name("iam-role", suffix),
@@ -96,16 +103,18 @@ class Roles:
             opts=self.child(),
         )
 
-    def may(self, role: iam.Role, suffix: str, policy: pulumi.Input[str] | Planned) -> iam.RolePolicy:
+    def add_policy(self, role: iam.Role, suffix: str, policy: pulumi.Input[str] | PlannedDocument) -> iam.RolePolicy:
         """What it may do, by a policy of ours."""
-        if isinstance(policy, Planned):
-            self.promises.of("aws:iam/rolePolicy:RolePolicy", f"{self.labels.base}-{suffix}", "policy", policy.says)
-            policy = policy.text
+        if isinstance(policy, PlannedDocument):
+            self.planned_documents.add(
+                "aws:iam/rolePolicy:RolePolicy", f"{self.labels.base}-{suffix}", "policy", policy.planned
+            )
+            policy = policy.json
         return iam.RolePolicy(
             f"{self.labels.base}-{suffix}", name=suffix, role=role.name, policy=policy, opts=self.child()
         )
 
-    def has(self, role: iam.Role, suffix: str, policies: Sequence[str]) -> None:
+    def attach_policies(self, role: iam.Role, suffix: str, policies: Sequence[str]) -> None:
         """What it may do, by policies that stand already.
 
         Two accounts, or two paths of one, may each have a policy of one name. Each is called by its whole ARN, so that
@@ -124,31 +133,37 @@ class Roles:
                 opts=self.child(pulumi.ResourceOptions(aliases=former)),
             )
 
-    def as_aws_says(
-        self, role: iam.Role, suffix: str, place: pulumi.Output[Whereabouts], policies: Sequence[str]
+    def attach_aws_policies(
+        self, role: iam.Role, suffix: str, aws: pulumi.Output[AwsContext], policies: Sequence[str]
     ) -> list[pulumi.Resource]:
         """What it may do, by policies of AWS, which follow what its services need."""
         return [
             iam.RolePolicyAttachment(
                 f"{self.labels.base}-{suffix}-{policy.rsplit('/', 1)[-1]}",
                 role=role.name,
-                policy_arn=place.apply(lambda at, policy=policy: f"arn:{at.partition}:iam::aws:policy/{policy}"),
+                policy_arn=aws.apply(
+                    lambda context, policy=policy: f"arn:{context.partition}:iam::aws:policy/{policy}"
+                ),
                 opts=self.child(),
             )
             for policy in policies
         ]
 
-    def for_tokens(self, suffix: str, description: str, issuer: Issuer, bearer: Bearer) -> iam.Role:
+    def irsa_role(self, suffix: str, description: str, issuer: Issuer, bearer: ServiceAccount) -> iam.Role:
         """A role for the account's tokens: works wherever the pod runs, Fargate and gVisor included."""
         trust = pulumi.Output.all(issuer.provider_arn, issuer.url).apply(
-            lambda known: documents.text(token_trust(known[0], known[1], bearer))
+            lambda known: iam_policies.to_json(irsa_trust_policy(known[0], known[1], bearer))
         )
-        says = token_trust(PROVIDER, ISSUER, bearer)
-        self.promises.of("aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", says)
-        return self.role(suffix, description, trust)
+        says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, bearer)
+        self.planned_documents.add("aws:iam/role:Role", f"{self.labels.base}-{suffix}", "assumeRolePolicy", says)
+        return self.create_role(suffix, description, trust)
 
-    def for_agent(
-        self, suffix: str, description: str, place: pulumi.Output[Whereabouts], cluster: str, bearer: Bearer
+    def pod_identity_role(
+        self, suffix: str, description: str, aws: pulumi.Output[AwsContext], cluster: str, bearer: ServiceAccount
     ) -> iam.Role:
         """A role that the agent on the node hands out: for pods on nodes, and tied to the cluster by name."""
-        return self.role(suffix, description, place.apply(lambda at: documents.text(agent_trust(at, cluster, bearer))))
+        return self.create_role(
+            suffix,
+            description,
+            aws.apply(lambda context: iam_policies.to_json(pod_identity_trust_policy(context, cluster, bearer))),
+        )

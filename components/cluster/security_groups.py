@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import vpc as rules
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 
 ANYWHERE = "0.0.0.0/0"
@@ -50,7 +50,7 @@ class Doors:
     cluster: pulumi.Input[str]
     endpoints: pulumi.Input[str] | None
     labels: Labels
-    child: Child
+    child: ChildOptions
 
     def open(self) -> list[pulumi.Resource]:
         """Let through what nodes, control plane and Fargate need of each other; returns the rules."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import budgets, costexplorer
 
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.usage_export.columns import billing_view
 
@@ -21,7 +21,7 @@ class Told:
 
 
 def budget(
-    labels: Labels, place: pulumi.Output[Whereabouts], child: Child, amount: str, told: Told, *, tagged: bool
+    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, amount: str, told: Told, *, tagged: bool
 ) -> pulumi.Output[str]:
     """A monthly budget: told of when a part of it is spent, when all of it is, and as soon as it is going to be.
 
@@ -37,7 +37,7 @@ def budget(
         limit_amount=amount,
         limit_unit="USD",
         # AWS says so of every budget, and would be held to have changed it.
-        billing_view_arn=place.apply(lambda at: billing_view(at.account, at.partition)),
+        billing_view_arn=aws.apply(lambda context: billing_view(context.account, context.partition)),
         cost_filters=[{"name": "TagKeyValue", "values": [f"user:environment${labels.environment}"]}]
         if tagged
         else None,
@@ -57,7 +57,9 @@ def budget(
     ).name
 
 
-def anomalies(labels: Labels, child: Child, address: str, dollars: str, *, standing: str | None, paying: bool) -> None:
+def create_anomaly_alerts(
+    labels: Labels, child: ChildOptions, address: str, dollars: str, *, standing: str | None, paying: bool
+) -> None:
     """Tell somebody once a day of spending that is unusual and more than so many dollars.
 
     What is watched follows from who pays: the account that does may watch a tag; another one only all of its own
@@ -81,7 +83,7 @@ def anomalies(labels: Labels, child: Child, address: str, dollars: str, *, stand
     )
 
 
-def _monitor(labels: Labels, child: Child, *, paying: bool) -> pulumi.Output[str]:
+def _monitor(labels: Labels, child: ChildOptions, *, paying: bool) -> pulumi.Output[str]:
     name, tags = f"{labels.base}-unusual", labels.tags("unusual")
     physical = labels.name("anomaly-monitor", "unusual")
     if not paying:
@@ -106,7 +108,7 @@ def _monitor(labels: Labels, child: Child, *, paying: bool) -> pulumi.Output[str
     ).arn
 
 
-def activate(labels: Labels, child: Child, keys: Sequence[str]) -> None:
+def activate(labels: Labels, child: ChildOptions, keys: Sequence[str]) -> None:
     """Split the bill by these tags from now on. They stay active when the stack goes: they are the whole account's, and
     an environment beside this one is split by them, too.
     """

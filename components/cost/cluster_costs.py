@@ -11,12 +11,11 @@ import pulumi
 from pulumi_kubernetes.core import v1 as core
 from pulumi_kubernetes.helm import v3 as helm
 
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.namespaces import restricted
-from agentenv.components._lib.options import children_of, inner_of
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.namespaces import create_restricted_namespace
+from agentenv.components._lib.options import child_options, child_options_without_dependencies
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cost import metering_policies as metering_doors
-from agentenv.components.cost import metering_values
+from agentenv.components.cost import metering_policies, metering_values
 from agentenv.core.metering import locations as places
 from agentenv.core.metering.rules import rule_file
 from agentenv.core.metering.scraping import scrape_configs
@@ -82,25 +81,25 @@ class ClusterCosts(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ClusterCostsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make it; a wrong plain argument raises before anything is made."""
-        given = Plain.of("cluster_costs", args, ClusterCostsArgs)
-        Labels.of(given, "cost", name)
-        cluster = given.text("cluster_name")
-        layout = given.part("layout", MeteringLayout)
+        reader = ArgumentReader.of("cluster_costs", args, ClusterCostsArgs)
+        Labels.of(reader, "cost", name)
+        cluster = reader.text("cluster_name")
+        layout = reader.part("layout", MeteringLayout)
         amounts = sizes(layout.whole("sandboxes", 0, 1_000_000))
-        service = given.flag("service", default=False)
+        service = reader.flag("service", default=False)
         tariff = _tariff(layout)
         mirrors = Mirrors(layout.text("registry") if layout.has("registry") else None)
 
         super().__init__("agent-environment:index:ClusterCosts", name, {}, opts)
-        space = restricted(f"{name}-namespace", places.NAMESPACE, children_of(self, opts))
-        inner, inside = inner_of(self), space.metadata.name
+        space = create_restricted_namespace(f"{name}-namespace", places.NAMESPACE, child_options(self, opts))
+        inner, inside = child_options_without_dependencies(self), space.metadata.name
 
         def child(more: pulumi.ResourceOptions | None = None) -> pulumi.ResourceOptions:
             # What all of it waits for is said of the namespace, and once.
             return inner(pulumi.ResourceOptions.merge(pulumi.ResourceOptions(depends_on=[space]), more))
 
-        rights = metering_doors.give(name, child, service=service)
-        doors = metering_doors.open_doors(name, inside, child, service=service)
+        rights = metering_policies.create_roles(name, child, service=service)
+        network_policies = metering_policies.create_network_policies(name, inside, child, service=service)
         read = core.ConfigMap(
             f"{name}-configuration",
             metadata={"name": f"{places.PROMETHEUS}-{metering_values.CONFIGURATION}", "namespace": inside},
@@ -129,7 +128,9 @@ class ClusterCosts(pulumi.ComponentResource):
             )
 
         # OpenCost does not come up before Prometheus answers; Grafana shows nothing before it does.
-        first = release(places.PROMETHEUS, metering_values.prometheus(amounts, mirrors), [read, *doors, *rights])
+        first = release(
+            places.PROMETHEUS, metering_values.prometheus(amounts, mirrors), [read, *network_policies, *rights]
+        )
         release(places.OPENCOST, metering_values.opencost(amounts, mirrors, cluster), [first])
         release(places.GRAFANA, metering_values.grafana(amounts, mirrors), [first, shown])
 
@@ -145,8 +146,8 @@ def dashboards() -> dict[str, str]:
     return {name: found[name] for name in sorted(found)}
 
 
-def _tariff(given: Plain) -> Tariff:
-    told = given.part("tariff", ClusterTariff) if given.has("tariff") else Plain(f"{given.path}.tariff", {})
+def _tariff(reader: ArgumentReader) -> Tariff:
+    told = reader.part("tariff", ClusterTariff) if reader.has("tariff") else ArgumentReader(f"{reader.path}.tariff", {})
     amounts: dict[str, Any] = dict(told.values)
     fixed: dict[str, str] = amounts.get("fixed") or {}
 

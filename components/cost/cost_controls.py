@@ -13,13 +13,13 @@ from typing import NotRequired, TypedDict
 import pulumi
 from pulumi_aws import cloudwatch
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import whereabouts
-from agentenv.components._lib.options import Child, children_of, outputs_of
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cost.budgets import Told, activate, anomalies, budget
-from agentenv.components.cost.usage_export import export_usage
-from agentenv.components.cost.usage_queries import ask_usage
+from agentenv.components.cost.budgets import Told, activate, budget, create_anomaly_alerts
+from agentenv.components.cost.usage_export import create_usage_export
+from agentenv.components.cost.usage_queries import create_usage_queries
 from agentenv.config.settings import is_production
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import USER_LABEL
@@ -113,10 +113,10 @@ class CostControls(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CostControlsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make what was asked for; a wrong plain argument raises before anything is made."""
-        given = Plain.of("cost_controls", args, CostControlsArgs)
-        layout = given.part("layout", CostLayout)
-        labels = Labels.of(given, "cost-controls", name)
-        cluster = given.text("cluster_name")
+        reader = ArgumentReader.of("cost_controls", args, CostControlsArgs)
+        layout = reader.part("layout", CostLayout)
+        labels = Labels.of(reader, "cost-controls", name)
+        cluster = reader.text("cluster_name")
         tags = layout.choice("cost_tags", COST_TAGS, default="none")
         amount = _dollars(layout, "monthly_budget")
         alerts = layout.flag("anomaly_alerts", default=False)
@@ -131,23 +131,25 @@ class CostControls(pulumi.ComponentResource):
         if with_labels and tags != "activate":
             raise ArgumentError(f"{layout.path}.cost_labels", f"true with cost_tags '{tags}'", "true with 'activate'")
         drawn = layout.flag("platform_dashboard", default=False)
-        kept = given.flag("keep_data", default=is_production(labels.environment))
+        kept = reader.flag("keep_data", default=is_production(labels.environment))
 
         super().__init__("agent-environment:index:CostControls", name, {}, opts)
-        child: Child = children_of(self, opts)
-        place, nothing = whereabouts(self), pulumi.Output.from_input("")
+        child: ChildOptions = child_options(self, opts)
+        aws, nothing = aws_context(self), pulumi.Output.from_input("")
         self.budget_name = self.usage_bucket = self.usage_database = self.usage_workgroup = nothing
 
         if tags == "activate":
             activate(labels, child, (*TAGS, *(LABELS if with_labels else ())))
         if amount:
             told = Told(address, notice_at)
-            self.budget_name = budget(labels, place, child, amount, told, tagged=tags != "none")
+            self.budget_name = budget(labels, aws, child, amount, told, tagged=tags != "none")
         if alerts:
-            anomalies(labels, child, address, dollars, standing=monitor, paying=tags == "activate")
+            create_anomaly_alerts(labels, child, address, dollars, standing=monitor, paying=tags == "activate")
         if exported:
-            usage = export_usage(labels, place, child, days=days, kept=kept)
-            asking = ask_usage(labels, child, usage, cluster=cluster, tagged=tags != "none", limit_bytes=limit)
+            usage = create_usage_export(labels, aws, child, days=days, kept=kept)
+            asking = create_usage_queries(
+                labels, child, usage, cluster=cluster, tagged=tags != "none", limit_bytes=limit
+            )
             self.usage_bucket, self.usage_database, self.usage_workgroup = (
                 usage.bucket,
                 asking.database,
@@ -160,7 +162,7 @@ class CostControls(pulumi.ComponentResource):
                 f"{name}-platform",
                 dashboard_name=labels.name("cloudwatch-dashboard", "platform"),
                 dashboard_body=pulumi.Output.json_dumps(
-                    pulumi.Output.all(place, files, logs).apply(
+                    pulumi.Output.all(aws, files, logs).apply(
                         lambda known: dashboard(
                             Watched(labels.environment, known[0].region, cluster, known[1], known[2])
                         )
@@ -169,10 +171,10 @@ class CostControls(pulumi.ComponentResource):
                 ),
                 opts=child(),
             )
-        self.register_outputs(outputs_of(self))
+        self.register_outputs(component_outputs(self))
 
 
-def _dollars(layout: Plain, key: str, default: str = "") -> str:
+def _dollars(layout: ArgumentReader, key: str, default: str = "") -> str:
     """An amount as text: what became a float on its way may have lost a cent."""
     if not layout.has(key):
         return default

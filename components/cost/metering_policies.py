@@ -8,15 +8,15 @@ from pulumi_kubernetes.networking import v1 as networking
 from pulumi_kubernetes.rbac import v1 as rbac
 
 from agentenv.components._lib.namespace_network_policy import ANYWHERE, API, DNS, Ports
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.core.metering import locations as places
 
-Plain = dict[str, Any]
+Rule = dict[str, Any]
 _APP = "app.kubernetes.io/name"
 _LOOK = ["get", "list", "watch"]
 
 # What OpenCost keeps a view of; ConfigMaps only where it runs.
-_LOOKED_AT: Sequence[Plain] = (
+_LOOKED_AT: Sequence[Rule] = (
     {
         "api_groups": [""],
         "resources": [
@@ -40,7 +40,7 @@ _LOOKED_AT: Sequence[Plain] = (
     {"api_groups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": _LOOK},
 )
 # The kubelets' metrics, and not their proxies: over those one could run commands in any pod.
-_NODES: Sequence[Plain] = (
+_NODES: Sequence[Rule] = (
     {"api_groups": [""], "resources": ["nodes"], "verbs": _LOOK},
     {"api_groups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
 )
@@ -48,15 +48,15 @@ _NODES: Sequence[Plain] = (
 
 def exporters(*, service: bool) -> dict[str, int]:
     """Where there is something to be scraped from pods, and on which port."""
-    found = {
+    ports = {
         places.MEASURES: places.MEASURES_PORT,
         places.KARPENTER: places.KARPENTER_PORT,
         places.SANDBOX_CONTROLLER: places.SANDBOX_CONTROLLER_PORT,
     }
-    return {**found, places.SERVICE: places.SERVICE_PORT} if service else found
+    return {**ports, places.SERVICE: places.SERVICE_PORT} if service else ports
 
 
-def give(name: str, child: Child, *, service: bool) -> list[pulumi.Resource]:
+def create_roles(name: str, child: ChildOptions, *, service: bool) -> list[pulumi.Resource]:
     """Let each look at what it has to: Prometheus finds pods only where something is to be scraped."""
     made: list[pulumi.Resource] = [
         *_everywhere(name, places.PROMETHEUS, _NODES, child),
@@ -68,42 +68,42 @@ def give(name: str, child: Child, *, service: bool) -> list[pulumi.Resource]:
     return made
 
 
-def _everywhere(name: str, who: str, rules: Sequence[Plain], child: Child) -> list[pulumi.Resource]:
-    called = f"{places.NAMESPACE}-{who}"
-    role = rbac.ClusterRole(f"{name}-{who}", metadata={"name": called}, rules=[*rules], opts=child())  # pyright: ignore[reportArgumentType] - plain data of its shape
-    bound = rbac.ClusterRoleBinding(
-        f"{name}-{who}",
-        metadata={"name": called},
-        role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": called},
-        subjects=[_account(who)],
+def _everywhere(name: str, app: str, rules: Sequence[Rule], child: ChildOptions) -> list[pulumi.Resource]:
+    role_name = f"{places.NAMESPACE}-{app}"
+    role = rbac.ClusterRole(f"{name}-{app}", metadata={"name": role_name}, rules=[*rules], opts=child())  # pyright: ignore[reportArgumentType] - plain data of its shape
+    binding = rbac.ClusterRoleBinding(
+        f"{name}-{app}",
+        metadata={"name": role_name},
+        role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role_name},
+        subjects=[_account(app)],
         opts=child(pulumi.ResourceOptions(depends_on=[role])),
     )
-    return [role, bound]
+    return [role, binding]
 
 
-def _within(name: str, who: str, namespace: str, what: str, child: Child) -> list[pulumi.Resource]:
-    called = f"{places.NAMESPACE}-{who}"
+def _within(name: str, app: str, namespace: str, what: str, child: ChildOptions) -> list[pulumi.Resource]:
+    role_name = f"{places.NAMESPACE}-{app}"
     role = rbac.Role(
-        f"{name}-{who}-{namespace}",
-        metadata={"name": called, "namespace": namespace},
+        f"{name}-{app}-{namespace}",
+        metadata={"name": role_name, "namespace": namespace},
         rules=[{"api_groups": [""], "resources": [what], "verbs": _LOOK}],
         opts=child(),
     )
-    bound = rbac.RoleBinding(
-        f"{name}-{who}-{namespace}",
-        metadata={"name": called, "namespace": namespace},
-        role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": called},
-        subjects=[_account(who)],
+    binding = rbac.RoleBinding(
+        f"{name}-{app}-{namespace}",
+        metadata={"name": role_name, "namespace": namespace},
+        role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": role_name},
+        subjects=[_account(app)],
         opts=child(pulumi.ResourceOptions(depends_on=[role])),
     )
-    return [role, bound]
+    return [role, binding]
 
 
-def _account(who: str) -> rbac.SubjectArgsDict:
-    return {"kind": "ServiceAccount", "name": who, "namespace": places.NAMESPACE}
+def _account(app: str) -> rbac.SubjectArgsDict:
+    return {"kind": "ServiceAccount", "name": app, "namespace": places.NAMESPACE}
 
 
-def policies(*, service: bool) -> dict[str, Plain]:
+def network_policies(*, service: bool) -> dict[str, Rule]:
     """The policy of each, by its name.
 
     A forwarded port comes from the pod's own node, as its probes do: those no policy meets.
@@ -133,35 +133,37 @@ def policies(*, service: bool) -> dict[str, Plain]:
     }
 
 
-def open_doors(name: str, namespace: pulumi.Input[str], child: Child, *, service: bool) -> Sequence[pulumi.Resource]:
+def create_network_policies(
+    name: str, namespace: pulumi.Input[str], child: ChildOptions, *, service: bool
+) -> Sequence[pulumi.Resource]:
     """Make the policies: in strict mode a pod without one reaches nothing, and is reached by nobody."""
     return [
         networking.NetworkPolicy(
-            f"{name}-{who}",
-            metadata={"name": who, "namespace": namespace},
+            f"{name}-{app}",
+            metadata={"name": app, "namespace": namespace},
             spec=spec,  # pyright: ignore[reportArgumentType] - plain data of its shape
             opts=child(),
         )
-        for who, spec in policies(service=service).items()
+        for app, spec in network_policies(service=service).items()
     ]
 
 
-def _policy(who: str, inward: list[Plain], outward: list[Plain]) -> Plain:
-    return {**_app(who), "policyTypes": ["Ingress", "Egress"], "ingress": inward, "egress": outward}
+def _policy(app: str, inward: list[Rule], outward: list[Rule]) -> Rule:
+    return {**_app(app), "policyTypes": ["Ingress", "Egress"], "ingress": inward, "egress": outward}
 
 
-def _app(who: str) -> Plain:
-    return {"podSelector": {"matchLabels": {_APP: who}}}
+def _app(app: str) -> Rule:
+    return {"podSelector": {"matchLabels": {_APP: app}}}
 
 
-def _namespace(space: str) -> Plain:
+def _namespace(space: str) -> Rule:
     return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space}}}
 
 
-def _to(peer: Plain, port: int) -> Plain:
+def _to(peer: Rule, port: int) -> Rule:
     return {"to": [peer], "ports": [Ports(port).rule()]}
 
 
-def _anywhere(*ports: Ports) -> Plain:
+def _anywhere(*ports: Ports) -> Rule:
     everybody = {"ipBlock": {"cidr": ANYWHERE, "except": ["169.254.0.0/16"]}}
     return {"to": [everybody], "ports": [one.rule() for one in ports]}

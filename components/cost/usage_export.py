@@ -6,11 +6,11 @@ from typing import Any
 import pulumi
 from pulumi_aws import bcmdata, s3
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.options import Child
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
-from agentenv.components.cost import cost_iam as cost_documents
+from agentenv.components.cost import cost_iam
 from agentenv.core.usage_export import columns
 from agentenv.core.usage_export import locations as places
 from agentenv.core.values.names import named
@@ -27,16 +27,16 @@ class UsageExport:
     export: str
 
 
-def export_usage(
-    labels: Labels, place: pulumi.Output[Whereabouts], child: Child, *, days: int, kept: bool
+def create_usage_export(
+    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, kept: bool
 ) -> UsageExport:
     """Have the bill written, and kept for so many days."""
-    bucket, writable = _bucket(labels, place, child, days=days, kept=kept)
+    bucket, writable = _bucket(labels, aws, child, days=days, kept=kept)
     export = labels.name("data-export", "usage")
     target = {
         "s3_bucket": bucket,
         "s3_prefix": places.USAGE,
-        "s3_region": place.region,
+        "s3_region": aws.region,
         "s3_output_configurations": [
             {
                 "format": "PARQUET",
@@ -57,7 +57,9 @@ def export_usage(
             "data_queries": [
                 {
                     "query_statement": columns.statement(),
-                    "table_configurations": place.apply(lambda at: columns.configuration(at.account, at.partition)),
+                    "table_configurations": aws.apply(
+                        lambda context: columns.configuration(context.account, context.partition)
+                    ),
                 }
             ],
             "destination_configurations": [{"s3_destinations": [target]}],
@@ -79,7 +81,7 @@ def export_usage(
 
 
 def _bucket(
-    labels: Labels, place: pulumi.Output[Whereabouts], child: Child, *, days: int, kept: bool
+    labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, days: int, kept: bool
 ) -> tuple[pulumi.Output[str], pulumi.Resource]:
     """A private, encrypted bucket, and what lets AWS write there. Its key is S3's: one of our own would cost more than
     what is stored, and whoever may read the bucket might use it, too.
@@ -87,7 +89,7 @@ def _bucket(
     name = f"{labels.base}-usage"
     # Names of buckets are the world's, so this account is part of it; and in small letters.
     ours = (labels.environment.lower(), labels.base.lower())
-    physical = place.apply(lambda at: named("s3-bucket", *ours, "usage", at.account))
+    physical = aws.apply(lambda context: named("s3-bucket", *ours, "usage", context.account))
     held = pulumi.ResourceOptions(protect=True, retain_on_delete=True) if kept else None
     bucket = s3.Bucket(name, bucket=physical, force_destroy=not kept, tags=labels.tags("usage"), opts=child(held))
     closed = s3.BucketPublicAccessBlock(
@@ -117,8 +119,8 @@ def _bucket(
     policy = s3.BucketPolicy(
         name,
         bucket=bucket.bucket,
-        policy=documents.written(
-            pulumi.Output.all(place, physical).apply(lambda known: cost_documents.usage_bucket(*known))
+        policy=iam_policies.policy_json(
+            pulumi.Output.all(aws, physical).apply(lambda known: cost_iam.usage_bucket(*known))
         ),
         # S3 refuses to change both at once.
         opts=child(pulumi.ResourceOptions.merge(held, pulumi.ResourceOptions(depends_on=[closed]))),

@@ -6,7 +6,7 @@ from typing import Any
 import pulumi
 from pulumi_aws import athena, glue
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.components.cost.usage_export import UsageExport
 from agentenv.core.usage_export import columns, queries
@@ -24,8 +24,8 @@ class Asking:
     database: pulumi.Output[str]
 
 
-def ask_usage(
-    labels: Labels, child: Child, usage: UsageExport, *, cluster: str, tagged: bool, limit_bytes: int
+def create_usage_queries(
+    labels: Labels, child: ChildOptions, usage: UsageExport, *, cluster: str, tagged: bool, limit_bytes: int
 ) -> Asking:
     """Make the table, the workgroup and its queries."""
     name = f"{labels.base}-usage"

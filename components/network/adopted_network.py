@@ -8,13 +8,13 @@ from typing import TypedDict
 
 import pulumi
 
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.aws_context import whereabouts
-from agentenv.components._lib.existing import ExistingNetwork, network_of, read_network
-from agentenv.components._lib.options import Child, children_of, outputs_of
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.existing import ExistingNetwork, network_arguments, read_network
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.network.flow_logs import logs_key
-from agentenv.components.network.node_security_group import nodes_group
+from agentenv.components.network.node_security_group import create_nodes_security_group
 
 
 class AdoptedNetworkArgs(TypedDict):
@@ -62,16 +62,16 @@ class AdoptedNetwork(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AdoptedNetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Use it; nothing is added to a network that is not right."""
-        given = Plain.of("network", args, AdoptedNetworkArgs)
-        labels = Labels.of(given, "network", name)
-        cluster = given.text("cluster_name")
-        named = network_of(given.part("existing", ExistingNetwork))
+        reader = ArgumentReader.of("network", args, AdoptedNetworkArgs)
+        labels = Labels.of(reader, "network", name)
+        cluster = reader.text("cluster_name")
+        named = network_arguments(reader.part("existing", ExistingNetwork))
 
         super().__init__("agent-environment:index:AdoptedNetwork", name, {}, opts)
         found = read_network(named, cluster, pulumi.InvokeOptions(parent=self))
-        child: Child = children_of(self, opts)
-        group = nodes_group(labels, child, named["vpc_id"], cluster)
-        key = logs_key(labels, whereabouts(self), child, cluster=cluster)
+        child: ChildOptions = child_options(self, opts)
+        group = create_nodes_security_group(labels, child, named["vpc_id"], cluster)
+        key = logs_key(labels, aws_context(self), child, cluster=cluster)
 
         known = pulumi.Output.from_input
         self.private_subnets_by_zone = [known(id_) for id_ in named["private_subnet_ids"]]
@@ -85,4 +85,4 @@ class AdoptedNetwork(pulumi.ComponentResource):
         self.nat_addresses_by_gateway: list[pulumi.Output[str]] = []
         self.flow_log_group = known("")
         self.logs_key_arn = key.arn
-        self.register_outputs(outputs_of(self))
+        self.register_outputs(component_outputs(self))

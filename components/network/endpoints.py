@@ -8,16 +8,16 @@ import pulumi
 from pulumi_aws import ec2
 from pulumi_aws import vpc as rules
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.options import Child
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 
 HTTPS = 443
 
 # These cost nothing, so they are always there and need not be asked for.
-GATEWAYS = {"s3": documents.own_buckets, "dynamodb": documents.own_tables}
+GATEWAYS = {"s3": iam_policies.s3_endpoint_policy, "dynamodb": iam_policies.dynamodb_endpoint_policy}
 
 # In China some services begin with "cn."; one that is not known here is given by its full name.
 CHINESE = frozenset({"ecr.api", "ecr.dkr", "sts"})
@@ -36,21 +36,21 @@ class Doors:
     services: Sequence[str]
 
 
-def endpoint_services(arguments: Plain, key: str) -> list[str]:
+def endpoint_services(reader: ArgumentReader, key: str) -> list[str]:
     """The services asked for; one that cannot be meant is refused."""
-    services = arguments.texts(key)
+    services = reader.texts(key)
     for service in services:
         if service in GATEWAYS:
             raise ArgumentError(
-                f"{arguments.path}.{key}", f"'{service}'", "services besides s3 and dynamodb, which always have one"
+                f"{reader.path}.{key}", f"'{service}'", "services besides s3 and dynamodb, which always have one"
             )
         if not _SERVICE.fullmatch(service):
-            raise ArgumentError(f"{arguments.path}.{key}", f"'{service}'", "services such as ecr.api, sts or logs")
+            raise ArgumentError(f"{reader.path}.{key}", f"'{service}'", "services such as ecr.api, sts or logs")
     return services
 
 
-def open_endpoints(
-    doors: Doors, labels: Labels, place: pulumi.Output[Whereabouts], child: Child
+def create_endpoints(
+    doors: Doors, labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions
 ) -> ec2.SecurityGroup | None:
     """Make the gateways, and an interface endpoint a service; returns the group of the latter where there are any."""
     name = labels.base
@@ -59,9 +59,9 @@ def open_endpoints(
             f"{name}-{service}",
             vpc_id=doors.vpc.id,
             vpc_endpoint_type="Gateway",
-            service_name=place.apply(lambda at, service=service: service_name(at, service)),
+            service_name=aws.apply(lambda context, service=service: service_name(context, service)),
             route_table_ids=[table.id for table in doors.tables],
-            policy=documents.written(place.apply(policy)),
+            policy=iam_policies.policy_json(aws.apply(policy)),
             tags=labels.tags(service),
             opts=child(),
         )
@@ -74,27 +74,29 @@ def open_endpoints(
             f"{name}-endpoint-{short}",
             vpc_id=doors.vpc.id,
             vpc_endpoint_type="Interface",
-            service_name=place.apply(lambda at, service=service: service_name(at, service)),
+            service_name=aws.apply(lambda context, service=service: service_name(context, service)),
             subnet_ids=[subnet.id for subnet in doors.subnets],
             security_group_ids=[group.id],
             # The services' usual names lead to the endpoint, so no client has to know that there is one.
             private_dns_enabled=True,
-            policy=documents.written(place.apply(lambda at, service=service: documents.own_identities(at, service))),
+            policy=iam_policies.policy_json(
+                aws.apply(lambda context, service=service: iam_policies.interface_endpoint_policy(context, service))
+            ),
             tags=labels.tags(f"endpoint-{short}"),
             opts=child(),
         )
     return group
 
 
-def service_name(place: Whereabouts, service: str) -> str:
+def service_name(aws: AwsContext, service: str) -> str:
     """A service's name as AWS wants it for an endpoint."""
     if "amazonaws." in service:
         return service
-    chinese = "cn." if place.partition == "aws-cn" and service in CHINESE else ""
-    return f"{chinese}com.amazonaws.{place.region}.{service}"
+    chinese = "cn." if aws.partition == "aws-cn" and service in CHINESE else ""
+    return f"{chinese}com.amazonaws.{aws.region}.{service}"
 
 
-def _group(doors: Doors, labels: Labels, child: Child) -> ec2.SecurityGroup:
+def _group(doors: Doors, labels: Labels, child: ChildOptions) -> ec2.SecurityGroup:
     """The endpoints' group: the nodes' group in at 443, nothing out, for an endpoint answers and never asks.
 
     A pod on a node shares the node's interface, and with it the group. A pod on Fargate does not: it is in the

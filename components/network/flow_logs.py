@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import cloudwatch, ec2, iam, kms
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.options import Child
-from agentenv.components._lib.planned_documents import Promises, log_group_arn
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.options import ChildOptions
+from agentenv.components._lib.planned_documents import PlannedDocuments, placeholder_log_group_arn
 from agentenv.components._lib.tags import Labels
 from agentenv.core.values.names import KINDS, fit
 
@@ -30,7 +30,7 @@ class Record:
     days: int
 
 
-def flow_record(layout: Plain) -> Record:
+def read_flow_log_settings(layout: ArgumentReader) -> Record:
     """What was asked for."""
     return Record(
         TRAFFIC[layout.choice("flow_log_traffic", TRAFFIC, default="all")],
@@ -46,7 +46,7 @@ class FlowLogs:
     key: kms.Key
 
 
-def logs_key(labels: Labels, place: pulumi.Output[Whereabouts], child: Child, *, cluster: str | None) -> kms.Key:
+def logs_key(labels: Labels, aws: pulumi.Output[AwsContext], child: ChildOptions, *, cluster: str | None) -> kms.Key:
     """The key of every log group of the environment, and of its cluster's control plane."""
     name = labels.base
     ours = (f"/agent-environment/{labels.environment}/*", *([f"/aws/eks/{cluster}/*"] if cluster else []))
@@ -56,7 +56,7 @@ def logs_key(labels: Labels, place: pulumi.Output[Whereabouts], child: Child, *,
         enable_key_rotation=True,
         # Logs are no data of users: the shortest wait that AWS has.
         deletion_window_in_days=7,
-        policy=documents.written(place.apply(lambda at: documents.log_key(at, *ours))),
+        policy=iam_policies.policy_json(aws.apply(lambda context: iam_policies.logs_key_policy(context, *ours))),
         tags=labels.tags("logs"),
         opts=child(),
     )
@@ -66,19 +66,19 @@ def logs_key(labels: Labels, place: pulumi.Output[Whereabouts], child: Child, *,
     return key
 
 
-def record_flows(
+def create_flow_logs(
     vpc: ec2.Vpc,
     record: Record,
     labels: Labels,
-    place: pulumi.Output[Whereabouts],
-    child: Child,
+    aws: pulumi.Output[AwsContext],
+    child: ChildOptions,
     *,
-    promises: Promises,
+    planned_documents: PlannedDocuments,
     cluster: str | None,
 ) -> FlowLogs:
     """Record the flows of the VPC, with a key that serves the log groups of the environment and of its cluster."""
     name = labels.base
-    key = logs_key(labels, place, child, cluster=cluster)
+    key = logs_key(labels, aws, child, cluster=cluster)
     group = cloudwatch.LogGroup(
         f"{name}-flows",
         name=fit(f"/agent-environment/{labels.environment}/{name}/flows", KINDS["log-group"].limit),
@@ -91,21 +91,23 @@ def record_flows(
         f"{name}-flows",
         name=labels.name("iam-role", "flows"),
         description="Lets VPC flow logs write into their log group",
-        assume_role_policy=documents.written(
-            place.apply(
-                lambda at: documents.service_trust(at, "vpc-flow-logs.amazonaws.com", at.arn("ec2", "vpc-flow-log/*"))
+        assume_role_policy=iam_policies.policy_json(
+            aws.apply(
+                lambda context: iam_policies.service_trust_policy(
+                    context, "vpc-flow-logs.amazonaws.com", context.arn("ec2", "vpc-flow-log/*")
+                )
             )
         ),
         tags=labels.tags("flows"),
         opts=child(),
     )
-    says = place.apply(lambda at: documents.log_writing(log_group_arn(at)))
-    promises.of("aws:iam/rolePolicy:RolePolicy", f"{name}-flows", "policy", says)
+    says = aws.apply(lambda context: iam_policies.log_writer_policy(placeholder_log_group_arn(context)))
+    planned_documents.add("aws:iam/rolePolicy:RolePolicy", f"{name}-flows", "policy", says)
     may_write = iam.RolePolicy(
         f"{name}-flows",
         name="write-flows",
         role=writer.name,
-        policy=documents.written(group.arn.apply(documents.log_writing)),
+        policy=iam_policies.policy_json(group.arn.apply(iam_policies.log_writer_policy)),
         opts=child(),
     )
     ec2.FlowLog(

@@ -9,14 +9,14 @@ from typing import NotRequired, TypedDict
 import pulumi
 from pulumi_aws import ec2, get_availability_zones_output
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import chosen_zones, whereabouts
-from agentenv.components._lib.options import Child, children_of, outputs_of
-from agentenv.components._lib.planned_documents import OUTPUT, Promises
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import aws_context, read_zones
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
+from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocuments
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.network.endpoints import Doors, endpoint_services, open_endpoints
-from agentenv.components.network.flow_logs import flow_record, record_flows
-from agentenv.components.network.node_security_group import nodes_group
+from agentenv.components.network.endpoints import Doors, create_endpoints, endpoint_services
+from agentenv.components.network.flow_logs import create_flow_logs, read_flow_log_settings
+from agentenv.components.network.node_security_group import create_nodes_security_group
 from agentenv.core.values.addresses import NoRoomError, plan
 
 NAT = ("none", "single", "per-zone")
@@ -100,14 +100,14 @@ class Network(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make the network; a wrong plain argument raises before anything is made."""
-        given = Plain.of("network", args, NetworkArgs)
-        layout = given.part("layout", NetworkLayout)
-        labels = Labels.of(given, "network", name)
-        cluster = given.text("cluster_name") if given.has("cluster_name") else None
-        fixed, count = chosen_zones(layout)
+        reader = ArgumentReader.of("network", args, NetworkArgs)
+        layout = reader.part("layout", NetworkLayout)
+        labels = Labels.of(reader, "network", name)
+        cluster = reader.text("cluster_name") if reader.has("cluster_name") else None
+        fixed, count = read_zones(layout)
         nat = layout.choice("nat", NAT)
         services = endpoint_services(layout, "endpoints")
-        record = flow_record(layout)
+        record = read_flow_log_settings(layout)
         try:
             addresses = plan(layout.text("cidr"), count)
         except NoRoomError as error:
@@ -115,8 +115,8 @@ class Network(pulumi.ComponentResource):
 
         super().__init__("agent-environment:index:Network", name, {}, opts)
         self._name, self._labels, self._cluster = name, labels, cluster
-        self._child: Child = children_of(self, opts)
-        place = whereabouts(self)
+        self._child: ChildOptions = child_options(self, opts)
+        aws = aws_context(self)
         zones = fixed or self._available(count)
 
         vpc = ec2.Vpc(
@@ -137,11 +137,13 @@ class Network(pulumi.ComponentResource):
         self.private_subnets = self._subnets(vpc, "private", addresses.private, zones, pinned=pinned)
         gateways = self._nat_gateways(gateway, public, 0 if nat == "none" else 1 if nat == "single" else count)
         tables = self._private_routes(vpc, gateways)
-        nodes = nodes_group(labels, self._child, vpc.id, cluster)
+        nodes = create_nodes_security_group(labels, self._child, vpc.id, cluster)
         doors = Doors(vpc, self.private_subnets, tables, nodes, services)
-        door_group = open_endpoints(doors, self._labels, place, self._child)
-        promises = Promises()
-        flows = record_flows(vpc, record, self._labels, place, self._child, promises=promises, cluster=cluster)
+        door_group = create_endpoints(doors, self._labels, aws, self._child)
+        planned_documents = PlannedDocuments()
+        flows = create_flow_logs(
+            vpc, record, self._labels, aws, self._child, planned_documents=planned_documents, cluster=cluster
+        )
 
         self.vpc_id = vpc.id
         self.cidr = vpc.cidr_block
@@ -156,7 +158,7 @@ class Network(pulumi.ComponentResource):
         self.nat_addresses = pulumi.Output.all(*self.nat_addresses_by_gateway)
         self.flow_log_group = flows.group.name
         self.logs_key_arn = flows.key.arn
-        self.register_outputs({**outputs_of(self), OUTPUT: promises.made})
+        self.register_outputs({**component_outputs(self), OUTPUT: planned_documents.entries})
 
     def _available(self, count: int) -> list[pulumi.Input[str]]:
         """The region's zones by number, once the provider has told them."""

@@ -3,12 +3,14 @@
 import pulumi
 from pulumi_aws import ec2
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 
 
-def nodes_group(labels: Labels, child: Child, vpc_id: pulumi.Input[str], cluster: str | None) -> ec2.SecurityGroup:
+def create_nodes_security_group(
+    labels: Labels, child: ChildOptions, vpc_id: pulumi.Input[str], cluster: str | None
+) -> ec2.SecurityGroup:
     """Make the group; Karpenter finds it by the cluster's name in its tags."""
     # The tag kubernetes.io/cluster/… is not for this group: EKS puts it on the cluster's own, and load balancer
     # controllers refuse an interface that somebody gives two groups with it.

@@ -14,10 +14,16 @@ from pulumi_kubernetes.meta.v1 import ObjectMetaArgs
 from pulumi_kubernetes.policy import v1 as policy
 from pulumi_kubernetes.yaml import v2 as manifests
 
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.namespace_network_policy import API, DNS, Ports, let_through, work
-from agentenv.components._lib.namespaces import restricted
-from agentenv.components._lib.options import Child, children_of
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.namespace_network_policy import (
+    API,
+    DNS,
+    Ports,
+    create_network_policy,
+    network_policy_spec,
+)
+from agentenv.components._lib.namespaces import create_restricted_namespace
+from agentenv.components._lib.options import ChildOptions, child_options
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.sandboxes.controller import (
     CONFIGURATION,
@@ -28,12 +34,12 @@ from agentenv.components.sandboxes.controller import (
     NAMESPACE,
     ControllerFlags,
     Running,
-    configured,
+    command_line_flags,
     deployment,
-    domains_of,
-    flags_of,
+    joined_domains,
+    read_label_domains,
 )
-from agentenv.components.sandboxes.rbac import give_controller, give_people
+from agentenv.components.sandboxes.rbac import bind_controller_roles, create_user_roles
 from agentenv.core.pinned_versions import releases
 
 RELEASE = "agent-sandbox"
@@ -85,23 +91,23 @@ class AgentSandbox(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AgentSandboxArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make it; a wrong plain argument raises before anything is made."""
-        given = Plain.of("agent_sandbox", args, AgentSandboxArgs)
-        labels = Labels.of(given, "agent-sandbox", name)
+        reader = ArgumentReader.of("agent_sandbox", args, AgentSandboxArgs)
+        labels = Labels.of(reader, "agent-sandbox", name)
         release = releases().manifests[RELEASE]
-        layout = _part(given, "layout", SandboxControllerLayout)
+        layout = _part(reader, "layout", SandboxControllerLayout)
         source = layout.text("manifests", default=release.address).rstrip("/")
         running = Running(
             image=layout.text("image", default=releases().images[NAME]),
             replicas=layout.whole("replicas", 1, 5, default=2),
             cpu=layout.text("cpu", default="250m"),
             memory=layout.text("memory", default="768Mi"),
-            flags=flags_of(_part(layout, "flags", ControllerFlags)),
-            domains=domains_of(layout, "label_domains"),
+            flags=command_line_flags(_part(layout, "flags", ControllerFlags)),
+            domains=read_label_domains(layout, "label_domains"),
         )
 
         super().__init__("agent-environment:index:AgentSandbox", name, {}, opts)
         self._name, self._labels = name, labels
-        self._child: Child = children_of(self, opts)
+        self._child: ChildOptions = child_options(self, opts)
 
         definitions = manifests.ConfigGroup(
             f"{name}-definitions",
@@ -111,9 +117,9 @@ class AgentSandbox(pulumi.ComponentResource):
         roles = manifests.ConfigGroup(
             f"{name}-roles", files=[f"{source}/{file}" for file in release.roles], opts=self._child()
         )
-        space = restricted(f"{name}-namespace", NAMESPACE, self._child)
-        give_people(name, self._child)
-        self._run(running, space.metadata.name, [definitions, roles, *give_controller(name, self._child)])
+        space = create_restricted_namespace(f"{name}-namespace", NAMESPACE, self._child)
+        create_user_roles(name, self._child)
+        self._run(running, space.metadata.name, [definitions, roles, *bind_controller_roles(name, self._child)])
 
         self.namespace = space.metadata.name
         self.version = pulumi.Output.from_input(release.version)
@@ -133,12 +139,12 @@ class AgentSandbox(pulumi.ComponentResource):
         configuration = core.ConfigMap(
             f"{name}-configuration",
             metadata=named(CONFIGURATION),
-            data={DOMAINS_KEY: configured(running.domains)},
+            data={DOMAINS_KEY: joined_domains(running.domains)},
             opts=self._child(),
         )
         # On Fargate nothing enforces it; on the system's nodes it is what keeps others from it.
-        passage = let_through(
-            f"{name}-controller", space, work((Ports(METRICS), Ports(HEALTH)), (*API, *DNS)), self._child
+        passage = create_network_policy(
+            f"{name}-controller", space, network_policy_spec((Ports(METRICS), Ports(HEALTH)), (*API, *DNS)), self._child
         )
         core.Service(
             f"{name}-controller",
@@ -166,5 +172,5 @@ class AgentSandbox(pulumi.ComponentResource):
         )
 
 
-def _part(given: Plain, key: str, shape: type[Any]) -> Plain:
-    return given.part(key, shape) if given.has(key) else Plain(f"{given.path}.{key}", {})
+def _part(reader: ArgumentReader, key: str, shape: type[Any]) -> ArgumentReader:
+    return reader.part(key, shape) if reader.has(key) else ArgumentReader(f"{reader.path}.{key}", {})

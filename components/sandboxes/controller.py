@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 
 NAME = "agent-sandbox-controller"
 NAMESPACE = "agent-sandbox-system"
@@ -51,7 +51,7 @@ class Running:
     domains: tuple[str, ...]
 
 
-def flags_of(given: Plain) -> tuple[str, ...]:
+def command_line_flags(reader: ArgumentReader) -> tuple[str, ...]:
     """The command line."""
     numbers = {
         "claim_workers": ("sandbox-claim-concurrent-workers", 1, 1000, ""),
@@ -62,22 +62,22 @@ def flags_of(given: Plain) -> tuple[str, ...]:
         "api_connections": ("api-connections", 1, 64, ""),
     }
     told = [
-        f"--{flag}={given.whole(key, least, most)}{unit}"
+        f"--{flag}={reader.whole(key, least, most)}{unit}"
         for key, (flag, least, most, unit) in numbers.items()
-        if given.has(key)
+        if reader.has(key)
     ]
-    if given.flag("tracing", default=False):
+    if reader.flag("tracing", default=False):
         told.append("--enable-tracing=true")
     # It looks only for what it has marked itself, which keeps a busy cluster out of its memory.
     return ("--leader-elect=true", "--extensions", "--cache-label-selectors=true", *told)
 
 
-def domains_of(given: Plain, key: str) -> tuple[str, ...]:
+def read_label_domains(reader: ArgumentReader, key: str) -> tuple[str, ...]:
     """The domains of labels that a claim may set; ours is always among them."""
-    asked = given.texts(key)
+    asked = reader.texts(key)
     for domain in asked:
         if "/" in domain or "." not in domain or domain.endswith(("kubernetes.io", "k8s.io")):
-            raise ArgumentError(f"{given.path}.{key}", f"'{domain}'", "domains of your own, such as team.example.com")
+            raise ArgumentError(f"{reader.path}.{key}", f"'{domain}'", "domains of your own, such as team.example.com")
     return tuple(sorted({"sandbox.users.io", *asked}))
 
 
@@ -86,7 +86,7 @@ def deployment(running: Running) -> dict[str, Any]:
     marks = {"app": NAME}
     amounts = {"cpu": running.cpu, "memory": running.memory}
     # The domains are read once, when it starts: others make it start again.
-    domains = hashlib.sha256(configured(running.domains).encode()).hexdigest()[:16]
+    domains = hashlib.sha256(joined_domains(running.domains).encode()).hexdigest()[:16]
     return {
         "replicas": running.replicas,
         "selector": {"matchLabels": marks},
@@ -136,7 +136,7 @@ def deployment(running: Running) -> dict[str, Any]:
     }
 
 
-def configured(domains: Sequence[str]) -> str:
+def joined_domains(domains: Sequence[str]) -> str:
     """The domains as the controller reads them."""
     return ",".join(domains)
 

@@ -13,8 +13,8 @@ import pulumi
 from pulumi_aws import ec2
 from pulumi_aws import vpc as rules
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.capabilities.policies.class_security_groups import CLUSTER
 
@@ -71,7 +71,7 @@ class PodGroups:
     vpc_id: pulumi.Input[str]
     cluster: pulumi.Input[str]
     labels: Labels
-    child: Child
+    child: ChildOptions
 
     def make(self, classes: Sequence[FargateClass]) -> dict[str, list[ec2.SecurityGroup]]:
         """Make all groups, then the rules between them; returns the groups by class."""
@@ -151,19 +151,19 @@ def group_ids(made: Mapping[str, Sequence[ec2.SecurityGroup]]) -> pulumi.Output[
     return pulumi.Output.all(**{of: pulumi.Output.all(*[group.id for group in some]) for of, some in made.items()})
 
 
-def classes_of(given: Plain, key: str) -> list[FargateClass]:
+def read_fargate_classes(reader: ArgumentReader, key: str) -> list[FargateClass]:
     """The classes as they were told, with their shapes checked."""
-    found: list[FargateClass] = given.values.get(key) or []
+    found: list[FargateClass] = reader.values.get(key) or []
     known = {CLUSTER, *(one.get("name") for one in found)}
     for number, one in enumerate(found):
-        path = f"{given.path}.{key}[{number}]"
-        name = Plain.of(path, one, FargateClass).text("name")
+        path = f"{reader.path}.{key}[{number}]"
+        name = ArgumentReader.of(path, one, FargateClass).text("name")
         if [other["name"] for other in found].count(name) > 1:
             raise ArgumentError(f"{path}.name", f"{name} more than once", "each class once")
         if not 1 <= len(one["groups"]) <= MOST_GROUPS:
             raise ArgumentError(f"{path}.groups", f"{len(one['groups'])}", f"1 to {MOST_GROUPS} groups of an interface")
         for place, group in enumerate(one["groups"]):
-            Plain.of(f"{path}.groups[{place}]", group, PodGroup)
+            ArgumentReader.of(f"{path}.groups[{place}]", group, PodGroup)
             for direction in ("egress", "ingress"):
                 for index, rule in enumerate(group[direction]):
                     _check(f"{path}.groups[{place}].{direction}[{index}]", rule, known)
@@ -171,7 +171,7 @@ def classes_of(given: Plain, key: str) -> list[FargateClass]:
 
 
 def _check(path: str, rule: PodGroupRule, known: set[str]) -> None:
-    Plain.of(path, rule, PodGroupRule)
+    ArgumentReader.of(path, rule, PodGroupRule)
     towards = rule.get("towards")
     if ("cidr" in rule) == (towards is not None):
         raise ArgumentError(path, "both or neither of cidr and towards", "one of them")

@@ -8,9 +8,14 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from agentenv.components._lib.arguments import Plain
-from agentenv.components._lib.kubernetes_objects import written
-from agentenv.components._lib.options import Child, children_of, inner_of, outputs_of
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components._lib.kubernetes_objects import create_object
+from agentenv.components._lib.options import (
+    ChildOptions,
+    child_options,
+    child_options_without_dependencies,
+    component_outputs,
+)
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.core.guardrails import EKS, Hands, lasting, policies
 from agentenv.core.guardrails.priority import priority_class
@@ -68,16 +73,16 @@ class Guardrails(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GuardrailsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make them; a wrong plain argument raises before anything is made."""
-        given = Plain.of("guardrails", args, GuardrailsArgs)
-        Labels.of(given, "guardrails", name)
-        hands = _hands(given)
+        reader = ArgumentReader.of("guardrails", args, GuardrailsArgs)
+        Labels.of(reader, "guardrails", name)
+        hands = _hands(reader)
 
         super().__init__("agent-environment:index:Guardrails", name, {}, opts)
-        inner = inner_of(self)
+        inner = child_options_without_dependencies(self)
         systems = pulumi.Output.from_input(args["file_system_ids"])
 
-        priority = written(f"{name}-priority", priority_class(), children_of(self, opts))
-        watching = _watching(name, [priority], inner, outlived=given.flag("outlived", default=False))
+        priority = create_object(f"{name}-priority", priority_class(), child_options(self, opts))
+        watching = _watching(name, [priority], inner, outlived=reader.flag("outlived", default=False))
         after = pulumi.ResourceOptions(depends_on=[watching])
         # Which policies there are hangs on no id; what one says may.
         known = policies(["fs-1"], hands)
@@ -85,22 +90,22 @@ class Guardrails(pulumi.ComponentResource):
             document = policy.document()
             if document != other.document():
                 document["spec"] = systems.apply(lambda ids, place=place: _spec(ids, hands, place))
-            made = written(f"{name}-{policy.name}", document, inner, after)
+            made = create_object(f"{name}-{policy.name}", document, inner, after)
             for binding in policy.bindings():
                 suffix = binding["metadata"]["name"].removeprefix(policy.full_name)
                 bound = pulumi.ResourceOptions(depends_on=[made])
-                written(f"{name}-{policy.name}-binding{suffix}", binding, inner, bound)
+                create_object(f"{name}-{policy.name}-binding{suffix}", binding, inner, bound)
 
         self.policy_names = pulumi.Output.from_input([policy.full_name for policy in known])
-        self.register_outputs(outputs_of(self))
+        self.register_outputs(component_outputs(self))
 
 
-def _watching(name: str, after: list[pulumi.Resource], inner: Child, *, outlived: bool) -> pulumi.Resource:
+def _watching(name: str, after: list[pulumi.Resource], inner: ChildOptions, *, outlived: bool) -> pulumi.Resource:
     """What keeps the API server reading the classes' parameters; the last of it."""
     last = after
     for word, document in zip(("parameters", "parameters-binding"), lasting(), strict=True):
         stays = pulumi.ResourceOptions(depends_on=last, retain_on_delete=outlived)
-        last = [written(f"{name}-{word}", document, inner, stays)]
+        last = [create_object(f"{name}-{word}", document, inner, stays)]
     return last[0]
 
 
@@ -108,11 +113,11 @@ def _spec(ids: list[str], hands: Hands, place: int) -> dict[str, Any]:
     return policies(ids, hands)[place].document()["spec"]
 
 
-def _hands(given: Plain) -> Hands:
+def _hands(reader: ArgumentReader) -> Hands:
     """Those of EKS, but for those who were told."""
-    if not given.has("hands"):
+    if not reader.has("hands"):
         return EKS
-    told = given.part("hands", GuardrailHands)
+    told = reader.part("hands", GuardrailHands)
 
     def some(key: str, usual: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(told.texts(key)) or usual

@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.rbac import v1 as rbac
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components.cluster.access import GROUPS
 from agentenv.components.sandboxes.controller import NAME, NAMESPACE
 
@@ -35,7 +35,7 @@ CHANGING: list[dict[str, Any]] = [
 ]
 
 
-def give_controller(base: str, child: Child) -> list[pulumi.Resource]:
+def bind_controller_roles(base: str, child: ChildOptions) -> list[pulumi.Resource]:
     """Give the controller's account the roles of its release."""
     return [
         rbac.ClusterRoleBinding(
@@ -49,7 +49,7 @@ def give_controller(base: str, child: Child) -> list[pulumi.Resource]:
     ]
 
 
-def give_people(base: str, child: Child) -> None:
+def create_user_roles(base: str, child: ChildOptions) -> None:
     """Let readers look at sandboxes and nodes, and operators end and mend sandboxes too."""
     for word, rules in (("readers", LOOKING), ("operators", [*LOOKING, *CHANGING])):
         name = f"agent-environment-{word}"

@@ -14,15 +14,21 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 from pulumi_aws import eks, iam
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import whereabouts
-from agentenv.components._lib.iam_policies import text
-from agentenv.components._lib.kubernetes_objects import Document, written
-from agentenv.components._lib.options import Child, children_of, inner_of, known_after, outputs_of
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.iam_policies import to_json
+from agentenv.components._lib.kubernetes_objects import Document, create_object
+from agentenv.components._lib.options import (
+    ChildOptions,
+    child_options,
+    child_options_without_dependencies,
+    component_outputs,
+    output_after,
+)
 from agentenv.components._lib.planned_documents import OUTPUT
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cluster.irsa import Bearer, Issuer, Roles, agent_trust
-from agentenv.components.settings_argument import settings_of
+from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount, pod_identity_trust_policy
+from agentenv.components.settings_argument import read_settings
 from agentenv.config import Settings
 from agentenv.core.capabilities.from_settings import cluster_facts_with_existing
 from agentenv.core.classes.advice import remarks
@@ -88,36 +94,36 @@ class SandboxClass(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: SandboxClassArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make it; a wrong plain argument raises before anything is made."""
-        given = Plain.of("sandbox_class", args, SandboxClassArgs)
-        labels = Labels.of(given, "sandbox-class", name)
-        plan = plan_of(given)
-        if plan.on_fargate and not given.has("security_group_ids"):
+        reader = ArgumentReader.of("sandbox_class", args, SandboxClassArgs)
+        labels = Labels.of(reader, "sandbox-class", name)
+        plan = class_plan_of(reader)
+        if plan.on_fargate and not reader.has("security_group_ids"):
             raise ArgumentError("sandbox_class.security_group_ids", "nothing", "groups: no policy holds it on Fargate")
-        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
-        cluster = given.text("cluster_name")
+        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
+        cluster = reader.text("cluster_name")
 
         super().__init__("agent-environment:index:SandboxClass", name, {}, opts)
         for remark in remarks(plan):
             pulumi.log.info(remark, self)
-        inner = inner_of(self)
+        inner = child_options_without_dependencies(self)
         roles = Roles(labels, inner, boundary)
         aws = _ToAws(plan, cluster, roles, labels, inner)
         role = aws.role(self, args)
         objects = class_objects(plan, _known(plan, args, role))
-        made, held = _Objects(name, objects, inner).make(children_of(self, opts))
+        made, held = _Objects(name, objects, inner).make(child_options(self, opts))
         self.template = stable_template(objects)
 
         # By way of the namespace itself, whatever takes its name waits for it and goes before it.
         self.namespace = made.metadata.name
         # The same, once what holds its sandboxes is there. Whoever waits for the whole component waits for each of its
         # children, by every way there is to each, and the engine walks all of them when a deletion fails.
-        self.ready = known_after(namespace(plan.name), held)
+        self.ready = output_after(namespace(plan.name), held)
         self.releases = pulumi.Output.from_input({one.channel: one.name() for one in objects.releases})
         self.pool_size = pulumi.Output.from_input(objects.choice.size)
         expected = objects.choice.expected_miss_rate
         self.expected_miss_rate = pulumi.Output.from_input(None if expected is None else f"{expected:.6f}")
         self.role_arn = role.arn.apply(str) if role else pulumi.Output.from_input(None)
-        self.register_outputs({**outputs_of(self), OUTPUT: roles.promises.made})
+        self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
 
     @property
     def summary(self) -> pulumi.Output[dict[str, Any]]:
@@ -130,12 +136,12 @@ class SandboxClass(pulumi.ComponentResource):
         )
 
 
-def plan_of(given: Plain) -> ClassPlan:
+def class_plan_of(reader: ArgumentReader) -> ClassPlan:
     """The class as its settings plan it."""
-    settings = settings_of(given)
-    name = given.text("sandbox_class")
-    services = given.text("service_cidr") if given.has("service_cidr") else ""
-    here = cluster_facts_with_existing(settings, given.texts("vpc_cidrs"), services)
+    settings = read_settings(reader)
+    name = reader.text("sandbox_class")
+    services = reader.text("service_cidr") if reader.has("service_cidr") else ""
+    here = cluster_facts_with_existing(settings, reader.texts("vpc_cidrs"), services)
     found = next((one for one in plans(settings, here) if one.name == name), None)
     if found is None:
         raise ArgumentError("sandbox_class.sandbox_class", f"'{name}'", _classes(settings))
@@ -171,19 +177,23 @@ class _ToAws:
     cluster: str
     roles: Roles
     labels: Labels
-    child: Child
+    child: ChildOptions
 
     def role(self, component: pulumi.ComponentResource, args: SandboxClassArgs) -> iam.Role | None:
         """The one role of all its sandboxes, where its settings give it one."""
         identity = self.plan.asked.identity
-        bearer = Bearer(namespace(self.plan.name), SANDBOX)
+        bearer = ServiceAccount(namespace(self.plan.name), SANDBOX)
         said = f"Sandboxes of class {self.plan.name}"
         if identity.kind == "irsa":
             issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-            made = self.roles.for_tokens("role", said, issuer, bearer)
+            made = self.roles.irsa_role("role", said, issuer, bearer)
         elif identity.kind == "pod-identity":
-            place = whereabouts(component)
-            made = self.roles.role("role", said, place.apply(lambda at: text(agent_trust(at, self.cluster, bearer))))
+            aws = aws_context(component)
+            made = self.roles.create_role(
+                "role",
+                said,
+                aws.apply(lambda context: to_json(pod_identity_trust_policy(context, self.cluster, bearer))),
+            )
             eks.PodIdentityAssociation(
                 f"{self.labels.base}-role",
                 cluster_name=self.cluster,
@@ -195,7 +205,7 @@ class _ToAws:
             )
         else:
             return None
-        self.roles.has(made, "role", identity.policies)
+        self.roles.attach_policies(made, "role", identity.policies)
         return made
 
 
@@ -205,12 +215,12 @@ class _Objects:
 
     base: str
     objects: ClassObjects
-    child: Child
+    child: ChildOptions
 
-    def make(self, first: Child) -> tuple[Any, list[Any]]:
+    def make(self, first: ChildOptions) -> tuple[Any, list[Any]]:
         """All of them, each after what it needs; returns the namespace, and what has to be there before a sandbox."""
         objects = self.objects
-        space = written(
+        space = create_object(
             f"{self.base}-namespace",
             objects.namespace,
             first,
@@ -244,14 +254,14 @@ class _Objects:
         """A template and its pools, which outlive their release in the stack: claims name them."""
         kept = pulumi.ResourceOptions(retain_on_delete=True, depends_on=after)
         word = template["metadata"]["name"]
-        blueprint = written(f"{self.base}-{word}-template", template, self.child, kept)
+        blueprint = create_object(f"{self.base}-{word}-template", template, self.child, kept)
         scheduled = ["spec.replicas"] if self.objects.schedules else None
         filled = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint], ignore_changes=scheduled)
-        written(f"{self.base}-{word}-pool", _forced(pool), self.child, filled)
+        create_object(f"{self.base}-{word}-pool", _forced(pool), self.child, filled)
         empty = pulumi.ResourceOptions(retain_on_delete=True, depends_on=[blueprint])
         for cold in self.objects.cold_pools:
             if cold["spec"]["sandboxTemplateRef"]["name"] == word:
-                written(f"{self.base}-{word}-cold-pool", _forced(cold), self.child, empty)
+                create_object(f"{self.base}-{word}-cold-pool", _forced(cold), self.child, empty)
 
     def _schedules(self, after: list[Any]) -> None:
         if self.objects.schedules is None:
@@ -264,7 +274,7 @@ class _Objects:
 
     def _made(self, word: str, document: Document, after: list[Any], *, replaced_first: bool = False) -> Any:
         more = pulumi.ResourceOptions(depends_on=after, delete_before_replace=replaced_first or None)
-        return written(f"{self.base}-{word}", document, self.child, more)
+        return create_object(f"{self.base}-{word}", document, self.child, more)
 
 
 def _forced(pool: Document) -> Document:

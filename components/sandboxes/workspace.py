@@ -16,8 +16,8 @@ from pulumi_aws import efs, resourcegroupstaggingapi
 from pulumi_kubernetes.apiextensions import CustomResource
 from pulumi_kubernetes.core import v1 as core
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.options import children_of, inner_of, outputs_of
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.options import child_options, child_options_without_dependencies, component_outputs
 from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.config.settings import is_production
 from agentenv.core.workspaces import seats
@@ -90,16 +90,16 @@ class Workspace(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: WorkspaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make it; a wrong plain argument raises before anything is made."""
-        given = Plain.of("workspace", args, WorkspaceArgs)
-        layout = given.part("seat", SeatLayout)
-        seat = seat_of(layout)
-        labels = Labels.of(given, COMPONENT, name)
-        kept = given.flag("keep_data", default=is_production(labels.environment))
+        reader = ArgumentReader.of("workspace", args, WorkspaceArgs)
+        layout = reader.part("seat", SeatLayout)
+        seat = read_seat(layout)
+        labels = Labels.of(reader, COMPONENT, name)
+        kept = reader.flag("keep_data", default=is_production(labels.environment))
         destroyed = layout.flag("destroy_data", default=False)
 
         super().__init__("agent-environment:index:Workspace", name, {}, opts)
         self._name = name
-        self._child, self._inner = children_of(self, opts), inner_of(self)
+        self._child, self._inner = child_options(self, opts), child_options_without_dependencies(self)
         point = self._point(seat, labels, args["file_system_id"], kept=kept, destroyed=destroyed)
         self._space = args.get("namespace") or seat.namespace
         volume = self._volume(seat, pulumi.Output.format("{0}::{1}", args["file_system_id"], point.id))
@@ -108,7 +108,7 @@ class Workspace(pulumi.ComponentResource):
         self.access_point_id = point.id
         self.uid = pulumi.Output.from_input(seat.uid)
         self.path = pulumi.Output.from_input(seat.path)
-        self.register_outputs(outputs_of(self))
+        self.register_outputs(component_outputs(self))
 
     def _point(
         self, seat: SeatPlan, labels: Labels, system: pulumi.Input[str], *, kept: bool, destroyed: bool
@@ -190,7 +190,7 @@ class Workspace(pulumi.ComponentResource):
         )
 
 
-class KeptDataError(pulumi.RunError):
+class SeatConflictError(pulumi.RunError):
     """Seats that cannot be made as they were declared: all of them at once, each with its way out."""
 
     def __init__(self, wrong: Sequence[str]) -> None:
@@ -198,7 +198,7 @@ class KeptDataError(pulumi.RunError):
         super().__init__(f"declared workspaces cannot be made:\n{lines}")
 
 
-def seat_of(layout: Plain) -> SeatPlan:
+def read_seat(layout: ArgumentReader) -> SeatPlan:
     """The seat as it was described, with every word checked."""
     return SeatPlan(
         name=layout.text("name"),
@@ -211,14 +211,14 @@ def seat_of(layout: Plain) -> SeatPlan:
     )
 
 
-def refuse_strangers(planned: Sequence[SeatPlan], environment: str, asked: pulumi.InvokeOptions) -> None:
+def check_seat_conflicts(planned: Sequence[SeatPlan], environment: str, asked: pulumi.InvokeOptions) -> None:
     """End the program where a seat collides with another, or meets kept data of another user; to be called first."""
     if not planned:
         return
     if wrong := seats.collisions(planned):
-        raise KeptDataError(wrong)
+        raise SeatConflictError(wrong)
     if wrong := seats.met_by_strangers(planned, seats.kept_seats(_tagged(environment, asked))):
-        raise KeptDataError(wrong)
+        raise SeatConflictError(wrong)
 
 
 def _tagged(environment: str, asked: pulumi.InvokeOptions) -> dict[str, Any]:
@@ -236,15 +236,15 @@ def _tagged(environment: str, asked: pulumi.InvokeOptions) -> dict[str, Any]:
     except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
         told = str(silence).rpartition("returned an error: ")[2].rstrip(".")
         wrong = f"whose data is kept under their names cannot be asked: {told}; let the caller do tag:GetResources"
-        raise KeptDataError([wrong]) from None
+        raise SeatConflictError([wrong]) from None
     return {one.resource_arn: one.tags for one in found.resource_tag_mapping_lists}
 
 
-def layouts_of(given: Plain, key: str) -> list[SeatLayout]:
+def read_seats(reader: ArgumentReader, key: str) -> list[SeatLayout]:
     """The seats as they were told, with their shapes checked."""
-    found: list[SeatLayout] = given.values.get(key) or []
+    found: list[SeatLayout] = reader.values.get(key) or []
     if not isinstance(found, list):  # pyright: ignore[reportUnnecessaryIsInstance] - another language may say anything
-        raise ArgumentError(f"{given.path}.{key}", f"{found!r}", "a list of seats")
+        raise ArgumentError(f"{reader.path}.{key}", f"{found!r}", "a list of seats")
     for number, one in enumerate(found):
-        seat_of(Plain.of(f"{given.path}.{key}[{number}]", one, SeatLayout))
+        read_seat(ArgumentReader.of(f"{reader.path}.{key}[{number}]", one, SeatLayout))
     return found

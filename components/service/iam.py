@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_aws import iam
 
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components._lib.iam_policies import Document
 from agentenv.components._lib.planned_documents import (
-    Name,
-    Planned,
-    file_system_id,
-    public_address,
-    role_arn,
-    table_arn,
-    vpc_id,
+    PlannedDocument,
+    Reference,
+    placeholder_address,
+    placeholder_file_system_id,
+    placeholder_role_arn,
+    placeholder_table_arn,
+    placeholder_vpc_id,
 )
 from agentenv.components.cluster.irsa import Roles
 from agentenv.config.sections.classes import SandboxClass
@@ -44,63 +44,66 @@ class Kept:
     file_system_ids: pulumi.Input[list[str]]
 
 
-def exchanging(classes: Sequence[SandboxClass]) -> list[SandboxClass]:
+def exchange_classes(classes: Sequence[SandboxClass]) -> list[SandboxClass]:
     """The classes whose sandboxes exchange tokens."""
     return [one for one in classes if one.identity.kind == "exchange"]
 
 
-def secrets_place(place: Whereabouts, environment: str) -> SecretsPlace:
+def secrets_location(aws: AwsContext, environment: str) -> SecretsPlace:
     """Where owners' secrets are."""
-    return SecretsPlace(place.arn("secretsmanager", "secret:"), secrets_prefix(environment))
+    return SecretsPlace(aws.arn("secretsmanager", "secret:"), secrets_prefix(environment))
 
 
-def exchange_roles(
+def create_exchange_roles(
     roles: Roles,
     classes: Sequence[SandboxClass],
     service: iam.Role,
-    place: pulumi.Output[Whereabouts],
+    aws: pulumi.Output[AwsContext],
     network: Network,
 ) -> dict[str, iam.Role]:
     """The roles by class."""
     environment, made = roles.labels.environment, dict[str, iam.Role]()
-    bearer = Name(service.arn, role_arn)
-    names = (Name(network.vpc_id, vpc_id), *(Name(one, public_address) for one in network.addresses))
+    bearer = Reference(service.arn, placeholder_role_arn)
+    names = (
+        Reference(network.vpc_id, placeholder_vpc_id),
+        *(Reference(one, placeholder_address) for one in network.addresses),
+    )
 
-    def may(at: Whereabouts, vpc: str, *addresses: str) -> Document:
-        return role_rights(secrets_place(at, environment), vpc, addresses)
+    def may(context: AwsContext, vpc: str, *addresses: str) -> Document:
+        return role_rights(secrets_location(context, environment), vpc, addresses)
 
     for one in classes:
 
-        def trust(_: Whereabouts, arn: str, name: str = one.name) -> Document:
+        def trust(_: AwsContext, arn: str, name: str = one.name) -> Document:
             return role_trust(arn, name)
 
         suffix = f"class-{one.name}"
         about = f"Sandboxes of class {one.name}, each for its owner"
-        role = roles.role(suffix, about, Planned(place, trust, (bearer,)))
-        roles.may(role, suffix, Planned(place, may, names))
-        roles.has(role, suffix, one.identity.policies)
+        role = roles.create_role(suffix, about, PlannedDocument(aws, trust, (bearer,)))
+        roles.add_policy(role, suffix, PlannedDocument(aws, may, names))
+        roles.attach_policies(role, suffix, one.identity.policies)
         made[one.name] = role
     return made
 
 
-def let_service_work(
+def add_service_policy(
     roles: Roles,
     service: iam.Role,
-    place: pulumi.Output[Whereabouts],
+    aws: pulumi.Output[AwsContext],
     kept: Kept,
-    given: Mapping[str, iam.Role],
+    exchange_roles_by_class: Mapping[str, iam.Role],
 ) -> iam.RolePolicy:
     """What the service's own role may do: with what it keeps, and with the roles that it gives."""
     environment = roles.labels.environment
 
-    def may(at: Whereabouts, table: str, systems: Sequence[str], *arns: str) -> Document:
-        secrets = secrets_place(at, environment) if given else None
-        files = [at.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
-        return rights(table, files, at.arn("elasticfilesystem", "access-point/*"), arns, secrets)
+    def may(context: AwsContext, table: str, systems: Sequence[str], *arns: str) -> Document:
+        secrets = secrets_location(context, environment) if exchange_roles_by_class else None
+        files = [context.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
+        return rights(table, files, context.arn("elasticfilesystem", "access-point/*"), arns, secrets)
 
     names = (
-        Name(kept.table_arn, table_arn),
-        Name(kept.file_system_ids, lambda at: [file_system_id(at)]),
-        *(Name(role.arn, role_arn) for role in given.values()),
+        Reference(kept.table_arn, placeholder_table_arn),
+        Reference(kept.file_system_ids, lambda context: [placeholder_file_system_id(context)]),
+        *(Reference(role.arn, placeholder_role_arn) for role in exchange_roles_by_class.values()),
     )
-    return roles.may(service, "work", Planned(place, may, names))
+    return roles.add_policy(service, "work", PlannedDocument(aws, may, names))

@@ -3,7 +3,7 @@
 import pulumi
 from pulumi_aws import dynamodb
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 from agentenv.core.ledger.table import ATTRIBUTES, BY_TIME, EXPIRES, OPEN_ROWS, OWNER, ROW
 
@@ -11,7 +11,7 @@ from agentenv.core.ledger.table import ATTRIBUTES, BY_TIME, EXPIRES, OPEN_ROWS, 
 RECOVERY_DAYS = 35
 
 
-def ledger_table(labels: Labels, child: Child, *, kept: bool) -> dynamodb.Table:
+def ledger_table(labels: Labels, child: ChildOptions, *, kept: bool) -> dynamodb.Table:
     """The table; `kept` where it outlives the stack, and nobody deletes it by mistake."""
     return dynamodb.Table(
         f"{labels.base}-ledger",

@@ -9,12 +9,18 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 from pulumi_aws import efs
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import whereabouts
-from agentenv.components._lib.existing import ExistingFileSystems, files_of, read_files
-from agentenv.components._lib.options import Child, children_of, outputs_of
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import aws_context
+from agentenv.components._lib.existing import ExistingFileSystems, file_system_arguments, read_file_systems
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.storage.mount_targets import Mounts, let_classes_in, let_nodes_in, mount_group, mount_targets
+from agentenv.components.storage.mount_targets import (
+    Mounts,
+    allow_nfs_from_classes,
+    allow_nfs_from_nodes,
+    create_mount_security_group,
+    create_mount_targets,
+)
 from agentenv.components.storage.storage import file_system_policy
 
 
@@ -63,31 +69,31 @@ class AdoptedStorage(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: AdoptedStorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Use them; nothing is added to a file system that is not right."""
-        given = Plain.of("storage", args, AdoptedStorageArgs)
-        labels = Labels.of(given, "storage", name)
-        named = files_of(given.part("existing", ExistingFileSystems))
-        subnets = given.inputs("subnet_ids")
+        reader = ArgumentReader.of("storage", args, AdoptedStorageArgs)
+        labels = Labels.of(reader, "storage", name)
+        named = file_system_arguments(reader.part("existing", ExistingFileSystems))
+        subnets = reader.inputs("subnet_ids")
         if not subnets:
             raise ArgumentError("storage.subnet_ids", "an empty list", "one subnet a zone")
 
         super().__init__("agent-environment:index:AdoptedStorage", name, {}, opts)
-        found = read_files(named, pulumi.InvokeOptions(parent=self))
-        child: Child = children_of(self, opts)
-        place = whereabouts(self)
+        found = read_file_systems(named, pulumi.InvokeOptions(parent=self))
+        child: ChildOptions = child_options(self, opts)
+        aws = aws_context(self)
         clients: pulumi.Output[Any] = pulumi.Output.from_input(args.get("client_role_arns") or [])
         mounted = named.get("mount_group_id")
-        group = mounted or mount_group(labels, child, args["vpc_id"]).id
-        let_nodes_in(labels, child, group, args["nodes_security_group_id"])
-        let_classes_in(labels, child, group, args.get("class_group_ids") or {})
+        group = mounted or create_mount_security_group(labels, child, args["vpc_id"]).id
+        allow_nfs_from_nodes(labels, child, group, args["nodes_security_group_id"])
+        allow_nfs_from_classes(labels, child, group, args.get("class_group_ids") or {})
         for shard, id_ in enumerate(named["ids"]):
             efs.FileSystemPolicy(
                 f"{name}-{shard}",
                 file_system_id=id_,
-                policy=pulumi.Output.all(place, found.arns[shard], clients).apply(file_system_policy),
+                policy=pulumi.Output.all(aws, found.arns[shard], clients).apply(file_system_policy),
                 opts=child(pulumi.ResourceOptions(retain_on_delete=True)),
             )
             if not mounted:
-                mount_targets(Mounts(shard, id_, subnets, group), labels, child)
+                create_mount_targets(Mounts(shard, id_, subnets, group), labels, child)
 
         known = pulumi.Output.from_input
         self.file_system_ids = known(list(named["ids"]))
@@ -95,4 +101,4 @@ class AdoptedStorage(pulumi.ComponentResource):
         self.dns_names = known(list(found.dns_names))
         self.security_group_id = known(group)
         self.key_arn = known(found.key_arns[0])
-        self.register_outputs(outputs_of(self))
+        self.register_outputs(component_outputs(self))

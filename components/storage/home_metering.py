@@ -12,23 +12,23 @@ import pulumi
 from pulumi_aws import efs
 from pulumi_kubernetes.core import v1 as core
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import Whereabouts, whereabouts
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext, aws_context
 from agentenv.components._lib.iam_policies import Document
-from agentenv.components._lib.kubernetes_objects import written
-from agentenv.components._lib.namespace_network_policy import API, DNS, let_through, work
-from agentenv.components._lib.namespaces import restricted
-from agentenv.components._lib.options import children_of, inner_of, outputs_of
-from agentenv.components._lib.planned_documents import OUTPUT, Name, Planned, file_system_id
+from agentenv.components._lib.kubernetes_objects import create_object
+from agentenv.components._lib.namespace_network_policy import API, DNS, create_network_policy, network_policy_spec
+from agentenv.components._lib.namespaces import create_restricted_namespace
+from agentenv.components._lib.options import child_options, child_options_without_dependencies, component_outputs
+from agentenv.components._lib.planned_documents import OUTPUT, PlannedDocument, Reference, placeholder_file_system_id
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.cluster.irsa import Bearer, Issuer, Roles
-from agentenv.components.settings_argument import settings_of
+from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount
+from agentenv.components.settings_argument import read_settings
 from agentenv.config import Settings
 from agentenv.core.service import home_metering as plan
 from agentenv.core.service.home_metering import NAME, Looked, Pass
 from agentenv.core.service.rbac import role as rights_of
 
-BEARER = Bearer(NAME, NAME)
+SERVICE_ACCOUNT = ServiceAccount(NAME, NAME)
 
 
 class StorageMeteringArgs(TypedDict):
@@ -70,27 +70,35 @@ class StorageMetering(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: StorageMeteringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make it; a wrong plain argument raises before anything is made."""
-        given = Plain.of("storage_metering", args, StorageMeteringArgs)
-        self._labels = Labels.of(given, NAME, name)
-        settings = settings_of(given)
+        reader = ArgumentReader.of("storage_metering", args, StorageMeteringArgs)
+        self._labels = Labels.of(reader, NAME, name)
+        settings = read_settings(reader)
         passes = plan.passes(settings)
         if not passes:
             wanted = "settings with homes, a service with an image, and cost.storageMetering.enabled"
             raise ArgumentError("storage_metering.settings", "nothing to look at", wanted)
-        boundary = given.text("permissions_boundary") if given.has("permissions_boundary") else None
+        boundary = reader.text("permissions_boundary") if reader.has("permissions_boundary") else None
 
         super().__init__("agent-environment:index:StorageMetering", name, {}, opts)
         self._name, self._systems = name, pulumi.Output.from_input(args["file_system_ids"])
-        outer, self._child = children_of(self, opts), inner_of(self)
-        place = whereabouts(self)
+        outer, self._child = child_options(self, opts), child_options_without_dependencies(self)
+        aws = aws_context(self)
         roles = Roles(self._labels, outer, boundary)
         issuer = Issuer(pulumi.Output.from_input(args["issuer_arn"]), pulumi.Output.from_input(args["issuer_url"]))
-        role = roles.for_tokens("role", "Looks how large homes are", issuer, BEARER)
-        may = roles.may(role, "look", Planned(place, _rights, (Name(self._systems, lambda at: [file_system_id(at)]),)))
+        role = roles.irsa_role("role", "Looks how large homes are", issuer, SERVICE_ACCOUNT)
+        may = roles.add_policy(
+            role,
+            "look",
+            PlannedDocument(
+                aws, _rights, (Reference(self._systems, lambda context: [placeholder_file_system_id(context)]),)
+            ),
+        )
 
-        space = restricted(f"{name}-namespace", NAME, outer)
+        space = create_restricted_namespace(f"{name}-namespace", NAME, outer)
         inside = pulumi.ResourceOptions(depends_on=[space])
-        passage = let_through(name, space.metadata.name, work((), (*API, *DNS)), lambda: self._child(inside))
+        passage = create_network_policy(
+            name, space.metadata.name, network_policy_spec((), (*API, *DNS)), lambda: self._child(inside)
+        )
         allowed = self._allowed({"eks.amazonaws.com/role-arn": role.arn}, inside)
         points: list[efs.AccessPoint] = []
         for one in passes:
@@ -98,13 +106,13 @@ class StorageMetering(pulumi.ComponentResource):
             for looked in one.looked:
                 points.append(point := self._point(looked))
                 mounted.append(self._mounted(looked, point, inside))
-            self._job(one, settings, place, [passage, may, *allowed, *mounted])
+            self._job(one, settings, aws, [passage, may, *allowed, *mounted])
 
         self.namespace = space.metadata.name
         self.role_arn = role.arn
         self.access_point_ids = pulumi.Output.all(*(point.id for point in points))
         self.jobs = pulumi.Output.from_input([one.name for one in passes])
-        self.register_outputs({**outputs_of(self), OUTPUT: roles.promises.made})
+        self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
 
     def _allowed(self, annotations: dict[str, Any], inside: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         """Its account, and what it may do in the cluster."""
@@ -118,11 +126,11 @@ class StorageMetering(pulumi.ComponentResource):
             "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAME}],
         }
         made: list[pulumi.Resource] = [
-            written(f"{self._name}-account", {**account, "metadata": about}, self._child, inside),
-            written(f"{self._name}-look", rights_of("ClusterRole", NAME, plan.rights()), self._child, inside),
+            create_object(f"{self._name}-account", {**account, "metadata": about}, self._child, inside),
+            create_object(f"{self._name}-look", rights_of("ClusterRole", NAME, plan.rights()), self._child, inside),
         ]
         bound = pulumi.ResourceOptions(depends_on=made)
-        return [*made, written(f"{self._name}-look", binding, self._child, bound)]
+        return [*made, create_object(f"{self._name}-look", binding, self._child, bound)]
 
     def _point(self, looked: Looked) -> efs.AccessPoint:
         """The access point of a folder. It holds no data, and goes with the stack; the folder stays."""
@@ -162,14 +170,14 @@ class StorageMetering(pulumi.ComponentResource):
         )
 
     def _job(
-        self, one: Pass, settings: Settings, place: pulumi.Output[Whereabouts], after: Sequence[pulumi.Resource]
+        self, one: Pass, settings: Settings, aws: pulumi.Output[AwsContext], after: Sequence[pulumi.Resource]
     ) -> None:
         system = self._systems.apply(lambda ids: ids[one.shard])
-        document = plan.job(one, settings, system, place.apply(lambda at: at.region))
-        written(f"{self._name}-{one.name}", document, self._child, pulumi.ResourceOptions(depends_on=list(after)))
+        document = plan.job(one, settings, system, aws.apply(lambda context: context.region))
+        create_object(f"{self._name}-{one.name}", document, self._child, pulumi.ResourceOptions(depends_on=list(after)))
 
 
-def _rights(place: Whereabouts, systems: Sequence[str]) -> Document:
+def _rights(aws: AwsContext, systems: Sequence[str]) -> Document:
     """The policy of its role."""
-    arns = [place.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
-    return plan.aws_rights(arns, place.arn("elasticfilesystem", "access-point/*"))
+    arns = [aws.arn("elasticfilesystem", f"file-system/{one}") for one in systems]
+    return plan.aws_rights(arns, aws.arn("elasticfilesystem", "access-point/*"))

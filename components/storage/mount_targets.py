@@ -7,7 +7,7 @@ import pulumi
 from pulumi_aws import ec2, efs
 from pulumi_aws import vpc as rules
 
-from agentenv.components._lib.options import Child
+from agentenv.components._lib.options import ChildOptions
 from agentenv.components._lib.tags import Labels
 
 NFS = 2049
@@ -23,7 +23,7 @@ class Mounts:
     group: pulumi.Input[str]
 
 
-def mount_group(labels: Labels, child: Child, vpc: pulumi.Input[str]) -> ec2.SecurityGroup:
+def create_mount_security_group(labels: Labels, child: ChildOptions, vpc: pulumi.Input[str]) -> ec2.SecurityGroup:
     """The mount targets' group: nothing in until somebody is let in, nothing out, for a server only answers."""
     return ec2.SecurityGroup(
         f"{labels.base}-mount",
@@ -35,20 +35,24 @@ def mount_group(labels: Labels, child: Child, vpc: pulumi.Input[str]) -> ec2.Sec
     )
 
 
-def let_nodes_in(labels: Labels, child: Child, group: pulumi.Input[str], nodes: pulumi.Input[str]) -> None:
+def allow_nfs_from_nodes(
+    labels: Labels, child: ChildOptions, group: pulumi.Input[str], nodes: pulumi.Input[str]
+) -> None:
     """NFS from the nodes, in at one end and out at the other."""
     _let_in("nodes", labels, child, group, nodes)
 
 
-def let_classes_in(
-    labels: Labels, child: Child, group: pulumi.Input[str], classes: Mapping[str, pulumi.Input[str]]
+def allow_nfs_from_classes(
+    labels: Labels, child: ChildOptions, group: pulumi.Input[str], classes: Mapping[str, pulumi.Input[str]]
 ) -> None:
     """NFS from the sandboxes of classes on Fargate, which mount for themselves: no node of ours does it for them."""
     for name, own in sorted(classes.items()):
         _let_in(f"class-{name}", labels, child, group, own)
 
 
-def _let_in(word: str, labels: Labels, child: Child, group: pulumi.Input[str], client: pulumi.Input[str]) -> None:
+def _let_in(
+    word: str, labels: Labels, child: ChildOptions, group: pulumi.Input[str], client: pulumi.Input[str]
+) -> None:
     rules.SecurityGroupIngressRule(
         f"{labels.base}-from-{word}",
         security_group_id=group,
@@ -73,7 +77,7 @@ def _let_in(word: str, labels: Labels, child: Child, group: pulumi.Input[str], c
     )
 
 
-def mount_targets(mounts: Mounts, labels: Labels, child: Child) -> None:
+def create_mount_targets(mounts: Mounts, labels: Labels, child: ChildOptions) -> None:
     """A target a zone."""
     for zone, subnet in enumerate(mounts.subnets):
         efs.MountTarget(

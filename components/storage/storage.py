@@ -10,13 +10,24 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 from pulumi_aws import efs, kms
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import Whereabouts, whereabouts
-from agentenv.components._lib.options import Child, children_of, outputs_of
-from agentenv.components._lib.planned_documents import OUTPUT, Promises, file_system_arn, role_arn
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext, aws_context
+from agentenv.components._lib.options import ChildOptions, child_options, component_outputs
+from agentenv.components._lib.planned_documents import (
+    OUTPUT,
+    PlannedDocuments,
+    placeholder_file_system_arn,
+    placeholder_role_arn,
+)
 from agentenv.components._lib.tags import Labels, Ownership
-from agentenv.components.storage.mount_targets import Mounts, let_classes_in, let_nodes_in, mount_group, mount_targets
+from agentenv.components.storage.mount_targets import (
+    Mounts,
+    allow_nfs_from_classes,
+    allow_nfs_from_nodes,
+    create_mount_security_group,
+    create_mount_targets,
+)
 from agentenv.config.settings import is_production
 
 THROUGHPUT = ("bursting", "elastic", "provisioned")
@@ -100,28 +111,28 @@ class Storage(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: StorageArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         """Make the storage; a wrong plain argument raises before anything is made."""
-        given = Plain.of("storage", args, StorageArgs)
-        layout = given.part("layout", StorageLayout)
-        labels = Labels.of(given, "storage", name)
+        reader = ArgumentReader.of("storage", args, StorageArgs)
+        layout = reader.part("layout", StorageLayout)
+        labels = Labels.of(reader, "storage", name)
         behaviour = _behaviour(layout)
         backups = layout.flag("backups", default=True)
         shards = layout.whole("file_systems", 1, 100, default=1)
-        subnets = given.inputs("subnet_ids")
+        subnets = reader.inputs("subnet_ids")
         if not subnets:
             raise ArgumentError("storage.subnet_ids", "an empty list", "one subnet a zone")
-        kept = given.flag("keep_data", default=is_production(labels.environment))
+        kept = reader.flag("keep_data", default=is_production(labels.environment))
 
         super().__init__("agent-environment:index:Storage", name, {}, opts)
-        self._name, self._labels, self._place = name, labels, whereabouts(self)
-        self._child: Child = children_of(self, opts)
-        self._promises = Promises()
+        self._name, self._labels, self._aws = name, labels, aws_context(self)
+        self._child: ChildOptions = child_options(self, opts)
+        self._planned_documents = PlannedDocuments()
         # What holds data. The policy stays with its file system, which would be open to everybody without it.
         self._held = pulumi.ResourceOptions(protect=True, retain_on_delete=True) if kept else None
 
         key_arn = pulumi.Output.from_input(args["layout"].get("key_arn") or self._key(kept=kept).arn)
-        group = mount_group(labels, self._child, args["vpc_id"])
-        let_nodes_in(labels, self._child, group.id, args["nodes_security_group_id"])
-        let_classes_in(labels, self._child, group.id, args.get("class_group_ids") or {})
+        group = create_mount_security_group(labels, self._child, args["vpc_id"])
+        allow_nfs_from_nodes(labels, self._child, group.id, args["nodes_security_group_id"])
+        allow_nfs_from_classes(labels, self._child, group.id, args.get("class_group_ids") or {})
         clients: pulumi.Output[Any] = pulumi.Output.from_input(args.get("client_role_arns") or [])
         systems: list[efs.FileSystem] = []
         for shard in range(shards):
@@ -135,7 +146,7 @@ class Storage(pulumi.ComponentResource):
                 opts=self._child(self._held),
             )
             self._guard(shard, system, clients, backups=backups)
-            mount_targets(Mounts(shard, system.id, subnets, group.id), labels, self._child)
+            create_mount_targets(Mounts(shard, system.id, subnets, group.id), labels, self._child)
             systems.append(system)
 
         self.file_system_ids = pulumi.Output.all(*[system.id for system in systems])
@@ -143,7 +154,7 @@ class Storage(pulumi.ComponentResource):
         self.dns_names = pulumi.Output.all(*[system.dns_name for system in systems])
         self.security_group_id = group.id
         self.key_arn = key_arn
-        self.register_outputs({**outputs_of(self), OUTPUT: self._promises.made})
+        self.register_outputs({**component_outputs(self), OUTPUT: self._planned_documents.entries})
 
     def _key(self, *, kept: bool) -> kms.Key:
         key = kms.Key(
@@ -152,7 +163,7 @@ class Storage(pulumi.ComponentResource):
             enable_key_rotation=True,
             # As long as AWS allows where there is data to miss; where there is none, as short.
             deletion_window_in_days=30 if kept else 7,
-            policy=documents.written(self._place.apply(documents.file_system_key)),
+            policy=iam_policies.policy_json(self._aws.apply(iam_policies.file_system_key_policy)),
             tags=self._labels.tags("key"),
             opts=self._child(self._held),
         )
@@ -168,16 +179,20 @@ class Storage(pulumi.ComponentResource):
         self, shard: int, system: efs.FileSystem, clients: pulumi.Output[Sequence[str]], *, backups: bool
     ) -> None:
         # Its clients may be roles that are not there yet; what it says of everybody else does not hang on them.
-        self._promises.of(
+        self._planned_documents.add(
             "aws:efs/fileSystemPolicy:FileSystemPolicy",
             f"{self._name}-{shard}",
             "policy",
-            self._place.apply(lambda at: documents.file_system(at, file_system_arn(at), [role_arn(at)])),
+            self._aws.apply(
+                lambda context: iam_policies.file_system_policy(
+                    context, placeholder_file_system_arn(context), [placeholder_role_arn(context)]
+                )
+            ),
         )
         efs.FileSystemPolicy(
             f"{self._name}-{shard}",
             file_system_id=system.id,
-            policy=pulumi.Output.all(self._place, system.arn, clients).apply(file_system_policy),
+            policy=pulumi.Output.all(self._aws, system.arn, clients).apply(file_system_policy),
             opts=self._child(self._held),
         )
         efs.BackupPolicy(
@@ -190,9 +205,9 @@ class Storage(pulumi.ComponentResource):
 
 def file_system_policy(known: Sequence[Any]) -> str:
     """Who is let in, of a place, a file system and its clients."""
-    place: Whereabouts
-    place, arn, clients = known
-    policy = documents.text(documents.file_system(place, arn, clients))
+    aws: AwsContext
+    aws, arn, clients = known
+    policy = iam_policies.to_json(iam_policies.file_system_policy(aws, arn, clients))
     if len(policy) > LONGEST_POLICY:
         raise ArgumentError(
             "storage.client_role_arns",
@@ -202,7 +217,7 @@ def file_system_policy(known: Sequence[Any]) -> str:
     return policy
 
 
-def _behaviour(layout: Plain) -> dict[str, Any]:
+def _behaviour(layout: ArgumentReader) -> dict[str, Any]:
     """Throughput and lifecycle, as AWS combines them."""
     throughput = layout.choice("throughput", THROUGHPUT, default="elastic")
     behaviour: dict[str, Any] = {"throughput_mode": throughput}

@@ -25,7 +25,7 @@ from pulumi.provider.experimental.component import ComponentProvider
 from agentenv.cli.main import COMMANDS
 from agentenv.components.arguments import environment_args
 from agentenv.components.environment import Environment
-from agentenv.components.package import COMPONENTS
+from agentenv.components.package import EXPORTED_COMPONENTS
 from agentenv.config import Settings, read
 from agentenv.core.classes.names import cold_pool, storage_class
 from agentenv.core.classes.plan import plans
@@ -147,7 +147,7 @@ def variables() -> list[str]:
 
 def schema() -> dict[str, Any]:
     """Return the names that other languages see: components and types with their properties."""
-    found = json.loads(ComponentProvider(COMPONENTS, "agent-environment").schema or "")
+    found = json.loads(ComponentProvider(EXPORTED_COMPONENTS, "agent-environment").schema or "")
     return {
         "components": {
             token: {group: sorted(resource.get(group, ())) for group in ("inputProperties", "properties")}

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from agentenv.components.package import COMPONENTS
+from agentenv.components.package import EXPORTED_COMPONENTS
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage
 
@@ -39,7 +39,7 @@ def test_the_engine_reads_the_schema(opened: Stage) -> None:
     schema: dict[str, Any] = json.loads(read.stdout)
     assert schema["name"] == "agent-environment"
     assert {name.removeprefix("agent-environment:index:") for name in schema["resources"]} == {
-        one.__name__ for one in COMPONENTS
+        one.__name__ for one in EXPORTED_COMPONENTS
     }
 
 

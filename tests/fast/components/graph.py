@@ -43,7 +43,7 @@ class Made:
     ignored: list[str]
     provider: str
     aliases: int
-    patience: dict[str, str] = field(default_factory=dict)
+    deletion_timeout: dict[str, str] = field(default_factory=dict)
     providers: dict[str, str] = field(default_factory=dict)
     delete_first: bool = False
 
@@ -209,7 +209,7 @@ class Cloud(mocks.MockMonitor):
                 aliases=len(request.aliases),
                 providers=dict(request.providers),
                 delete_first=request.deleteBeforeReplace,
-                patience={key: getattr(request.customTimeouts, key) for key in ("create", "update", "delete")},
+                deletion_timeout={key: getattr(request.customTimeouts, key) for key in ("create", "update", "delete")},
             )
         )
         if request.type == "eks:index:Cluster":

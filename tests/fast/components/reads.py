@@ -29,7 +29,7 @@ from tests.fast.components.test_adopted import network as adopted_network
 from tests.fast.components.test_adopted import storage as adopted_storage
 from tests.fast.components.test_environment import environment
 
-COMPONENTS = Path(__file__).parents[3] / "components"
+EXPORTED_COMPONENTS = Path(__file__).parents[3] / "components"
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def named_in_the_components() -> tuple[set[str], set[str]]:
     """The types of AWS resources and the functions that the source of the components names."""
     types: set[str] = set()
     functions: set[str] = set()
-    for path in COMPONENTS.rglob("*.py"):
+    for path in EXPORTED_COMPONENTS.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         modules: dict[str, Any] = {}
         for node in ast.walk(tree):

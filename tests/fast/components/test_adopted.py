@@ -16,7 +16,7 @@ from agentenv.components.cluster.adopted_cluster import AdoptedCluster
 from agentenv.components.environment import Environment
 from agentenv.components.network.adopted_network import AdoptedNetwork
 from agentenv.components.platform_arguments import fargate_classes
-from agentenv.components.settings_argument import as_argument
+from agentenv.components.settings_argument import to_argument
 from agentenv.components.storage.adopted_storage import AdoptedStorage
 from agentenv.core.adoption.file_systems import policy_shortcomings
 from tests.fast.components.existing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
@@ -273,7 +273,7 @@ def test_classes_on_fargate_reach_the_internet_from_a_network_that_stands_and_no
     # A range of the internet's, as some have in their VPC: a neighbour there is nobody of the internet.
     found = standing()
     found["aws:ec2/getVpc:getVpc"][VPC]["cidrBlock"] = "52.9.0.0/16"
-    more = {"fargate_classes": fargate_classes(said), "settings": as_argument(said), "workspaces": [], "demands": []}
+    more = {"fargate_classes": fargate_classes(said), "settings": to_argument(said), "workspaces": [], "demands": []}
     made = built(lambda: environment(existing={"network": EXISTING["network"]}, **more), found)
     open_to = [
         ip_network(rule.inputs["cidrIpv4"])

@@ -15,7 +15,7 @@ import pytest
 from agentenv.components._lib.arguments import ArgumentError
 from agentenv.components.environment import Environment
 from agentenv.components.platform_arguments import capacity_layout, cluster_layout, fargate_classes, seat_layouts
-from agentenv.components.settings_argument import as_argument
+from agentenv.components.settings_argument import to_argument
 from agentenv.core.values.names import KINDS
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
 from tests.fast.components.shapes import OWNERSHIP, network, storage
@@ -71,7 +71,7 @@ def environment(opts: pulumi.ResourceOptions | None = None, name: str = "agents"
         "capacity": capacity_layout(settings({})),
         "demands": [{"tier": "standard", "capacity": "spot"}],
         "storage": {"file_systems": 2},
-        "settings": as_argument(INHABITED),
+        "settings": to_argument(INHABITED),
         "workspaces": seat_layouts(INHABITED),
         "costs": COSTS,
         **more,
@@ -157,7 +157,7 @@ def test_files_are_reached_by_classes_on_fargate_that_have_seats() -> None:
     )
     made = registered(
         lambda: environment(
-            settings=as_argument(said), workspaces=seat_layouts(said), fargate_classes=fargate_classes(said)
+            settings=to_argument(said), workspaces=seat_layouts(said), fargate_classes=fargate_classes(said)
         )
     )
     let_in = made.one("SecurityGroupIngressRule", "storage-from-class-batch").inputs
@@ -193,7 +193,7 @@ def test_from_what_is_protected_there_are_few_ways_to_walk() -> None:
             "service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"},
         }
     )
-    more: dict[str, Any] = {"settings": as_argument(served), "workspaces": seat_layouts(served)}
+    more: dict[str, Any] = {"settings": to_argument(served), "workspaces": seat_layouts(served)}
     more |= {"fargate_classes": fargate_classes(served), "ownership": {**OWNERSHIP, "environment": "prod"}}
     made = registered(lambda: environment(**more))
     by_urn = {one.urn: one for one in made.made}
@@ -301,10 +301,10 @@ def test_a_component_that_was_renamed_keeps_its_children(build: Callable[[pulumi
         ({"ownership": {"environment": "dev"}}, r"environment\.ownership\.cost_center: found nothing"),
         (
             {"ownership": {**OWNERSHIP, "tags": {"owner": "me"}}},
-            r"environment\.ownership\.tags\.owner: found a tag that is set from elsewhere",
+            r"environment\.ownership\.tags\.owner: found a tag that the components set themselves",
         ),
-        ({"netwrok": {}}, r"environment\.netwrok: found a name that is not known \(did you mean 'network'\?\)"),
-        ({"cluster_name": 3}, r"environment\.cluster_name: found 3; allowed: a word"),
+        ({"netwrok": {}}, r"environment\.netwrok: found an unknown name \(did you mean 'network'\?\)"),
+        ({"cluster_name": 3}, r"environment\.cluster_name: found 3; allowed: a string that is not empty"),
     ],
 )
 def test_a_wrong_argument_is_named(more: dict[str, Any], message: str) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentenv.components._lib import iam_policies as documents
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib import iam_policies
+from agentenv.components._lib.aws_context import AwsContext
 from tests.fast.components.iam import ANONYMOUS, decided
 
-HERE = Whereabouts("aws", "amazonaws.com", "eu-west-1", "123456789012")
+HERE = AwsContext("aws", "amazonaws.com", "eu-west-1", "123456789012")
 NODE, STRANGER = (f"arn:aws:iam::123456789012:role/{name}" for name in ("node", "stranger"))
 POINT = "arn:aws:elasticfilesystem:eu-west-1:123456789012:access-point/fsap-1"
 THEIR_POINT = POINT.replace("123456789012", "210987654321")
@@ -60,19 +60,19 @@ def test_who_may_do_what_with_a_file_system(
     def there(arn: str | None) -> str | None:
         return arn.replace("arn:aws:", f"arn:{partition}:") if arn else arn
 
-    place = Whereabouts(partition, "amazonaws.com", HERE.region, HERE.account)
-    policy = documents.file_system(place, "arn:fs", [str(there(NODE))])
+    place = AwsContext(partition, "amazonaws.com", HERE.region, HERE.account)
+    policy = iam_policies.file_system_policy(place, "arn:fs", [str(there(NODE))])
     assert decided(policy, there(caller), action, {key: str(there(value)) for key, value in context.items()}) == answer
 
 
 @pytest.mark.parametrize("caller", [NODE, STRANGER, ANONYMOUS])
 @pytest.mark.parametrize("action", [MOUNT, WRITE, ROOT])
 def test_nobody_mounts_a_file_system_whose_clients_are_not_known(caller: str | None, action: str) -> None:
-    assert decided(documents.file_system(HERE, "arn:fs", []), caller, action, GOOD) == "deny"
+    assert decided(iam_policies.file_system_policy(HERE, "arn:fs", []), caller, action, GOOD) == "deny"
 
 
 def test_looking_after_a_file_system_stays_possible() -> None:
-    policy = documents.file_system(HERE, "arn:fs", [NODE])
+    policy = iam_policies.file_system_policy(HERE, "arn:fs", [NODE])
     assert (
         decided(policy, STRANGER, "elasticfilesystem:PutFileSystemPolicy", {"aws:SecureTransport": "true"}) == "silent"
     )
@@ -115,7 +115,7 @@ def test_looking_after_a_file_system_stays_possible() -> None:
 def test_the_file_systems_key_encrypts_through_efs_only(
     caller: str, action: str, context: dict[str, str], answer: str
 ) -> None:
-    assert decided(documents.file_system_key(HERE), caller, action, context) == answer
+    assert decided(iam_policies.file_system_key_policy(HERE), caller, action, context) == answer
 
 
 @pytest.mark.parametrize(
@@ -131,18 +131,18 @@ def test_the_file_systems_key_encrypts_through_efs_only(
 def test_an_endpoint_is_for_this_accounts_identities(
     service: str, action: str, context: dict[str, str], answer: str
 ) -> None:
-    assert decided(documents.own_identities(HERE, service), NODE, action, context) == answer
+    assert decided(iam_policies.interface_endpoint_policy(HERE, service), NODE, action, context) == answer
 
 
 @pytest.mark.parametrize(
     ("policy", "action", "owner", "answer"),
     [
-        (documents.own_buckets(HERE), "s3:PutObject", "123456789012", "allow"),
-        (documents.own_buckets(HERE), "s3:PutObject", "210987654321", "silent"),
-        (documents.own_buckets(HERE), "s3:GetObject", "210987654321", "allow"),
-        (documents.own_buckets(HERE), "s3:ListBucket", "210987654321", "silent"),
-        (documents.own_tables(HERE), "dynamodb:PutItem", "123456789012", "allow"),
-        (documents.own_tables(HERE), "dynamodb:GetItem", "210987654321", "silent"),
+        (iam_policies.s3_endpoint_policy(HERE), "s3:PutObject", "123456789012", "allow"),
+        (iam_policies.s3_endpoint_policy(HERE), "s3:PutObject", "210987654321", "silent"),
+        (iam_policies.s3_endpoint_policy(HERE), "s3:GetObject", "210987654321", "allow"),
+        (iam_policies.s3_endpoint_policy(HERE), "s3:ListBucket", "210987654321", "silent"),
+        (iam_policies.dynamodb_endpoint_policy(HERE), "dynamodb:PutItem", "123456789012", "allow"),
+        (iam_policies.dynamodb_endpoint_policy(HERE), "dynamodb:GetItem", "210987654321", "silent"),
     ],
 )
 def test_a_gateway_carries_nothing_away(policy: dict[str, Any], action: str, owner: str, answer: str) -> None:
@@ -150,20 +150,22 @@ def test_a_gateway_carries_nothing_away(policy: dict[str, Any], action: str, own
 
 
 def test_the_same_policy_is_always_the_same_text() -> None:
-    one, other = (documents.file_system(HERE, "arn:fs", roles) for roles in ([NODE, STRANGER], [STRANGER, NODE, NODE]))
-    assert documents.text(one) == documents.text(other)
+    one, other = (
+        iam_policies.file_system_policy(HERE, "arn:fs", roles) for roles in ([NODE, STRANGER], [STRANGER, NODE, NODE])
+    )
+    assert iam_policies.to_json(one) == iam_policies.to_json(other)
 
 
 def test_each_sid_is_one_that_iam_takes() -> None:
     made = [
-        documents.file_system(HERE, "arn:fs", [NODE]),
-        documents.file_system_key(HERE),
-        documents.log_key(HERE, "/logs/*"),
-        documents.log_writing("arn:logs"),
-        documents.own_buckets(HERE),
-        documents.own_tables(HERE),
-        documents.own_identities(HERE, "sts"),
-        documents.service_trust(HERE, "vpc-flow-logs.amazonaws.com", "arn:flow"),
+        iam_policies.file_system_policy(HERE, "arn:fs", [NODE]),
+        iam_policies.file_system_key_policy(HERE),
+        iam_policies.logs_key_policy(HERE, "/logs/*"),
+        iam_policies.log_writer_policy("arn:logs"),
+        iam_policies.s3_endpoint_policy(HERE),
+        iam_policies.dynamodb_endpoint_policy(HERE),
+        iam_policies.interface_endpoint_policy(HERE, "sts"),
+        iam_policies.service_trust_policy(HERE, "vpc-flow-logs.amazonaws.com", "arn:flow"),
     ]
     for policy in made:
         sids = [statement["Sid"] for statement in policy["Statement"]]

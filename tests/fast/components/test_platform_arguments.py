@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.components._lib.arguments import Plain
+from agentenv.components._lib.arguments import ArgumentReader
 from agentenv.components.platform_arguments import (
     capacity_demands,
     capacity_headroom,
@@ -15,7 +15,7 @@ from agentenv.components.platform_arguments import (
     cluster_layout,
     sandbox_controller,
 )
-from agentenv.components.sandboxes.controller import ControllerFlags, flags_of
+from agentenv.components.sandboxes.controller import ControllerFlags, command_line_flags
 from tests.fast.components.graph import ACCOUNT, CALLER, Graph, registered
 from tests.fast.components.node_shapes import capacity
 from tests.fast.components.sandbox_shapes import agent_sandbox
@@ -136,7 +136,9 @@ def test_the_controller_is_what_the_settings_say() -> None:
 def test_the_longest_that_the_settings_take_is_taken_by_the_component() -> None:
     most = {"replenishDelay": "1h", "readinessGrace": "1d", "apiConnections": 64, "claimWorkers": 1000}
     flags = sandbox_controller(settings({"cluster": {"sandboxController": {"flags": most}}})).get("flags")
-    assert "--sandbox-warm-pool-replenish-delay=3600s" in flags_of(Plain.of("flags", flags, ControllerFlags))
+    assert "--sandbox-warm-pool-replenish-delay=3600s" in command_line_flags(
+        ArgumentReader.of("flags", flags, ControllerFlags)
+    )
 
 
 def test_a_controller_that_nothing_is_said_of_is_as_released_and_a_copy_where_there_are_copies() -> None:

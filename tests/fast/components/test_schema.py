@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pulumi.provider.experimental.component import ComponentProvider
 
-from agentenv.components.package import COMPONENTS
-from agentenv.components.settings_argument import as_argument
+from agentenv.components.package import EXPORTED_COMPONENTS
+from agentenv.components.settings_argument import to_argument
 from tests.fast.components.existing import CLUSTER, EXISTING, standing
 from tests.fast.components.graph import registered
 from tests.fast.components.shapes import network
@@ -20,7 +20,7 @@ from tests.fast.config.stack_samples import sandbox, settings
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    return json.loads(ComponentProvider(COMPONENTS, "agent-environment").schema or "")
+    return json.loads(ComponentProvider(EXPORTED_COMPONENTS, "agent-environment").schema or "")
 
 
 def properties(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -36,7 +36,7 @@ def test_the_components_have_the_types_that_they_register(schema: dict[str, Any]
     said = settings(
         {"service": {"image": f"registry.example.com/service@sha256:{'ab' * 32}"}, "sandboxClasses": [sandbox()]}
     )
-    metered = registered(lambda: environment(metering={"sandboxes": 10}, settings=as_argument(said), workspaces=[]))
+    metered = registered(lambda: environment(metering={"sandboxes": 10}, settings=to_argument(said), workspaces=[]))
     both = [*metered.made, *adopting.made]
     made = {one.type for one in both if one.type.startswith("agent-environment:")}
     assert set(schema["resources"]) == made
@@ -55,8 +55,8 @@ def test_what_shapes_the_graph_is_plain_and_the_rest_may_be_an_output(schema: di
 
 
 def test_outputs_are_registered_under_the_schemas_names(schema: dict[str, Any]) -> None:
-    from agentenv.components._lib.options import outputs_of
+    from agentenv.components._lib.options import component_outputs
 
     seen: list[set[str]] = []
-    registered(lambda: seen.append(set(outputs_of(network()))))
+    registered(lambda: seen.append(set(component_outputs(network()))))
     assert seen == [set(schema["resources"]["agent-environment:index:Network"]["properties"])]

@@ -6,27 +6,37 @@ import json
 from typing import Any
 
 from agentenv.components._lib.iam_policies import document
-from agentenv.components._lib.planned_documents import ISSUER, PROVIDER, Promises
-from agentenv.components.cluster.irsa import Bearer, token_trust
+from agentenv.components._lib.planned_documents import (
+    PLACEHOLDER_ISSUER_URL,
+    PLACEHOLDER_PROVIDER_ARN,
+    PlannedDocuments,
+)
+from agentenv.components.cluster.irsa import ServiceAccount, irsa_trust_policy
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 from agentenv.policies.packs.planned_documents import broken, kept
 from agentenv.policies.view.resource import Resource
 
-BEARER = Bearer("agents", "controller")
+SERVICE_ACCOUNT = ServiceAccount("agents", "controller")
 ROLE = "aws:iam/role:Role"
 
 
 def stack(real: object, says: Any, *, parent: str = "component", name: str = "agents-controller") -> list[Resource]:
-    promises = Promises()
-    promises.of(ROLE, name, "assumeRolePolicy", says)
+    planned_documents = PlannedDocuments()
+    planned_documents.add(ROLE, name, "assumeRolePolicy", says)
     return [
-        Resource("component", "agent-environment:index:Capacity", "agents", {}, outputs={"documents": promises.made}),
+        Resource(
+            "component",
+            "agent-environment:index:Capacity",
+            "agents",
+            {},
+            outputs={"documents": planned_documents.entries},
+        ),
         Resource("role", ROLE, "agents-controller", {"assumeRolePolicy": real, "name": "r"}, parent=parent),
     ]
 
 
 def test_what_is_not_known_is_what_was_promised_of_a_child() -> None:
-    says = token_trust(PROVIDER, ISSUER, BEARER)
+    says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT)
     resources = stack(UNKNOWN, says)
     _, role = kept(resources)
     assert role.inputs == {"assumeRolePolicy": says, "name": "r"}
@@ -36,13 +46,13 @@ def test_what_is_not_known_is_what_was_promised_of_a_child() -> None:
 
 
 def test_a_document_that_is_known_is_judged_as_it_is() -> None:
-    resources = stack("{}", token_trust(PROVIDER, ISSUER, BEARER))
+    resources = stack("{}", irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT))
     assert kept(resources)[1] is resources[1]
 
 
 def test_a_promise_is_held_by_the_same_document_with_other_names_and_broken_by_another() -> None:
-    says = token_trust(PROVIDER, ISSUER, BEARER)
-    real = token_trust("arn:aws:iam::111122223333:oidc-provider/a/id/B", "https://a/id/B", BEARER)
+    says = irsa_trust_policy(PLACEHOLDER_PROVIDER_ARN, PLACEHOLDER_ISSUER_URL, SERVICE_ACCOUNT)
+    real = irsa_trust_policy("arn:aws:iam::111122223333:oidc-provider/a/id/B", "https://a/id/B", SERVICE_ACCOUNT)
     assert not list(broken(stack(json.dumps(real), says)))
     assert not list(broken(stack(UNKNOWN, says)))
     statement = real["Statement"][0]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentenv.components.cost.cluster_costs import dashboards
-from agentenv.components.cost.metering_policies import policies
+from agentenv.components.cost.metering_policies import network_policies
 from agentenv.components.cost.metering_values import CONFIGURATION, grafana, opencost, prometheus
 from agentenv.core.metering import locations as places
 from agentenv.core.metering.sizes import sizes
@@ -63,7 +63,7 @@ def test_charts_bring_no_rights_and_no_secrets_of_their_own(rendered: dict[str, 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_policies_select_the_pods_that_the_charts_make(rendered: dict[str, list[Object]], name: str) -> None:
-    selected = policies(service=True)[name]["podSelector"]["matchLabels"]
+    selected = network_policies(service=True)[name]["podSelector"]["matchLabels"]
     assert selected.items() <= _pod(rendered[name])["metadata"]["labels"].items()
     # Prometheus's own rights are found by the account's name, and Grafana has none at all.
     assert _pod(rendered[name])["spec"]["serviceAccountName"] == name

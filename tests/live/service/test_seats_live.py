@@ -25,12 +25,12 @@ import os
 import pulumi
 import pulumi_kubernetes
 
-from agentenv.components._lib.arguments import Plain
-from agentenv.components.sandboxes.workspace import SeatLayout, Workspace, refuse_strangers, seat_of
+from agentenv.components._lib.arguments import ArgumentReader
+from agentenv.components.sandboxes.workspace import SeatLayout, Workspace, check_seat_conflicts, read_seat
 
 declared = json.loads(os.environ["SEATS"])
-plans = [seat_of(Plain.of("seat", one, SeatLayout)) for one in declared]
-refuse_strangers(plans, os.environ["SPACE"], pulumi.InvokeOptions())
+plans = [read_seat(ArgumentReader.of("seat", one, SeatLayout)) for one in declared]
+check_seat_conflicts(plans, os.environ["SPACE"], pulumi.InvokeOptions())
 cluster = pulumi_kubernetes.Provider("cluster", kubeconfig=os.environ["PLANE"])
 for one in declared:
     Workspace(

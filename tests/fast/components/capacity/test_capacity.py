@@ -9,10 +9,10 @@ from typing import Any
 import pulumi
 import pytest
 
-from agentenv.components._lib import iam_policies as documents
+from agentenv.components._lib import iam_policies
 from agentenv.components._lib.arguments import ArgumentError
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components.capacity.headroom import Holders, holder
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components.capacity.headroom import HeadroomPods, headroom_deployment_spec
 from agentenv.components.capacity.karpenter_iam import controller, queue_policy
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.pinned_versions import releases
@@ -20,7 +20,7 @@ from tests.fast.components.graph import ACCOUNT, REGION, Graph, Made, registered
 from tests.fast.components.node_shapes import capacity
 from tests.fast.components.shapes import cluster
 
-PLACE = Whereabouts("aws", "amazonaws.com", REGION, ACCOUNT)
+PLACE = AwsContext("aws", "amazonaws.com", REGION, ACCOUNT)
 NODE_ROLE = f"arn:aws:iam::{ACCOUNT}:role/dev-nodes-node"
 POLICIES = controller(PLACE, "agents", NODE_ROLE, f"arn:aws:sqs:{REGION}:{ACCOUNT}:q")
 BOTH = [
@@ -157,7 +157,7 @@ def test_nothing_is_allowed_wholesale_and_all_of_it_fits_into_a_role() -> None:
                 )
                 assert "Condition" in statement or statement["Action"] == ["pricing:GetProducts"]
     # What a role's own policies may have together.
-    assert sum(len(documents.text(policy)) for policy in POLICIES.values()) < 10_240
+    assert sum(len(iam_policies.to_json(policy)) for policy in POLICIES.values()) < 10_240
 
 
 def test_the_controllers_role_has_the_six_and_is_for_its_own_tokens(whole: Graph) -> None:
@@ -208,7 +208,7 @@ def test_the_queue_is_encrypted_short_lived_and_filled_by_five_rules_only(whole:
     ours, plain = whole.one("QueuePolicy").policy()["Statement"]
     assert len(ours["Condition"]["ArnEquals"]["aws:SourceArn"]) == 5
     assert (plain["Effect"], plain["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
-    assert "*" not in documents.text({"of": queue_policy("q", ["r"])["Statement"][0]["Condition"]})
+    assert "*" not in iam_policies.to_json({"of": queue_policy("q", ["r"])["Statement"][0]["Condition"]})
 
 
 def test_definitions_come_before_the_controller_from_the_pinned_charts(whole: Graph) -> None:
@@ -287,10 +287,10 @@ def test_a_pool_is_gone_only_when_its_nodes_are_and_patience_has_an_end(whole: G
         }
         # Four hours are what its nodes may take to drain.
         assert pool.inputs["spec"]["template"]["spec"]["terminationGracePeriod"] == "4h"
-        assert pool.patience["delete"] == "270m"
-    assert all(kind.patience["delete"] == "270m" for kind in of_kind(whole, "EC2NodeClass"))
+        assert pool.deletion_timeout["delete"] == "270m"
+    assert all(kind.deletion_timeout["delete"] == "270m" for kind in of_kind(whole, "EC2NodeClass"))
     hurried = graph(layout={"termination_grace": 600})
-    assert {one.patience["delete"] for one in of_kind(hurried, "NodePool")} == {"40m"}
+    assert {one.deletion_timeout["delete"] for one in of_kind(hurried, "NodePool")} == {"40m"}
 
 
 def test_classes_of_nodes_have_our_key_role_and_tags(whole: Graph) -> None:
@@ -408,7 +408,9 @@ def test_room_is_held_on_each_kind_of_node_by_pods_that_give_way(whole: Graph) -
 
 
 def test_holders_are_what_the_restricted_standard_allows() -> None:
-    spec = holder("standard-spot", wall_of("standard"), "spot", Holders(2, "1", "2Gi", "pause"))["template"]["spec"]
+    spec = headroom_deployment_spec("standard-spot", wall_of("standard"), "spot", HeadroomPods(2, "1", "2Gi", "pause"))[
+        "template"
+    ]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     (container,) = spec["containers"]

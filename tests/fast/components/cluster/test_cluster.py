@@ -9,19 +9,19 @@ from typing import Any
 import pulumi
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
-from agentenv.components._lib.aws_context import Whereabouts
-from agentenv.components._lib.iam_policies import text
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
+from agentenv.components._lib.aws_context import AwsContext
+from agentenv.components._lib.iam_policies import to_json
 from agentenv.components.cluster.access import Access, principal_name, session_role, slug
-from agentenv.components.cluster.cluster import tamed
-from agentenv.components.cluster.fargate import log_output, pod_trust
-from agentenv.components.cluster.irsa import Bearer, agent_trust, token_trust
+from agentenv.components.cluster.cluster import cluster_transform
+from agentenv.components.cluster.fargate import fargate_trust_policy, log_output
+from agentenv.components.cluster.irsa import ServiceAccount, irsa_trust_policy, pod_identity_trust_policy
 from agentenv.core.guardrails.principals import EKS, METER
 from agentenv.core.pinned_versions import releases
 from tests.fast.components.graph import ACCOUNT, CALLER, REGION, Graph, Made, registered
 from tests.fast.components.shapes import cluster, network
 
-PLACE = Whereabouts("aws", "amazonaws.com", REGION, ACCOUNT)
+PLACE = AwsContext("aws", "amazonaws.com", REGION, ACCOUNT)
 ISSUER = f"oidc.eks.{REGION}.amazonaws.com/id/ABC"
 
 
@@ -68,7 +68,7 @@ def test_the_component_makes_nothing_that_is_made_here(plain: Graph) -> None:
 
 def test_nobody_administers_a_cluster_by_having_made_it() -> None:
     opts = pulumi.ResourceOptions()
-    changed = tamed(None)(
+    changed = cluster_transform(None)(
         pulumi.ResourceTransformArgs(
             custom=True,
             type_="aws:eks/cluster:Cluster",
@@ -93,7 +93,7 @@ def test_the_boundary_holds_for_the_components_role_too(boundary: str | None) ->
     args = pulumi.ResourceTransformArgs(
         custom=True, type_="aws:iam/role:Role", name="r", props={"tags": {}}, opts=pulumi.ResourceOptions()
     )
-    changed = tamed(boundary)(args)
+    changed = cluster_transform(boundary)(args)
     if boundary is None:
         assert changed is None
     else:
@@ -266,13 +266,13 @@ def test_a_role_for_tokens_is_for_one_account_and_one_audience() -> None:
     ]
 
 
-@pytest.mark.parametrize("bearer", [Bearer("a", "b"), Bearer("kube-system", "efs-csi-node-sa")])
-def test_no_trust_has_a_pattern_in_it(bearer: Bearer) -> None:
-    by_token = token_trust("arn:aws:iam::1:oidc-provider/x", f"https://{ISSUER}", bearer)
-    by_agent = agent_trust(PLACE, "dev-agents", bearer)
+@pytest.mark.parametrize("bearer", [ServiceAccount("a", "b"), ServiceAccount("kube-system", "efs-csi-node-sa")])
+def test_no_trust_has_a_pattern_in_it(bearer: ServiceAccount) -> None:
+    by_token = irsa_trust_policy("arn:aws:iam::1:oidc-provider/x", f"https://{ISSUER}", bearer)
+    by_agent = pod_identity_trust_policy(PLACE, "dev-agents", bearer)
     for document in (by_token, by_agent):
-        assert "*" not in text(document)
-        assert "Like" not in text(document)
+        assert "*" not in to_json(document)
+        assert "Like" not in to_json(document)
     assert by_agent["Statement"][0]["Condition"]["StringEquals"] == {
         "aws:SourceAccount": ACCOUNT,
         "aws:RequestTag/kubernetes-namespace": bearer.namespace,
@@ -325,7 +325,7 @@ def test_controllers_run_on_fargate_by_profiles_that_come_one_after_the_other(pl
 
 
 def test_pods_on_fargate_are_started_for_this_cluster_and_write_into_one_group(plain: Graph) -> None:
-    assert pod_trust(PLACE, "dev-agents")["Statement"][0]["Condition"] == {
+    assert fargate_trust_policy(PLACE, "dev-agents")["Statement"][0]["Condition"] == {
         "ArnLike": {"aws:SourceArn": f"arn:aws:eks:{REGION}:{ACCOUNT}:fargateprofile/dev-agents/*"}
     }
     router = plain.one("ConfigMap", "fargate-logging").inputs
@@ -416,7 +416,7 @@ def test_everything_that_can_carry_tags_does(plain: Graph) -> None:
         ({"addon_versions": {"coredns": "latest"}}, r"cluster\.layout\.addon_versions\.coredns: found 'latest'"),
         (
             {"access": {"admin": []}},
-            r"cluster\.layout\.access\.admin: found a name that is not known \(did you mean 'admins'",
+            r"cluster\.layout\.access\.admin: found an unknown name \(did you mean 'admins'",
         ),
         ({"access": {"admins": ["root"]}}, r"cluster\.layout\.access\.admins: found 'root'; allowed: ARNs"),
         (
@@ -444,7 +444,7 @@ def test_a_session_is_known_by_its_role() -> None:
 
 def test_who_can_deploy_is_known_from_who_is_named() -> None:
     def access(**named: list[str]) -> Access:
-        return Access.of(Plain("cluster.access", named))
+        return Access.of(ArgumentReader("cluster.access", named))
 
     assert access(deployers=[CALLER]).can_deploy
     assert access(admins=[CALLER]).can_deploy

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
-from agentenv.components._lib.namespace_network_policy import API, DNS, Ports, work
+from agentenv.components._lib.namespace_network_policy import API, DNS, Ports, network_policy_spec
 from agentenv.core.metering.exporters import CLAIM, TYPE, USER, WARM, WORKSPACE, ZONE
 from agentenv.core.pinned_versions import releases
 from tests.fast.components.graph import ACCOUNT, REGION, Graph, registered
@@ -110,7 +110,7 @@ def test_namespaces_with_pods_on_nodes_let_their_own_work_through_first(whole: G
 
 
 def test_the_metadata_address_is_no_part_of_any_work() -> None:
-    told = work((Ports(8080),), (*API, *DNS), identities=True)
+    told = network_policy_spec((Ports(8080),), (*API, *DNS), identities=True)
     out: list[dict[str, Any]] = told["egress"]
     assert out[0]["to"] == [{"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}}]
     assert out[1] == {
@@ -118,13 +118,18 @@ def test_the_metadata_address_is_no_part_of_any_work() -> None:
         "ports": [{"protocol": "TCP", "port": 80}],
     }
     assert told["ingress"] == [{"ports": [{"protocol": "TCP", "port": 8080}]}]
-    assert work((Ports(10250, 10251),), ())["ingress"] == [
+    assert network_policy_spec((Ports(10250, 10251),), ())["ingress"] == [
         {"ports": [{"protocol": "TCP", "port": 10250, "endPort": 10251}]}
     ]
 
 
 def test_nothing_at_all_may_be_somebodys_work() -> None:
-    assert work((), ()) == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"], "ingress": [], "egress": []}
+    assert network_policy_spec((), ()) == {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": [],
+        "egress": [],
+    }
 
 
 def test_an_add_on_that_is_not_known_is_named_before_anything_is_made() -> None:

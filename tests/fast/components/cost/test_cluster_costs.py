@@ -10,7 +10,7 @@ import pulumi
 import pytest
 
 from agentenv.components.cost.cluster_costs import ClusterCosts, dashboards
-from agentenv.components.cost.metering_policies import exporters, policies
+from agentenv.components.cost.metering_policies import exporters, network_policies
 from agentenv.components.cost.metering_values import configuration, grafana, opencost, prometheus
 from agentenv.components.metering_arguments import metering_layout
 from agentenv.core.cost.estimate import model
@@ -78,12 +78,12 @@ def test_prometheus_finds_pods_only_where_something_is_scraped_and_never_reaches
 @pytest.mark.parametrize("service", [True, False])
 def test_nobody_is_scraped_or_let_in_who_is_not_there(*, service: bool) -> None:
     assert (places.SERVICE in exporters(service=service)) is service
-    assert (places.SERVICE in json.dumps(policies(service=service))) is service
+    assert (places.SERVICE in json.dumps(network_policies(service=service))) is service
     assert (places.SERVICE in json.dumps(scrape_configs(service=service))) is service
 
 
 def test_each_is_let_through_to_what_it_asks_and_no_further() -> None:
-    doors = policies(service=True)
+    doors = network_policies(service=True)
     assert doors[places.GRAFANA]["ingress"] == []
     for spec in doors.values():
         assert spec["policyTypes"] == ["Ingress", "Egress"]

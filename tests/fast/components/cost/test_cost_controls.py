@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from agentenv.components._lib.arguments import ArgumentError
-from agentenv.components._lib.aws_context import Whereabouts
+from agentenv.components._lib.aws_context import AwsContext
 from agentenv.components.cost.cost_controls import CostControls
 from agentenv.components.cost.cost_iam import usage_bucket
 from agentenv.components.platform_arguments import cost_layout
@@ -29,7 +29,7 @@ ALL: dict[str, Any] = {
     "platform_dashboard": True,
 }
 BUCKET = f"dev-costs-usage-{ACCOUNT}"
-HERE = Whereabouts("aws", "amazonaws.com", REGION, ACCOUNT)
+HERE = AwsContext("aws", "amazonaws.com", REGION, ACCOUNT)
 
 
 def controls(layout: dict[str, Any], **more: Any) -> CostControls:

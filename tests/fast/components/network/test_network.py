@@ -223,9 +223,9 @@ def test_the_outputs_are_by_zone() -> None:
         ({"zones": None, "zone_names": ["a", "a"]}, r"network\.layout\.zone_names: found a more than once"),
         ({"endpoints": ["s3"]}, r"network\.layout\.endpoints: found 's3'; allowed: services besides s3"),
         ({"endpoints": ["no such"]}, r"network\.layout\.endpoints: found 'no such'"),
-        ({"endpoints": "sts"}, r"network\.layout\.endpoints: found 'sts'; allowed: a list of words"),
+        ({"endpoints": "sts"}, r"network\.layout\.endpoints: found 'sts'; allowed: a list of strings"),
         ({"flow_log_days": 8}, r"network\.layout\.flow_log_days: found 8; allowed: 1, 3, 5, 7, 14"),
-        ({"natt": "single"}, r"network\.layout\.natt: found a name that is not known \(did you mean 'nat'\?\)"),
+        ({"natt": "single"}, r"network\.layout\.natt: found an unknown name \(did you mean 'nat'\?\)"),
         ({"nat": None}, r"network\.layout\.nat: found nothing; allowed: a value"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_wrong_argument_is_named_before_anything_is_made(layout: dict[str, Any
 
 
 def test_what_is_known_too_late_cannot_shape_the_graph() -> None:
-    with pytest.raises(ArgumentError, match=r"network\.layout\.nat: found a value that is known only once"):
+    with pytest.raises(ArgumentError, match=r"network\.layout\.nat: found an output of another resource"):
         registered(lambda: network(nat=pulumi.Output.from_input("single")))
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pulumi
 import pytest
 
-from agentenv.components._lib.arguments import ArgumentError, Plain
+from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
 from agentenv.components.cluster.access import GROUPS
-from agentenv.components.sandboxes.controller import Running, deployment, domains_of, flags_of
+from agentenv.components.sandboxes.controller import Running, command_line_flags, deployment, read_label_domains
 from agentenv.core.pinned_versions import releases
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.sandbox_shapes import agent_sandbox
@@ -115,13 +115,13 @@ def test_it_is_probed_limited_measured_and_not_all_of_it_disrupted_at_once(plain
     ],
 )
 def test_flags_are_settings(flags: dict[str, Any], added: list[str]) -> None:
-    told = flags_of(Plain("flags", flags))
+    told = command_line_flags(ArgumentReader("flags", flags))
     assert list(told) == ["--leader-elect=true", "--extensions", "--cache-label-selectors=true", *added]
 
 
 def test_other_label_domains_make_the_controller_read_them() -> None:
     def spec(*domains: str) -> dict[str, Any]:
-        found = domains_of(Plain("a", {"label_domains": list(domains)}), "label_domains")
+        found = read_label_domains(ArgumentReader("a", {"label_domains": list(domains)}), "label_domains")
         return deployment(Running("i", 2, "1", "1Gi", (), found))["template"]["metadata"]["annotations"]
 
     assert spec() != spec("team.example.com")
@@ -169,7 +169,7 @@ def test_the_controllers_account_gets_the_roles_of_its_release_and_nobody_else_d
     ("given", "message"),
     [
         ({"replicas": 0}, r"agent_sandbox\.layout\.replicas: found 0"),
-        ({"flags": {"workers": 1}}, r"agent_sandbox\.layout\.flags\.workers: found a name that is not known"),
+        ({"flags": {"workers": 1}}, r"agent_sandbox\.layout\.flags\.workers: found an unknown name"),
         ({"flags": {"claim_workers": 0}}, r"agent_sandbox\.layout\.flags\.claim_workers: found 0"),
         ({"label_domains": ["x/y"]}, r"agent_sandbox\.layout\.label_domains: found 'x/y'"),
         (

@@ -10,7 +10,7 @@ import pytest
 from pulumi_aws import resourcegroupstaggingapi
 
 from agentenv.components._lib.arguments import ArgumentError
-from agentenv.components.sandboxes.workspace import KeptDataError, Workspace, refuse_strangers
+from agentenv.components.sandboxes.workspace import SeatConflictError, Workspace, check_seat_conflicts
 from agentenv.core.values.posix_ids import seat_id
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
@@ -99,18 +99,18 @@ def test_kept_data_of_somebody_else_ends_the_program_before_anything_is_register
     found = {"resourceTagMappingLists": [{"resourceArn": ARN, "tags": DESK.tags}]}
 
     def program(user: str) -> None:
-        refuse_strangers([replace(DESK, user=user)], "dev", pulumi.InvokeOptions())
+        check_seat_conflicts([replace(DESK, user=user)], "dev", pulumi.InvokeOptions())
         workspace(user=user)
 
     assert registered(lambda: program("u-1"), standing={SEARCH: found}).of("AccessPoint")
-    with pytest.raises(KeptDataError, match="fsap-1 keeps the data of u-1"):
+    with pytest.raises(SeatConflictError, match="fsap-1 keeps the data of u-1"):
         registered(lambda: program("u-2"), standing={SEARCH: found})
 
 
 def test_seats_that_collide_are_refused_without_asking() -> None:
-    with pytest.raises(KeptDataError, match="declared twice"):
-        registered(lambda: refuse_strangers([DESK, DESK], "dev", pulumi.InvokeOptions()))
-    assert registered(lambda: refuse_strangers([], "dev", pulumi.InvokeOptions())).asked == []
+    with pytest.raises(SeatConflictError, match="declared twice"):
+        registered(lambda: check_seat_conflicts([DESK, DESK], "dev", pulumi.InvokeOptions()))
+    assert registered(lambda: check_seat_conflicts([], "dev", pulumi.InvokeOptions())).asked == []
 
 
 def test_who_may_not_ask_for_kept_data_is_told_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,5 +118,5 @@ def test_who_may_not_ask_for_kept_data_is_told_what_it_takes(monkeypatch: pytest
         raise RuntimeError("invoke of getResources failed: it returned an error: AccessDeniedException: not you.")
 
     monkeypatch.setattr(resourcegroupstaggingapi, "get_resources", refused)
-    with pytest.raises(KeptDataError, match="AccessDeniedException: not you; let the caller do tag:GetResources"):
-        registered(lambda: refuse_strangers([DESK], "dev", pulumi.InvokeOptions()))
+    with pytest.raises(SeatConflictError, match="AccessDeniedException: not you; let the caller do tag:GetResources"):
+        registered(lambda: check_seat_conflicts([DESK], "dev", pulumi.InvokeOptions()))

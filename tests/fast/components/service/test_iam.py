@@ -87,9 +87,9 @@ def test_a_class_that_exchanges_has_a_role_that_only_the_service_takes_on() -> N
     }
     (attached,) = (one for one in made.made if one.type.endswith("RolePolicyAttachment"))
     assert attached.inputs["policyArn"] == POLICY
-    work = {one["Sid"]: one for one in made.one("RolePolicy", "work").policy()["Statement"]}
-    assert work["GiveSandboxesTheirRoles"]["Resource"] == [_arn("service-class-builder")]
-    assert not [one for one in work.values() if "secretsmanager:GetSecretValue" in one["Action"]]
+    network_policy_spec = {one["Sid"]: one for one in made.one("RolePolicy", "work").policy()["Statement"]}
+    assert network_policy_spec["GiveSandboxesTheirRoles"]["Resource"] == [_arn("service-class-builder")]
+    assert not [one for one in network_policy_spec.values() if "secretsmanager:GetSecretValue" in one["Action"]]
 
 
 @pytest.mark.parametrize("addresses", [[], ["203.0.113.7"], ["203.0.113.7", "203.0.113.8"]])

@@ -165,7 +165,7 @@ def test_a_policy_longer_than_efs_takes_is_refused() -> None:
         ({"backups": "yes"}, r"storage\.layout\.backups: found 'yes'; allowed: true or false"),
         ({"more": {"subnet_ids": []}}, r"storage\.subnet_ids: found an empty list; allowed: one subnet a zone"),
         ({"more": {"subnet_ids": "subnet-1"}}, r"storage\.subnet_ids: found 'subnet-1'; allowed: a list"),
-        ({"more": {"subnet": []}}, r"storage\.subnet: found a name that is not known \(did you mean 'subnet_ids'\?\)"),
+        ({"more": {"subnet": []}}, r"storage\.subnet: found an unknown name \(did you mean 'subnet_ids'\?\)"),
         ({"more": {"vpc_id": None}}, r"storage\.vpc_id: found nothing; allowed: a value"),
         ({"more": {"layout": []}}, r"storage\.layout: found \[\]; allowed: a dictionary"),
     ],
