@@ -1,6 +1,6 @@
-"""The settings of an environment, read once at the edge: a stack file goes in, `Settings` or every mistake comes out.
+"""The settings of an environment: `read` turns a stack file into `Settings`, or raises `Mistakes` with every mistake.
 
-A module a room of the plan, and `values` for the types they share. `read` is the only way in.
+`sections` has a module for each section of a stack file, and `values` the types that they share.
 """
 
 from agentenv.config.mistakes import Mistake, Mistakes

@@ -1,4 +1,4 @@
-"""What is wrong with a stack file, in words for the person who wrote it."""
+"""The mistakes in a stack file, as messages for its author."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 NAMESPACE = "agent-environment"
-LONGEST_SHOWN = 80
+MAX_SHOWN = 80
 
 Place = tuple[str | int, ...]
 
@@ -18,7 +18,7 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake: where it stands in the stack file, what was found, what is allowed, and what to do."""
+    """A mistake: its path in the stack file, what was found, what is allowed, and a hint."""
 
     path: str
     found: str
@@ -32,24 +32,24 @@ class Mistake:
 
 
 class Mistakes(Exception):
-    """All the mistakes of a stack file."""
+    """All mistakes in a stack file."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = list(mistakes)
         super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
 
 
-# How a stack file has a secret, where it was written as text
+# A secret of a stack file, as text
 _SECURE = re.compile(r"""\bsecure["']?\s*:""")
 
 
 def mistake_at(place: Place, found: str, allowed: str, hint: str = "") -> Mistake:
-    """A mistake at a place, with the path written as `pulumi config set --path` takes it."""
+    """Return a mistake at a place, with its path as in `pulumi config set --path`."""
     return Mistake(path_of(place), found, allowed, hint, place)
 
 
 def path_of(place: Place) -> str:
-    """`("network", "endpoints", 1)` as `agent-environment:network.endpoints[1]`."""
+    """Return the path of a place: `("network", "endpoints", 1)` is `agent-environment:network.endpoints[1]`."""
     if not place:
         return "config"
     first, *rest = place
@@ -64,8 +64,8 @@ def path_of(place: Place) -> str:
     return path
 
 
-def shown(value: object) -> str:  # noqa: PLR0911 - a line a type
-    """A value as it may be printed: short, on one line, and never a secret."""
+def shown(value: object) -> str:  # noqa: PLR0911 - one return for each type
+    """Return a value as text for a message: short, on one line, and never a secret."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -86,13 +86,13 @@ def shown(value: object) -> str:  # noqa: PLR0911 - a line a type
 def _short(text: str) -> str:
     if _SECURE.search(text):
         return "a secret"
-    clipped = text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
+    clipped = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
     return "'" + "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in clipped) + "'"
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The valid word that was probably meant, as a hint; empty when none is near."""
+    """Return a hint with the most similar valid word; an empty string without one."""
     by_lower = {known.lower().replace("-", "").replace("_", ""): known for known in words}
-    wanted = word[:LONGEST_SHOWN].lower().replace("-", "").replace("_", "")
-    near = difflib.get_close_matches(wanted, by_lower, n=1, cutoff=0.6)
+    normalized = word[:MAX_SHOWN].lower().replace("-", "").replace("_", "")
+    near = difflib.get_close_matches(normalized, by_lower, n=1, cutoff=0.6)
     return f"did you mean '{by_lower[near[0]]}'?" if near else ""

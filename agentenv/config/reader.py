@@ -1,4 +1,4 @@
-"""Reads the configuration of a stack: the one way from a stack file to settings."""
+"""Read the configuration of a stack into settings, or report all mistakes in it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ SECTIONS = tuple(
 
 
 def read(config: Mapping[str, object], environment: str, secrets: Collection[str] = ()) -> Settings:
-    """The settings of an environment, or `Mistakes` with all of them.
+    """Return the settings of an environment; raise `Mistakes` with every mistake.
 
-    `config` is a stack's flat configuration, such as the engine hands to a program or a stack file has under `config`;
-    `secrets` are the keys whose values the engine decrypted, which must not appear in a message.
+    `config` is the flat configuration of a stack, as the engine passes it to a program or as a stack file has it under
+    `config`. `secrets` are the keys with values that the engine decrypted: no message may contain them.
     """
     reader = Reader()
-    data = _gathered(config, frozenset(secrets), reader)
+    data = _read_sections(config, frozenset(secrets), reader)
     reader.read(data, "environment", environment)
     checked = check(_with_defaults(data, environment if isinstance(environment, str) else ""))  # pyright: ignore[reportUnnecessaryIsInstance]
     mistakes = reader.mistakes + [
-        # What could not be read was left out, and is not missing as well.
+        # A value that could not be read is not reported as missing, too.
         mistake
         for mistake in checked.mistakes
         if all(mistake.place != earlier.place for earlier in reader.mistakes)
     ]
-    mistakes += _refused(checked, [mistake.place for mistake in reader.mistakes])
+    mistakes += _violations(checked, [mistake.place for mistake in reader.mistakes])
     if mistakes or checked.settings is None:
         raise Mistakes(mistakes)
     return checked.settings
 
 
-def _gathered(config: object, secrets: frozenset[str], reader: Reader) -> dict[str, Plain]:
+def _read_sections(config: object, secrets: frozenset[str], reader: Reader) -> dict[str, Plain]:
     data: dict[str, Plain] = {}
     seen: set[str] = set()
     if not isinstance(config, Mapping):
@@ -49,8 +49,8 @@ def _gathered(config: object, secrets: frozenset[str], reader: Reader) -> dict[s
         if not isinstance(key, str):
             reader.mistakes.append(mistake_at((), f"the key {shown(key)}", "keys such as agent-environment:network"))
             continue
-        # As the engine reads keys: without a namespace they are the project's, and `namespace:config:name` is the older
-        # way to write one.
+        # As in the engine: a key without a namespace belongs to the project, and `namespace:config:name` is the older
+        # form.
         namespace, _, name = key.rpartition(":") if ":" in key else (NAMESPACE, ":", key)
         namespace = namespace.removesuffix(":config")
         if f"{namespace}:{name}" == REGION_KEY:
@@ -68,16 +68,16 @@ def _gathered(config: object, secrets: frozenset[str], reader: Reader) -> dict[s
 
 
 def _hidden(key: str, value: object, secrets: frozenset[str]) -> object:
-    """The value, or what a stack file has in place of a secret one."""
+    """Return the value, or for a secret the placeholder that a stack file has."""
     return {"secure": ""} if key in secrets else value
 
 
 def _unknown(namespace: str, name: str) -> list[Mistake]:
-    """What is wrong with a key that is no section of ours; nothing where it is another namespace's."""
+    """Return the mistake of an unknown key; an empty list for a key of another namespace."""
     if namespace == NAMESPACE:
         hint = f"write {REGION_KEY}" if name == "region" else nearest(name, SECTIONS)
         mistake = mistake_at((name,), f"the key {shown(name)}", ", ".join(SECTIONS), hint)
-        # The place is the one that was meant: nothing may be judged by its defaults.
+        # The place is that of the probable key, so that no constraint is checked against its defaults.
         place: Place = (hint.split("'")[1],) if "'" in hint else (name,)
         return [Mistake(mistake.path, mistake.found, mistake.allowed, mistake.hint, place)]
     if namespace == "aws" and difflib.SequenceMatcher(None, name[:80], "region").ratio() > 0.8:
@@ -90,45 +90,50 @@ def _unknown(namespace: str, name: str) -> list[Mistake]:
 
 
 def _with_defaults(data: dict[str, Plain], environment: str) -> dict[str, Plain]:
-    """The data with those defaults that depend on other settings: what production protects, and Fargate's storage."""
-    made = dict(data)
+    """Return the data with the defaults that depend on other settings: production protection and Fargate storage."""
+    completed = dict(data)
     production = is_production(environment)
-    protect = made.pop("protect", "auto")
+    protect = completed.pop("protect", "auto")
     switch: dict[Plain, bool] = {"auto": production, "true": True, "false": False}
-    made["protect"] = switch.get(protect, protect) if isinstance(protect, str) else protect
-    cluster = made.setdefault("cluster", {})
+    completed["protect"] = switch.get(protect, protect) if isinstance(protect, str) else protect
+    cluster = completed.setdefault("cluster", {})
     if isinstance(cluster, dict):
-        made["cluster"] = {"deletionProtection": production, **cluster}
-    classes = made.get("sandboxClasses")
+        completed["cluster"] = {"deletionProtection": production, **cluster}
+    classes = completed.get("sandboxClasses")
     if isinstance(classes, tuple):
-        made["sandboxClasses"] = tuple(_with_class_defaults(one) for one in classes)
-    return made
+        completed["sandboxClasses"] = tuple(_with_class_defaults(sandbox_class) for sandbox_class in classes)
+    return completed
 
 
-def _with_class_defaults(one: Plain) -> Plain:
-    if not isinstance(one, dict) or one.get("compute") != "fargate":
-        return one
-    storage = one.get("storage", {})
-    return {**one, "storage": {"kind": "none", **storage}} if isinstance(storage, dict) else one
+def _with_class_defaults(sandbox_class: Plain) -> Plain:
+    if not isinstance(sandbox_class, dict) or sandbox_class.get("compute") != "fargate":
+        return sandbox_class
+    storage = sandbox_class.get("storage", {})
+    return {**sandbox_class, "storage": {"kind": "none", **storage}} if isinstance(storage, dict) else sandbox_class
 
 
-def _refused(checked: Checked, unread: list[Place]) -> list[Mistake]:
-    """The refusals that do not rest on anything that was wrong itself."""
-    from agentenv.config.constraints import judge
+def _violations(checked: Checked, unread: list[Place]) -> list[Mistake]:
+    """Return the violated constraints that do not depend on an invalid setting."""
+    from agentenv.config.constraints import check as check_constraints
 
     if checked.settings is None:
         return []
     tainted = [place for place in checked.tainted + unread if place]
-    made: list[Mistake] = []
-    for row, finding in judge(checked.settings):
-        rests_on = [checked.place(place) for place in (finding.place, *finding.also)]
-        if not any(_meet(place, other) for place in rests_on for other in tainted):
-            made.append(
-                mistake_at(rests_on[0], finding.found, row.allowed, f"{row.reason}; {finding.hint or row.way_out}")
+    mistakes: list[Mistake] = []
+    for constraint, finding in check_constraints(checked.settings):
+        places = [checked.place(place) for place in (finding.place, *finding.also)]
+        if not any(_overlap(place, other) for place in places for other in tainted):
+            mistakes.append(
+                mistake_at(
+                    places[0],
+                    finding.found,
+                    constraint.allowed,
+                    f"{constraint.reason}; {finding.hint or constraint.fix}",
+                )
             )
-    return made
+    return mistakes
 
 
-def _meet(one: Place, other: Place) -> bool:
-    """Whether one place lies within the other; '*' stands for any item of a list."""
-    return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))
+def _overlap(place: Place, other: Place) -> bool:
+    """Return whether one place is within the other; '*' matches any item of a list."""
+    return all(a == b or "*" in (a, b) for a, b in zip(place, other, strict=False))

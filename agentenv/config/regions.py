@@ -1,4 +1,4 @@
-"""Regions and zones: where in AWS an environment stands."""
+"""AWS regions and availability zones: their names and patterns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import AfterValidator, WithJsonSchema
 from agentenv.config.mistakes import nearest
 from agentenv.config.values import text, wrong
 
-# Only for the hint: a region that is younger than this list is taken as long as it is named as regions are.
+# Used for hints only. A newer region is accepted if its name matches the pattern.
 KNOWN = (
     "af-south-1", "ap-east-1", "ap-east-2", "ap-northeast-1", "ap-northeast-2", "ap-northeast-3", "ap-south-1",
     "ap-south-2", "ap-southeast-1", "ap-southeast-2", "ap-southeast-3", "ap-southeast-4", "ap-southeast-5",

@@ -21,50 +21,52 @@ PRODUCTION = ("prod", "production")
 
 
 def is_production(environment: str) -> bool:
-    """Whether an environment is one of production: `prod`, or `prod-` and more."""
+    """Return whether an environment is a production environment: `prod`, `production`, or one of them with a suffix."""
     return environment.startswith(tuple(f"{name}-" for name in PRODUCTION)) or environment in PRODUCTION
 
 
 class Settings(Section):
-    """Everything a stack file says about an environment, and what follows where it says nothing."""
+    """The settings of an environment, from a stack file and defaults."""
 
     environment: Annotated[
         str,
         Field(
             pattern=r"^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$",
             title="at most 32 of a-z, 0-9 and '-', a letter first",
-            description="The stack's name.",
+            description="Name of the stack.",
         ),
     ]
     region: Annotated[Region, Field(description="The AWS region.")]
     protect: Annotated[
         bool,
-        Field(description="Whether what holds data or cannot be made again is protected. True in prod when not said."),
+        Field(description="Whether resources with data, or that cannot be recreated, are protected. True in prod."),
     ] = False
-    network: Annotated[Network, Field(description="The VPC, its zones, and its ways out.")] = Network()
+    network: Annotated[Network, Field(description="The VPC, its zones, NAT, endpoints, flow logs and mirrors.")] = (
+        Network()
+    )
     cluster: Annotated[Cluster, Field(description="The EKS cluster.")] = Cluster()
     capacity: Annotated[Capacity, Field(description="The nodes that Karpenter launches.")] = Capacity()
-    storage: Annotated[Storage, Field(description="The file systems that homes live on.")] = Storage()
-    sandbox_classes: Annotated[
-        tuple[SandboxClass, ...], Field(max_length=200, description="The kinds of sandbox there are.")
+    storage: Annotated[Storage, Field(description="The EFS file systems for homes.")] = Storage()
+    sandbox_classes: Annotated[tuple[SandboxClass, ...], Field(max_length=200, description="The sandbox classes.")] = ()
+    workspaces: Annotated[
+        tuple[Seat, ...], Field(max_length=10_000, description="Seats: workspaces that the stack declares.")
     ] = ()
-    workspaces: Annotated[tuple[Seat, ...], Field(max_length=10_000, description="Seats that are always there.")] = ()
     service: Annotated[Service, Field(description="The workspace service.")] = Service()
-    cost: Annotated[Cost, Field(description="Budgets, and whom things belong to.")] = Cost()
+    cost: Annotated[Cost, Field(description="Budgets, notifications, tags, usage export and metering.")] = Cost()
 
     @property
     def production(self) -> bool:
-        """Whether this is production, where more is protected and more is refused."""
+        """Return whether this is a production environment, which has more protection and more constraints."""
         return is_production(self.environment)
 
     @property
     def cluster_name(self) -> str:
-        """The cluster's name: the one to use, the one that was chosen, or project and stack."""
+        """Return the name of the cluster: that of an existing one, the configured one, or project and stack."""
         return self.cluster.existing or self.cluster.name or f"agent-environment-{self.environment}"
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags of every AWS resource, less `component`, which each component adds."""
+        """Return the tags of every AWS resource, except for `component`, which each component adds."""
         chosen = {tag.key: tag.value for tag in self.cost.tags}
         return {
             **chosen,

@@ -1,8 +1,7 @@
-"""Checks plain data against the settings, and makes of a file with mistakes the settings that can still be judged.
+"""Validate plain data against the settings, and repair data with mistakes so that constraints can be checked, too.
 
-Somebody who mistyped one word should not fix it only to be told then that two classes collide. So what is wrong is left
-out, defaults take its place, and the refusals are judged on the rest; `reading` drops those that rest on what was left
-out.
+All mistakes are reported at once. So invalid values are replaced by defaults, and the constraints are checked on the
+result. `reader` drops the findings that depend on a replaced value.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from agentenv.config.settings import Settings
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-MOST_ROUNDS = 40
+MAX_ROUNDS = 40
 
-# Where there is no default, a value that offends no refusal.
-_STAND_INS: dict[Place, Plain] = {
+# Values for required settings, which violate no constraint.
+_PLACEHOLDERS: dict[Place, Plain] = {
     ("environment",): "dev",
     ("region",): "us-east-1",
     ("sandboxClasses", "*", "image"): f"example.com/sandbox@sha256:{'0' * 64}",
@@ -33,7 +32,7 @@ _STAND_INS: dict[Place, Plain] = {
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found: the settings, as far as they can be judged, the mistakes, and the places not to rest on."""
+    """The result of a check: the repaired settings, the mistakes, and the places that were invalid."""
 
     settings: Settings | None
     mistakes: list[Mistake]
@@ -41,12 +40,12 @@ class Checked:
     original: dict[Place, list[int]]
 
     def place(self, place: Place) -> Place:
-        """A place in the judged settings as a place in the stack file: items that were left out moved the others."""
+        """Return the place in the stack file of a place in the repaired settings, which may lack some list items."""
         return _original(place, self.original)
 
 
 def check(data: dict[str, Plain]) -> Checked:
-    """Validate, report every mistake, and judge the rest."""
+    """Validate the data and return the mistakes with the repaired settings."""
     try:
         return Checked(_validated(data), [], [], {})
     except ValidationError as errors:
@@ -63,7 +62,7 @@ def _validated(data: object) -> Settings:
 
 def _places(errors: ValidationError) -> Iterator[tuple[Place, ErrorDetails]]:
     for error in errors.errors(include_url=False):
-        # Pydantic counts only the items that are well, and each of the others has a message of its own.
+        # Pydantic counts valid items only, and each invalid one has its own message.
         short = error["type"] == "too_short" and len(error["input"]) >= error.get("ctx", {})["min_length"]
         if not short:
             yield error["loc"], error
@@ -87,12 +86,12 @@ def _mistake(place: Place, error: ErrorDetails) -> Mistake:
     if kind == "missing":
         hint = "it has no default"
     elif value is None and place:
-        hint = "remove the key, or write something after it"
+        hint = "remove the key, or set a value"
     return mistake_at(place, found, vocabulary.allowed(place), hint)
 
 
 def _unknown(place: Place) -> Mistake:
-    """A key that the settings do not have: the one that was meant, or the section it belongs to."""
+    """Return the mistake of an unknown key, with the most similar key or the section it belongs to."""
     key = str(place[-1])
     known = vocabulary.keys(place[:-1])
     hint = nearest(key, known)
@@ -102,7 +101,7 @@ def _unknown(place: Place) -> Mistake:
 
 
 def _meant(place: Place, error: ErrorDetails) -> Place:
-    """The place that a mistyped key was meant for: its default says nothing about the file either."""
+    """Return the place of the key that a mistyped one stands for, whose default must not be checked either."""
     if error["type"] != "extra_forbidden":
         return place
     hint = nearest(str(place[-1]), vocabulary.keys(place[:-1]))
@@ -113,7 +112,7 @@ def _repaired(
     data: dict[str, Plain], details: list[tuple[Place, ErrorDetails]]
 ) -> tuple[Settings | None, dict[Place, list[int]]]:
     tree = _mutable(data)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         for place, error in details:
             if not _repair(tree, place, missing=error["type"] == "missing"):
                 return None, {}
@@ -125,30 +124,30 @@ def _repaired(
     return None, {}
 
 
-_LEFT_OUT = object()
+_REMOVED = object()
 
 
 def _repair(tree: dict[str, Any], place: Place, *, missing: bool) -> bool:
-    """Leave out what is wrong, or put in what is missing; False when there is nothing left to leave out."""
+    """Remove an invalid value, or add a missing one; return False when nothing is left to remove."""
     if not place:
         return False
     pattern = tuple("*" if isinstance(token, int) else token for token in place)
-    if missing and pattern not in _STAND_INS:
+    if missing and pattern not in _PLACEHOLDERS:
         return _repair(tree, place[:-1], missing=False)
     node: Any = tree
     for token in place[:-1]:
-        # Something around it was left out already.
+        # A mapping or list around it was removed already.
         if isinstance(token, str) and token not in node:
             return True
         node = node[token]
-        if node is _LEFT_OUT:
+        if node is _REMOVED:
             return True
     if missing:
-        node[place[-1]] = _STAND_INS[pattern]
+        node[place[-1]] = _PLACEHOLDERS[pattern]
     elif isinstance(place[-1], int):
-        node[place[-1]] = _LEFT_OUT
+        node[place[-1]] = _REMOVED
     else:
-        # A place that is not there is one of the settings' own: the whole mapping is in its way.
+        # The data has no such place, so the whole mapping is removed.
         if place[-1] not in node:
             return _repair(tree, place[:-1], missing=False)
         del node[place[-1]]
@@ -168,15 +167,15 @@ def _compressed(value: Any, place: Place, original: dict[Place, list[int]]) -> A
         items = cast("dict[str, Any]", value).items()
         return {key: _compressed(inner, (*place, key), original) for key, inner in items}
     if isinstance(value, list):
-        kept = [(index, inner) for index, inner in enumerate(cast("list[Any]", value)) if inner is not _LEFT_OUT]
-        original[place] = [index for index, _ in kept]
-        return tuple(_compressed(inner, (*place, position), original) for position, (_, inner) in enumerate(kept))
+        retained = [(index, inner) for index, inner in enumerate(cast("list[Any]", value)) if inner is not _REMOVED]
+        original[place] = [index for index, _ in retained]
+        return tuple(_compressed(inner, (*place, position), original) for position, (_, inner) in enumerate(retained))
     return value
 
 
 def _original(place: Place, original: dict[Place, list[int]]) -> Place:
-    made: list[str | int] = []
+    tokens: list[str | int] = []
     for position, token in enumerate(place):
         indexes = original.get(place[:position])
-        made.append(indexes[token] if indexes is not None and isinstance(token, int) else token)
-    return tuple(made)
+        tokens.append(indexes[token] if indexes is not None and isinstance(token, int) else token)
+    return tuple(tokens)

@@ -1,7 +1,6 @@
-"""The values a stack file holds besides words and numbers: durations, sizes, ranges, addresses, images, money.
+"""Types of settings: durations, quantities, address ranges, ARNs, images, URLs and amounts of money.
 
-Each is a type with its own pattern for editors and its own message; a `title` is how the messages and the reference
-name the type.
+Each type has a pattern for editors and a message. Its `title` is its name in messages and in the reference.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from agentenv.core.values.quantities import Quantity
 
 
 def wrong(allowed: str, hint: str = "") -> PydanticCustomError:
-    """The error a value raises; `read` turns it into a mistake."""
+    """Return the error of an invalid value, which `read` reports as a mistake."""
     return PydanticCustomError("mistake", "{allowed}; {hint}", {"allowed": allowed, "hint": hint})
 
 
 def text(pattern: str, title: str, *examples: str) -> dict[str, Any]:
-    """The JSON Schema of a text with a pattern."""
+    """Return the JSON Schema of a text with a pattern."""
     schema: dict[str, Any] = {"type": "string", "pattern": pattern, "title": title}
     return {**schema, "examples": list(examples)} if examples else schema
 
@@ -44,12 +43,12 @@ def _duration(value: object) -> timedelta:
         raise wrong(_DURATION_WORDS)
     seconds = sum(int(amount) * _SECONDS[unit] for amount, unit in re.findall(r"([0-9]+)([wdhms])", value))
     if not 0 < seconds <= 10 * 366 * 86_400:
-        raise wrong("a duration of more than nothing and at most ten years")
+        raise wrong("a duration of more than 0 and at most ten years")
     return timedelta(seconds=seconds)
 
 
 def duration_text(duration: timedelta) -> str:
-    """A duration as a stack file has it, in the largest unit that divides it."""
+    """Return a duration as text, in the largest unit without a remainder."""
     seconds = int(duration.total_seconds())
     unit = next(unit for unit in "dhms" if seconds % _SECONDS[unit] == 0)
     return f"{seconds // _SECONDS[unit]}{unit}"
@@ -68,7 +67,7 @@ def _cpu(value: object) -> Quantity:
     if isinstance(value, Quantity):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Kubernetes takes a bare number of cores too; one too long for the pattern never becomes text.
+        # Kubernetes accepts numbers, too; one that is too long for the pattern is rejected.
         value = str(value) if -1 < value < 1_000_000 else ""
     if not isinstance(value, str) or not re.fullmatch(CPU[1:-1], value):
         raise wrong(allowed)
@@ -126,7 +125,7 @@ def _cidr(value: object, allowed: str, *, six: bool) -> IPv4Network | IPv6Networ
     except ValueError:
         raise wrong(allowed, "write the first address, a slash, the length") from None
     if isinstance(network, IPv6Network) and not six:
-        raise wrong(allowed, "IPv6 ranges have no place here")
+        raise wrong(allowed, "IPv6 ranges are not supported here")
     if str(network) != value.lower():
         raise wrong(allowed, f"write {network}")
     return network
@@ -187,7 +186,7 @@ IMAGE = (
 _IMAGE_WORDS = "an image by its digest, registry/name@sha256: and 64 hexadecimal digits"
 Image = Annotated[
     str,
-    # Two dozen nested repetitions want a bound before they are tried.
+    # The pattern has nested repetitions, so the length is checked first.
     Field(max_length=512),
     _matching(IMAGE, _IMAGE_WORDS, "a tag can move to another image under a running pool; pin the digest"),
     WithJsonSchema({**text(IMAGE, _IMAGE_WORDS), "maxLength": 512}),
@@ -235,7 +234,7 @@ def _decimal(value: object, allowed: str) -> Decimal:
     if isinstance(value, str) and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,6})?", value):
         raise wrong(allowed)
     try:
-        # A float is only how the YAML reader handed the digits over; its shortest form is what was written.
+        # The YAML reader returns floats, whose shortest form is the text of the file.
         number = Decimal(str(value))
     except InvalidOperation:
         raise wrong(allowed) from None

@@ -1,6 +1,6 @@
-"""The words a stack file may use at a place, told by the JSON Schema of the settings.
+"""The keys and values that are allowed at a place of a stack file, from the JSON Schema of the settings.
 
-Messages, the reference and editors draw on the same schema, so that they cannot disagree.
+Messages, the reference and editors use the same schema.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Schema = dict[str, Any]
 
 
 class _Untitled(GenerateJsonSchema):
-    """Leaves out the titles that would only repeat a field's name; those that name a type are ours."""
+    """Omit generated titles, which repeat the name of a field; the remaining titles name types."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
         return False
 
     def encode_default(self, dft: Any) -> Any:
-        """A default as one would write it in a stack file."""
+        """Return a default as it is written in a stack file."""
         if isinstance(dft, Quantity):
             return dft.text
         if isinstance(dft, timedelta):
@@ -39,24 +39,24 @@ class _Untitled(GenerateJsonSchema):
 
 @cache
 def schema() -> Schema:
-    """The JSON Schema of all settings."""
+    """Return the JSON Schema of all settings."""
     return Settings.model_json_schema(by_alias=True, schema_generator=_Untitled)
 
 
 def resolved(node: Schema) -> Schema:
-    """A schema node with its reference followed and the choice of nothing left out."""
+    """Return a schema node with its reference resolved and without the choice of null."""
     reference = node.get("$ref")
     if isinstance(reference, str):
         return resolved(schema()["$defs"][reference.rsplit("/", 1)[1]])
     choices = [choice for choice in node.get("anyOf", ()) if choice.get("type") != "null"]
     if len(choices) == 1 and "anyOf" in node:
-        # What may be left out has its title beside the choice.
+        # The title of an optional value is beside the choice.
         return {**resolved(choices[0]), **({"title": node["title"]} if "title" in node else {})}
     return node
 
 
 def at(place: Place) -> Schema | None:
-    """The schema of a place, or None where the settings know none."""
+    """Return the schema of a place; None if the settings have no such place."""
     node = schema()
     for token in place:
         node = _step(resolved(node), token)
@@ -69,12 +69,12 @@ def _step(node: Schema, token: str | int) -> Schema | None:
     for choice in (node, *(resolved(choice) for choice in node.get("anyOf", ()))):
         inner = choice.get("items") if isinstance(token, int) else choice.get("properties", {}).get(token)
         if isinstance(inner, dict):
-            return inner  # pyright: ignore[reportUnknownVariableType] - a schema is what we made it
+            return inner  # pyright: ignore[reportUnknownVariableType] - generated from our models
     return None
 
 
 def keys(place: Place) -> list[str]:
-    """The keys that a mapping at a place may have."""
+    """Return the allowed keys of the mapping at a place."""
     node = at(place)
     if node is None:
         return []
@@ -83,24 +83,24 @@ def keys(place: Place) -> list[str]:
 
 
 def words(place: Place) -> list[str]:
-    """The words that may stand at a place, where it takes words."""
+    """Return the allowed values at a place, if it has an enumeration."""
     node = at(place) or {}
     return [str(word) for word in node.get("enum", ())]
 
 
 def sections_with(key: str) -> list[str]:
-    """The sections that have a key of this name: where a key in the wrong section may belong."""
+    """Return the sections with a key of this name, as a hint for a key in the wrong section."""
     return [name for name in schema()["properties"] if key in keys((name,)) or key in keys((name, 0))]
 
 
 def allowed(place: Place) -> str:
-    """What may stand at a place, in words."""
+    """Return a description of the allowed values at a place."""
     node = at(place)
     return "nothing of this name" if node is None else describe(node)
 
 
-def describe(node: Schema) -> str:  # noqa: PLR0911 - a line a kind of schema
-    """What a schema node allows, in words."""
+def describe(node: Schema) -> str:  # noqa: PLR0911 - one return for each kind of schema
+    """Return a description of the values that a schema node allows."""
     node = resolved(node)
     if "properties" in node:
         return "a mapping"

@@ -1,8 +1,8 @@
-"""Combinations of settings that are refused: each a row with its reason and its way out.
+"""Constraints between settings: combinations that are rejected, each with its reason and its fix.
 
-A row belongs here when every setting is well-formed by itself and AWS, Kubernetes or the isolation promised would fail
-all the same, preferably before `up` has made half of an environment. A module a room of the plan; adding a refusal
-touches one of them and its samples in the tests.
+A constraint belongs here when every setting is valid by itself, and AWS, Kubernetes or the isolation would fail all the
+same. Checking early avoids a `pulumi up` that fails halfway. There is a module for each section of the settings. A new
+constraint changes one of them and adds its samples to the tests.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ from typing import TYPE_CHECKING
 
 from agentenv.config.constraints import (
     adoption,
+    budgets,
     capabilities,
     classes,
     fargate,
     identity,
     isolation,
+    names,
     network,
     service,
     storage,
+    warm_pools,
 )
-from agentenv.config.constraints import budgets as money
-from agentenv.config.constraints import names as references
-from agentenv.config.constraints import warm_pools as pools
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 
 if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
-__all__ = ["ROWS", "Finding", "Row", "judge"]
+__all__ = ["CONSTRAINTS", "Constraint", "Finding", "check"]
 
-ROWS: tuple[Row, ...] = (
-    *network.ROWS,
-    *isolation.ROWS,
-    *storage.ROWS,
-    *adoption.ROWS,
-    *classes.ROWS,
-    *identity.ROWS,
-    *fargate.ROWS,
-    *capabilities.ROWS,
-    *pools.ROWS,
-    *references.ROWS,
-    *money.ROWS,
-    *service.ROWS,
+CONSTRAINTS: tuple[Constraint, ...] = (
+    *network.CONSTRAINTS,
+    *isolation.CONSTRAINTS,
+    *storage.CONSTRAINTS,
+    *adoption.CONSTRAINTS,
+    *classes.CONSTRAINTS,
+    *identity.CONSTRAINTS,
+    *fargate.CONSTRAINTS,
+    *capabilities.CONSTRAINTS,
+    *warm_pools.CONSTRAINTS,
+    *names.CONSTRAINTS,
+    *budgets.CONSTRAINTS,
+    *service.CONSTRAINTS,
 )
 
 
-def judge(settings: Settings) -> Iterator[tuple[Row, Finding]]:
-    """Every refusal that settings meet, in the order of the rows."""
-    for row in ROWS:
-        for finding in row.find(settings):
-            yield row, finding
+def check(settings: Settings) -> Iterator[tuple[Constraint, Finding]]:
+    """Yield every violation of a constraint, in the order of the constraints."""
+    for constraint in CONSTRAINTS:
+        for finding in constraint.find(settings):
+            yield constraint, finding

@@ -1,17 +1,17 @@
-"""Refusals of what is said of things that stand already: they are used as they are, and not shaped."""
+"""Constraints on adopted resources: an existing VPC, cluster or file system is used as it is and not configured."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 
 if TYPE_CHECKING:
     from agentenv.config.sections.base import Section
     from agentenv.config.settings import Settings
 
-# What shapes a thing where it is made. What stays says how the environment uses it.
+# Settings that configure a resource when it is created. The others say how the environment uses it.
 _OF_NETWORKS = frozenset({"cidr", "zones", "endpoints", "flow_log_days", "flow_log_traffic"})
 _OF_CLUSTERS = frozenset(
     {
@@ -29,26 +29,26 @@ _OF_FILE_SYSTEMS = frozenset(
 _NETWORK, _CLUSTER, _FILES = ("network", "existing"), ("cluster", "existing"), ("storage", "existing")
 
 
-def _shaped(section: Section, name: str, words: Collection[str]) -> Iterator[Finding]:
-    """Settings of a section that were written down and have nothing to shape."""
+def _configured(section: Section, name: str, words: Collection[str]) -> Iterator[Finding]:
+    """Yield the settings of a section that the stack file sets and that an existing resource ignores."""
     for word in sorted(section.model_fields_set & set(words)):
         alias = type(section).model_fields[word].alias or word
-        yield Finding((name, alias), f"{alias} of something that stands", also=((name, "existing"),))
+        yield Finding((name, alias), f"{alias} of an existing resource", also=((name, "existing"),))
 
 
-def _shaped_network(settings: Settings) -> Iterator[Finding]:
+def _configured_network(settings: Settings) -> Iterator[Finding]:
     if settings.network.existing is not None:
-        yield from _shaped(settings.network, "network", _OF_NETWORKS)
+        yield from _configured(settings.network, "network", _OF_NETWORKS)
 
 
-def _shaped_cluster(settings: Settings) -> Iterator[Finding]:
+def _configured_cluster(settings: Settings) -> Iterator[Finding]:
     if settings.cluster.existing is not None:
-        yield from _shaped(settings.cluster, "cluster", _OF_CLUSTERS)
+        yield from _configured(settings.cluster, "cluster", _OF_CLUSTERS)
 
 
-def _shaped_files(settings: Settings) -> Iterator[Finding]:
+def _configured_file_systems(settings: Settings) -> Iterator[Finding]:
     if settings.storage.existing:
-        yield from _shaped(settings.storage, "storage", _OF_FILE_SYSTEMS)
+        yield from _configured(settings.storage, "storage", _OF_FILE_SYSTEMS)
 
 
 def _named_twice(settings: Settings) -> Iterator[Finding]:
@@ -58,75 +58,75 @@ def _named_twice(settings: Settings) -> Iterator[Finding]:
 
 def _cluster_alone(settings: Settings) -> Iterator[Finding]:
     if settings.cluster.existing is not None and settings.network.existing is None:
-        yield Finding(_CLUSTER, f"'{settings.cluster.existing}' with a VPC that is made", also=(_NETWORK,))
+        yield Finding(_CLUSTER, f"'{settings.cluster.existing}' with a new VPC", also=(_NETWORK,))
 
 
 def _subnets_twice(settings: Settings) -> Iterator[Finding]:
     if settings.network.existing is not None:
-        named = settings.network.existing
-        both = (*named.private_subnet_ids, *named.public_subnet_ids)
-        for id_ in sorted({one for one in both if both.count(one) > 1}):
+        network = settings.network.existing
+        subnet_ids = (*network.private_subnet_ids, *network.public_subnet_ids)
+        for id_ in sorted({subnet_id for subnet_id in subnet_ids if subnet_ids.count(subnet_id) > 1}):
             yield Finding(_NETWORK, f"{id_} more than once")
 
 
-def _group_of_nothing(settings: Settings) -> Iterator[Finding]:
+def _mount_group_without_targets(settings: Settings) -> Iterator[Finding]:
     place = ("storage", "mountGroup")
     if settings.storage.mount_group is not None:
         if not settings.storage.existing:
-            yield Finding(place, "a group of mount targets that are made", also=(_FILES,))
+            yield Finding(place, "a security group for new mount targets", also=(_FILES,))
         elif settings.network.existing is None:
-            found = "mount targets that stand already, with a VPC that is made"
-            yield Finding(place, found, "name their VPC in network.existing, or leave it out", (_NETWORK,))
+            found = "existing mount targets with a new VPC"
+            yield Finding(place, found, "set network.existing to their VPC, or remove mountGroup", (_NETWORK,))
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "existing-network-shaped",
-        "a VPC that stands already is used as it is, and its owner decides what it is like",
-        "network.existing without what shapes a VPC",
-        "drop it; zones and ranges follow from the subnets",
-        _shaped_network,
+        "an existing VPC is used as it is, and its owner configures it",
+        "network.existing without settings that configure a new VPC",
+        "remove the setting; zones and ranges follow from the subnets",
+        _configured_network,
     ),
-    Row(
+    Constraint(
         "existing-cluster-shaped",
-        "a cluster that stands already is used as it is, and its owner decides who gets in",
-        "cluster.existing without what shapes a cluster",
-        "drop it, and say it to the cluster's owner",
-        _shaped_cluster,
+        "an existing cluster is used as it is, and its owner decides who has access",
+        "cluster.existing without settings that configure a new cluster",
+        "remove the setting, and configure the cluster itself",
+        _configured_cluster,
     ),
-    Row(
+    Constraint(
         "existing-file-systems-shaped",
-        "a file system that stands already keeps its throughput, lifecycle, backup and key",
-        "storage.existing without what shapes a file system",
-        "drop it, and set it on the file system",
-        _shaped_files,
+        "an existing file system keeps its throughput, lifecycle, backup and key",
+        "storage.existing without settings that configure a new file system",
+        "remove the setting, and configure the file system itself",
+        _configured_file_systems,
     ),
-    Row(
+    Constraint(
         "cluster-named-twice",
-        "a cluster that stands already has its name",
+        "an existing cluster already has a name",
         "either name or existing",
-        "drop name",
+        "remove name",
         _named_twice,
     ),
-    Row(
+    Constraint(
         "existing-cluster-without-network",
-        "a cluster stays in the VPC that it was made in, and its nodes and files have to be there too",
-        "cluster.existing with the network.existing that it is in",
-        "name its VPC and subnets in network.existing",
+        "a cluster cannot leave its VPC, and its nodes and file systems must be in the same one",
+        "cluster.existing with its VPC in network.existing",
+        "set network.existing to its VPC and subnets",
         _cluster_alone,
     ),
-    Row(
+    Constraint(
         "existing-subnet-twice",
-        "a subnet is private or public, and has one part to play",
+        "a subnet is either private or public",
         "each subnet once",
-        "drop it from one of the lists",
+        "remove it from one of the lists",
         _subnets_twice,
     ),
-    Row(
+    Constraint(
         "mount-group-without-targets",
-        "the group says where existing file systems are mounted already, and those that are made get one of their own",
+        "mountGroup is the security group of existing mount targets; new mount targets get their own",
         "mountGroup with storage.existing and network.existing",
-        "drop it",
-        _group_of_nothing,
+        "remove mountGroup",
+        _mount_group_without_targets,
     ),
 )

@@ -1,22 +1,22 @@
-"""Refusals of budgets."""
+"""Constraints on budgets, alerts and cost allocation tags."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 
 if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
 
-def _nobody_told(settings: Settings) -> Iterator[Finding]:
+def _no_recipient(settings: Settings) -> Iterator[Finding]:
     cost = settings.cost
     if cost.alert_to is None:
-        for key, wanted in (("monthlyBudget", cost.monthly_budget), ("anomalyAlerts", cost.anomaly_alerts)):
-            if wanted:
-                yield Finding(("cost", key), f"{str(wanted).lower()} without alertTo", also=(("cost", "alertTo"),))
+        for key, value in (("monthlyBudget", cost.monthly_budget), ("anomalyAlerts", cost.anomaly_alerts)):
+            if value:
+                yield Finding(("cost", key), f"{str(value).lower()} without alertTo", also=(("cost", "alertTo"),))
 
 
 def _cap_over_budget(settings: Settings) -> Iterator[Finding]:
@@ -26,7 +26,7 @@ def _cap_over_budget(settings: Settings) -> Iterator[Finding]:
         yield Finding(("cost", "perUserCap"), found, also=(("cost", "monthlyBudget"),))
 
 
-def _monitor_for_nobody(settings: Settings) -> Iterator[Finding]:
+def _monitor_without_alerts(settings: Settings) -> Iterator[Finding]:
     cost = settings.cost
     if cost.anomaly_monitor is not None and not cost.anomaly_alerts:
         yield Finding(("cost", "anomalyMonitor"), "a monitor without anomalyAlerts", also=(("cost", "anomalyAlerts"),))
@@ -43,33 +43,33 @@ def _labels_before_tags(settings: Settings) -> Iterator[Finding]:
         yield Finding(("cost", "costLabels"), "true without usageExport", also=(("cost", "usageExport"),))
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "alert-without-recipient",
-        "a budget that tells nobody is not noticed until the bill",
+        "nobody would be notified before the bill arrives",
         "a budget or anomaly alerts with alertTo",
         "set cost.alertTo",
-        _nobody_told,
+        _no_recipient,
     ),
-    Row(
+    Constraint(
         "cap-over-budget",
-        "one user could spend what the whole environment may",
-        "a cap a user of at most the budget",
+        "one user could spend the budget of the whole environment",
+        "perUserCap of at most monthlyBudget",
         "lower perUserCap, or raise monthlyBudget",
         _cap_over_budget,
     ),
-    Row(
+    Constraint(
         "monitor-for-nobody",
-        "a monitor that stands already is only named to be told of what it finds",
+        "an existing monitor is used for alerts only",
         "anomalyMonitor with anomalyAlerts",
-        "set cost.anomalyAlerts, or take the monitor out",
-        _monitor_for_nobody,
+        "set cost.anomalyAlerts, or remove the monitor",
+        _monitor_without_alerts,
     ),
-    Row(
+    Constraint(
         "labels-without-tags",
-        "labels are activated where tags are, and stand on the lines of pods, which only the export has",
+        "labels are activated together with tags, and appear only on the pod lines of the usage export",
         "costLabels with usageExport and costTags: activate",
-        "set cost.costTags to activate and cost.usageExport, or take costLabels out",
+        "set cost.costTags to activate and enable cost.usageExport, or remove costLabels",
         _labels_before_tags,
     ),
 )

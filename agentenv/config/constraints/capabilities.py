@@ -1,4 +1,4 @@
-"""Refusals of what a class may reach: grants that nothing could hold, and classes that exceed their parents."""
+"""Constraints on capabilities: grants that cannot be enforced, and classes that exceed their parents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.core.capabilities.containment import Answer
 from agentenv.core.capabilities.from_settings import cluster_facts, exceeding, policy_of, refused_grants
 from agentenv.core.capabilities.grants import RefusedGrantError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentenv.config.mistakes import Place
     from agentenv.config.settings import Settings
 
-# Which setting of a class a part of the comparison with its parent comes from. Its tier has a row of its own.
+# The setting of a class that each part of the comparison with its parent comes from. The tier has its own constraint.
 PARTS: dict[str, tuple[str, ...]] = {
     "egress": ("capabilities",),
     "paths": ("storage",),
@@ -23,88 +23,88 @@ PARTS: dict[str, tuple[str, ...]] = {
     "lifetime": ("maxLifetime",),
     "budget": ("budget",),
 }
-# What a class is compared by beside its own settings and its parent's.
-AROUND: tuple[Place, ...] = (("network",), ("cluster", "serviceCidr"), ("service",), ("cost", "perUserCap"))
+# Settings outside of the two classes that the comparison depends on.
+SHARED_SETTINGS: tuple[Place, ...] = (("network",), ("cluster", "serviceCidr"), ("service",), ("cost", "perUserCap"))
 
 
-def _not_made(settings: Settings) -> Iterator[Finding]:
-    here = cluster_facts(settings)
-    for index, one in enumerate(settings.sandbox_classes):
+def _grant_without_meaning(settings: Settings) -> Iterator[Finding]:
+    facts = cluster_facts(settings)
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index, "capabilities")
-        for refused in refused_grants(one, here):
-            grant = one.capabilities[refused.index]
-            # A range of the cluster's own, and a name that nothing could hold, have rows that tell them better.
-            if isinstance(grant.cidr, IPv4Network) or (grant.domain is not None and here.proxy is None):
+        for refusal in refused_grants(sandbox_class, facts):
+            grant = sandbox_class.capabilities[refusal.index]
+            # Ranges of the cluster and domains without a proxy have constraints with better messages.
+            if isinstance(grant.cidr, IPv4Network) or (grant.domain is not None and facts.proxy is None):
                 continue
             also: tuple[Place, ...] = (("network", "egressProxy"), ("service", "enabled"))
-            yield Finding((*place, refused.index), refused.error.found, f"{refused.error.hint}", also)
+            yield Finding((*place, refusal.index), refusal.error.found, f"{refusal.error.hint}", also)
 
 
-def _not_written(settings: Settings) -> Iterator[Finding]:
-    here = cluster_facts(settings, api=())
-    for index, one in enumerate(settings.sandbox_classes):
-        if one.compute == "fargate" or refused_grants(one, here):
+def _policy_too_large(settings: Settings) -> Iterator[Finding]:
+    facts = cluster_facts(settings, api=())
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if sandbox_class.compute == "fargate" or refused_grants(sandbox_class, facts):
             continue
         try:
-            policy_of(one, settings, here)
+            policy_of(sandbox_class, settings, facts)
         except RefusedGrantError as refusal:
             place = ("sandboxClasses", index)
             also: tuple[Place, ...] = ((*place, "compute"), ("sandboxClasses", "*", "capabilities"), ("network",))
             yield Finding((*place, "capabilities"), refusal.found, refusal.hint, also)
 
 
-def _more(settings: Settings) -> Iterator[Finding]:
+def _exceeds(settings: Settings) -> Iterator[Finding]:
     return _exceeding(settings, Answer.NO)
 
 
-def _perhaps(settings: Settings) -> Iterator[Finding]:
+def _may_exceed(settings: Settings) -> Iterator[Finding]:
     return _exceeding(settings, Answer.INDETERMINATE)
 
 
 def _exceeding(settings: Settings, answer: Answer) -> Iterator[Finding]:
-    places = {one.name: index for index, one in enumerate(settings.sandbox_classes)}
-    for one in exceeding(settings):
-        for finding in one.verdict.findings:
+    places = {excess.name: index for index, excess in enumerate(settings.sandbox_classes)}
+    for excess in exceeding(settings):
+        for finding in excess.verdict.findings:
             if finding.answer is answer and finding.part in PARTS:
-                place = ("sandboxClasses", places[one.name])
+                place = ("sandboxClasses", places[excess.name])
                 part = PARTS[finding.part]
                 also: tuple[Place, ...] = (
                     ("sandboxClasses", "*", "name"),
                     ("sandboxClasses", "*", *part),
                     (*place, "parent"),
                     (*place, "compute"),
-                    *AROUND,
+                    *SHARED_SETTINGS,
                 )
-                yield Finding((*place, *part), f"{one.name} under {one.parent}: {finding.words}", also=also)
+                yield Finding((*place, *part), f"{excess.name} under {excess.parent}: {finding.words}", also=also)
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "grant-not-made",
-        "the grant stands for nothing in this environment",
-        "grants that the network of this environment can hold",
-        "leave it out",
-        _not_made,
+        "the grant has no meaning in this environment",
+        "grants that the network of this environment can enforce",
+        "remove it",
+        _grant_without_meaning,
     ),
-    Row(
+    Constraint(
         "grants-not-written",
-        "on nodes the capabilities are compiled to one NetworkPolicy, of which the network's agent keeps so much",
-        "24 ranges of ports for one destination",
-        "grant ranges of ports that touch, or all ports",
-        _not_written,
+        "on nodes the capabilities are compiled to one NetworkPolicy, and the VPC CNI agent limits its size",
+        "24 port ranges for one destination",
+        "grant adjacent port ranges, or all ports",
+        _policy_too_large,
     ),
-    Row(
+    Constraint(
         "class-exceeds-parent",
-        "a child may do nothing that its parent may not",
-        "what the parent has, or less of it",
-        "take it from the child, give it to the parent, or drop the parent",
-        _more,
+        "a child class may not exceed the permissions of its parent",
+        "at most what the parent has",
+        "remove it from the child, add it to the parent, or remove parent",
+        _exceeds,
     ),
-    Row(
+    Constraint(
         "class-perhaps-exceeds-parent",
-        "what is not known counts as everything in a child and as nothing in its parent",
-        "what surely is the parent's, or less of it",
-        "write it as its parent does, or drop the parent",
-        _perhaps,
+        "an unknown value counts as everything in a child and as nothing in its parent",
+        "at most what the parent certainly has",
+        "use the same value as the parent, or remove parent",
+        _may_exceed,
     ),
 )

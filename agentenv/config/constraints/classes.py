@@ -1,4 +1,4 @@
-"""Refusals of tiers, kernels, processors, probes and resources of a class."""
+"""Constraints on the tiers, kernels, processors, probes and resources of a class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.values import duration_text
 from agentenv.core.classes.pools.sizes import warm_members
 from agentenv.core.nodes.node_pools import processor
@@ -20,107 +20,119 @@ if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
 NITRO_SINCE = (1, 36)
-# How long the controller waits for a warm sandbox to become ready, unless it is told otherwise.
+# The controller's default for how long a warm sandbox may take to become ready.
 READINESS_GRACE = timedelta(minutes=5)
 NESTED = re.compile(r"(c8i|m8i|r8i)(-flex)?|[a-z0-9-]+metal")
-_GPU_WAY_OUT = "set tier: verified for callers that were vetted, or gpu: 0"
+_GPU_FIX = "set tier: verified for vetted callers, or gpu: 0"
 GPU_HINTS = {
-    "standard": f"gVisor gets at them only when NVIDIA's own runtime starts it, which containerd does not do on these"
-    f" nodes; {_GPU_WAY_OUT}",
-    "untrusted": f"instances with nested virtualization have none to hand on; {_GPU_WAY_OUT}",
+    "standard": f"gVisor supports GPUs only when NVIDIA's own runtime starts it, which containerd does not do on these"
+    f" nodes; {_GPU_FIX}",
+    "untrusted": f"instances with nested virtualization have no GPUs to pass through; {_GPU_FIX}",
 }
 SECRET_NAME = re.compile(r"(?i)(secret|passw(or)?d|token|api_?key|private_?key|credential)")
 SECRET_VALUE = re.compile(r"A[KS]IA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY|xox[abp]-")
 
 
 def on_nodes(settings: Settings) -> Iterator[tuple[Place, SandboxClass]]:
-    """The classes that run on nodes, with their places."""
-    for index, one in enumerate(settings.sandbox_classes):
-        if one.compute == "karpenter":
-            yield ("sandboxClasses", index), one
+    """Yield the classes that run on nodes, with their places."""
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if sandbox_class.compute == "karpenter":
+            yield ("sandboxClasses", index), sandbox_class
 
 
-def runtime_class(one: SandboxClass) -> str | None:
-    """The runtime class that the tier of a class on nodes stands for."""
-    return wall_of(one.tier, one.kernel).runtime_class
+def runtime_class(sandbox_class: SandboxClass) -> str | None:
+    """Return the runtime class of a class on nodes, which follows from its tier."""
+    return wall_of(sandbox_class.tier, sandbox_class.kernel).runtime_class
 
 
 def _spot_nested(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        if one.tier == "untrusted" and one.kernel == "kata" and one.capacity != "on-demand":
+    for place, sandbox_class in on_nodes(settings):
+        if (
+            sandbox_class.tier == "untrusted"
+            and sandbox_class.kernel == "kata"
+            and sandbox_class.capacity != "on-demand"
+        ):
             also = ((*place, "tier"), (*place, "kernel"), (*place, "compute"))
-            yield Finding((*place, "capacity"), f"{one.capacity} for nested virtualization", also=also)
+            yield Finding((*place, "capacity"), f"{sandbox_class.capacity} for nested virtualization", also=also)
 
 
 def _nitro_version(settings: Settings) -> Iterator[Finding]:
     version = settings.cluster.version
     if tuple(int(part) for part in version.split(".")) < NITRO_SINCE:
-        for place, one in on_nodes(settings):
-            if one.tier == "untrusted" and one.kernel == "nitro":
+        for place, sandbox_class in on_nodes(settings):
+            if sandbox_class.tier == "untrusted" and sandbox_class.kernel == "nitro":
                 also = ((*place, "tier"), (*place, "compute"), ("cluster", "version"))
                 yield Finding((*place, "kernel"), f"nitro on Kubernetes {version}", also=also)
 
 
 def _kernel_unused(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index)
-        if one.kernel == "nitro" and (one.tier != "untrusted" or one.compute == "fargate"):
-            where = "on Fargate" if one.compute == "fargate" else f"in tier {one.tier}"
+        if sandbox_class.kernel == "nitro" and (
+            sandbox_class.tier != "untrusted" or sandbox_class.compute == "fargate"
+        ):
+            where = "on Fargate" if sandbox_class.compute == "fargate" else f"in tier {sandbox_class.tier}"
             yield Finding((*place, "kernel"), f"nitro {where}", also=((*place, "tier"), (*place, "compute")))
 
 
 def _runtime_class(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        own = runtime_class(one)
-        if one.runtime_class is not None and one.runtime_class != own:
-            hint = f"leave it out, or write {own}" if own else "leave it out: the tier shares the node's kernel"
+    for place, sandbox_class in on_nodes(settings):
+        own = runtime_class(sandbox_class)
+        if sandbox_class.runtime_class is not None and sandbox_class.runtime_class != own:
+            hint = f"remove it, or set it to {own}" if own else "remove it: the tier shares the node's kernel"
             also = ((*place, "tier"), (*place, "kernel"), (*place, "compute"))
-            yield Finding((*place, "runtimeClass"), f"{one.runtime_class} in tier {one.tier}", hint, also)
+            yield Finding(
+                (*place, "runtimeClass"), f"{sandbox_class.runtime_class} in tier {sandbox_class.tier}", hint, also
+            )
 
 
 def _security_group(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        if one.enforced_by == "security-group":
+    for place, sandbox_class in on_nodes(settings):
+        if sandbox_class.enforced_by == "security-group":
             yield Finding((*place, "enforcedBy"), "security-group on nodes", also=((*place, "compute"),))
 
 
 def _verified_open(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index)
-        if others := [role for role in one.claimable_by.roles if role not in rule_of(one.tier).roles]:
-            found = f"every {' and '.join(others)} in tier {one.tier}"
+        if others := [
+            role for role in sandbox_class.claimable_by.roles if role not in rule_of(sandbox_class.tier).roles
+        ]:
+            found = f"roles {' and '.join(others)} in tier {sandbox_class.tier}"
             yield Finding((*place, "claimableBy"), found, also=((*place, "tier"),))
 
 
 def _gpu(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        if one.gpu and not rule_of(one.tier).gpu:
-            hint = GPU_HINTS[one.tier]
+    for place, sandbox_class in on_nodes(settings):
+        if sandbox_class.gpu and not rule_of(sandbox_class.tier).gpu:
+            hint = GPU_HINTS[sandbox_class.tier]
             also = ((*place, "tier"), (*place, "compute"))
-            yield Finding((*place, "gpu"), f"{one.gpu} in tier {one.tier}", hint, also)
+            yield Finding((*place, "gpu"), f"{sandbox_class.gpu} in tier {sandbox_class.tier}", hint, also)
 
 
 def _gpu_limit(settings: Settings) -> Iterator[Finding]:
     limit = settings.capacity.gpu.limit
-    for place, one in on_nodes(settings):
-        if one.gpu > limit and rule_of(one.tier).gpu:
+    for place, sandbox_class in on_nodes(settings):
+        if sandbox_class.gpu > limit and rule_of(sandbox_class.tier).gpu:
             also = (("capacity", "gpu"), (*place, "compute"), (*place, "tier"))
-            yield Finding((*place, "gpu"), f"{one.gpu} with capacity.gpu.limit {limit}", also=also)
+            yield Finding((*place, "gpu"), f"{sandbox_class.gpu} with capacity.gpu.limit {limit}", also=also)
 
 
 def _architecture(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        nested = one.tier == "untrusted" and one.kernel == "kata"
-        if one.gpu:
+    for place, sandbox_class in on_nodes(settings):
+        nested = sandbox_class.tier == "untrusted" and sandbox_class.kernel == "kata"
+        if sandbox_class.gpu:
             key, families = "gpu.families", settings.capacity.gpu.families
         elif nested:
             key, families = "nestedFamilies", settings.capacity.nested_families
         else:
             key, families = "families", settings.capacity.families
         found = {processor(family) for family in families}
-        if one.architecture not in {"any", *found}:
+        if sandbox_class.architecture not in {"any", *found}:
             also = (("capacity",), (*place, "tier"), (*place, "kernel"), (*place, "gpu"), (*place, "compute"))
-            yield Finding((*place, "architecture"), f"{one.architecture}, and capacity.{key} has none", also=also)
+            yield Finding(
+                (*place, "architecture"), f"{sandbox_class.architecture}, and capacity.{key} has none", also=also
+            )
 
 
 def _nested_family(settings: Settings) -> Iterator[Finding]:
@@ -130,35 +142,35 @@ def _nested_family(settings: Settings) -> Iterator[Finding]:
 
 
 def _burst(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index, "resources")
         for key in ("cpu", "memory"):
-            request, most = getattr(one.resources, key), getattr(one.resources.burst, key)
+            request, most = getattr(sandbox_class.resources, key), getattr(sandbox_class.resources.burst, key)
             if most is not None and most.value < request.value:
                 yield Finding((*place, "burst", key), f"{most} below {request}", also=((*place, key),))
 
 
 def _larger_than_limits(settings: Settings) -> Iterator[Finding]:
     limits = settings.capacity.limits
-    for place, one in on_nodes(settings):
+    for place, sandbox_class in on_nodes(settings):
         for key in ("cpu", "memory"):
-            request, limit = getattr(one.resources, key), getattr(limits, key)
+            request, limit = getattr(sandbox_class.resources, key), getattr(limits, key)
             if request.value > limit.value:
                 also = (("capacity", "limits", key), (*place, "compute"))
                 yield Finding((*place, "resources", key), f"{request} with capacity.limits.{key} {limit}", also=also)
 
 
 def _secret_in_env(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        for position, variable in enumerate(one.env):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        for position, variable in enumerate(sandbox_class.env):
             if SECRET_NAME.search(variable.name) or SECRET_VALUE.search(variable.value):
-                # The value is left out: the message may end up in a log.
+                # The message may end up in a log, so it omits the value.
                 yield Finding(("sandboxClasses", index, "env", position), f"{variable.name}, which looks like a secret")
 
 
 def _probe(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        probe, place = one.probe, ("sandboxClasses", index, "probe")
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        probe, place = sandbox_class.probe, ("sandboxClasses", index, "probe")
         if probe is not None and bool(probe.command) == (probe.port is not None):
             found = "a command and a port" if probe.command else "neither a command nor a port"
             yield Finding(place, found)
@@ -167,11 +179,16 @@ def _probe(settings: Settings) -> Iterator[Finding]:
 
 
 def _probe_late(settings: Settings) -> Iterator[Finding]:
-    patience = settings.cluster.sandbox_controller.flags.readiness_grace or READINESS_GRACE
-    for index, one in enumerate(settings.sandbox_classes):
-        said = one.probe is not None and "start_within" in one.probe.model_fields_set
-        if one.probe is not None and said and one.probe.start_within > patience and warm_members(one.pool):
-            found = f"{duration_text(one.probe.start_within)}, and a warm one has {duration_text(patience)}"
+    grace = settings.cluster.sandbox_controller.flags.readiness_grace or READINESS_GRACE
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        explicit = sandbox_class.probe is not None and "start_within" in sandbox_class.probe.model_fields_set
+        if (
+            sandbox_class.probe is not None
+            and explicit
+            and sandbox_class.probe.start_within > grace
+            and warm_members(sandbox_class.pool)
+        ):
+            found = f"{duration_text(sandbox_class.probe.start_within)}, and a warm one has {duration_text(grace)}"
             also: tuple[Place, ...] = (
                 ("cluster", "sandboxController", "flags", "readinessGrace"),
                 ("sandboxClasses", index, "pool"),
@@ -179,110 +196,110 @@ def _probe_late(settings: Settings) -> Iterator[Finding]:
             yield Finding(("sandboxClasses", index, "probe", "startWithin"), found, also=also)
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "spot-nested-virtualization",
         "EC2 does not launch Spot instances with nested virtualization",
         "capacity: on-demand with kernel: kata",
         "set capacity: on-demand",
         _spot_nested,
     ),
-    Row(
+    Constraint(
         "nitro-needs-version",
-        "EKS has Nitro sandboxes since Kubernetes 1.36",
+        "EKS supports Nitro sandboxes from Kubernetes 1.36",
         "kernel: nitro with cluster.version 1.36 or later",
         'set cluster.version: "1.36", or kernel: kata',
         _nitro_version,
     ),
-    Row(
+    Constraint(
         "kernel-without-untrusted",
-        "only untrusted sandboxes on nodes choose where their kernel comes from",
+        "kernel applies to untrusted sandboxes on nodes only",
         "kernel: nitro with tier: untrusted and compute: karpenter",
-        "drop kernel, or set tier: untrusted",
+        "remove kernel, or set tier: untrusted",
         _kernel_unused,
     ),
-    Row(
+    Constraint(
         "runtime-class-against-tier",
-        "the tier promises a wall, and another runtime class would be another wall",
-        "the tier's own runtime class",
-        "leave it out",
+        "the tier determines the isolation, and another runtime class would isolate differently",
+        "the runtime class of the tier",
+        "remove it",
         _runtime_class,
     ),
-    Row(
+    Constraint(
         "security-group-on-nodes",
         "on nodes the capabilities are compiled to one NetworkPolicy",
         "network-policy on nodes",
         "set enforcedBy: auto",
         _security_group,
     ),
-    Row(
+    Constraint(
         "verified-open-to-all",
-        "verified sandboxes share the node's kernel and are for callers that were vetted",
+        "verified sandboxes share the node's kernel and are for vetted callers only",
         "roles other than user, or token claims",
         "set claimableBy: {roles: [operator]}, or roles: [] with tokens",
         _verified_open,
     ),
-    Row(
+    Constraint(
         "gpu-behind-a-wall",
-        "a sandbox that shares no kernel with its node does not get at the node's graphics processors here",
+        "only a sandbox that shares the node's kernel can use the node's GPUs",
         "gpu in tier verified",
-        "set tier: verified for callers that were vetted, or gpu: 0",
+        "set tier: verified for vetted callers, or gpu: 0",
         _gpu,
     ),
-    Row(
+    Constraint(
         "gpu-over-limit",
-        "no node with so many processors would be launched",
+        "no node with that many GPUs would be launched",
         "at most capacity.gpu.limit",
         "raise capacity.gpu.limit",
         _gpu_limit,
     ),
-    Row(
+    Constraint(
         "architecture-without-family",
-        "none of the instance families has such processors, so no pod would ever be placed",
-        "an architecture that the families have",
+        "none of the instance families has this architecture, so no pod would be scheduled",
+        "an architecture of the instance families",
         "add a family, such as m8g for arm64 or m7i for amd64",
         _architecture,
     ),
-    Row(
+    Constraint(
         "family-without-nested-virtualization",
-        "the family cannot run a kernel inside an instance",
+        "instances of this family do not support nested virtualization",
         "c8i, m8i, r8i, or metal",
-        "take one of them",
+        "use one of them",
         _nested_family,
     ),
-    Row(
+    Constraint(
         "burst-below-request",
-        "Kubernetes takes no limit below its request",
+        "Kubernetes rejects a limit below its request",
         "a burst of at least the request",
-        "raise the burst, or leave it out",
+        "raise the burst, or remove it",
         _burst,
     ),
-    Row(
+    Constraint(
         "sandbox-over-limits",
-        "one sandbox is larger than all nodes of its pool may be together",
+        "one sandbox requests more than the limit of its whole node pool",
         "at most capacity.limits",
         "raise capacity.limits",
         _larger_than_limits,
     ),
-    Row(
+    Constraint(
         "probe-of-two-ways",
-        "a sandbox is asked in one way whether it is ready",
+        "a probe has exactly one method",
         "a command; or a port, with or without a path",
         "keep one of them",
         _probe,
     ),
-    Row(
+    Constraint(
         "probe-beyond-readiness",
-        "a warm sandbox that is not ready in time is replaced by another, which would be replaced as well",
-        "a start within cluster.sandboxController.flags.readinessGrace, which is 5m unless told",
-        "shorten it, or raise the grace",
+        "a warm sandbox that is not ready in time is replaced, and its replacement would be too",
+        "startWithin of at most cluster.sandboxController.flags.readinessGrace, which is 5m by default",
+        "lower startWithin, or raise readinessGrace",
         _probe_late,
     ),
-    Row(
+    Constraint(
         "secret-in-env",
-        "everybody who may read the template reads its variables, and so does every sandbox of the class",
-        "variables that are no secrets",
-        "give secrets by reference and per owner, through identity: {kind: exchange}",
+        "everybody who may read the template can read its variables, and so can every sandbox of the class",
+        "variables without secrets",
+        "pass secrets by reference and per owner, with identity: {kind: exchange}",
         _secret_in_env,
     ),
 )

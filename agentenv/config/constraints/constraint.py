@@ -1,4 +1,4 @@
-"""What a refusal is: a row with its reason and its way out, and what it finds in settings."""
+"""The types of a constraint and of its findings."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """One place where settings do not go together.
+    """A place in the settings that violates a constraint.
 
-    `also` are the other settings the finding rests on: when one of those is mistyped, nothing is said.
+    `also` lists the other settings that the finding depends on. When one of them is invalid itself, the finding is not
+    reported.
     """
 
     place: Place
     found: str
-    hint: str = ""  # instead of the row's way out, where it can be told more exactly
+    hint: str = ""  # a more specific fix than the constraint's own
     also: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
-class Row:
-    """A combination that cannot be, or would hurt: why, what may stand there instead, and the way out."""
+class Constraint:
+    """A combination of settings that is rejected: the reason, what is allowed instead, and the fix."""
 
     id: str
     reason: str
     allowed: str
-    way_out: str
+    fix: str
     find: Callable[[Settings], Iterable[Finding]]

@@ -1,11 +1,11 @@
-"""Refusals of what Fargate has not."""
+"""Constraints on classes that run on Fargate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.core.capabilities.policies.class_security_groups import refused_groups
 from agentenv.core.nodes.fargate_sizes import MOST_DISK, SIZES, size_up
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def _on_fargate(settings: Settings) -> Iterator[tuple[Place, SandboxClass]]:
-    for index, one in enumerate(settings.sandbox_classes):
-        if one.compute == "fargate":
-            yield ("sandboxClasses", index), one
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if sandbox_class.compute == "fargate":
+            yield ("sandboxClasses", index), sandbox_class
 
 
 def _finding(place: Place, key: str, found: str, *keys: str) -> Finding:
@@ -28,70 +28,73 @@ def _finding(place: Place, key: str, found: str, *keys: str) -> Finding:
 
 
 def _tier(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.tier != "untrusted":
-            yield _finding(place, "tier", one.tier)
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.tier != "untrusted":
+            yield _finding(place, "tier", sandbox_class.tier)
 
 
 def _runtime_class(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.runtime_class is not None:
-            yield _finding(place, "runtimeClass", one.runtime_class)
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.runtime_class is not None:
+            yield _finding(place, "runtimeClass", sandbox_class.runtime_class)
 
 
 def _network_policy(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.enforced_by == "network-policy":
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.enforced_by == "network-policy":
             yield _finding(place, "enforcedBy", "network-policy")
 
 
 def _storage(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.storage.kind in {"slot", "shared"}:
-            yield _finding(place, "storage.kind", one.storage.kind)
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.storage.kind in {"slot", "shared"}:
+            yield _finding(place, "storage.kind", sandbox_class.storage.kind)
 
 
 def _gpu(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.gpu:
-            yield _finding(place, "gpu", str(one.gpu))
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.gpu:
+            yield _finding(place, "gpu", str(sandbox_class.gpu))
 
 
 def _spot(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.capacity != "on-demand":
-            yield _finding(place, "capacity", one.capacity)
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.capacity != "on-demand":
+            yield _finding(place, "capacity", sandbox_class.capacity)
 
 
 def _arm(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.architecture == "arm64":
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.architecture == "arm64":
             yield _finding(place, "architecture", "arm64")
 
 
 def _size(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        resources = one.resources
+    for place, sandbox_class in _on_fargate(settings):
+        resources = sandbox_class.resources
         if size_up(resources.cpu.value, resources.memory.value) is None:
             yield _finding(place, "resources", f"{resources.cpu} cores and {resources.memory}")
-        if one.storage.kind == "scratch" and resources.ephemeral.value + one.storage.size.value > MOST_DISK:
-            found = f"{resources.ephemeral} and scratch of {one.storage.size}"
+        if (
+            sandbox_class.storage.kind == "scratch"
+            and resources.ephemeral.value + sandbox_class.storage.size.value > MOST_DISK
+        ):
+            found = f"{resources.ephemeral} and scratch of {sandbox_class.storage.size}"
             yield _finding(place, "resources.ephemeral", found, "storage")
         elif resources.ephemeral.value > MOST_DISK:
             yield _finding(place, "resources.ephemeral", str(resources.ephemeral))
 
 
 def _burst(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
+    for place, sandbox_class in _on_fargate(settings):
         for key in ("cpu", "memory"):
-            request, most = getattr(one.resources, key), getattr(one.resources.burst, key)
+            request, most = getattr(sandbox_class.resources, key), getattr(sandbox_class.resources.burst, key)
             if most is not None and most.value > request.value:
                 yield _finding(place, f"resources.burst.{key}", f"{most} over {request}", f"resources.{key}")
 
 
 def _pod_identity(settings: Settings) -> Iterator[Finding]:
-    for place, one in _on_fargate(settings):
-        if one.identity.kind == "pod-identity":
+    for place, sandbox_class in _on_fargate(settings):
+        if sandbox_class.identity.kind == "pod-identity":
             yield _finding(place, "identity.kind", "pod-identity")
 
 
@@ -103,74 +106,74 @@ def _grants(settings: Settings) -> Iterator[Finding]:
 
 _LARGEST = SIZES[-1]
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "fargate-tier",
-        "a Fargate pod has a kernel of its own: neither gVisor nor a shared kernel",
+        "every Fargate pod has its own kernel, so only tier untrusted applies",
         "tier: untrusted on Fargate",
         "set tier: untrusted, or compute: karpenter",
         _tier,
     ),
-    Row(
+    Constraint(
         "fargate-runtime-class",
-        "Fargate runs no runtime classes; a pod that names one is never placed",
+        "Fargate does not support runtime classes; a pod with one is never scheduled",
         "no runtimeClass on Fargate",
-        "leave it out, or set compute: karpenter",
+        "remove it, or set compute: karpenter",
         _runtime_class,
     ),
-    Row(
+    Constraint(
         "fargate-network-policy",
-        "nothing enforces a NetworkPolicy on Fargate pods",
+        "network policies are not enforced on Fargate pods",
         "security-group on Fargate",
         "set enforcedBy: auto",
         _network_policy,
     ),
-    Row(
+    Constraint(
         "fargate-dynamic-storage",
-        "Fargate mounts static volumes only, so no warm sandbox can be born with an access point",
-        "storage.kind none or scratch on Fargate; a seat under workspaces has a volume of its own",
+        "Fargate mounts static volumes only, so warm sandboxes cannot be created with an access point",
+        "storage.kind none or scratch on Fargate; a seat under workspaces has its own volume",
         "set storage.kind: none, or compute: karpenter",
         _storage,
     ),
-    Row("fargate-gpu", "Fargate has no graphics processors", "gpu: 0 on Fargate", "set compute: karpenter", _gpu),
-    Row(
+    Constraint("fargate-gpu", "Fargate does not support GPUs", "gpu: 0 on Fargate", "set compute: karpenter", _gpu),
+    Constraint(
         "fargate-spot",
-        "EKS offers no Spot on Fargate",
+        "EKS does not support Fargate Spot",
         "capacity: on-demand on Fargate",
         "set capacity: on-demand, or compute: karpenter",
         _spot,
     ),
-    Row(
+    Constraint(
         "fargate-arm64",
-        "EKS on Fargate runs amd64 only",
+        "EKS supports amd64 only on Fargate",
         "architecture any or amd64 on Fargate",
         "build the image for amd64, or set compute: karpenter",
         _arm,
     ),
-    Row(
+    Constraint(
         "fargate-size",
-        "Fargate adds 256 MiB, takes the next size it has, and has none as large",
-        f"at most {_LARGEST.cpu} cores, {_LARGEST.memory} GiB less 256 MiB in step with the cores, and 175Gi of disk",
-        "ask for less, or set compute: karpenter",
+        "Fargate adds 256 MiB and rounds up to its next size, and no size is large enough",
+        f"at most {_LARGEST.cpu} cores, {_LARGEST.memory} GiB less 256 MiB, and 175Gi of disk",
+        "request less, or set compute: karpenter",
         _size,
     ),
-    Row(
+    Constraint(
         "fargate-grants",
-        "on Fargate the capabilities are compiled to security groups, which hold so many rules and no exceptions",
+        "on Fargate the capabilities are compiled to security groups, which limit rules and have no exceptions",
         "60 rules in each direction in each of 5 groups, towards ranges and other classes on Fargate",
         "grant fewer or larger ranges, or set compute: karpenter",
         _grants,
     ),
-    Row(
+    Constraint(
         "fargate-burst",
-        "a Fargate pod has a machine of its own size, and nothing beyond to burst into",
+        "a Fargate pod cannot use more than its own size",
         "no burst on Fargate",
-        "raise the request to the burst, or leave the burst out",
+        "raise the request to the burst, or remove the burst",
         _burst,
     ),
-    Row(
+    Constraint(
         "fargate-pod-identity",
-        "the Pod Identity agent is a DaemonSet, and Fargate has none",
+        "the Pod Identity agent is a DaemonSet, which Fargate does not run",
         "identity irsa on Fargate",
         "set identity.kind: irsa",
         _pod_identity,

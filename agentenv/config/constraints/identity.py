@@ -1,4 +1,4 @@
-"""Refusals of what a sandbox is to AWS."""
+"""Constraints on how sandboxes authenticate to AWS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.classes import on_nodes
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.core.nodes.tier_rules import rule_of
 
 if TYPE_CHECKING:
@@ -14,89 +14,93 @@ if TYPE_CHECKING:
 
 
 def _pod_identity(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        if one.identity.kind not in rule_of(one.tier).identities:
-            found = f"{one.identity.kind} in tier {one.tier}"
+    for place, sandbox_class in on_nodes(settings):
+        if sandbox_class.identity.kind not in rule_of(sandbox_class.tier).identities:
+            found = f"{sandbox_class.identity.kind} in tier {sandbox_class.tier}"
             yield Finding((*place, "identity", "kind"), found, also=((*place, "tier"), (*place, "compute")))
 
 
-def _closed(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        if one.identity.kind == "exchange" and "identity" not in {grant.word for grant in one.capabilities}:
+def _exchange_not_allowed(settings: Settings) -> Iterator[Finding]:
+    for place, sandbox_class in on_nodes(settings):
+        if sandbox_class.identity.kind == "exchange" and "identity" not in {
+            grant.word for grant in sandbox_class.capabilities
+        }:
             also = ((*place, "capabilities"), (*place, "compute"))
             yield Finding((*place, "identity", "kind"), "exchange without the capability identity", also=also)
 
 
-def _unfound(settings: Settings) -> Iterator[Finding]:
-    for place, one in on_nodes(settings):
-        words = {grant.word for grant in one.capabilities}
-        if one.identity.kind == "exchange" and "identity" in words and "dns" not in words:
+def _exchange_without_dns(settings: Settings) -> Iterator[Finding]:
+    for place, sandbox_class in on_nodes(settings):
+        words = {grant.word for grant in sandbox_class.capabilities}
+        if sandbox_class.identity.kind == "exchange" and "identity" in words and "dns" not in words:
             also = ((*place, "identity", "kind"), (*place, "compute"))
             yield Finding((*place, "capabilities"), "identity without dns", also=also)
 
 
 def _on_fargate(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index)
-        if one.compute == "fargate" and one.identity.kind == "exchange":
+        if sandbox_class.compute == "fargate" and sandbox_class.identity.kind == "exchange":
             yield Finding((*place, "identity", "kind"), "exchange", also=((*place, "compute"),))
 
 
-def _of_nobody(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
+def _policies_without_role(settings: Settings) -> Iterator[Finding]:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index, "identity")
-        if one.identity.kind == "none" and one.identity.policies:
-            yield Finding((*place, "policies"), f"{len(one.identity.policies)} of them", also=((*place, "kind"),))
+        if sandbox_class.identity.kind == "none" and sandbox_class.identity.policies:
+            yield Finding(
+                (*place, "policies"), f"{len(sandbox_class.identity.policies)} with kind none", also=((*place, "kind"),)
+            )
 
 
-def _twice(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        for position, arn in enumerate(one.identity.policies):
-            if arn in one.identity.policies[:position]:
+def _policy_twice(settings: Settings) -> Iterator[Finding]:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        for position, arn in enumerate(sandbox_class.identity.policies):
+            if arn in sandbox_class.identity.policies[:position]:
                 yield Finding(("sandboxClasses", index, "identity", "policies", position), f"{arn} twice")
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "gvisor-pod-identity",
-        "the Pod Identity agent cannot be reached from under gVisor",
+        "sandboxes under gVisor cannot reach the Pod Identity agent",
         "identity irsa or exchange in tier standard",
         "set identity.kind: irsa",
         _pod_identity,
     ),
-    Row(
+    Constraint(
         "exchange-without-capability",
-        "the exchange is reached over the network like everything else",
+        "sandboxes reach the token exchange over the network, which the capabilities control",
         "identity.kind: exchange with the capability identity",
         "add identity to capabilities",
-        _closed,
+        _exchange_not_allowed,
     ),
-    Row(
+    Constraint(
         "exchange-without-dns",
-        "the exchange is found by the name of its service",
+        "sandboxes resolve the token exchange by its DNS name",
         "identity.kind: exchange with the capability dns",
         "add dns to capabilities",
-        _unfound,
+        _exchange_without_dns,
     ),
-    Row(
+    Constraint(
         "fargate-exchange",
-        "tokens are exchanged by the workspace service, whose pods are in no security group that a rule could name",
+        "the workspace service exchanges tokens, and its pods have no security group that a rule could refer to",
         "identity irsa on Fargate",
         "set identity.kind: irsa, or compute: karpenter",
         _on_fargate,
     ),
-    Row(
+    Constraint(
         "policies-of-nobody",
-        "a class that is nobody to AWS has no role that policies could be of",
+        "a class without an AWS identity has no role to attach policies to",
         "policies with identity.kind irsa, pod-identity or exchange",
-        "name the kind, or leave the policies out",
-        _of_nobody,
+        "set identity.kind, or remove the policies",
+        _policies_without_role,
     ),
-    Row(
+    Constraint(
         "policy-twice",
-        "a role has a policy or has it not",
+        "a policy is attached to a role once",
         "each policy once",
-        "leave it out the second time",
-        _twice,
+        "remove the duplicate",
+        _policy_twice,
     ),
 )

@@ -1,11 +1,11 @@
-"""Refusals of what a network without a way out cannot reach."""
+"""Constraints on networks without NAT: what they cannot reach."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.sections.capabilities import INTERNET
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
 from agentenv.core.nodes.mirrors import Mirrors
@@ -21,9 +21,9 @@ def _isolated(settings: Settings) -> bool:
     return settings.network.nat == "none" and settings.network.existing is None
 
 
-def reaches_internet(one: SandboxClass) -> str:
-    """Which of its capabilities leads a class to the internet; nothing where none does."""
-    for grant in one.capabilities:
+def reaches_internet(sandbox_class: SandboxClass) -> str:
+    """Return the first capability of a class that reaches the internet; an empty string without one."""
+    for grant in sandbox_class.capabilities:
         if grant.word in INTERNET:
             return grant.word
         if grant.cidr is not None and grant.cidr.is_global:
@@ -31,10 +31,10 @@ def reaches_internet(one: SandboxClass) -> str:
     return ""
 
 
-def _no_way_out(settings: Settings) -> Iterator[Finding]:
+def _internet_without_nat(settings: Settings) -> Iterator[Finding]:
     if _isolated(settings):
-        for index, one in enumerate(settings.sandbox_classes):
-            if reached := reaches_internet(one):
+        for index, sandbox_class in enumerate(settings.sandbox_classes):
+            if reached := reaches_internet(sandbox_class):
                 place = ("sandboxClasses", index, "capabilities")
                 yield Finding(place, f"{reached} with nat none", also=(("network", "nat"),))
 
@@ -58,58 +58,62 @@ def _runtime_unmirrored(settings: Settings) -> Iterator[Finding]:
     if not _isolated(settings) or settings.network.mirrors.files is not None:
         return
     fetched = releases().runtimes
-    for index, one in enumerate(settings.sandbox_classes):
-        word = wall_of(one.tier, one.kernel).word
-        if one.compute == "karpenter" and word in fetched:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        word = wall_of(sandbox_class.tier, sandbox_class.kernel).word
+        if sandbox_class.compute == "karpenter" and word in fetched:
             also = (("network", "nat"), ("network", "mirrors", "files"))
-            yield Finding(("sandboxClasses", index, "tier"), f"{one.tier} with nat none", also=also)
+            yield Finding(("sandboxClasses", index, "tier"), f"{sandbox_class.tier} with nat none", also=also)
 
 
 def _image_unmirrored(settings: Settings) -> Iterator[Finding]:
     if not _isolated(settings):
         return
     mirrors = Mirrors(settings.network.mirrors.registry)
-    for index, one in enumerate(settings.sandbox_classes):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index)
-        images = [((*place, "image"), one.image)]
-        images += [((*place, "releases", n, "image"), each.image) for n, each in enumerate(one.releases) if each.image]
+        images = [((*place, "image"), sandbox_class.image)]
+        images += [
+            ((*place, "releases", n, "image"), release.image)
+            for n, release in enumerate(sandbox_class.releases)
+            if release.image
+        ]
         for where, image in images:
             if not mirrors.reaches(image, settings.region):
                 yield Finding(where, f"{image.partition('/')[0]} with nat none", also=(("network", "nat"),))
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "internet-without-nat",
-        "without NAT no packet of a sandbox reaches the internet, whatever its policy allows",
+        "without NAT no sandbox reaches the internet, whatever its capabilities allow",
         "capabilities inside the VPC",
-        "set network.nat to single, or drop the capability",
-        _no_way_out,
+        "set network.nat to single, or remove the capability",
+        _internet_without_nat,
     ),
-    Row(
+    Constraint(
         "nat-none-without-endpoints",
-        "without NAT, nodes reach AWS by endpoints only and never join otherwise",
+        "without NAT, nodes reach AWS through endpoints only and cannot join the cluster without them",
         f"nat none with {', '.join(PLATFORM_ENDPOINTS)}",
         "add the endpoints, or set network.nat to single",
         _endpoints_missing,
     ),
-    Row(
+    Constraint(
         "nat-none-without-registry",
-        "without NAT the images of the platform's controllers, which are on the internet, cannot be pulled",
+        "without NAT the platform's public images cannot be pulled",
         "nat none with network.mirrors.registry",
-        "copy them to ECR and name it there, or set network.nat to single",
+        "copy the images to ECR and set network.mirrors.registry, or set network.nat to single",
         _platform_unmirrored,
     ),
-    Row(
+    Constraint(
         "nat-none-runtime-elsewhere",
-        "nodes of this tier install its runtime from the internet before they join, and never join without it",
-        "tiers whose nodes install nothing, or network.mirrors.files",
-        "copy the runtimes to a bucket and name it in network.mirrors.files, or set network.nat to single",
+        "nodes of this tier download a runtime from the internet, and cannot join the cluster without it",
+        "tiers whose nodes download no runtime, or network.mirrors.files",
+        "copy the runtimes to a bucket and set network.mirrors.files, or set network.nat to single",
         _runtime_unmirrored,
     ),
-    Row(
+    Constraint(
         "nat-none-image-elsewhere",
-        "without NAT an image is pulled over endpoints only, which lead to ECR in the region",
+        "without NAT images are pulled through endpoints only, which reach ECR in the region",
         "images in ECR in aws:region",
         "copy the image to ECR, or set network.nat to single",
         _image_unmirrored,

@@ -1,11 +1,11 @@
-"""Refusals of names: those that mean nothing, mean two things, or that AWS and Kubernetes would not take."""
+"""Constraints on names: unknown, ambiguous, or rejected by AWS or Kubernetes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.mistakes import nearest
 from agentenv.core.classes.names import SCHEDULES, namespace
 from agentenv.core.nodes.tier_rules import rule_of
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentenv.config.mistakes import Place
     from agentenv.config.settings import Settings
 
-# A pod of a class is called `home-<class>-<hash of 8>-<shard of 2>-<5>` at the longest, in a label of 63.
+# The longest name derived from a class is `home-<class>-<hash of 8>-<shard of 2>-<5>`, in a label of 63 characters.
 LONGEST_CLASS = 63 - len("home-") - len("-12345678") - len("-99") - len("-12345")
 OUR_TAGS = ("environment", "component", "owner", "cost-center", "sandbox-user", "sandbox-class")
 
@@ -24,7 +24,7 @@ _NAMES: Place = ("sandboxClasses", "*", "name")
 
 
 def _classes_twice(settings: Settings) -> Iterator[Finding]:
-    names = [one.name for one in settings.sandbox_classes]
+    names = [sandbox_class.name for sandbox_class in settings.sandbox_classes]
     for index, name in enumerate(names):
         if name in names[:index]:
             also = (("sandboxClasses", names.index(name), "name"),)
@@ -33,29 +33,31 @@ def _classes_twice(settings: Settings) -> Iterator[Finding]:
 
 def _class_ids_collide(settings: Settings) -> Iterator[Finding]:
     holders: dict[int, str] = {}
-    for index, one in enumerate(settings.sandbox_classes):
-        holder = holders.setdefault(class_id(one.name), one.name)
-        if holder != one.name:
-            yield Finding(("sandboxClasses", index, "name"), f"{one.name} with the ids of {holder}", also=(_NAMES,))
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        holder = holders.setdefault(class_id(sandbox_class.name), sandbox_class.name)
+        if holder != sandbox_class.name:
+            yield Finding(
+                ("sandboxClasses", index, "name"), f"{sandbox_class.name} with the ids of {holder}", also=(_NAMES,)
+            )
 
 
-def _class_taken(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        if namespace(one.name) == SCHEDULES:
-            yield Finding(("sandboxClasses", index, "name"), one.name)
+def _class_reserved(settings: Settings) -> Iterator[Finding]:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if namespace(sandbox_class.name) == SCHEDULES:
+            yield Finding(("sandboxClasses", index, "name"), sandbox_class.name)
 
 
 def _class_too_long(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        if len(one.name) > LONGEST_CLASS:
-            yield Finding(("sandboxClasses", index, "name"), f"{len(one.name)} characters")
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if len(sandbox_class.name) > LONGEST_CLASS:
+            yield Finding(("sandboxClasses", index, "name"), f"{len(sandbox_class.name)} characters")
 
 
 def _parent_unknown(settings: Settings) -> Iterator[Finding]:
-    names = [one.name for one in settings.sandbox_classes]
-    for index, one in enumerate(settings.sandbox_classes):
-        if one.parent is not None and one.parent not in names:
-            yield _unknown_class(("sandboxClasses", index, "parent"), one.parent, names)
+    names = [sandbox_class.name for sandbox_class in settings.sandbox_classes]
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if sandbox_class.parent is not None and sandbox_class.parent not in names:
+            yield _unknown_class(("sandboxClasses", index, "parent"), sandbox_class.parent, names)
 
 
 def _unknown_class(place: Place, name: str, names: list[str]) -> Finding:
@@ -64,49 +66,49 @@ def _unknown_class(place: Place, name: str, names: list[str]) -> Finding:
 
 
 def _parent_cycle(settings: Settings) -> Iterator[Finding]:
-    parents = {one.name: one.parent for one in settings.sandbox_classes}
-    for index, one in enumerate(settings.sandbox_classes):
-        line = [one.name]
+    parents = {sandbox_class.name: sandbox_class.parent for sandbox_class in settings.sandbox_classes}
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        line = [sandbox_class.name]
         while (parent := parents.get(line[-1])) is not None and parent not in line:
             line.append(parent)
-        if parent == one.name:
+        if parent == sandbox_class.name:
             also = (_NAMES, ("sandboxClasses", "*", "parent"))
-            yield Finding(("sandboxClasses", index, "parent"), " under ".join([*line, one.name]), also=also)
+            yield Finding(("sandboxClasses", index, "parent"), " under ".join([*line, sandbox_class.name]), also=also)
 
 
-def _weaker_than_parent(settings: Settings) -> Iterator[Finding]:
-    tiers = {one.name: one.tier for one in settings.sandbox_classes}
-    for index, one in enumerate(settings.sandbox_classes):
-        parent = tiers.get(one.parent or "")
-        if parent is not None and rule_of(one.tier).strength < rule_of(parent).strength:
+def _tier_below_parent(settings: Settings) -> Iterator[Finding]:
+    tiers = {sandbox_class.name: sandbox_class.tier for sandbox_class in settings.sandbox_classes}
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        parent = tiers.get(sandbox_class.parent or "")
+        if parent is not None and rule_of(sandbox_class.tier).strength < rule_of(parent).strength:
             also = (_NAMES, ("sandboxClasses", "*", "tier"), ("sandboxClasses", index, "parent"))
-            yield Finding(("sandboxClasses", index, "tier"), f"{one.tier} under {parent}", also=also)
+            yield Finding(("sandboxClasses", index, "tier"), f"{sandbox_class.tier} under {parent}", also=also)
 
 
 def _grant_unknown(settings: Settings) -> Iterator[Finding]:
-    names = [one.name for one in settings.sandbox_classes]
-    for index, one in enumerate(settings.sandbox_classes):
-        for position, grant in enumerate(one.capabilities):
+    names = [sandbox_class.name for sandbox_class in settings.sandbox_classes]
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        for position, grant in enumerate(sandbox_class.capabilities):
             if grant.class_ is not None and grant.class_ not in names:
                 place = ("sandboxClasses", index, "capabilities", position, "class")
                 yield _unknown_class(place, grant.class_, names)
 
 
 def _channels(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         seen = ["stable"]
-        for position, release in enumerate(one.releases):
+        for position, release in enumerate(sandbox_class.releases):
             place = ("sandboxClasses", index, "releases")
             if release.channel in seen:
                 yield Finding((*place, position, "channel"), f"{release.channel} twice", also=(place,))
             seen.append(release.channel)
 
 
-def _releases_alike(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
+def _releases_identical(settings: Settings) -> Iterator[Finding]:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
         place = ("sandboxClasses", index)
-        seen = {one.image: "stable"}
-        for position, release in enumerate(one.releases):
+        seen = {sandbox_class.image: "stable"}
+        for position, release in enumerate(sandbox_class.releases):
             if release.image in seen:
                 found = f"the image of {seen[release.image]}"
                 yield Finding((*place, "releases", position, "image"), found, also=((*place, "image"), place))
@@ -114,22 +116,22 @@ def _releases_alike(settings: Settings) -> Iterator[Finding]:
 
 
 def _variables_twice(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        names = [variable.name for variable in one.env]
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        names = [variable.name for variable in sandbox_class.env]
         for position, name in enumerate(names):
             if name in names[:position]:
                 yield Finding(("sandboxClasses", index, "env", position, "name"), f"{name} twice")
 
 
 def _seat_class(settings: Settings) -> Iterator[Finding]:
-    names = [one.name for one in settings.sandbox_classes]
+    names = [sandbox_class.name for sandbox_class in settings.sandbox_classes]
     for index, seat in enumerate(settings.workspaces):
         if seat.class_ not in names:
             yield _unknown_class(("workspaces", index, "class"), seat.class_, names)
 
 
 def _seat_mode(settings: Settings) -> Iterator[Finding]:
-    modes = {one.name: one.modes for one in settings.sandbox_classes}
+    modes = {sandbox_class.name: sandbox_class.modes for sandbox_class in settings.sandbox_classes}
     for index, seat in enumerate(settings.workspaces):
         if seat.mode not in modes.get(seat.class_, (seat.mode,)):
             also = (("workspaces", index, "class"), ("sandboxClasses", "*", "modes"), _NAMES)
@@ -156,13 +158,13 @@ def _seat_too_long(settings: Settings) -> Iterator[Finding]:
 def _principals_twice(settings: Settings) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     lists: tuple[tuple[str, Callable[[Settings], tuple[str, ...]]], ...] = (
-        ("admins", lambda given: given.cluster.admins),
-        ("operators", lambda given: given.cluster.operators),
-        ("readers", lambda given: given.cluster.readers),
-        ("deployers", lambda given: given.cluster.deployers),
+        ("admins", lambda settings: settings.cluster.admins),
+        ("operators", lambda settings: settings.cluster.operators),
+        ("readers", lambda settings: settings.cluster.readers),
+        ("deployers", lambda settings: settings.cluster.deployers),
     )
-    for key, listed in lists:
-        for index, principal in enumerate(listed(settings)):
+    for key, principals in lists:
+        for index, principal in enumerate(principals(settings)):
             if principal in seen:
                 also = (("cluster", seen[principal]),)
                 yield Finding(("cluster", key, index), f"{principal} in {seen[principal]} already", also=also)
@@ -176,94 +178,124 @@ def _tags(settings: Settings) -> Iterator[Finding]:
             yield Finding(("cost", "tags", index, "key"), key)
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "class-twice",
-        "a class is a namespace, and there is one of a name",
+        "each class has its own namespace, so its name must be unique",
         "each name once",
-        "rename one",
+        "rename one of them",
         _classes_twice,
     ),
-    Row(
+    Constraint(
         "class-ids-collide",
-        "uid and gid follow from the name, and two classes of one id could read each other's files",
-        "classes whose ids differ",
-        "rename the one that has no data yet",
+        "uid and gid derive from the name, and two classes with the same id could read each other's files",
+        "classes with different ids",
+        "rename the one without data",
         _class_ids_collide,
     ),
-    Row(
+    Constraint(
         "class-name-taken",
-        "the namespace of that name is where the schedules of all pools run, which may do what no sandbox may",
+        "the namespace of that name runs the schedules of all pools, with permissions that sandboxes must not have",
         "any other name",
         "rename it",
-        _class_taken,
+        _class_reserved,
     ),
-    Row(
+    Constraint(
         "class-name-too-long",
-        "pods and volumes add a release, a shard and more to it, and Kubernetes takes 63 characters",
+        "names of pods and volumes append a release and a shard to it, and Kubernetes allows 63 characters",
         f"at most {LONGEST_CLASS} characters",
         "shorten it",
         _class_too_long,
     ),
-    Row("parent-unknown", "a parent is another class", "the name of a class", "name a class", _parent_unknown),
-    Row("parent-cycle", "nothing can be within itself", "parents that end", "drop one of the parents", _parent_cycle),
-    Row(
-        "tier-below-parent",
-        "a child is never less walled off than its parent",
-        "the parent's tier or a stronger one",
-        "raise the tier, or drop the parent",
-        _weaker_than_parent,
+    Constraint(
+        "parent-unknown",
+        "the parent must be another class",
+        "the name of a class",
+        "set it to the name of a class",
+        _parent_unknown,
     ),
-    Row("grant-of-unknown-class", "only a class has a service", "the name of a class", "name a class", _grant_unknown),
-    Row(
+    Constraint(
+        "parent-cycle",
+        "a class cannot be its own ancestor",
+        "parents without a cycle",
+        "remove one of the parents",
+        _parent_cycle,
+    ),
+    Constraint(
+        "tier-below-parent",
+        "a child class must be isolated at least as strongly as its parent",
+        "the tier of the parent or a stronger one",
+        "raise the tier, or remove parent",
+        _tier_below_parent,
+    ),
+    Constraint(
+        "grant-of-unknown-class",
+        "only a class has a service",
+        "the name of a class",
+        "set it to the name of a class",
+        _grant_unknown,
+    ),
+    Constraint(
         "channel-twice",
-        "a channel names one release, and stable is the class itself",
-        "each channel once, none of them stable",
+        "a channel has one release, and stable is the class itself",
+        "each channel once, and none of them stable",
         "rename it",
         _channels,
     ),
-    Row(
+    Constraint(
         "release-twice",
-        "a release is named by what is in it, and two of the same would be one template and one pool",
-        "an image of its own for each release",
-        "drop the release, or name the image that it is to try",
-        _releases_alike,
+        "the name of a release derives from its content, and two identical ones would share a template and a pool",
+        "a different image for each release",
+        "remove the release, or set its image",
+        _releases_identical,
     ),
-    Row("variable-twice", "the last one would win in silence", "each variable once", "drop one", _variables_twice),
-    Row("seat-of-unknown-class", "a seat is a sandbox of a class", "the name of a class", "name a class", _seat_class),
-    Row(
+    Constraint(
+        "variable-twice",
+        "the last value would silently win",
+        "each variable once",
+        "remove the duplicate",
+        _variables_twice,
+    ),
+    Constraint(
+        "seat-of-unknown-class",
+        "a seat is a sandbox of a class",
+        "the name of a class",
+        "set it to the name of a class",
+        _seat_class,
+    ),
+    Constraint(
         "seat-mode-not-of-class",
-        "the class does not offer such workspaces",
-        "one of the modes of its class",
-        "add it to the modes of the class",
+        "the class does not allow workspaces of this mode",
+        "one of the modes of the class",
+        "add the mode to the class",
         _seat_mode,
     ),
-    Row(
+    Constraint(
         "seats-collide",
-        "uid, gid and path follow from the name, and two owners of one id could read each other",
-        "seats whose names and ids differ",
-        "rename one that has no data yet",
+        "uid, gid and path derive from the name, and two seats with the same id could read each other's files",
+        "seats with different names and ids",
+        "rename the one without data",
         _seats_collide,
     ),
-    Row(
+    Constraint(
         "seat-name-too-long",
-        "its volume is called home- and its name, and Kubernetes takes 63 characters",
+        "its volume is named home-<name>, and Kubernetes allows 63 characters",
         "at most 58 characters",
         "shorten it",
         _seat_too_long,
     ),
-    Row(
+    Constraint(
         "principal-twice",
-        "EKS has one access entry a principal",
+        "EKS allows one access entry for each principal",
         "each principal in one list",
-        "keep the one with the rights it needs",
+        "keep it in the list with the permissions that it needs",
         _principals_twice,
     ),
-    Row(
+    Constraint(
         "tag-taken",
-        "the tag is set by the environment, stands twice, or belongs to AWS",
+        "the tag is set by the environment, is a duplicate, or is reserved by AWS",
         f"keys other than {', '.join(OUR_TAGS)}, each once",
-        "rename or drop it; owner and cost-center are settings of their own",
+        "rename or remove it; owner and cost-center have their own settings",
         _tags,
     ),
 )

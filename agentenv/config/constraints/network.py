@@ -1,4 +1,4 @@
-"""Refusals of addresses, zones, ways out and ways in."""
+"""Constraints on address ranges, zones, egress and the public API endpoint."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.constraints.isolation import reaches_internet
 from agentenv.core.classes.pools.sizes import most_sandboxes
 from agentenv.core.values import addresses
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # Controllers, add-ons and the service, a few of each.
 PLATFORM_PODS = 40
 
-# Shorter prefixes are no longer somebody's range: two halves of the internet are the internet.
-SMALLEST_NAMED = 8
+# A shorter prefix is no longer a specific range: 0.0.0.0/1 and 128.0.0.0/1 are the whole internet.
+SHORTEST_PREFIX = 8
 
 SERVICE_RANGES = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 
@@ -29,19 +29,19 @@ _CIDR, _ZONES, _SERVICE = ("network", "cidr"), ("network", "zones"), ("cluster",
 
 
 def _vpc_range(settings: Settings) -> Iterator[Finding]:
-    if settings.network.existing is None and not _taken(settings.network.cidr):
+    if settings.network.existing is None and not _valid_vpc(settings.network.cidr):
         yield Finding(_CIDR, str(settings.network.cidr))
 
 
-def _taken(cidr: IPv4Network) -> bool:
-    """Whether AWS makes a VPC of a range, with room for two subnets in it."""
+def _valid_vpc(cidr: IPv4Network) -> bool:
+    """Return whether AWS accepts a range for a VPC and two subnets fit into it."""
     special = cidr.is_loopback or cidr.is_link_local or cidr.is_multicast or cidr.is_reserved or cidr.is_unspecified
     return not special and addresses.LARGEST_VPC <= cidr.prefixlen < addresses.SMALLEST_VPC
 
 
 def _too_few_zones(settings: Settings) -> Iterator[Finding]:
     network = settings.network
-    if network.existing is None and _taken(network.cidr):
+    if network.existing is None and _valid_vpc(network.cidr):
         try:
             addresses.plan(str(network.cidr), network.zone_count)
         except addresses.NoRoomError as refusal:
@@ -50,25 +50,25 @@ def _too_few_zones(settings: Settings) -> Iterator[Finding]:
 
 def _too_few_pods(settings: Settings) -> Iterator[Finding]:
     network = settings.network
-    if network.existing is not None or not _taken(network.cidr) or any(_too_few_zones(settings)):
+    if network.existing is not None or not _valid_vpc(network.cidr) or any(_too_few_zones(settings)):
         return
-    asked = PLATFORM_PODS + settings.capacity.headroom.pods + len(settings.workspaces)
-    asked += sum(most_sandboxes(one) for one in settings.sandbox_classes)
+    pods = PLATFORM_PODS + settings.capacity.headroom.pods + len(settings.workspaces)
+    pods += sum(most_sandboxes(sandbox_class) for sandbox_class in settings.sandbox_classes)
     try:
-        addresses.plan(str(network.cidr), network.zone_count).demand(asked, settings.capacity.pods_per_node)
+        addresses.plan(str(network.cidr), network.zone_count).demand(pods, settings.capacity.pods_per_node)
     except addresses.NoRoomError as refusal:
         also = (_ZONES, ("capacity",), ("sandboxClasses",), ("workspaces",))
         hint = f"{refusal.hint}, or lower capacity.podsPerNode"
-        yield Finding(_CIDR, f"{refusal.found}, and {asked} are asked for", hint, also)
+        yield Finding(_CIDR, f"{refusal.found}, and {pods} are needed", hint, also)
 
 
 def _services_overlap(settings: Settings) -> Iterator[Finding]:
     service = settings.cluster.service_cidr
     vpc = settings.network.cidr
-    if settings.network.existing is None and _taken(vpc) and service.overlaps(vpc):
+    if settings.network.existing is None and _valid_vpc(vpc) and service.overlaps(vpc):
         apart = next(str(usual) for usual in USUAL_SERVICES if not usual.overlaps(vpc))
         found = f"{service} over the VPC's {vpc}"
-        yield Finding(_SERVICE, found, f"move one of the two, such as serviceCidr: {apart}", (_CIDR,))
+        yield Finding(_SERVICE, found, f"change one of them, such as serviceCidr: {apart}", (_CIDR,))
 
 
 def _service_range(settings: Settings) -> Iterator[Finding]:
@@ -77,25 +77,25 @@ def _service_range(settings: Settings) -> Iterator[Finding]:
         yield Finding(_SERVICE, str(service))
 
 
-def _ours(settings: Settings) -> list[tuple[str, IPv4Network, Place]]:
-    """The ranges that the settings decide; those of what stands already are not known here."""
-    found: list[tuple[str, IPv4Network, Place]] = []
+def _own_ranges(settings: Settings) -> list[tuple[str, IPv4Network, Place]]:
+    """Return the ranges that the settings define; those of existing resources are unknown here."""
+    ranges: list[tuple[str, IPv4Network, Place]] = []
     if settings.network.existing is None:
-        found.append(("the VPC", settings.network.cidr, _CIDR))
+        ranges.append(("the VPC", settings.network.cidr, _CIDR))
     if settings.cluster.existing is None:
-        found.append(("the service range", settings.cluster.service_cidr, _SERVICE))
-    return found
+        ranges.append(("the service range", settings.cluster.service_cidr, _SERVICE))
+    return ranges
 
 
 def _peers_overlap(settings: Settings) -> Iterator[Finding]:
-    ours = _ours(settings)
+    ours = _own_ranges(settings)
     for index, peer in enumerate(settings.network.peers):
         for name, ours_range, place in ours:
             if peer.overlaps(ours_range):
                 yield Finding(("network", "peers", index), f"{peer} over {name} {ours_range}", also=(place,))
 
 
-def _foreign_zones(settings: Settings) -> Iterator[Finding]:
+def _zones_of_another_region(settings: Settings) -> Iterator[Finding]:
     if isinstance(settings.network.zones, tuple):
         for index, zone in enumerate(settings.network.zones):
             if zone[:-1] != settings.region:
@@ -112,20 +112,20 @@ def _zones_twice(settings: Settings) -> Iterator[Finding]:
 def _open_to_the_world(settings: Settings) -> Iterator[Finding]:
     if settings.production:
         for index, public in enumerate(settings.cluster.public_access_cidrs):
-            if public.prefixlen < SMALLEST_NAMED:
+            if public.prefixlen < SHORTEST_PREFIX:
                 yield Finding(("cluster", "publicAccessCidrs", index), f"{public} in production")
 
 
 def _open_to_sandboxes(settings: Settings) -> Iterator[Finding]:
-    # Whoever is granted the API server by its name is meant to reach it.
+    # A class with the capability api-server is meant to reach it.
     reaching = [
-        one.name
-        for one in settings.sandbox_classes
-        if reaches_internet(one) and "api-server" not in {grant.word for grant in one.capabilities}
+        sandbox_class.name
+        for sandbox_class in settings.sandbox_classes
+        if reaches_internet(sandbox_class) and "api-server" not in {grant.word for grant in sandbox_class.capabilities}
     ]
     if reaching and not settings.production:
         for index, public in enumerate(settings.cluster.public_access_cidrs):
-            if public.prefixlen < SMALLEST_NAMED:
+            if public.prefixlen < SHORTEST_PREFIX:
                 also: tuple[Place, ...] = (("sandboxClasses", "*", "capabilities"),)
                 place = ("cluster", "publicAccessCidrs", index)
                 yield Finding(place, f"{public} with class {reaching[0]} on the internet", also=also)
@@ -138,19 +138,19 @@ def _public_is_private(settings: Settings) -> Iterator[Finding]:
 
 
 def _metadata_granted(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        for position, grant in enumerate(one.capabilities):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        for position, grant in enumerate(sandbox_class.capabilities):
             local = (IPv4Network("169.254.0.0/16"),)
             if isinstance(grant.cidr, IPv4Network) and any(grant.cidr.overlaps(network) for network in local):
                 yield Finding(("sandboxClasses", index, "capabilities", position, "cidr"), str(grant.cidr))
 
 
 def _cluster_granted(settings: Settings) -> Iterator[Finding]:
-    ours = [(found, place) for _, found, place in _ours(settings)]
-    for index, one in enumerate(settings.sandbox_classes):
-        for position, grant in enumerate(one.capabilities):
+    ours = [(found, place) for _, found, place in _own_ranges(settings)]
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        for position, grant in enumerate(sandbox_class.capabilities):
             for network, place in ours:
-                # A range that holds the metadata address as well has its own message.
+                # A range that includes the metadata address has its own constraint.
                 if isinstance(grant.cidr, IPv4Network) and grant.cidr.overlaps(network) and grant.cidr.prefixlen > 0:
                     where = ("sandboxClasses", index, "capabilities", position, "cidr")
                     yield Finding(where, f"{grant.cidr} over {network}", also=(place,))
@@ -158,106 +158,110 @@ def _cluster_granted(settings: Settings) -> Iterator[Finding]:
 
 def _domain_without_proxy(settings: Settings) -> Iterator[Finding]:
     if settings.network.egress_proxy is None:
-        for index, one in enumerate(settings.sandbox_classes):
-            for position, grant in enumerate(one.capabilities):
+        for index, sandbox_class in enumerate(settings.sandbox_classes):
+            for position, grant in enumerate(sandbox_class.capabilities):
                 if grant.domain is not None:
                     where = ("sandboxClasses", index, "capabilities", position, "domain")
                     yield Finding(where, grant.domain, also=(("network", "egressProxy"),))
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "vpc-range-not-taken",
-        "AWS makes VPCs of /16 to /28 outside the special ranges, and two subnets need a /27",
+        "AWS allows VPCs of /16 to /28 outside of special-purpose ranges, and two subnets need a /27",
         "a range of /16 to /27",
-        "take 10.40.0.0/16",
+        "use a range such as 10.40.0.0/16",
         _vpc_range,
     ),
-    Row(
+    Constraint(
         "range-too-small-for-zones",
-        "the range is divided for a fixed number of zones, so that one added later moves no subnet",
-        "a range with room for the zones",
-        "take a larger range or fewer zones",
+        "the range is divided for a fixed number of zones, so that adding a zone moves no subnet",
+        "a range large enough for the zones",
+        "use a larger range or fewer zones",
         _too_few_zones,
     ),
-    Row(
+    Constraint(
         "range-too-small-for-pods",
-        "every pod has an address of the VPC, in blocks of sixteen a node",
-        "a range with room for all pools, seats and headroom",
-        "take a larger range, more zones or smaller pools",
+        "every pod has a VPC address, and each node allocates them in blocks of sixteen",
+        "a range large enough for all pools, seats and headroom",
+        "use a larger range, more zones or smaller pools",
         _too_few_pods,
     ),
-    Row(
+    Constraint(
         "service-range-overlaps-vpc",
-        "a service with an address of the VPC hides whatever has that address",
-        "a service range apart from the VPC",
-        "move one of the two",
+        "a Kubernetes service with an address of the VPC would hide the resource with that address",
+        "a service range that does not overlap the VPC",
+        "change one of them",
         _services_overlap,
     ),
-    Row(
+    Constraint(
         "service-range-not-taken",
-        "EKS takes service ranges within 10/8, 172.16/12 or 192.168/16 only, of /24 to /12",
+        "EKS allows service ranges within 10/8, 172.16/12 or 192.168/16 only, of /24 to /12",
         "a private range of /24 to /12",
-        "take 172.20.0.0/16",
+        "use a range such as 172.20.0.0/16",
         _service_range,
     ),
-    Row(
+    Constraint(
         "peer-overlaps",
-        "addresses that mean two things cannot be routed",
-        "ranges apart from the VPC and the service range",
-        "move the VPC while it is still empty: its range cannot be changed later",
+        "overlapping ranges cannot be routed",
+        "ranges that do not overlap the VPC or the service range",
+        "change the range of the VPC before it has resources; it cannot be changed later",
         _peers_overlap,
     ),
-    Row(
+    Constraint(
         "zone-of-another-region",
-        "a subnet lies in a zone of its own region",
+        "subnets must be in zones of the region",
         "zones of aws:region",
-        "name zones of the region, or give their number",
-        _foreign_zones,
+        "use zones of the region, or their number",
+        _zones_of_another_region,
     ),
-    Row(
-        "zone-twice", "two subnets of one zone survive nothing more than one", "each zone once", "drop it", _zones_twice
+    Constraint(
+        "zone-twice",
+        "two subnets in the same zone fail together",
+        "each zone once",
+        "remove the duplicate",
+        _zones_twice,
     ),
-    Row(
+    Constraint(
         "public-endpoint-open",
-        "the API server of production would answer the whole internet",
-        "named ranges of /8 or smaller; none at all keeps it private",
-        "name the ranges of your offices, runners or VPN",
+        "the API server of a production environment would be open to the internet",
+        "ranges of /8 or smaller; an empty list keeps it private",
+        "use the ranges of your offices, runners or VPN",
         _open_to_the_world,
     ),
-    Row(
+    Constraint(
         "public-endpoint-open-to-sandboxes",
-        "a class that reaches the internet would reach the API server by its public endpoint",
-        "named ranges of /8 or smaller; none at all keeps it private",
-        "name the ranges of your offices, runners or VPN",
+        "a class with internet access would reach the API server through its public endpoint",
+        "ranges of /8 or smaller; an empty list keeps it private",
+        "use the ranges of your offices, runners or VPN",
         _open_to_sandboxes,
     ),
-    Row(
+    Constraint(
         "public-range-is-private",
-        "from the internet nobody comes with a private address, so the range would let nobody in",
-        "public ranges; private ones reach the private endpoint without being named",
-        "name the public addresses that your offices, runners or VPN are seen with",
+        "no request from the internet has a private source address, so the range would allow nobody",
+        "public ranges; private ones use the private endpoint and need no entry",
+        "use the public addresses of your offices, runners or VPN",
         _public_is_private,
     ),
-    Row(
+    Constraint(
         "metadata-granted",
-        "link-local addresses hold the node's metadata and with it the node's credentials",
-        "ranges apart from 169.254.0.0/16",
-        "use the capability web for the internet, which leaves such ranges out, or name metadata if it is meant",
+        "link-local addresses serve the node's metadata, and with it the node's credentials",
+        "ranges that do not overlap 169.254.0.0/16",
+        "use the capability web for the internet, which excludes such ranges, or metadata if it is intended",
         _metadata_granted,
     ),
-    Row(
+    Constraint(
         "cluster-granted",
-        "a range of the VPC or of its services opens nodes, mount targets and the control plane to a sandbox",
-        "ranges outside the VPC and the service range",
-        "use the capability dns or a grant of a class, or name vpc if all of it is meant",
+        "a range of the VPC or of its services gives a sandbox access to nodes, mount targets and the control plane",
+        "ranges outside of the VPC and the service range",
+        "use the capability dns or a grant of a class, or vpc if all of it is intended",
         _cluster_granted,
     ),
-    Row(
+    Constraint(
         "domain-without-proxy",
-        "a network policy knows addresses and no names",
+        "a network policy matches addresses, not domains",
         "domains with network.egressProxy",
-        "name a proxy, or grant ranges or the capability web",
+        "set network.egressProxy, or grant ranges or the capability web",
         _domain_without_proxy,
     ),
 )

@@ -1,4 +1,4 @@
-"""Refusals of pools."""
+"""Constraints on warm pools and their schedules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
 from agentenv.config.constraints.classes import on_nodes
-from agentenv.config.constraints.constraint import Finding, Row
+from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.mistakes import nearest
 from agentenv.core.classes.pools.sizes import warm_members
 from agentenv.core.nodes.from_settings import node_layout
@@ -22,86 +22,91 @@ if TYPE_CHECKING:
 
 
 def _claim_env(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        if one.claim_env and (members := warm_members(one.pool)) > 0:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if sandbox_class.claim_env and (members := warm_members(sandbox_class.pool)) > 0:
             place = ("sandboxClasses", index)
             yield Finding((*place, "claimEnv"), f"true with a pool of {members}", also=((*place, "pool"),))
 
 
 def _two_sizes(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        if one.pool.size is not None and one.pool.peak_claims_per_hour is not None:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        if sandbox_class.pool.size is not None and sandbox_class.pool.peak_claims_per_hour is not None:
             place = ("sandboxClasses", index, "pool")
-            yield Finding((*place, "size"), f"{one.pool.size} with peakClaimsPerHour {one.pool.peak_claims_per_hour}")
+            yield Finding(
+                (*place, "size"),
+                f"{sandbox_class.pool.size} with peakClaimsPerHour {sandbox_class.pool.peak_claims_per_hour}",
+            )
 
 
 def _over_quota(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        warm = warm_members(one.pool) * (1 + len(one.releases))
-        if one.max_sandboxes is not None and warm > one.max_sandboxes:
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        warm = warm_members(sandbox_class.pool) * (1 + len(sandbox_class.releases))
+        if sandbox_class.max_sandboxes is not None and warm > sandbox_class.max_sandboxes:
             place = ("sandboxClasses", index)
             also = ((*place, "pool"), (*place, "releases"))
-            yield Finding((*place, "maxSandboxes"), f"{one.max_sandboxes} with {warm} kept warm", also=also)
+            yield Finding(
+                (*place, "maxSandboxes"), f"{sandbox_class.max_sandboxes} with {warm} warm sandboxes", also=also
+            )
 
 
 def _over_limits(settings: Settings) -> Iterator[Finding]:
     layout, limits = node_layout(settings.capacity), settings.capacity.limits
-    for place, one in on_nodes(settings):
-        asked = Demand(one.tier, one.kernel, one.capacity, one.gpu > 0)
+    for place, sandbox_class in on_nodes(settings):
+        demand = Demand(sandbox_class.tier, sandbox_class.kernel, sandbox_class.capacity, sandbox_class.gpu > 0)
         kinds = [
             pool
-            for pool in node_pools(layout, [asked])
-            if not pool.system and one.architecture in {"any", pool.architecture}
+            for pool in node_pools(layout, [demand])
+            if not pool.system and sandbox_class.architecture in {"any", pool.architecture}
         ]
-        overhead = wall_of(one.tier, one.kernel).overhead
-        members = warm_members(one.pool) * (1 + len(one.releases))
+        overhead = wall_of(sandbox_class.tier, sandbox_class.kernel).overhead
+        members = warm_members(sandbox_class.pool) * (1 + len(sandbox_class.releases))
         for word, request, limit in (
-            ("cpu", one.resources.cpu, limits.cpu),
-            ("memory", one.resources.memory, limits.memory),
+            ("cpu", sandbox_class.resources.cpu, limits.cpu),
+            ("memory", sandbox_class.resources.memory, limits.memory),
         ):
-            each = request.value + Quantity.parse(overhead.get(word, "0")).value
-            # One that is larger than all of it has a row of its own.
-            if kinds and request.value <= limit.value and members * each > len(kinds) * limit.value:
+            release = request.value + Quantity.parse(overhead.get(word, "0")).value
+            # A single sandbox above the limit has its own constraint.
+            if kinds and request.value <= limit.value and members * release > len(kinds) * limit.value:
                 also = tuple((*place, key) for key in ("compute", "tier", "kernel", "capacity", "architecture", "pool"))
                 found = f"{members} of {request} with capacity.limits.{word} {limit}"
                 yield Finding((*place, "resources", word), found, also=(*also, ("capacity",)))
 
 
 def _schedule_empty(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        for position, schedule in enumerate(one.pool.schedules):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        for position, schedule in enumerate(sandbox_class.pool.schedules):
             if schedule.start >= schedule.end:
                 place = ("sandboxClasses", index, "pool", "schedules", position)
                 yield Finding((*place, "end"), f"{schedule.end} after {schedule.start}", also=((*place, "start"),))
 
 
 def _schedules_overlap(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        schedules = one.pool.schedules
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        schedules = sandbox_class.pool.schedules
         for position, schedule in enumerate(schedules):
             if any(_overlap(schedule, earlier) for earlier in schedules[:position]):
                 place = ("sandboxClasses", index, "pool", "schedules")
-                found = f"{schedule.start} to {schedule.end}, in part of another"
+                found = f"{schedule.start} to {schedule.end}, which overlaps another"
                 yield Finding((*place, position), found, also=(place,))
 
 
 @cache
 def _zones() -> frozenset[str]:
-    """The zones that the API server finds, too; what it takes for the zone of its own machine, it refuses."""
+    """Return the time zones that the API server accepts; it rejects names that mean its machine's own zone."""
     return frozenset(available_timezones()) - {"localtime", "Factory"}
 
 
 def _timezone_unknown(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        for position, schedule in enumerate(one.pool.schedules):
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        for position, schedule in enumerate(sandbox_class.pool.schedules):
             if schedule.timezone not in _zones():
                 place = ("sandboxClasses", index, "pool", "schedules", position, "timezone")
                 yield Finding(place, schedule.timezone, nearest(schedule.timezone, sorted(_zones())))
 
 
 def _timezones(settings: Settings) -> Iterator[Finding]:
-    for index, one in enumerate(settings.sandbox_classes):
-        schedules = one.pool.schedules
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        schedules = sandbox_class.pool.schedules
         for position, schedule in enumerate(schedules):
             if schedule.timezone != schedules[0].timezone:
                 place = ("sandboxClasses", index, "pool", "schedules")
@@ -109,66 +114,66 @@ def _timezones(settings: Settings) -> Iterator[Finding]:
                 yield Finding((*place, position, "timezone"), found, also=(place,))
 
 
-def _overlap(one: Schedule, other: Schedule) -> bool:
-    same_days = set(one.days) & set(other.days) and one.timezone == other.timezone
-    return bool(same_days) and one.start < other.end and other.start < one.end
+def _overlap(schedule: Schedule, other: Schedule) -> bool:
+    same_days = set(schedule.days) & set(other.days) and schedule.timezone == other.timezone
+    return bool(same_days) and schedule.start < other.end and other.start < schedule.end
 
 
-ROWS = (
-    Row(
+CONSTRAINTS = (
+    Constraint(
         "pool-with-claim-env",
-        "a claim with variables of its own never takes a warm sandbox, so the pool would cost and serve nobody",
+        "a claim with its own variables never adopts a warm sandbox, so the pool would never be used",
         "claimEnv: false, or pool: {size: 0}",
-        "set pool: {size: 0}, or put the variables into env of the class",
+        "set pool: {size: 0}, or move the variables to env of the class",
         _claim_env,
     ),
-    Row(
+    Constraint(
         "pool-of-two-sizes",
-        "a pool has the size it is given, or the one that follows from its claims",
+        "the size of a pool is either fixed or derived from its claims",
         "size, or peakClaimsPerHour",
-        "drop one of them",
+        "remove one of them",
         _two_sizes,
     ),
-    Row(
+    Constraint(
         "pool-over-quota",
-        "the quota counts warm sandboxes of all releases, and nobody could claim beyond them",
-        "maxSandboxes of at least what is kept warm",
-        "raise maxSandboxes, or shrink the pool",
+        "the quota includes the warm sandboxes of all releases",
+        "maxSandboxes of at least the number of warm sandboxes",
+        "raise maxSandboxes, or reduce the pool",
         _over_quota,
     ),
-    Row(
+    Constraint(
         "pool-over-limits",
-        "Karpenter launches no node beyond its pools' limits, so what is kept warm would never all find a place",
-        "as much as capacity.limits has for the class's kinds of nodes",
-        "raise capacity.limits, shrink the pool, or ask for less",
+        "Karpenter launches no nodes beyond the limits of a node pool, so some warm sandboxes would never be scheduled",
+        "at most capacity.limits for the node pools of the class",
+        "raise capacity.limits, reduce the pool, or request less",
         _over_limits,
     ),
-    Row(
+    Constraint(
         "schedule-ends-before-it-starts",
-        "a schedule lies within one day",
+        "a schedule must end on the day it starts",
         'an end later than the start, "24:00" at the latest',
-        "split a night into two schedules, of which one ends at 24:00 and the other starts at 00:00",
+        "split a night into two schedules: one that ends at 24:00 and one that starts at 00:00",
         _schedule_empty,
     ),
-    Row(
+    Constraint(
         "schedules-overlap",
-        "at one time a pool has one size",
-        "schedules apart from each other",
-        "change the days or the hours",
+        "a pool has one size at a time",
+        "schedules that do not overlap",
+        "change the days or the times",
         _schedules_overlap,
     ),
-    Row(
+    Constraint(
         "timezone-unknown",
-        "Kubernetes takes no job whose time zone it does not know",
+        "Kubernetes rejects a CronJob with an unknown time zone",
         "a time zone by its IANA name, such as Europe/Berlin",
-        "name the city that has the same time",
+        "use the IANA name of a city in the same time zone",
         _timezone_unknown,
     ),
-    Row(
+    Constraint(
         "schedules-of-two-timezones",
-        "where one of them changes its clocks and the other does not, a schedule would end in the middle of another",
-        "one time zone a pool",
-        "write all times in the zone of the first",
+        "daylight saving time would make schedules in different time zones overlap",
+        "one time zone for each pool",
+        "use the time zone of the first schedule for all of them",
         _timezones,
     ),
 )

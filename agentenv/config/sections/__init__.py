@@ -1,1 +1,1 @@
-"""The sections of a stack file, a module each."""
+"""The sections of a stack file, one module for each."""

@@ -1,4 +1,4 @@
-"""What every section of the settings has in common, and the types that several of them share."""
+"""The base class of all sections of the settings, and the types that several of them share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 
 class Section(BaseModel):
-    """A mapping of a stack file: camelCase there, snake_case here, frozen, and closed to words it does not know."""
+    """A mapping of a stack file: camelCase there, snake_case here. It is frozen and rejects unknown keys."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -22,7 +22,7 @@ class Section(BaseModel):
     )
 
 
-# CloudWatch keeps logs for these numbers of days and no others.
+# The retention periods, in days, that CloudWatch Logs supports.
 LogDays = Literal[
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653
 ]

@@ -1,4 +1,4 @@
-"""What a sandbox may reach: named grants, and grants of ranges, domains and other classes."""
+"""Capabilities of a sandbox: named grants, and grants of address ranges, domains and other classes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 Word = Literal["dns", "web", "git", "packages", "identity", "metadata", "vpc", "api-server"]
 WORDS: dict[Word, str] = {
-    "dns": "the cluster's resolver on port 53, and no other",
+    "dns": "the DNS resolver of the cluster on port 53, and no other resolver",
     "web": "the internet on TCP port 443",
-    "git": "the public git forges on TCP ports 22 and 443: by name through the egress proxy, else the whole internet",
-    "packages": "the public package registries on TCP port 443: by name through the proxy, else the whole internet",
-    "identity": "the place where a sandbox's token is exchanged for short-lived credentials",
+    "git": "public git hosts on TCP ports 22 and 443: by domain through the egress proxy, else the whole internet",
+    "packages": "public package registries on TCP port 443: by domain through the proxy, else the whole internet",
+    "identity": "the token exchange, which issues short-lived credentials",
     "metadata": "instance metadata and the Pod Identity agent, on TCP port 80",
-    "vpc": "the VPC with the ranges of pods and services, less metadata and the API server",
+    "vpc": "the VPC with its pod and service ranges, except for metadata and the API server",
     "api-server": "the API server on TCP port 443",
 }
 INTERNET = frozenset({"git", "packages", "web"})
@@ -31,23 +31,25 @@ DOMAIN = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,63}$"
 
 
 class Grant(Section):
-    """One thing a sandbox may reach: a word, or a mapping with exactly one of `cidr`, `domain` and `class`."""
+    """A grant of network access: a name, or a mapping with exactly one of `cidr`, `domain` and `class`."""
 
-    word: Annotated[Word | None, Field(description="A named grant; written as the bare word.")] = None
-    cidr: Annotated[AnyCidr | None, Field(description="A range of addresses.")] = None
+    word: Annotated[Word | None, Field(description="A named grant, written as plain text.")] = None
+    cidr: Annotated[AnyCidr | None, Field(description="An address range.")] = None
     domain: Annotated[
         str | None,
         Field(
             title="a domain such as pypi.org or *.example.com",
             pattern=DOMAIN,
             max_length=253,
-            description="A domain, or all below one; wants `network.egressProxy`.",
+            description="A domain, or all of its subdomains. Needs `network.egressProxy`.",
         ),
     ] = None
-    class_: Annotated[Label | None, Field(alias="class", description="The service of another class's sandboxes.")] = (
-        None
-    )
-    ports: Annotated[tuple[Port, ...], Field(max_length=32, description="Ports; all of them when empty.")] = ()
+    class_: Annotated[
+        Label | None, Field(alias="class", description="The service of the sandboxes of another class.")
+    ] = None
+    ports: Annotated[
+        tuple[Port, ...], Field(max_length=32, description="Allowed ports. An empty list allows all ports.")
+    ] = ()
     protocol: Annotated[Literal["tcp", "udp"], Field(description="Protocol of the ports.")] = "tcp"
 
     @model_validator(mode="before")
@@ -61,9 +63,9 @@ class Grant(Section):
         if isinstance(value, dict):
             kinds = [key for key in ("cidr", "domain", "class") if key in value]
             if "word" in value:
-                raise wrong(allowed, "write a named grant as the bare word")
+                raise wrong(allowed, "write a named grant as plain text")
             if len(kinds) != 1:
-                raise wrong(allowed, f"this one has {' and '.join(kinds) or 'none of them'}")
+                raise wrong(allowed, f"the mapping has {' and '.join(kinds) or 'none of them'}")
             return value  # pyright: ignore[reportUnknownVariableType] - a mapping of anything
         raise wrong(allowed, f"not {shown(value)}")
 
@@ -73,7 +75,7 @@ class Grant(Section):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        made = handler.resolve_ref_schema(handler(schema))
-        made["properties"].pop("word", None)
-        made["oneOf"] = [{"required": [key]} for key in ("cidr", "domain", "class")]
-        return {"anyOf": [{"type": "string", "enum": list(WORDS)}, made], "title": "a capability"}
+        schema_ = handler.resolve_ref_schema(handler(schema))
+        schema_["properties"].pop("word", None)
+        schema_["oneOf"] = [{"required": [key]} for key in ("cidr", "domain", "class")]
+        return {"anyOf": [{"type": "string", "enum": list(WORDS)}, schema_], "title": "a capability"}

@@ -18,88 +18,90 @@ Family = Annotated[
 
 Budget = Annotated[
     str,
-    Field(title='a share or a number such as "10%" or "2"', pattern=r"^(100|[1-9]?[0-9])%$|^[0-9]{1,4}$"),
+    Field(title='a percentage or a number such as "10%" or "2"', pattern=r"^(100|[1-9]?[0-9])%$|^[0-9]{1,4}$"),
 ]
 
 
 class Limits(Section):
-    """The most that all nodes of one pool may have together."""
+    """Limits of the total resources of a node pool."""
 
-    cpu: Annotated[Cpu, Field(description="Cores.")] = Quantity.parse("100")
-    memory: Annotated[Memory, Field(description="Memory.")] = Quantity.parse("400Gi")
+    cpu: Annotated[Cpu, Field(description="CPU limit in cores.")] = Quantity.parse("100")
+    memory: Annotated[Memory, Field(description="Memory limit.")] = Quantity.parse("400Gi")
 
 
 class Headroom(Section):
-    """Room kept free for sandboxes that are not there yet, held by pods that give way."""
+    """Spare capacity for new sandboxes, reserved by low-priority placeholder pods that are preempted on demand."""
 
-    pods: Annotated[int, Field(ge=0, le=1000, description="How many pods hold room.")] = 0
-    cpu: Annotated[Cpu, Field(description="Cores a pod holds.")] = Quantity.parse("500m")
-    memory: Annotated[Memory, Field(description="Memory a pod holds.")] = Quantity.parse("1Gi")
+    pods: Annotated[int, Field(ge=0, le=1000, description="Number of placeholder pods.")] = 0
+    cpu: Annotated[Cpu, Field(description="CPU request of a placeholder pod.")] = Quantity.parse("500m")
+    memory: Annotated[Memory, Field(description="Memory request of a placeholder pod.")] = Quantity.parse("1Gi")
 
 
 class System(Section):
-    """Nodes for what is neither a sandbox nor on Fargate."""
+    """Nodes for platform pods that do not run on Fargate."""
 
     families: Annotated[tuple[Family, ...], Field(min_length=1, description="Instance families.")] = ("t4g", "m7g")
     capacity: Annotated[
         Literal["spot", "on-demand", "both"],
         Field(
-            description="How they are bought. On Spot what is there moves when a node is taken back, which no sandbox"
-            " feels: the storage driver, metrics, dashboards and the service."
+            description="Capacity type. A Spot interruption moves the pods on these nodes (storage driver, metrics,"
+            " dashboards and the workspace service), and does not affect sandboxes."
         ),
     ] = "on-demand"
-    limits: Annotated[Limits, Field(description="The most they may have together.")] = Limits(
+    limits: Annotated[Limits, Field(description="Limits of the system node pool.")] = Limits(
         cpu=Quantity.parse("16"), memory=Quantity.parse("64Gi")
     )
 
 
 class Controller(Section):
-    """Karpenter itself. With what Fargate adds, the defaults are just the size that is paid for: half a core and one
-    gigabyte."""
+    """The Karpenter controller. With Fargate's overhead the defaults fill a billed size: 0.5 vCPU and 1 GB."""
 
     replicas: Annotated[
         int,
         Field(
             ge=1,
             le=3,
-            description="How many there are, of which one works. Without a second, no node is launched for the minute"
-            " or two in which Fargate starts one anew.",
+            description="Number of replicas, of which one is the leader. With a single replica no nodes are launched"
+            " for the minute or two that Fargate needs to replace it.",
         ),
     ] = 2
     cpu: Annotated[
-        Cpu, Field(description="Cores of each; a quarter is enough for some dozens of nodes, and decides slower.")
+        Cpu,
+        Field(description="CPU request of a replica. 250m is enough for a few dozen nodes, with slower decisions."),
     ] = Quantity.parse("500m")
-    memory: Annotated[Memory, Field(description="Memory of each.")] = Quantity.parse("768Mi")
+    memory: Annotated[Memory, Field(description="Memory request of a replica.")] = Quantity.parse("768Mi")
 
 
 class Gpu(Section):
-    """Nodes with graphics processors."""
+    """Nodes with GPUs."""
 
     families: Annotated[tuple[Family, ...], Field(min_length=1, description="Instance families.")] = ("g6", "g5")
-    limit: Annotated[int, Field(ge=0, le=1000, description="The most processors at once; 0 makes no such pool.")] = 0
+    limit: Annotated[int, Field(ge=0, le=1000, description="Maximum number of GPUs. `0` creates no GPU node pool.")] = 0
 
 
 class Capacity(Section):
-    """The nodes that Karpenter launches: which, how many, and for how long."""
+    """The nodes that Karpenter launches: instance families, limits and lifetime."""
 
     families: Annotated[
-        tuple[Family, ...], Field(min_length=1, description="Instance families, those preferred first.")
+        tuple[Family, ...], Field(min_length=1, description="Instance families, in order of preference.")
     ] = ("m8g", "m7g", "c8g", "c7g", "m7i", "m7a")
     nested_families: Annotated[
         tuple[Family, ...],
         Field(
             min_length=1,
-            description="Families for sandboxes with a kernel of their own: by nested virtualization, or"
-            " on whole machines, which are named by `-metal` at the end of a family.",
+            description="Instance families for sandboxes with their own kernel: with nested virtualization, or bare"
+            " metal, which is a family with the suffix `-metal`.",
         ),
     ] = ("c8i", "m8i", "r8i")
-    limits: Annotated[Limits, Field(description="The most the nodes of one pool may have together.")] = Limits()
-    headroom: Annotated[Headroom, Field(description="Room kept free.")] = Headroom()
-    system: Annotated[System, Field(description="Nodes of the platform itself.")] = System()
-    gpu: Annotated[Gpu, Field(description="Nodes with graphics processors.")] = Gpu()
-    controller: Annotated[Controller, Field(description="Karpenter itself, which runs on Fargate.")] = Controller()
+    limits: Annotated[Limits, Field(description="Limits of each node pool.")] = Limits()
+    headroom: Annotated[Headroom, Field(description="Spare capacity for new sandboxes.")] = Headroom()
+    system: Annotated[System, Field(description="Nodes for platform pods.")] = System()
+    gpu: Annotated[Gpu, Field(description="Nodes with GPUs.")] = Gpu()
+    controller: Annotated[Controller, Field(description="The Karpenter controller, which runs on Fargate.")] = (
+        Controller()
+    )
     pods_per_node: Annotated[
-        int, Field(ge=8, le=250, description="The most pods on a node; with it the VPC's room is reckoned.")
+        int, Field(ge=8, le=250, description="Maximum pods on a node; the address plan of the VPC depends on it.")
     ] = 110
     root_volume: Annotated[Memory, Field(description="Size of a node's root volume.")] = Quantity.parse("50Gi")
     ami: Annotated[
@@ -107,28 +109,28 @@ class Capacity(Section):
         Field(
             title="a release such as al2023@v20261103",
             pattern=r"^al2023@v[0-9]{8}$",
-            description="The node image by its release; without one, the release that the components pin.",
+            description="Release of the node image. Defaults to the release that this package pins.",
         ),
     ] = None
     consolidate_after: Annotated[
         Duration,
         Field(
-            description="How long nothing has come to a node or gone from it before it may be given up: because it is"
-            " empty, or because other nodes have room for the unclaimed sandboxes on it."
+            description="How long no pod may have been added to or removed from a node before Karpenter may consolidate"
+            " it: because it is empty, or because its unclaimed sandboxes fit on other nodes."
         ),
     ] = timedelta(minutes=5)
-    expire_after: Annotated[Duration, Field(description="The longest a node lives.")] = timedelta(days=14)
+    expire_after: Annotated[Duration, Field(description="Maximum lifetime of a node.")] = timedelta(days=14)
     termination_grace: Annotated[
-        Duration, Field(description="How long a node that must go waits for claimed sandboxes.")
+        Duration, Field(description="How long a draining node waits for claimed sandboxes.")
     ] = timedelta(hours=4)
     disruption_budget: Annotated[
-        Budget, Field(description="How many nodes may be disrupted at once, as a share or a number.")
+        Budget, Field(description="How many nodes may be disrupted at once, as a percentage or a number.")
     ] = "10%"
     drift_budget: Annotated[
         Budget,
         Field(
-            description="How many of the nodes that hold sandboxes may be replaced at once because they are no longer"
-            " as declared. Such a replacement ends claimed sandboxes once `terminationGrace` is over. With `0` a node"
-            " is replaced when it is empty or at the end of its life."
+            description="How many sandbox nodes may be replaced at once because of drift. Such a replacement ends"
+            " claimed sandboxes after `terminationGrace`. With `0` a drifted node is replaced only when it is empty or"
+            " expires."
         ),
     ] = "0"

@@ -1,4 +1,4 @@
-"""Settings of a sandbox class: how strongly it is walled off, what it runs, and what it may use."""
+"""Settings of a sandbox class: its isolation, image, resources, capabilities, storage, pool and identity."""
 
 from __future__ import annotations
 
@@ -19,58 +19,64 @@ Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
 class Burst(Section):
-    """What a sandbox may use for a while, when the node has it."""
+    """Resource limits above the requests, which a sandbox may use while the node has spare capacity."""
 
-    cpu: Annotated[Cpu | None, Field(description="Cores; the request when left out.")] = None
-    memory: Annotated[Memory | None, Field(description="Memory; the request when left out.")] = None
+    cpu: Annotated[Cpu | None, Field(description="CPU limit. Defaults to the request.")] = None
+    memory: Annotated[Memory | None, Field(description="Memory limit. Defaults to the request.")] = None
 
 
 class Resources(Section):
-    """What a sandbox always has, and how far it may go beyond."""
+    """Resource requests and limits of a sandbox."""
 
-    cpu: Annotated[Cpu, Field(description="Cores it always has.")] = Quantity.parse("250m")
-    memory: Annotated[Memory, Field(description="Memory it always has.")] = Quantity.parse("512Mi")
-    ephemeral: Annotated[Memory, Field(description="Disk for logs and scratch volumes.")] = Quantity.parse("2Gi")
-    burst: Annotated[Burst, Field(description="How far it may go beyond.")] = Burst()
+    cpu: Annotated[Cpu, Field(description="CPU request.")] = Quantity.parse("250m")
+    memory: Annotated[Memory, Field(description="Memory request.")] = Quantity.parse("512Mi")
+    ephemeral: Annotated[Memory, Field(description="Ephemeral storage for logs and scratch volumes.")] = Quantity.parse(
+        "2Gi"
+    )
+    burst: Annotated[Burst, Field(description="Limits above the requests.")] = Burst()
 
 
 class Probe(Section):
-    """How a sandbox tells that it is ready: a command in it that ends well, or a port that it answers on."""
+    """The readiness probe of a sandbox: a command, or a TCP port with or without an HTTP path."""
 
-    command: Annotated[tuple[str, ...], Field(max_length=64, description="A command that ends with 0 when it is.")] = ()
-    port: Annotated[Port | None, Field(description="A TCP port that answers when it is.")] = None
+    command: Annotated[
+        tuple[str, ...], Field(max_length=64, description="A command that exits with 0 when the sandbox is ready.")
+    ] = ()
+    port: Annotated[
+        Port | None, Field(description="A TCP port that accepts connections when the sandbox is ready.")
+    ] = None
     path: Annotated[
         str | None,
         Field(
             title="a path such as /healthz",
             pattern=r"^/[A-Za-z0-9._~/-]{0,255}$",
-            description="What is asked for on the port, by HTTP; left out, a connection is enough.",
+            description="The path of an HTTP GET request to the port. Without it, a TCP connection is enough.",
         ),
     ] = None
     start_within: Annotated[
-        Duration, Field(description="How long it may take to start; beyond it the container is started again.")
+        Duration, Field(description="How long the sandbox may take to start before its container is restarted.")
     ] = timedelta(minutes=2)
 
 
 class ClassStorage(Section):
-    """Where a sandbox keeps its files."""
+    """The storage of a sandbox."""
 
     kind: Annotated[
         Literal["slot", "none", "scratch", "shared"],
         Field(
-            description="`slot`: every warm sandbox is born with an access point of its own; `none`; `scratch`: local"
-            " disk, lost on stop; `shared`: a slot, and one access point more for a task's swarm. `none` on"
-            " Fargate when not said."
+            description="`slot`: every warm sandbox is created with its own EFS access point. `none`: no volume."
+            " `scratch`: local disk, lost on stop. `shared`: like `slot`, with another access point that the sandboxes"
+            " of a task share. Defaults to `none` on Fargate."
         ),
     ] = "slot"
-    size: Annotated[Memory, Field(description="The volume's size; EFS reports it and does not enforce it.")] = (
+    size: Annotated[Memory, Field(description="Size of the volume. EFS reports it and does not enforce it.")] = (
         Quantity.parse("5Gi")
     )
-    mount_path: Annotated[MountPath, Field(description="Where it is mounted.")] = "/home/agent"
+    mount_path: Annotated[MountPath, Field(description="Mount path of the volume.")] = "/home/agent"
 
 
 class Schedule(Section):
-    """A time of the week at which the pool has another size."""
+    """A weekly period in which the pool has a different size."""
 
     days: Annotated[tuple[Day, ...], Field(min_length=1, max_length=7, description="Days of the week.")] = (
         "mon",
@@ -84,7 +90,7 @@ class Schedule(Section):
         Field(
             title='a time such as "08:00"',
             pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
-            description='From, such as "08:00".',
+            description='Start time, such as "08:00".',
         ),
     ]
     end: Annotated[
@@ -92,7 +98,7 @@ class Schedule(Section):
         Field(
             title='a time such as "18:00" or "24:00"',
             pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$",
-            description='Until, such as "18:00"; "24:00" is the end of the day.',
+            description='End time, such as "18:00". "24:00" is the end of the day.',
         ),
     ]
     timezone: Annotated[
@@ -100,153 +106,163 @@ class Schedule(Section):
         Field(
             title="a time zone such as Europe/Berlin",
             pattern=r"^[A-Za-z_]{1,32}(/[A-Za-z0-9_+-]{1,32}){0,2}$",
-            description="Time zone by its IANA name.",
+            description="IANA name of the time zone.",
         ),
     ] = "UTC"
-    size: Annotated[int, Field(ge=0, le=10_000, description="How many sandboxes are kept warm then.")]
+    size: Annotated[int, Field(ge=0, le=10_000, description="Number of warm sandboxes in this period.")]
 
 
 class Pool(Section):
-    """How many sandboxes are kept warm: a fixed size, or one that follows from how claims arrive."""
+    """The warm pool of a class: a fixed size, or a size derived from the rate of claims."""
 
     size: Annotated[
-        int | None, Field(ge=0, le=100_000, description="How many; 1 when nothing else is said. 0 always starts cold.")
+        int | None,
+        Field(
+            ge=0, le=100_000, description="Number of warm sandboxes. Defaults to 1. With `0` every claim starts cold."
+        ),
     ] = None
     peak_claims_per_hour: Annotated[
-        int | None, Field(ge=1, le=100_000, description="Claims an hour at the peak; sizes the pool instead of `size`.")
+        int | None,
+        Field(
+            ge=1, le=100_000, description="Claims per hour at the peak; the pool is sized from it instead of `size`."
+        ),
     ] = None
-    replenish_seconds: Annotated[int, Field(ge=1, le=3600, description="How long a sandbox takes to become ready.")] = (
-        30
-    )
-    miss_rate: Annotated[Share, Field(description="The share of claims that may start cold.")] = Decimal("0.01")
-    schedules: Annotated[tuple[Schedule, ...], Field(max_length=20, description="Times with another size.")] = ()
+    replenish_seconds: Annotated[int, Field(ge=1, le=3600, description="Seconds until a new sandbox is ready.")] = 30
+    miss_rate: Annotated[Share, Field(description="Accepted share of claims that start cold.")] = Decimal("0.01")
+    schedules: Annotated[tuple[Schedule, ...], Field(max_length=20, description="Periods with a different size.")] = ()
 
 
 class Release(Section):
-    """A version of the class beside its own, under a channel of its own."""
+    """Another version of the class, available under its own channel."""
 
-    channel: Annotated[Label, Field(description="Its channel; the class itself is `stable`.")] = "next"
-    image: Annotated[Image, Field(description="Its image by digest.")]
+    channel: Annotated[Label, Field(description="Name of the channel. The class itself is `stable`.")] = "next"
+    image: Annotated[Image, Field(description="The image, by digest.")]
 
 
 class EnvironmentVariable(Section):
-    """A variable that every sandbox of the class has."""
+    """An environment variable of every sandbox of the class."""
 
     name: Annotated[
         str,
         Field(
             title="letters, digits and '_', no digit first",
             pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,254}$",
-            description="Its name.",
+            description="Name of the variable.",
         ),
     ]
-    value: Annotated[str, Field(max_length=4096, description="Its value; never a secret.")]
+    value: Annotated[str, Field(max_length=4096, description="Value of the variable. It must not be a secret.")]
 
 
 class TokenClaim(Section):
-    """A claim that a caller's token has to carry."""
+    """A claim that the token of a caller must contain."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128, description="The claim's name.")]
-    value: Annotated[str, Field(min_length=1, max_length=256, description="The value it has or contains.")]
+    name: Annotated[str, Field(min_length=1, max_length=128, description="Name of the claim.")]
+    value: Annotated[str, Field(min_length=1, max_length=256, description="Value of the claim, or an item of it.")]
 
 
 class ClaimableBy(Section):
-    """Who may have a sandbox of the class."""
+    """The callers that may claim a sandbox of the class."""
 
     roles: Annotated[
-        tuple[Literal["user", "operator", "admin"], ...], Field(description="Callers with these roles.")
+        tuple[Literal["user", "operator", "admin"], ...], Field(description="Callers with one of these roles.")
     ] = ("user",)
     tokens: Annotated[
-        tuple[TokenClaim, ...], Field(description="Callers whose token carries one of these claims.")
+        tuple[TokenClaim, ...], Field(description="Callers with a token that contains one of these claims.")
     ] = ()
 
 
 class Identity(Section):
-    """What a sandbox is to AWS."""
+    """How sandboxes of this class authenticate to AWS."""
 
     kind: Annotated[
         Literal["none", "irsa", "pod-identity", "exchange"],
         Field(
-            description="`irsa` and `pod-identity` give all sandboxes of the class one role; `exchange` gives each"
-            " claim credentials of its own, tagged with its owner."
+            description="`irsa` and `pod-identity`: all sandboxes of the class share an IAM role. `exchange`: each"
+            " claim gets its own credentials, tagged with its owner."
         ),
     ] = "none"
-    policies: Annotated[tuple[PolicyArn, ...], Field(max_length=10, description="The role's policies.")] = ()
+    policies: Annotated[tuple[PolicyArn, ...], Field(max_length=10, description="IAM policies of the role.")] = ()
 
 
 class SandboxClass(Section):
-    """A kind of sandbox: one namespace, one service account, one quota, one network policy, one uid and gid."""
+    """A class of sandboxes. They share a namespace, a service account, a quota, a network policy, a uid and a gid."""
 
-    name: Annotated[Label, Field(description="The class's name; its namespace is `sandbox-<name>`.")]
+    name: Annotated[Label, Field(description="Name of the class. Its namespace is `sandbox-<name>`.")]
     tier: Annotated[
         Tier,
         Field(
-            description="How strongly it is walled off: `verified` shares the node's kernel, `standard` runs under"
-            " gVisor, `untrusted` has a kernel of its own."
+            description="Isolation tier: `verified` shares the node's kernel, `standard` runs under gVisor, `untrusted`"
+            " has its own kernel."
         ),
     ] = "standard"
     kernel: Annotated[
         Literal["kata", "nitro"],
-        Field(description="Where an untrusted sandbox on nodes has its kernel from: nested virtualization, or EKS."),
+        Field(description="How an untrusted sandbox on nodes gets its own kernel: Kata Containers, or EKS with Nitro."),
     ] = "kata"
-    compute: Annotated[Literal["karpenter", "fargate"], Field(description="What it runs on.")] = "karpenter"
+    compute: Annotated[Literal["karpenter", "fargate"], Field(description="Where sandboxes run.")] = "karpenter"
     capacity: Annotated[
-        Literal["spot", "on-demand", "both"], Field(description="How the nodes are bought; `both` prefers Spot.")
+        Literal["spot", "on-demand", "both"], Field(description="Capacity type of the nodes. `both` prefers Spot.")
     ] = "on-demand"
     architecture: Annotated[
-        Literal["any", "arm64", "amd64"], Field(description="Which processors the image runs on; `any` prefers arm64.")
+        Literal["any", "arm64", "amd64"], Field(description="CPU architecture of the image. `any` prefers arm64.")
     ] = "any"
     runtime_class: Annotated[
         str | None,
         Field(
             title="the name of a runtime class",
             pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
-            description="Left out, the tier decides; it must agree.",
+            description="Runtime class. It must match the tier, from which it defaults.",
         ),
     ] = None
     enforced_by: Annotated[
         Literal["auto", "network-policy", "security-group"],
-        Field(description="What holds the capabilities: a NetworkPolicy on nodes, a security group on Fargate."),
+        Field(
+            description="How capabilities are enforced: by a NetworkPolicy on nodes, by a security group on Fargate."
+        ),
     ] = "auto"
-    image: Annotated[Image, Field(description="The image by digest.")]
-    command: Annotated[tuple[str, ...], Field(max_length=64, description="Instead of the image's entry point.")] = ()
-    args: Annotated[tuple[str, ...], Field(max_length=64, description="Instead of the image's arguments.")] = ()
-    env: Annotated[tuple[EnvironmentVariable, ...], Field(description="Variables of every sandbox.")] = ()
+    image: Annotated[Image, Field(description="The image, by digest.")]
+    command: Annotated[tuple[str, ...], Field(max_length=64, description="Replaces the entry point of the image.")] = ()
+    args: Annotated[tuple[str, ...], Field(max_length=64, description="Replaces the arguments of the image.")] = ()
+    env: Annotated[tuple[EnvironmentVariable, ...], Field(description="Environment variables of every sandbox.")] = ()
     probe: Annotated[
         Probe | None,
-        Field(description="How it tells that it is ready; left out, it is as soon as it runs."),
+        Field(description="Readiness probe. Without one a sandbox is ready as soon as it runs."),
     ] = None
-    resources: Annotated[Resources, Field(description="What a sandbox has.")] = Resources()
-    gpu: Annotated[int, Field(ge=0, le=8, description="Graphics processors a sandbox.")] = 0
+    resources: Annotated[Resources, Field(description="Resource requests and limits of a sandbox.")] = Resources()
+    gpu: Annotated[int, Field(ge=0, le=8, description="GPUs of each sandbox.")] = 0
     capabilities: Annotated[
         tuple[Grant, ...],
-        Field(max_length=64, description="What it may reach; nothing at all when empty, not even DNS."),
+        Field(max_length=64, description="Allowed egress. An empty list allows nothing, not even DNS."),
     ] = ()
-    storage: Annotated[ClassStorage, Field(description="Where it keeps its files.")] = ClassStorage()
-    pool: Annotated[Pool, Field(description="How many are kept warm.")] = Pool()
+    storage: Annotated[ClassStorage, Field(description="Storage of a sandbox.")] = ClassStorage()
+    pool: Annotated[Pool, Field(description="The warm pool.")] = Pool()
     max_sandboxes: Annotated[
         int | None,
         Field(
             ge=1,
             le=100_000,
-            description="The most there may be, warm and claimed; left out, those kept warm and as many again,"
-            " ten at least.",
+            description="Maximum number of sandboxes, warm and claimed. Defaults to the number of warm"
+            " sandboxes plus the same number again (at least 10).",
         ),
     ] = None
     claim_env: Annotated[
-        bool, Field(description="Whether a claim may bring variables of its own; each such claim starts cold.")
+        bool, Field(description="Whether a claim may set its own environment variables. Each such claim starts cold.")
     ] = False
-    claimable_by: Annotated[ClaimableBy, Field(description="Who may have one.")] = ClaimableBy()
+    claimable_by: Annotated[ClaimableBy, Field(description="The callers that may claim a sandbox.")] = ClaimableBy()
     modes: Annotated[
-        tuple[Mode, ...], Field(min_length=1, max_length=3, description="What its workspaces may be for.")
+        tuple[Mode, ...], Field(min_length=1, max_length=3, description="Allowed modes of its workspaces.")
     ] = ("user", "session", "agent")
-    suspend_after: Annotated[Duration, Field(description="How long it idles before it sleeps.")] = timedelta(minutes=20)
-    max_lifetime: Annotated[
-        Duration | None, Field(description="How long a workspace may live at most; for ever when left out.")
-    ] = None
-    budget: Annotated[Money | None, Field(description="Dollars a workspace and month, instead of the cap a user.")] = (
-        None
+    suspend_after: Annotated[Duration, Field(description="Idle time after which a workspace is suspended.")] = (
+        timedelta(minutes=20)
     )
-    identity: Annotated[Identity, Field(description="What it is to AWS.")] = Identity()
-    parent: Annotated[Label | None, Field(description="The class whose capabilities this one may not exceed.")] = None
-    releases: Annotated[tuple[Release, ...], Field(max_length=4, description="Versions beside this one.")] = ()
+    max_lifetime: Annotated[
+        Duration | None, Field(description="Maximum lifetime of a workspace. Unlimited by default.")
+    ] = None
+    budget: Annotated[
+        Money | None, Field(description="Budget of a workspace in dollars per month, instead of the cap per user.")
+    ] = None
+    identity: Annotated[Identity, Field(description="How sandboxes of this class authenticate to AWS.")] = Identity()
+    parent: Annotated[
+        Label | None, Field(description="Name of the parent class, whose capabilities this class may not exceed.")
+    ] = None
+    releases: Annotated[tuple[Release, ...], Field(max_length=4, description="Other versions of the class.")] = ()

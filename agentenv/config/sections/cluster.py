@@ -1,4 +1,4 @@
-"""Settings of the cluster: its version, who reaches it, and what it keeps."""
+"""Settings of the EKS cluster: its version, access, logs and add-ons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentenv.config.sections.base import LogDays, Section
 from agentenv.config.sections.sandbox_controller import SandboxController
 from agentenv.config.values import Cidr, PolicyArn, PrincipalArn, wrong
 
-# 1.37 is missing: Karpenter, without which there are no nodes, supports none beyond these yet.
+# 1.37 is missing because Karpenter does not support it yet.
 VERSIONS = ("1.34", "1.35", "1.36")
 
 
@@ -33,7 +33,7 @@ AddonVersion = Annotated[
 
 
 class AddonVersions(Section):
-    """Versions of add-ons that should differ from those the components pin."""
+    """Versions of add-ons, instead of those that this package pins."""
 
     vpc_cni: Annotated[AddonVersion | None, Field(description="Version of vpc-cni.")] = None
     coredns: Annotated[AddonVersion | None, Field(description="Version of coredns.")] = None
@@ -45,61 +45,65 @@ class AddonVersions(Section):
 
 
 class Cluster(Section):
-    """The EKS cluster: its version, who reaches it, and what it keeps."""
+    """The EKS cluster: its version, access, logs and add-ons."""
 
     name: Annotated[
         str | None,
         Field(
             title="at most 100 letters, digits, '-' and '_', a letter or digit first",
             pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
-            description="The cluster's name; without one, the project and the stack.",
+            description="Name of the cluster. Defaults to the project and the stack.",
         ),
     ] = None
     version: Annotated[Version, Field(description="The Kubernetes version.")] = "1.35"
     support_policy: Annotated[
         Literal["standard", "extended"],
         Field(
-            description="`standard` upgrades when a version leaves support; `extended` costs six times as much then."
+            description="`standard` upgrades when a version reaches the end of standard support. `extended` stays, at"
+            " six times the price."
         ),
     ] = "standard"
     public_access_cidrs: Annotated[
         tuple[Cidr, ...],
-        Field(description="Who may reach the API server from outside the VPC; nobody when empty."),
+        Field(
+            description="Source ranges that may reach the public API endpoint. An empty list disables public access."
+        ),
     ] = ()
-    admins: Annotated[tuple[PrincipalArn, ...], Field(description="Roles and users with every right.")] = ()
+    admins: Annotated[tuple[PrincipalArn, ...], Field(description="IAM roles and users with full access.")] = ()
     operators: Annotated[
         tuple[PrincipalArn, ...],
         Field(
-            description="Roles and users who may look everywhere, and change what is in the namespaces of classes and"
-            " of metering; not access, nor what controllers run as."
+            description="IAM roles and users with read access to the cluster and write access in the namespaces of"
+            " classes and of metering, except for access control and controllers."
         ),
     ] = ()
-    readers: Annotated[tuple[PrincipalArn, ...], Field(description="Roles and users who may look.")] = ()
+    readers: Annotated[tuple[PrincipalArn, ...], Field(description="IAM roles and users with read access.")] = ()
     deployers: Annotated[
-        tuple[PrincipalArn, ...], Field(description="Roles that run `pulumi up`, beside whoever made the cluster.")
+        tuple[PrincipalArn, ...],
+        Field(description="IAM roles that run `pulumi up`, in addition to the creator of the cluster."),
     ] = ()
-    service_cidr: Annotated[Cidr, Field(description="The range of Kubernetes services, /24 to /12.")] = IPv4Network(
+    service_cidr: Annotated[Cidr, Field(description="Address range of Kubernetes services, /24 to /12.")] = IPv4Network(
         "172.20.0.0/16"
     )
-    log_days: Annotated[LogDays, Field(description="How many days the control plane's logs are kept.")] = 30
+    log_days: Annotated[LogDays, Field(description="Retention of the control plane logs in days.")] = 30
     deletion_protection: Annotated[
-        bool, Field(description="Whether EKS refuses to delete the cluster. True in prod when not said.")
+        bool, Field(description="Whether EKS rejects the deletion of the cluster. Defaults to true in prod.")
     ] = False
-    addon_versions: Annotated[AddonVersions, Field(description="Add-on versions that differ from the pinned ones.")] = (
+    addon_versions: Annotated[AddonVersions, Field(description="Versions of add-ons, instead of the pinned ones.")] = (
         AddonVersions()
     )
     permissions_boundary: Annotated[
-        PolicyArn | None, Field(description="The permissions boundary of every role that is made.")
+        PolicyArn | None, Field(description="Permissions boundary of every IAM role that is created.")
     ] = None
-    sandbox_controller: Annotated[
-        SandboxController, Field(description="The controller that turns claims into sandboxes.")
-    ] = SandboxController()
+    sandbox_controller: Annotated[SandboxController, Field(description="The agent-sandbox controller.")] = (
+        SandboxController()
+    )
     existing: Annotated[
         str | None,
         Field(
             title="at most 100 letters, digits, '-' and '_', a letter or digit first",
             pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$",
-            description="A cluster to use instead of making one, by its name; whoever runs `pulumi up` has to be among"
-            " its administrators.",
+            description="Name of an existing cluster to use instead of creating one. The identity that runs `pulumi up`"
+            " must be an administrator of it.",
         ),
     ] = None

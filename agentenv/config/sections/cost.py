@@ -1,4 +1,4 @@
-"""Settings of money: budgets, who is told, and whom things belong to."""
+"""Settings of costs: budgets, notifications, tags, usage export and metering."""
 
 from __future__ import annotations
 
@@ -11,102 +11,114 @@ from agentenv.config.sections.base import Section
 from agentenv.config.values import Email, Memory, Money, TagText
 from agentenv.core.values.quantities import Quantity
 
-# At four kilobytes an entry and $0.03 a gigabyte: two and a half cents a day, whatever there is.
+# At four kilobytes per entry and $0.03 per gigabyte this is at most 2.5 cents a day.
 ENTRIES_A_DAY = 200_000
 
 CostTags = Literal["none", "active", "activate"]
 
 
 class Tag(Section):
-    """A tag that every AWS resource carries beside our own."""
+    """An additional tag of every AWS resource."""
 
-    key: Annotated[TagText, Field(description="Its key.")]
-    value: Annotated[TagText, Field(description="Its value.")]
+    key: Annotated[TagText, Field(description="Key of the tag.")]
+    value: Annotated[TagText, Field(description="Value of the tag.")]
 
 
 class StorageMetering(Section):
-    """The daily job that looks how large homes are, so that each owner is charged for what is stored and not for what
-    was asked for. It runs where the workspace service does."""
+    """The daily job that measures the size of homes, so that each owner is charged for stored bytes instead of
+    requested ones. It needs the workspace service."""
 
-    enabled: Annotated[bool, Field(description="Whether it runs.")] = True
+    enabled: Annotated[bool, Field(description="Whether the job runs.")] = True
     hour: Annotated[
         int,
-        Field(ge=0, le=23, description="The hour of the day in UTC; the minute follows from the environment's name."),
+        Field(ge=0, le=23, description="Hour of the day in UTC. The minute derives from the name of the environment."),
     ] = 2
     entries_per_day: Annotated[
         int,
         Field(
             ge=1_000,
             le=1_000_000_000,
-            description="The most files and folders that are looked at in a day, on all file systems together: with"
-            " Elastic throughput each is paid for as four kilobytes read, so 200,000 are $0.75 a month.",
+            description="Maximum number of files and folders that are scanned per day, on all file systems together."
+            " With Elastic throughput each is billed as a read of 4 KB, so 200,000 cost $0.75 a month.",
         ),
     ] = ENTRIES_A_DAY
 
 
 class Cost(Section):
-    """What it may cost, who is told, and whom things belong to."""
+    """Budgets, notifications, tags, usage export and metering."""
 
-    monthly_budget: Annotated[Money | None, Field(description="Dollars a month for the environment.")] = None
+    monthly_budget: Annotated[Money | None, Field(description="Budget of the environment in dollars per month.")] = None
     per_user_cap: Annotated[
-        Money | None, Field(description="Dollars a user and month; at 100 % the user's workspaces sleep.")
+        Money | None,
+        Field(description="Budget of a user in dollars per month. At 100 % the user's workspaces are suspended."),
     ] = None
     expected_users: Annotated[
-        int, Field(ge=1, le=1_000_000, description="How many users it is reckoned for, in estimates and reviews.")
+        int, Field(ge=1, le=1_000_000, description="Number of users that estimates and reviews assume.")
     ] = 100
     active_hours: Annotated[
-        int, Field(ge=0, le=730, description="Hours a month in which each of them has a workspace awake.")
+        int, Field(ge=0, le=730, description="Hours per month in which each user has a running workspace.")
     ] = 40
-    notice_at: Annotated[int, Field(ge=1, le=100, description="Percent of a budget at which its owner is told.")] = 80
-    alert_to: Annotated[Email | None, Field(description="Who is told.")] = None
-    owner: Annotated[TagText, Field(description="The team it belongs to; tag `owner`.")] = "platform"
-    cost_center: Annotated[TagText, Field(description="Who pays; tag `cost-center`.")] = "unassigned"
-    tags: Annotated[tuple[Tag, ...], Field(max_length=40, description="Tags beside ours, on everything.")] = ()
+    notice_at: Annotated[
+        int, Field(ge=1, le=100, description="Percentage of a budget at which its owner is notified.")
+    ] = 80
+    alert_to: Annotated[Email | None, Field(description="E-mail address for notifications.")] = None
+    owner: Annotated[TagText, Field(description="The team that owns the environment; sets the tag `owner`.")] = (
+        "platform"
+    )
+    cost_center: Annotated[TagText, Field(description="The cost center that pays; sets the tag `cost-center`.")] = (
+        "unassigned"
+    )
+    tags: Annotated[tuple[Tag, ...], Field(max_length=40, description="Additional tags of all AWS resources.")] = ()
     cost_tags: Annotated[
         CostTags,
         Field(
-            description="Whether AWS splits the bill by our tags: `active` where the account that pays has activated"
-            " them, `activate` to do so from here (in the account that pays, a day after the first `up`). With `none`"
-            " the budget watches the whole account.",
+            description="Whether the tags are cost allocation tags. `active`: the payer account has activated them."
+            " `activate`: this stack activates them, which needs the payer account and a day after the first `up`."
+            " `none`: the budget covers the whole account.",
         ),
     ] = "none"
     cost_labels: Annotated[
         bool,
         Field(
-            description="Whether the labels of sandboxes are activated as cost allocation tags, too; AWS knows them a"
-            " day after split cost allocation data was opted into.",
+            description="Whether the labels of sandboxes are activated as cost allocation tags, too. AWS lists them a"
+            " day after the opt-in to split cost allocation data.",
         ),
     ] = False
     usage_export: Annotated[bool, Field(description="Whether hourly cost and usage data is exported for reports.")] = (
         False
     )
-    # A month's data is written anew until its bill is final, some days into the next.
+    # AWS rewrites the data of a month until its bill is final, some days into the next month.
     usage_export_days: Annotated[
-        int, Field(ge=62, le=3653, description="Days that exported cost and usage data is kept.")
+        int, Field(ge=62, le=3653, description="Retention of exported cost and usage data in days.")
     ] = 400
     query_scan_limit: Annotated[
-        Memory, Field(description="The most that one query may read of exported data; more is cancelled.")
+        Memory, Field(description="Maximum data that a query of the export may scan before it is cancelled.")
     ] = Quantity.parse("10Gi")
     anomaly_alerts: Annotated[bool, Field(description="Whether unusual spending is reported to `alertTo`.")] = False
-    anomaly_from: Annotated[Money, Field(description="Dollars from which unusual spending is reported.")] = Decimal(10)
+    anomaly_from: Annotated[Money, Field(description="Minimum impact in dollars of an anomaly that is reported.")] = (
+        Decimal(10)
+    )
     anomaly_monitor: Annotated[
         str | None,
         Field(
             pattern=r"^arn:aws[a-z-]*:ce::[0-9]{12}:anomalymonitor/[A-Za-z0-9-]+$",
             title="the ARN of an anomaly monitor",
-            description="A monitor that stands already; an account has one for all its services, often made by AWS.",
+            description="An existing anomaly monitor. An account has one for all services, often created by AWS.",
         ),
     ] = None
     dashboards: Annotated[
         bool,
         Field(
-            description="Whether Prometheus, OpenCost and Grafana run in the cluster: without them what is metered is"
-            " what sandboxes asked for, not what they used."
+            description="Whether Prometheus, OpenCost and Grafana run in the cluster. Without them metering uses the"
+            " requests of sandboxes instead of their usage."
         ),
     ] = True
     platform_dashboard: Annotated[
-        bool, Field(description="Whether CloudWatch gets a dashboard of the platform; from the fourth on it costs $3.")
+        bool,
+        Field(
+            description="Whether to create a CloudWatch dashboard of the platform. The first three are free, others $3."
+        ),
     ] = False
-    storage_metering: Annotated[StorageMetering, Field(description="How it is found out how large homes are.")] = (
-        StorageMetering()
-    )
+    storage_metering: Annotated[
+        StorageMetering, Field(description="The daily job that measures the size of homes.")
+    ] = StorageMetering()

@@ -1,4 +1,4 @@
-"""Settings of the network: the VPC, its zones, and its ways out."""
+"""Settings of the network: the VPC, its zones, NAT, endpoints, flow logs and mirrors."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ InterfaceEndpoint = Literal[
     "xray",
 ]
 
-# What nodes and controllers call; without NAT there is no other way to reach it.
+# The services that nodes and controllers call; without NAT they are reachable through endpoints only.
 PLATFORM_ENDPOINTS = (
     "ec2",
     "ecr.api",
     "ecr.dkr",
     "eks",
-    # Where the agent on a node gets the identities of its pods.
+    # The Pod Identity agent gets the credentials of pods from it.
     "eks-auth",
     "elasticfilesystem",
     "logs",
@@ -55,7 +55,7 @@ def _zones(value: object) -> object:
         raise wrong(allowed)
     if isinstance(value, int):
         if not 2 <= value <= 6:
-            raise wrong(allowed, "EKS wants two zones at least" if value < 2 else "no region has more than six")
+            raise wrong(allowed, "EKS needs at least two zones" if value < 2 else "no region has more than six")
         return value
     names = tuple(cast("tuple[object, ...]", value))
     if not 2 <= len(names) <= 6:
@@ -81,88 +81,89 @@ Zones = Annotated[
 
 
 class ExistingNetwork(Section):
-    """A VPC that stands already, to be used and not made. Its subnets carry the tags that clusters look for."""
+    """An existing VPC to adopt. Its subnets must have the tags that clusters discover them by."""
 
-    vpc_id: Annotated[str, Field(title="the id of a VPC", pattern=r"^vpc-[0-9a-f]{8,17}$", description="The VPC.")]
+    vpc_id: Annotated[
+        str, Field(title="the id of a VPC", pattern=r"^vpc-[0-9a-f]{8,17}$", description="Id of the VPC.")
+    ]
     private_subnet_ids: Annotated[
         tuple[Annotated[str, Field(title="the id of a subnet", pattern=r"^subnet-[0-9a-f]{8,17}$")], ...],
-        Field(min_length=2, description="Its private subnets, one a zone."),
+        Field(min_length=2, description="Ids of its private subnets, one in each zone."),
     ]
     public_subnet_ids: Annotated[
         tuple[Annotated[str, Field(title="the id of a subnet", pattern=r"^subnet-[0-9a-f]{8,17}$")], ...],
-        Field(description="Its public subnets, for load balancers."),
+        Field(description="Ids of its public subnets, for load balancers."),
     ] = ()
 
 
 class EgressProxy(Section):
-    """A proxy that lets domains through by name, which no network policy can."""
+    """An egress proxy that allows domains by name, which a network policy cannot."""
 
-    namespace: Annotated[Label, Field(description="Its namespace.")]
-    app: Annotated[Label, Field(description="The value of the `app` label of its pods.")]
-    port: Annotated[Port, Field(description="The port it listens on.")] = 3128
+    namespace: Annotated[Label, Field(description="Namespace of the proxy.")]
+    app: Annotated[Label, Field(description="Value of the `app` label of its pods.")]
+    port: Annotated[Port, Field(description="Port that it listens on.")] = 3128
 
 
 class Mirrors(Section):
-    """Where copies are of what the internet has: without a way out, nothing else is reached."""
+    """Copies of public images and runtimes, for networks without internet access."""
 
     registry: Annotated[
         str | None,
         Field(
             title="a registry of ECR, with or without a prefix",
             pattern=r"^[0-9]{12}\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(\.cn)?(/[a-z0-9._-]{1,128}){0,4}$",
-            description="The registry with the platform's images, each by its name without its own registry's, such as"
-            " `…/mirror/karpenter/controller`.",
+            description="ECR registry with copies of the platform's images. Each has its public name without the"
+            " public registry, such as `…/mirror/karpenter/controller`.",
         ),
     ] = None
     files: Annotated[
         Url | None,
         Field(
-            description="The address of a bucket with the runtimes that nodes install, each below its name and version,"
-            " such as `…/gvisor/20261005.0/x86_64/gvisor.tar.zstd`. Nodes read it over the S3 endpoint, and without a"
-            " signature."
+            description="Address of a bucket with the runtimes that nodes install, each below its name and version,"
+            " such as `…/gvisor/20261005.0/x86_64/gvisor.tar.zstd`. Nodes read it through the S3 endpoint with unsigned"
+            " requests."
         ),
     ] = None
 
 
 class Network(Section):
-    """The VPC, its zones, and its ways out."""
+    """The VPC, its zones, NAT, endpoints, flow logs and mirrors."""
 
     cidr: Annotated[
-        Cidr, Field(description="The VPC's range, /16 to /27. It cannot be changed later without replacing everything.")
+        Cidr, Field(description="Address range of the VPC, /16 to /27. A later change replaces all resources.")
     ] = IPv4Network("10.40.0.0/16")
     zones: Annotated[
         Zones,
-        Field(
-            description="How many zones, or which. A zone added later leaves the subnets of the others where they are."
-        ),
+        Field(description="Number of zones, or a list of them. Adding a zone later does not change existing subnets."),
     ] = 2
     nat: Annotated[
         Literal["none", "single", "per-zone"],
         Field(
-            description="NAT gateways: `single` is the cheapest way out and fails with its zone, `per-zone` survives"
-            " one, `none` needs `endpoints` for everything the platform calls."
+            description="NAT gateways. `single`: the cheapest, fails with its zone. `per-zone`: survives the failure of"
+            " a zone. `none`: needs `endpoints` for all services that the platform calls."
         ),
     ] = "single"
     endpoints: Annotated[
         tuple[InterfaceEndpoint, ...],
-        Field(description="Interface endpoints to make; S3 and DynamoDB always have one that costs nothing."),
+        Field(description="Interface endpoints to create. The free gateway endpoints of S3 and DynamoDB always exist."),
     ] = ()
-    flow_log_days: Annotated[LogDays, Field(description="How many days flow logs are kept.")] = 14
+    flow_log_days: Annotated[LogDays, Field(description="Retention of flow logs in days.")] = 14
     flow_log_traffic: Annotated[
-        Literal["all", "accepted", "rejected"], Field(description="Which traffic the flow logs record.")
+        Literal["all", "accepted", "rejected"], Field(description="Traffic that flow logs record.")
     ] = "all"
     peers: Annotated[
-        tuple[Cidr, ...], Field(description="Ranges this VPC will be peered or routed with; none may overlap ours.")
+        tuple[Cidr, ...],
+        Field(description="Address ranges that the VPC is peered or routed with. They must not overlap its own."),
     ] = ()
-    egress_proxy: Annotated[
-        EgressProxy | None, Field(description="The proxy that enforces capabilities of kind `domain`.")
-    ] = None
-    mirrors: Annotated[Mirrors, Field(description="Copies to take things from instead of from the internet.")] = (
-        Mirrors()
+    egress_proxy: Annotated[EgressProxy | None, Field(description="The proxy that enforces `domain` capabilities.")] = (
+        None
     )
-    existing: Annotated[ExistingNetwork | None, Field(description="A VPC to use instead of making one.")] = None
+    mirrors: Annotated[Mirrors, Field(description="Copies of public images and runtimes.")] = Mirrors()
+    existing: Annotated[
+        ExistingNetwork | None, Field(description="An existing VPC to use instead of creating one.")
+    ] = None
 
     @property
     def zone_count(self) -> int:
-        """How many zones, whichever way they were given."""
+        """Return the number of zones."""
         return self.zones if isinstance(self.zones, int) else len(self.zones)

@@ -1,4 +1,4 @@
-"""Settings of the agent-sandbox controller, which turns claims into sandboxes."""
+"""Settings of the agent-sandbox controller, which creates sandboxes for claims."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _domain(value: str) -> str:
     if not re.fullmatch(DOMAIN[1:-1], value):
         raise wrong(_DOMAIN_WORDS)
     if f".{value}".endswith((".kubernetes.io", ".k8s.io")):
-        raise wrong(_DOMAIN_WORDS, "Kubernetes decides itself what its own labels mean")
+        raise wrong(_DOMAIN_WORDS, "labels of these domains are reserved by Kubernetes")
     return value
 
 
@@ -38,34 +38,36 @@ def _at_most(most: timedelta, words: str) -> AfterValidator:
 
 
 class ControllerFlags(Section):
-    """How the controller works; what is left out is as its release has it."""
+    """Flags of the controller. Each defaults to the value of its release."""
 
-    claim_workers: Annotated[Workers | None, Field(description="How many claims it works on at once.")] = None
-    sandbox_workers: Annotated[Workers | None, Field(description="How many sandboxes it works on at once.")] = None
+    claim_workers: Annotated[Workers | None, Field(description="Number of concurrent workers for claims.")] = None
+    sandbox_workers: Annotated[Workers | None, Field(description="Number of concurrent workers for sandboxes.")] = None
     refill_rate: Annotated[
         int | None,
         Field(
             ge=0,
             le=1000,
-            description="The most sandboxes a second with which a pool is filled; 0 for as many as are missing.",
+            description="Maximum number of sandboxes per second that are created to fill a pool. `0` is unlimited.",
         ),
     ] = None
     replenish_delay: Annotated[
         Annotated[Duration, _at_most(timedelta(hours=1), "an hour")] | None,
-        Field(description="How long it waits before it fills a pool again, so that claims come first."),
+        Field(description="Delay before a pool is replenished, so that claims have priority."),
     ] = None
     readiness_grace: Annotated[
         Annotated[Duration, _at_most(timedelta(days=1), "a day")] | None,
-        Field(description="How long a warm sandbox may take to become ready before another takes its place."),
+        Field(description="How long a warm sandbox may take to become ready before it is replaced."),
     ] = None
     api_connections: Annotated[
-        int | None, Field(ge=1, le=64, description="How many connections to the API it works over.")
+        int | None, Field(ge=1, le=64, description="Number of connections to the API server.")
     ] = None
-    tracing: Annotated[bool, Field(description="Whether it sends traces by OTLP, to where its variables say.")] = False
+    tracing: Annotated[
+        bool, Field(description="Whether it exports OTLP traces, as its environment variables configure.")
+    ] = False
 
 
 class SandboxController(Section):
-    """The controller that turns claims into sandboxes: where it comes from, and how it runs."""
+    """The agent-sandbox controller: its source, resources and flags."""
 
     manifests: Annotated[
         str | None,
@@ -73,29 +75,29 @@ class SandboxController(Section):
             title="an https address, or a folder",
             pattern=r"^(https://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?/|\.{0,2}/|[A-Za-z0-9_])[A-Za-z0-9._/-]{0,512}$",
             max_length=1024,
-            description="Where the release's definitions and roles are: an address, or a folder, seen from `stacks`;"
-            " without one, the address of the release that the components pin.",
+            description="URL, or folder relative to `stacks`, with the manifests of a release. Defaults to the URL of"
+            " the release that this package pins.",
         ),
     ] = None
     image: Annotated[
-        Image | None, Field(description="The controller's image; without one, that of the pinned release.")
+        Image | None, Field(description="Image of the controller. Defaults to that of the pinned release.")
     ] = None
     place: Annotated[
         Literal["fargate", "system"],
         Field(
-            description="Where it runs: on Fargate, or on the system's nodes, where it costs no more than its room and"
-            " moves when one of them is taken back. Sandboxes that are there do not miss it. Its image has to be for"
-            " the processors of those nodes, as the release's is."
+            description="Where it runs: on Fargate, or on the system nodes. There it costs less, and moves when a node"
+            " is interrupted, which does not affect running sandboxes. Its image must support the architecture of"
+            " those nodes, as that of the release does."
         ),
     ] = "fargate"
-    replicas: Annotated[int, Field(ge=1, le=5, description="How many there are, of which one works.")] = 2
-    cpu: Annotated[Cpu, Field(description="Cores of each.")] = Quantity.parse("250m")
+    replicas: Annotated[int, Field(ge=1, le=5, description="Number of replicas, of which one is the leader.")] = 2
+    cpu: Annotated[Cpu, Field(description="CPU request of a replica.")] = Quantity.parse("250m")
     memory: Annotated[
         Memory,
-        Field(description="Memory of each; with what Fargate adds, the default is just the gigabyte that is paid for."),
+        Field(description="Memory request of a replica. With Fargate's overhead the default is exactly 1 GB."),
     ] = Quantity.parse("768Mi")
     label_domains: Annotated[
         tuple[LabelDomain, ...],
-        Field(max_length=32, description="Domains of labels that a claim may set beside `sandbox.users.io`."),
+        Field(max_length=32, description="Label domains that a claim may use in addition to `sandbox.users.io`."),
     ] = ()
-    flags: Annotated[ControllerFlags, Field(description="How it works.")] = ControllerFlags()
+    flags: Annotated[ControllerFlags, Field(description="Flags of the controller.")] = ControllerFlags()

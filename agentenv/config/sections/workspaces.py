@@ -1,4 +1,4 @@
-"""Settings of fixed seats: workspaces that the stack itself declares."""
+"""Settings of seats: workspaces that the stack declares."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from agentenv.config.values import Label, Memory, Money, OwnerId
 
 
 class Seat(Section):
-    """A workspace that is always there, with an access point of its own."""
+    """A workspace that the stack declares, with its own access point. It always runs."""
 
-    name: Annotated[Label, Field(description="The seat's name; its uid, gid and path follow from it.")]
-    class_: Annotated[Label, Field(alias="class", description="Its sandbox class.")]
+    name: Annotated[Label, Field(description="Name of the seat. Its uid, gid and path derive from it.")]
+    class_: Annotated[Label, Field(alias="class", description="Name of its sandbox class.")]
     user: Annotated[
         OwnerId,
-        Field(description="Whose it is, and who finds kept data again: an opaque id."),
+        Field(description="Opaque id of the owner. Retained data is found by it."),
     ]
-    mode: Annotated[Mode, Field(description="What it is for.")] = "user"
-    size: Annotated[
-        Memory | None, Field(description="The volume's size when it is made; the class's when left out.")
-    ] = None
-    budget: Annotated[Money | None, Field(description="Dollars a month; the cap a user when left out.")] = None
+    mode: Annotated[Mode, Field(description="Mode of the workspace.")] = "user"
+    size: Annotated[Memory | None, Field(description="Initial size of the volume. Defaults to that of the class.")] = (
+        None
+    )
+    budget: Annotated[Money | None, Field(description="Budget in dollars per month. Defaults to the cap per user.")] = (
+        None
+    )
     destroy_data: Annotated[
         bool,
         Field(
-            description="Whether its access point goes with it when it is removed from the stack, so that nobody finds"
-            " its data again; to be said in an update before the one that removes it."
+            description="Whether removing the seat from the stack also deletes its access point, so that its data"
+            " cannot be found again. Set it in an update before the one that removes the seat."
         ),
     ] = False

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.config.constraints import ROWS
+from agentenv.config.constraints import CONSTRAINTS
 from agentenv.config.constraints.names import LONGEST_CLASS
 from agentenv.config.sections.network import PLATFORM_ENDPOINTS
 from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, mistakes, sandbox
@@ -17,7 +17,7 @@ from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate,
 class Sample:
     """A configuration that a row refuses, and one beside it that nothing refuses."""
 
-    row: str
+    constraint: str
     path: str
     refused: dict[str, Any]
     sound: dict[str, Any]
@@ -34,7 +34,7 @@ REACHED = {"image": f"registry.example.com/workspace-service@sha256:{'a' * 64}",
 }
 
 
-def one(**changes: Any) -> dict[str, Any]:
+def one_class(**changes: Any) -> dict[str, Any]:
     return {"sandboxClasses": [sandbox(**changes)]}
 
 
@@ -43,8 +43,8 @@ def on_fargate(**changes: Any) -> dict[str, Any]:
 
 
 def seats(*names: str, **changes: Any) -> dict[str, Any]:
-    made = [{"name": name, "class": "standard", "user": "u-1", **changes} for name in names]
-    return {"sandboxClasses": [sandbox()], "workspaces": made}
+    workspaces = [{"name": name, "class": "standard", "user": "u-1", **changes} for name in names]
+    return {"sandboxClasses": [sandbox()], "workspaces": workspaces}
 
 
 def under(parent: dict[str, Any], child: dict[str, Any]) -> dict[str, Any]:
@@ -83,14 +83,14 @@ SAMPLES = [
     Sample(
         "release-twice",
         f"{CLASS}.releases[0].image",
-        one(releases=[{"image": IMAGE}]),
-        one(releases=[{"image": OTHER_IMAGE}]),
+        one_class(releases=[{"image": IMAGE}]),
+        one_class(releases=[{"image": OTHER_IMAGE}]),
     ),
     Sample(
         "release-twice",
         f"{CLASS}.releases[1].image",
-        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE}]),
-        one(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE.replace("cd", "ef")}]),
+        one_class(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE}]),
+        one_class(releases=[{"image": OTHER_IMAGE}, {"channel": "canary", "image": OTHER_IMAGE.replace("cd", "ef")}]),
     ),
     Sample(
         "storage-class-taken",
@@ -107,108 +107,108 @@ SAMPLES = [
     Sample(
         "mount-path-taken",
         f"{CLASS}.storage.mountPath",
-        one(storage={"mountPath": "/proc/self"}),
-        one(storage={"mountPath": "/process"}),
+        one_class(storage={"mountPath": "/proc/self"}),
+        one_class(storage={"mountPath": "/process"}),
     ),
     Sample(
         "mount-path-taken",
         f"{CLASS}.storage.mountPath",
-        one(storage={"mountPath": "/var/run/secrets/sandbox.users.io/identity"}),
-        one(storage={"mountPath": "/var/run/mine"}),
+        one_class(storage={"mountPath": "/var/run/secrets/sandbox.users.io/identity"}),
+        one_class(storage={"mountPath": "/var/run/mine"}),
     ),
     Sample(
         "mount-path-taken",
         f"{CLASS}.storage.mountPath",
-        one(storage={"mountPath": "/usr"}),
-        one(storage={"mountPath": "/usr/local/share/work"}),
+        one_class(storage={"mountPath": "/usr"}),
+        one_class(storage={"mountPath": "/usr/local/share/work"}),
     ),
     Sample(
         "mount-path-taken",
         f"{CLASS}.storage.mountPath",
-        one(storage={"kind": "shared", "mountPath": "/shared"}),
-        one(storage={"kind": "slot", "mountPath": "/shared"}),
+        one_class(storage={"kind": "shared", "mountPath": "/shared"}),
+        one_class(storage={"kind": "slot", "mountPath": "/shared"}),
     ),
     Sample(
         "scratch-without-local-disk",
         f"{CLASS}.storage.kind",
-        one(storage={"kind": "scratch"}),
-        {"capacity": {"families": ["m8g", "m8gd"]}, **one(storage={"kind": "scratch"})},
+        one_class(storage={"kind": "scratch"}),
+        {"capacity": {"families": ["m8g", "m8gd"]}, **one_class(storage={"kind": "scratch"})},
     ),
     Sample(
         "scratch-without-local-disk",
         f"{CLASS}.storage.kind",
-        {"capacity": {"families": ["m7i", "m8gd"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
-        {"capacity": {"families": ["m7i", "m6id"]}, **one(architecture="amd64", storage={"kind": "scratch"})},
+        {"capacity": {"families": ["m7i", "m8gd"]}, **one_class(architecture="amd64", storage={"kind": "scratch"})},
+        {"capacity": {"families": ["m7i", "m6id"]}, **one_class(architecture="amd64", storage={"kind": "scratch"})},
     ),
     Sample(
         "scratch-without-local-disk",
         f"{CLASS}.storage.kind",
-        one(tier="untrusted", storage={"kind": "scratch"}),
+        one_class(tier="untrusted", storage={"kind": "scratch"}),
         {
             "capacity": {"nestedFamilies": ["m8i", "i4i-metal"]},
-            **one(tier="untrusted", storage={"kind": "scratch"}),
+            **one_class(tier="untrusted", storage={"kind": "scratch"}),
         },
     ),
     Sample(
         "ephemeral-over-root-volume",
         f"{CLASS}.resources.ephemeral",
-        one(resources={"ephemeral": "41Gi"}),
-        one(resources={"ephemeral": "40Gi"}),
+        one_class(resources={"ephemeral": "41Gi"}),
+        one_class(resources={"ephemeral": "40Gi"}),
     ),
     Sample(
         "timezone-unknown",
         f"{CLASS}.pool.schedules[0].timezone",
-        one(pool={"schedules": [{**HOURS, "timezone": "Europe/Berln"}]}),
-        one(pool={"schedules": [{**HOURS, "timezone": "Europe/Berlin"}]}),
+        one_class(pool={"schedules": [{**HOURS, "timezone": "Europe/Berln"}]}),
+        one_class(pool={"schedules": [{**HOURS, "timezone": "Europe/Berlin"}]}),
         found=["Europe/Berln"],
     ),
     # Kubernetes knows it and refuses it: whose would it be?
     Sample(
         "timezone-unknown",
         f"{CLASS}.pool.schedules[0].timezone",
-        one(pool={"schedules": [{**HOURS, "timezone": "Local"}]}),
-        one(pool={"schedules": [{**HOURS, "timezone": "Etc/GMT-2"}]}),
+        one_class(pool={"schedules": [{**HOURS, "timezone": "Local"}]}),
+        one_class(pool={"schedules": [{**HOURS, "timezone": "Etc/GMT-2"}]}),
     ),
     Sample(
         "schedules-of-two-timezones",
         f"{CLASS}.pool.schedules[1].timezone",
-        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"], "timezone": "Europe/Berlin"}]}),
-        one(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"]}]}),
+        one_class(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"], "timezone": "Europe/Berlin"}]}),
+        one_class(pool={"schedules": [HOURS, {**HOURS, "days": ["sat"]}]}),
     ),
     Sample(
         "probe-beyond-readiness",
         f"{CLASS}.probe.startWithin",
-        one(probe={"port": 8080, "startWithin": "6m"}),
+        one_class(probe={"port": 8080, "startWithin": "6m"}),
         {
-            **one(probe={"port": 8080, "startWithin": "6m"}),
+            **one_class(probe={"port": 8080, "startWithin": "6m"}),
             "cluster": {"sandboxController": {"flags": {"readinessGrace": "6m"}}},
         },
     ),
     Sample(
         "probe-beyond-readiness",
         f"{CLASS}.probe.startWithin",
-        one(probe={"port": 8080, "startWithin": "301s"}),
-        one(probe={"port": 8080, "startWithin": "1h"}, pool={"size": 0}),
+        one_class(probe={"port": 8080, "startWithin": "301s"}),
+        one_class(probe={"port": 8080, "startWithin": "1h"}, pool={"size": 0}),
     ),
     # What nobody said is no mistake of theirs.
     Sample(
         "probe-beyond-readiness",
         f"{CLASS}.probe.startWithin",
-        {**one(probe={"port": 8080, "startWithin": "2m"}), **IMPATIENT},
-        {**one(probe={"port": 8080}), **IMPATIENT},
+        {**one_class(probe={"port": 8080, "startWithin": "2m"}), **IMPATIENT},
+        {**one_class(probe={"port": 8080}), **IMPATIENT},
     ),
-    Sample("probe-of-two-ways", f"{CLASS}.probe", one(probe={}), one(probe={"port": 8080})),
+    Sample("probe-of-two-ways", f"{CLASS}.probe", one_class(probe={}), one_class(probe={"port": 8080})),
     Sample(
         "probe-of-two-ways",
         f"{CLASS}.probe",
-        one(probe={"port": 8080, "command": ["true"]}),
-        one(probe={"command": ["true"]}),
+        one_class(probe={"port": 8080, "command": ["true"]}),
+        one_class(probe={"command": ["true"]}),
     ),
     Sample(
         "probe-of-two-ways",
         f"{CLASS}.probe.path",
-        one(probe={"command": ["true"], "path": "/ready"}),
-        one(probe={"port": 8080, "path": "/ready"}),
+        one_class(probe={"command": ["true"], "path": "/ready"}),
+        one_class(probe={"port": 8080, "path": "/ready"}),
     ),
     Sample(
         "fargate-size",
@@ -234,8 +234,8 @@ SAMPLES = [
     Sample(
         "range-too-small-for-pods",
         "network.cidr",
-        {"network": {"cidr": "10.40.0.0/22"}, **one(maxSandboxes=1000)},
-        {"network": {"cidr": "10.40.0.0/18"}, **one(maxSandboxes=1000)},
+        {"network": {"cidr": "10.40.0.0/22"}, **one_class(maxSandboxes=1000)},
+        {"network": {"cidr": "10.40.0.0/18"}, **one_class(maxSandboxes=1000)},
     ),
     Sample(
         "service-range-overlaps-vpc",
@@ -272,14 +272,14 @@ SAMPLES = [
     Sample(
         "internet-without-nat",
         f"{CLASS}.capabilities",
-        {"network": NO_NAT, **one(image=IN_ECR, capabilities=["dns", "web"])},
-        {"network": NO_NAT, **one(image=IN_ECR, capabilities=["dns"])},
+        {"network": NO_NAT, **one_class(image=IN_ECR, capabilities=["dns", "web"])},
+        {"network": NO_NAT, **one_class(image=IN_ECR, capabilities=["dns"])},
     ),
     Sample(
         "internet-without-nat",
         f"{CLASS}.capabilities",
-        {"network": NO_NAT, **one(image=IN_ECR, capabilities=[{"cidr": "8.8.8.0/24"}])},
-        {"network": NO_NAT, **one(image=IN_ECR, capabilities=[{"cidr": "10.0.0.0/24"}])},
+        {"network": NO_NAT, **one_class(image=IN_ECR, capabilities=[{"cidr": "8.8.8.0/24"}])},
+        {"network": NO_NAT, **one_class(image=IN_ECR, capabilities=[{"cidr": "10.0.0.0/24"}])},
     ),
     Sample(
         "nat-none-without-endpoints",
@@ -296,29 +296,29 @@ SAMPLES = [
     Sample(
         "nat-none-runtime-elsewhere",
         f"{CLASS}.tier",
-        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one(image=IN_ECR)},
-        {"network": NO_NAT, **one(image=IN_ECR)},
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one_class(image=IN_ECR)},
+        {"network": NO_NAT, **one_class(image=IN_ECR)},
     ),
     Sample(
         "nat-none-runtime-elsewhere",
         f"{CLASS}.tier",
-        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one(image=IN_ECR, tier="untrusted")},
+        {"network": {**NO_NAT, "mirrors": {"registry": ECR}}, **one_class(image=IN_ECR, tier="untrusted")},
         {
             "network": {**NO_NAT, "mirrors": {"registry": ECR}},
-            **one(image=IN_ECR, **VETTED),
+            **one_class(image=IN_ECR, **VETTED),
         },
     ),
     Sample(
         "nat-none-image-elsewhere",
         f"{CLASS}.image",
-        {"network": NO_NAT, **one()},
-        {"network": NO_NAT, **one(image=IN_ECR)},
+        {"network": NO_NAT, **one_class()},
+        {"network": NO_NAT, **one_class(image=IN_ECR)},
     ),
     Sample(
         "nat-none-image-elsewhere",
         f"{CLASS}.releases[0].image",
-        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("us-east-1", "us-west-2")}])},
-        {"network": NO_NAT, **one(image=IN_ECR, releases=[{"image": IN_ECR.replace("abab", "cdcd")}])},
+        {"network": NO_NAT, **one_class(image=IN_ECR, releases=[{"image": IN_ECR.replace("us-east-1", "us-west-2")}])},
+        {"network": NO_NAT, **one_class(image=IN_ECR, releases=[{"image": IN_ECR.replace("abab", "cdcd")}])},
     ),
     Sample(
         "public-endpoint-open",
@@ -336,44 +336,44 @@ SAMPLES = [
     Sample(
         "metadata-granted",
         f"{CLASS}.capabilities[0].cidr",
-        one(capabilities=[{"cidr": "169.254.169.254/32"}]),
-        one(capabilities=[{"cidr": "198.51.100.7/32"}]),
+        one_class(capabilities=[{"cidr": "169.254.169.254/32"}]),
+        one_class(capabilities=[{"cidr": "198.51.100.7/32"}]),
     ),
-    Sample("metadata-granted", f"{CLASS}.capabilities[0].cidr", one(capabilities=[{"cidr": "0.0.0.0/0"}]), {}),
+    Sample("metadata-granted", f"{CLASS}.capabilities[0].cidr", one_class(capabilities=[{"cidr": "0.0.0.0/0"}]), {}),
     Sample(
         "cluster-granted",
         f"{CLASS}.capabilities[0].cidr",
-        one(capabilities=[{"cidr": "10.40.0.0/24"}]),
-        one(capabilities=[{"cidr": "10.50.0.0/24"}]),
+        one_class(capabilities=[{"cidr": "10.40.0.0/24"}]),
+        one_class(capabilities=[{"cidr": "10.50.0.0/24"}]),
     ),
-    Sample("cluster-granted", f"{CLASS}.capabilities[0].cidr", one(capabilities=[{"cidr": "172.20.0.1/32"}]), {}),
+    Sample("cluster-granted", f"{CLASS}.capabilities[0].cidr", one_class(capabilities=[{"cidr": "172.20.0.1/32"}]), {}),
     Sample(
         "domain-without-proxy",
         f"{CLASS}.capabilities[0].domain",
-        one(capabilities=[{"domain": "*.example.com"}]),
+        one_class(capabilities=[{"domain": "*.example.com"}]),
         {
             "network": {"egressProxy": {"namespace": "egress", "app": "proxy"}},
-            **one(capabilities=[{"domain": "*.example.com"}]),
+            **one_class(capabilities=[{"domain": "*.example.com"}]),
         },
     ),
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        {"storage": {"fileSystems": 1}, **ROOMY, **one(pool={"size": 6_000})},
-        {"storage": {"fileSystems": 2}, **ROOMY, **one(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 1}, **ROOMY, **one_class(pool={"size": 6_000})},
+        {"storage": {"fileSystems": 2}, **ROOMY, **one_class(pool={"size": 6_000})},
     ),
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
         # One that is warm, once more while its release is replaced, and a seat.
-        {**one(maxSandboxes=9_999), "workspaces": seats("a")["workspaces"]},
-        {**one(maxSandboxes=9_998), "workspaces": seats("a")["workspaces"]},
+        {**one_class(maxSandboxes=9_999), "workspaces": seats("a")["workspaces"]},
+        {**one_class(maxSandboxes=9_998), "workspaces": seats("a")["workspaces"]},
     ),
     Sample(
         "access-points-over-limit",
         "storage.fileSystems",
-        one(maxSandboxes=5_000, storage={"kind": "shared"}),
-        one(maxSandboxes=4_999, storage={"kind": "shared"}),
+        one_class(maxSandboxes=5_000, storage={"kind": "shared"}),
+        one_class(maxSandboxes=4_999, storage={"kind": "shared"}),
     ),
     Sample(
         "provisioned-throughput",
@@ -469,71 +469,76 @@ SAMPLES = [
     Sample(
         "gvisor-pod-identity",
         f"{CLASS}.identity.kind",
-        one(identity={"kind": "pod-identity"}),
-        one(identity={"kind": "irsa"}),
+        one_class(identity={"kind": "pod-identity"}),
+        one_class(identity={"kind": "irsa"}),
     ),
     Sample(
         "spot-nested-virtualization",
         f"{CLASS}.capacity",
-        one(tier="untrusted", capacity="both"),
-        one(tier="untrusted", capacity="on-demand"),
+        one_class(tier="untrusted", capacity="both"),
+        one_class(tier="untrusted", capacity="on-demand"),
     ),
     Sample(
         "nitro-needs-version",
         f"{CLASS}.kernel",
-        {"cluster": {"version": "1.35"}, **one(tier="untrusted", kernel="nitro")},
-        {"cluster": {"version": "1.36"}, **one(tier="untrusted", kernel="nitro")},
+        {"cluster": {"version": "1.35"}, **one_class(tier="untrusted", kernel="nitro")},
+        {"cluster": {"version": "1.36"}, **one_class(tier="untrusted", kernel="nitro")},
     ),
-    Sample("kernel-without-untrusted", f"{CLASS}.kernel", one(kernel="nitro"), one()),
+    Sample("kernel-without-untrusted", f"{CLASS}.kernel", one_class(kernel="nitro"), one_class()),
     Sample("kernel-without-untrusted", f"{CLASS}.kernel", on_fargate(kernel="nitro"), on_fargate()),
-    Sample("runtime-class-against-tier", f"{CLASS}.runtimeClass", one(runtimeClass="kata"), one(runtimeClass="gvisor")),
     Sample(
         "runtime-class-against-tier",
         f"{CLASS}.runtimeClass",
-        one(tier="verified", runtimeClass="gvisor", claimableBy={"roles": ["admin"]}),
-        one(tier="verified", claimableBy={"roles": ["admin"]}),
+        one_class(runtimeClass="kata"),
+        one_class(runtimeClass="gvisor"),
+    ),
+    Sample(
+        "runtime-class-against-tier",
+        f"{CLASS}.runtimeClass",
+        one_class(tier="verified", runtimeClass="gvisor", claimableBy={"roles": ["admin"]}),
+        one_class(tier="verified", claimableBy={"roles": ["admin"]}),
     ),
     Sample(
         "security-group-on-nodes",
         f"{CLASS}.enforcedBy",
-        one(enforcedBy="security-group"),
-        one(enforcedBy="network-policy"),
+        one_class(enforcedBy="security-group"),
+        one_class(enforcedBy="network-policy"),
     ),
     Sample(
         "verified-open-to-all",
         f"{CLASS}.claimableBy",
-        one(tier="verified"),
-        one(tier="verified", claimableBy={"roles": [], "tokens": [{"name": "team", "value": "build"}]}),
+        one_class(tier="verified"),
+        one_class(tier="verified", claimableBy={"roles": [], "tokens": [{"name": "team", "value": "build"}]}),
     ),
     Sample(
         "gpu-behind-a-wall",
         f"{CLASS}.gpu",
-        {"capacity": {"gpu": {"limit": 4}}, **one(tier="untrusted", gpu=1)},
-        {"capacity": {"gpu": {"limit": 4}}, **one(**VETTED, gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one_class(tier="untrusted", gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one_class(**VETTED, gpu=1)},
     ),
     Sample(
         "gpu-behind-a-wall",
         f"{CLASS}.gpu",
-        {"capacity": {"gpu": {"limit": 4}}, **one(gpu=1)},
-        {"capacity": {"gpu": {"limit": 4}}, **one(gpu=0)},
+        {"capacity": {"gpu": {"limit": 4}}, **one_class(gpu=1)},
+        {"capacity": {"gpu": {"limit": 4}}, **one_class(gpu=0)},
     ),
     Sample(
         "gpu-over-limit",
         f"{CLASS}.gpu",
-        {"capacity": {"gpu": {"limit": 1}}, **one(**VETTED, gpu=2)},
-        {"capacity": {"gpu": {"limit": 2}}, **one(**VETTED, gpu=2)},
+        {"capacity": {"gpu": {"limit": 1}}, **one_class(**VETTED, gpu=2)},
+        {"capacity": {"gpu": {"limit": 2}}, **one_class(**VETTED, gpu=2)},
     ),
     Sample(
         "architecture-without-family",
         f"{CLASS}.architecture",
-        {"capacity": {"families": ["m8g", "c7gn"]}, **one(architecture="amd64")},
-        {"capacity": {"families": ["m8g", "g5"]}, **one(architecture="amd64")},
+        {"capacity": {"families": ["m8g", "c7gn"]}, **one_class(architecture="amd64")},
+        {"capacity": {"families": ["m8g", "g5"]}, **one_class(architecture="amd64")},
     ),
     Sample(
         "architecture-without-family",
         f"{CLASS}.architecture",
-        one(tier="untrusted", architecture="arm64"),
-        one(tier="untrusted", architecture="amd64"),
+        one_class(tier="untrusted", architecture="arm64"),
+        one_class(tier="untrusted", architecture="amd64"),
     ),
     Sample(
         "family-without-nested-virtualization",
@@ -544,38 +549,38 @@ SAMPLES = [
     Sample(
         "burst-below-request",
         f"{CLASS}.resources.burst.cpu",
-        one(resources={"cpu": "1", "burst": {"cpu": "500m"}}),
-        one(resources={"cpu": "500m", "burst": {"cpu": "0.5"}}),
+        one_class(resources={"cpu": "1", "burst": {"cpu": "500m"}}),
+        one_class(resources={"cpu": "500m", "burst": {"cpu": "0.5"}}),
     ),
     Sample(
         "sandbox-over-limits",
         f"{CLASS}.resources.memory",
-        {"capacity": {"limits": {"memory": "8Gi"}}, **one(resources={"memory": "16Gi"})},
-        {"capacity": {"limits": {"memory": "16Gi"}}, **one(resources={"memory": "16Gi"})},
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one_class(resources={"memory": "16Gi"})},
+        {"capacity": {"limits": {"memory": "16Gi"}}, **one_class(resources={"memory": "16Gi"})},
     ),
     Sample(
         "secret-in-env",
         f"{CLASS}.env[1]",
-        one(env=[{"name": "LANG", "value": "C"}, {"name": "API_KEY", "value": "x"}]),
-        one(env=[{"name": "LANG", "value": "C"}, {"name": "KEYBOARD", "value": "us"}]),
+        one_class(env=[{"name": "LANG", "value": "C"}, {"name": "API_KEY", "value": "x"}]),
+        one_class(env=[{"name": "LANG", "value": "C"}, {"name": "KEYBOARD", "value": "us"}]),
     ),
     Sample(
         "secret-in-env",
         f"{CLASS}.env[0]",
-        one(env=[{"name": "PLAIN", "value": "AKIAIOSFODNN7EXAMPLE"}]),
-        one(env=[{"name": "PLAIN", "value": "AKIA"}]),
+        one_class(env=[{"name": "PLAIN", "value": "AKIAIOSFODNN7EXAMPLE"}]),
+        one_class(env=[{"name": "PLAIN", "value": "AKIA"}]),
     ),
     Sample(
         "exchange-without-capability",
         f"{CLASS}.identity.kind",
-        one(identity={"kind": "exchange"}),
-        one(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
+        one_class(identity={"kind": "exchange"}),
+        one_class(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
     ),
     Sample(
         "exchange-without-dns",
         f"{CLASS}.capabilities",
-        one(identity={"kind": "exchange"}, capabilities=["identity"]),
-        one(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
+        one_class(identity={"kind": "exchange"}, capabilities=["identity"]),
+        one_class(identity={"kind": "exchange"}, capabilities=["dns", "identity"]),
     ),
     Sample("fargate-tier", f"{CLASS}.tier", on_fargate(tier="standard"), on_fargate(tier="untrusted")),
     Sample("fargate-runtime-class", f"{CLASS}.runtimeClass", on_fargate(runtimeClass="gvisor"), on_fargate()),
@@ -634,26 +639,26 @@ SAMPLES = [
     Sample(
         "grant-not-made",
         f"{CLASS}.capabilities[1]",
-        one(capabilities=["dns", {"cidr": "2600::/32"}]),
-        one(capabilities=["dns", {"cidr": "198.51.100.0/24"}]),
+        one_class(capabilities=["dns", {"cidr": "2600::/32"}]),
+        one_class(capabilities=["dns", {"cidr": "198.51.100.0/24"}]),
     ),
     Sample(
         "grant-not-made",
         f"{CLASS}.capabilities[0]",
-        {"service": {"enabled": False}, **one(capabilities=["identity"])},
-        {"service": {"enabled": True}, **one(capabilities=["identity"])},
+        {"service": {"enabled": False}, **one_class(capabilities=["identity"])},
+        {"service": {"enabled": True}, **one_class(capabilities=["identity"])},
     ),
     Sample(
         "grant-not-made",
         f"{CLASS}.capabilities[0]",
-        {**PROXY, **one(capabilities=[{"domain": "pypi.org", "protocol": "udp"}])},
-        {**PROXY, **one(capabilities=[{"domain": "pypi.org"}])},
+        {**PROXY, **one_class(capabilities=[{"domain": "pypi.org", "protocol": "udp"}])},
+        {**PROXY, **one_class(capabilities=[{"domain": "pypi.org"}])},
     ),
     Sample(
         "grants-not-written",
         f"{CLASS}.capabilities",
-        one(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 51, 2))}]),
-        one(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 49, 2))}]),
+        one_class(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 51, 2))}]),
+        one_class(capabilities=[{"cidr": "198.51.100.0/24", "ports": list(range(1, 49, 2))}]),
     ),
     Sample(
         "class-exceeds-parent",
@@ -727,71 +732,73 @@ SAMPLES = [
     Sample(
         "policies-of-nobody",
         f"{CLASS}.identity.policies",
-        one(identity={"policies": [POLICY]}),
-        one(identity={"kind": "irsa", "policies": [POLICY]}),
+        one_class(identity={"policies": [POLICY]}),
+        one_class(identity={"kind": "irsa", "policies": [POLICY]}),
     ),
     Sample(
         "policy-twice",
         f"{CLASS}.identity.policies[1]",
-        one(identity={"kind": "irsa", "policies": [POLICY, POLICY]}),
-        one(identity={"kind": "irsa", "policies": [POLICY, "arn:aws:iam::444455556666:policy/read"]}),
+        one_class(identity={"kind": "irsa", "policies": [POLICY, POLICY]}),
+        one_class(identity={"kind": "irsa", "policies": [POLICY, "arn:aws:iam::444455556666:policy/read"]}),
     ),
     Sample(
         "public-endpoint-open-to-sandboxes",
         "cluster.publicAccessCidrs[0]",
-        {**one(capabilities=["web"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
-        {**one(capabilities=["dns"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+        {**one_class(capabilities=["web"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
+        {**one_class(capabilities=["dns"]), "cluster": {"publicAccessCidrs": ["0.0.0.0/0"]}},
     ),
     Sample(
         "public-endpoint-open-to-sandboxes",
         "cluster.publicAccessCidrs[0]",
-        {**one(capabilities=["git"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
-        {**one(capabilities=["web", "api-server"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
+        {**one_class(capabilities=["git"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
+        {**one_class(capabilities=["web", "api-server"]), "cluster": {"publicAccessCidrs": ["128.0.0.0/1"]}},
     ),
-    Sample("pool-with-claim-env", f"{CLASS}.claimEnv", one(claimEnv=True), one(claimEnv=True, pool={"size": 0})),
+    Sample(
+        "pool-with-claim-env", f"{CLASS}.claimEnv", one_class(claimEnv=True), one_class(claimEnv=True, pool={"size": 0})
+    ),
     Sample(
         "pool-of-two-sizes",
         f"{CLASS}.pool.size",
-        one(pool={"size": 3, "peakClaimsPerHour": 60}),
-        one(pool={"peakClaimsPerHour": 60}),
+        one_class(pool={"size": 3, "peakClaimsPerHour": 60}),
+        one_class(pool={"peakClaimsPerHour": 60}),
     ),
     Sample(
         "pool-over-quota",
         f"{CLASS}.maxSandboxes",
-        one(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
-        one(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
+        one_class(pool={"size": 5}, maxSandboxes=9, releases=[{"image": OTHER_IMAGE}]),
+        one_class(pool={"size": 5}, maxSandboxes=10, releases=[{"image": OTHER_IMAGE}]),
     ),
     # Two kinds of processors with a hundred cores each; gVisor takes 20m beside each sandbox.
     Sample(
         "pool-over-limits",
         f"{CLASS}.resources.cpu",
-        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1990m"})},
-        {"capacity": {"limits": {"cpu": "100"}}, **one(pool={"size": 100}, resources={"cpu": "1980m"})},
+        {"capacity": {"limits": {"cpu": "100"}}, **one_class(pool={"size": 100}, resources={"cpu": "1990m"})},
+        {"capacity": {"limits": {"cpu": "100"}}, **one_class(pool={"size": 100}, resources={"cpu": "1980m"})},
         found=["100 of 1990m with capacity.limits.cpu 100"],
     ),
     Sample(
         "pool-over-limits",
         f"{CLASS}.resources.memory",
-        {"capacity": {"limits": {"memory": "8Gi"}}, **one(architecture="amd64", resources={"memory": "8Gi"})},
-        {"capacity": {"limits": {"memory": "8Gi"}}, **one(resources={"memory": "8Gi"})},
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one_class(architecture="amd64", resources={"memory": "8Gi"})},
+        {"capacity": {"limits": {"memory": "8Gi"}}, **one_class(resources={"memory": "8Gi"})},
     ),
     Sample(
         "schedule-ends-before-it-starts",
         f"{CLASS}.pool.schedules[0].end",
-        one(pool={"schedules": [{**HOURS, "start": "22:00", "end": "00:00"}]}),
-        one(pool={"schedules": [{**HOURS, "start": "22:00", "end": "24:00"}]}),
+        one_class(pool={"schedules": [{**HOURS, "start": "22:00", "end": "00:00"}]}),
+        one_class(pool={"schedules": [{**HOURS, "start": "22:00", "end": "24:00"}]}),
     ),
     Sample(
         "schedule-ends-before-it-starts",
         f"{CLASS}.pool.schedules[0].end",
-        one(pool={"schedules": [{**HOURS, "start": "20:00"}]}),
-        one(pool={"schedules": [{**HOURS, "start": "17:59"}]}),
+        one_class(pool={"schedules": [{**HOURS, "start": "20:00"}]}),
+        one_class(pool={"schedules": [{**HOURS, "start": "17:59"}]}),
     ),
     Sample(
         "schedules-overlap",
         f"{CLASS}.pool.schedules[1]",
-        one(pool={"schedules": [HOURS, {**HOURS, "start": "12:00", "end": "20:00"}]}),
-        one(pool={"schedules": [HOURS, {**HOURS, "start": "18:00", "end": "20:00"}, {**HOURS, "days": ["sat"]}]}),
+        one_class(pool={"schedules": [HOURS, {**HOURS, "start": "12:00", "end": "20:00"}]}),
+        one_class(pool={"schedules": [HOURS, {**HOURS, "start": "18:00", "end": "20:00"}, {**HOURS, "days": ["sat"]}]}),
     ),
     Sample(
         "class-twice",
@@ -817,8 +824,8 @@ SAMPLES = [
     Sample(
         "class-name-too-long",
         f"{CLASS}.name",
-        one(name="a" * (LONGEST_CLASS + 1)),
-        one(name="a" * LONGEST_CLASS),
+        one_class(name="a" * (LONGEST_CLASS + 1)),
+        one_class(name="a" * LONGEST_CLASS),
     ),
     Sample(
         "parent-unknown",
@@ -826,7 +833,7 @@ SAMPLES = [
         {"sandboxClasses": [sandbox("a"), sandbox("b", parent="c")]},
         {"sandboxClasses": [sandbox("a"), sandbox("b", parent="a")]},
     ),
-    Sample("parent-cycle", f"{CLASS}.parent", one(parent="standard"), one()),
+    Sample("parent-cycle", f"{CLASS}.parent", one_class(parent="standard"), one_class()),
     Sample(
         "tier-below-parent",
         "sandboxClasses[1].tier",
@@ -836,20 +843,20 @@ SAMPLES = [
     Sample(
         "grant-of-unknown-class",
         f"{CLASS}.capabilities[0].class",
-        one(capabilities=[{"class": "other"}]),
+        one_class(capabilities=[{"class": "other"}]),
         {"sandboxClasses": [sandbox("a", capabilities=[{"class": "b", "ports": [80]}]), sandbox("b")]},
     ),
     Sample(
         "channel-twice",
         f"{CLASS}.releases[0].channel",
-        one(releases=[{"channel": "stable", "image": OTHER_IMAGE}]),
-        one(releases=[{"channel": "next", "image": OTHER_IMAGE}]),
+        one_class(releases=[{"channel": "stable", "image": OTHER_IMAGE}]),
+        one_class(releases=[{"channel": "next", "image": OTHER_IMAGE}]),
     ),
     Sample(
         "variable-twice",
         f"{CLASS}.env[1].name",
-        one(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]),
-        one(env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]),
+        one_class(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]),
+        one_class(env=[{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]),
     ),
     Sample("seat-of-unknown-class", "workspaces[0].class", seats("a", **{"class": "standart"}), seats("a")),
     Sample(
@@ -931,26 +938,35 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.row)
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.constraint)
 def test_a_sample_meets_its_row_and_no_other(sample: Sample) -> None:
-    found = mistakes(sample.refused, sample.environment)
-    rows = {row.id for mistake in found for row in ROWS if mistake.hint.startswith(f"{row.reason}; ")}
-    assert rows == {sample.row}, found
-    assert [mistake.path for mistake in found] == [f"agent-environment:{sample.path}"]
+    reported = mistakes(sample.refused, sample.environment)
+    rows = {
+        constraint.id
+        for mistake in reported
+        for constraint in CONSTRAINTS
+        if mistake.hint.startswith(f"{constraint.reason}; ")
+    }
+    assert rows == {sample.constraint}, reported
+    assert [mistake.path for mistake in reported] == [f"agent-environment:{sample.path}"]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.row)
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.constraint)
 def test_a_neighbour_is_sound(sample: Sample) -> None:
     assert mistakes(sample.sound, sample.environment) == []
 
 
 def test_every_row_has_a_sample() -> None:
-    assert {sample.row for sample in SAMPLES} == {row.id for row in ROWS}
+    assert {sample.constraint for sample in SAMPLES} == {constraint.id for constraint in CONSTRAINTS}
 
 
 def test_rows_are_told_apart() -> None:
-    assert len({row.id for row in ROWS}) == len({row.reason for row in ROWS}) == len(ROWS)
-    assert all(row.reason and row.allowed and row.way_out for row in ROWS)
+    assert (
+        len({constraint.id for constraint in CONSTRAINTS})
+        == len({constraint.reason for constraint in CONSTRAINTS})
+        == len(CONSTRAINTS)
+    )
+    assert all(constraint.reason and constraint.allowed and constraint.fix for constraint in CONSTRAINTS)
 
 
 def test_an_open_endpoint_is_refused_in_production_only() -> None:
@@ -958,13 +974,13 @@ def test_an_open_endpoint_is_refused_in_production_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cidr", "service", "way_out"),
+    ("cidr", "service", "fix"),
     [("172.20.0.0/16", "172.20.0.0/16", "10.100.0.0/16"), ("10.40.0.0/16", "10.40.0.0/20", "172.20.0.0/16")],
 )
-def test_the_way_out_of_an_overlap_overlaps_nothing(cidr: str, service: str, way_out: str) -> None:
-    (told,) = mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": service}})
-    assert told.hint.endswith(way_out)
-    assert mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": way_out}}) == []
+def test_the_fix_of_an_overlap_overlaps_nothing(cidr: str, service: str, fix: str) -> None:
+    (mistake,) = mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": service}})
+    assert mistake.hint.endswith(fix)
+    assert mistakes({"network": {"cidr": cidr}, "cluster": {"serviceCidr": fix}}) == []
 
 
 def test_every_class_of_a_cycle_is_told() -> None:
@@ -978,12 +994,12 @@ def test_every_class_of_a_cycle_is_told() -> None:
 
 
 def test_a_class_that_exceeds_its_parent_is_told_with_something_to_try() -> None:
-    (told,) = mistakes(under({"capabilities": ["web"]}, {"capabilities": ["git"]}))
-    assert told.found == (
+    (mistake,) = mistakes(under({"capabilities": ["web"]}, {"capabilities": ["git"]}))
+    assert mistake.found == (
         "child under parent: may reach 1.0.0.0 on TCP port 22 (of 1.0.0.0 to 9.255.255.255), which its parent may not"
     )
-    (told,) = mistakes(under({}, {"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}))
-    assert told.found == (
+    (mistake,) = mistakes(under({}, {"capabilities": [{"cidr": "54.1.2.3/32", "ports": [22]}]}))
+    assert mistake.found == (
         "child under parent: whether it may reach more than its parent depends on the addresses of the API server"
     )
 
@@ -995,8 +1011,8 @@ def test_a_class_is_held_to_its_parent_through_every_step() -> None:
         sandbox("c", parent="b", capabilities=["web", "dns"]),
         sandbox("d", parent="c", capabilities=["dns"]),
     ]
-    (told,) = mistakes({"sandboxClasses": line})
-    assert (told.path, told.found.partition(":")[0]) == (
+    (mistake,) = mistakes({"sandboxClasses": line})
+    assert (mistake.path, mistake.found.partition(":")[0]) == (
         "agent-environment:sandboxClasses[2].capabilities",
         "c under b",
     )
@@ -1008,10 +1024,10 @@ def test_nothing_is_compared_with_what_is_mistyped_itself() -> None:
 
 
 def test_a_mistyped_name_of_a_class_has_its_nearest() -> None:
-    (told,) = mistakes({"sandboxClasses": [sandbox("reviewer"), sandbox("b", parent="reviwer")]})
-    assert "did you mean 'reviewer'?" in told.hint
+    (mistake,) = mistakes({"sandboxClasses": [sandbox("reviewer"), sandbox("b", parent="reviwer")]})
+    assert "did you mean 'reviewer'?" in mistake.hint
 
 
 def test_a_secret_in_env_is_not_repeated() -> None:
-    (told,) = mistakes(one(env=[{"name": "PLAIN", "value": "ghp_" + "x" * 36}]))
-    assert "ghp_" not in str(told)
+    (mistake,) = mistakes(one_class(env=[{"name": "PLAIN", "value": "ghp_" + "x" * 36}]))
+    assert "ghp_" not in str(mistake)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from agentenv.config import vocabulary
-from agentenv.config.constraints import ROWS
+from agentenv.config.constraints import CONSTRAINTS
 from agentenv.config.reader import SECTIONS
 from agentenv.config.reference import settings_page, stack_schema
 from agentenv.config.sections.capabilities import WORDS
@@ -176,7 +176,7 @@ def test_the_page_lists_every_setting_and_every_refusal() -> None:
     for key in vocabulary.keys(("sandboxClasses", 0)):
         assert f"| `sandboxClasses[].{key}` |" in page
     assert "| `sandboxClasses[].resources.burst.memory` |" in page
-    assert all(f"| `{row.id}` | {row.reason} |" in page for row in ROWS)
+    assert all(f"| `{row.id}` | {row.reason} |" in page for row in CONSTRAINTS)
     assert all(f"| `{rule.tier}` | " in page for rule in RULES)
     assert all(line.count("|") - line.count("\\|") >= 3 for line in page.splitlines() if line.startswith("|"))
 
