@@ -2,9 +2,9 @@
 #
 #   docker build --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) -t registry.example.com/workspace-service .
 #
-# What goes in is pinned: the base by its digest (agentenv/core/pinned_versions.toml names it too), packages by uv.lock with their
-# hashes. Stack files name the image that comes out by its digest (service.image). What only deployments and rehearsals
-# need, Pulumi above all, stays out.
+# What goes in is pinned: the base by its digest (agentenv/core/pinned_versions.toml names it too), and the packages of the
+# extra `service` by uv.lock with their hashes. Stack files name the image by its digest (service.image). What only
+# deployments need, Pulumi above all, stays out.
 ARG BASE=public.ecr.aws/docker/library/python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS made
@@ -13,7 +13,7 @@ ENV SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_N
 WORKDIR /made
 RUN pip install --quiet uv==0.13.8
 COPY pyproject.toml uv.lock README.md LICENSE ./
-RUN uv export --quiet --frozen --no-default-groups --no-emit-project \
+RUN uv export --quiet --frozen --no-default-groups --extra service --no-emit-project \
       --prune pulumi --prune pulumi-aws --prune pulumi-eks --prune pulumi-kubernetes --prune pulumi-policy --prune rich \
       --output-file requirements.txt \
  && pip install --quiet --require-hashes --no-deps --only-binary :all: --target /app --requirement requirements.txt

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agentenv.cli.generated.grafana import dashboard_text
 from agentenv.cli.generated.openapi import openapi_text
+from agentenv.cli.generated.policy_packs import DESCRIPTIONS, policy_pack_text
 from agentenv.cli.generated.taggable import taggable_text
 from agentenv.cli.project import root
 from agentenv.config.reference import settings_page, stack_schema_text
@@ -38,6 +39,10 @@ FILES = (
     Generated("docs/reference/policies.md", policies_page),
     Generated("docs/reference/workspaces.openapi.json", openapi_text),
     Generated("policies/taggable.txt", taggable_text),
+    *(
+        Generated(f"policies/{pack}/PulumiPolicy.yaml", functools.partial(policy_pack_text, pack))
+        for pack in DESCRIPTIONS
+    ),
     *(Generated(f"{FOLDER}/{shown.name}.json", functools.partial(dashboard_text, shown.name)) for shown in DASHBOARDS),
 )
 

@@ -125,6 +125,20 @@ def unknown(name: str) -> str:
 
 def call(command: Command, arguments: Sequence[str]) -> int:
     """Import a command's module, parse its arguments and run it; a refusal is told, and with `--json` in JSON too."""
+    from agentenv.cli.extras import extra_of, install
+
+    try:
+        return _call(command, arguments)
+    except ModuleNotFoundError as missing:
+        if (extra := extra_of(missing.name or "")) is None:
+            raise
+        sys.stderr.write(f"agentenv {command.name}: {missing.name} is not installed: {install(extra)}\n")
+        if "--json" in arguments:
+            sys.stdout.write(json.dumps({"error": f"{missing.name} is not installed: {install(extra)}"}) + "\n")
+        return FAILED
+
+
+def _call(command: Command, arguments: Sequence[str]) -> int:
     module = cast("CommandModule", importlib.import_module(command.module))
     parser = argparse.ArgumentParser(
         prog=f"agentenv {command.name}",

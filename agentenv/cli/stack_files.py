@@ -12,7 +12,7 @@ from agentenv.cli.stack_yaml import Document, Place, read_document
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agentenv.config import Mistake
+    from agentenv.config import Mistake, Settings
 
 FOLDER = "stacks"
 STACK_FILE = re.compile(r"Pulumi\.(?P<stack>.+)\.ya?ml")
@@ -62,6 +62,19 @@ def mistakes_in(path: Path, stack: str) -> list[Located]:
         reported = {mistake.path for mistake in found}
         found += [mistake for mistake in _in_values(document, stack) if mistake.path not in reported]
     return sorted(found, key=lambda mistake: mistake.line)
+
+
+def settings_of_file(path: Path, stack: str) -> Settings | None:
+    """Return the settings in a stack file, None where this version cannot read them."""
+    from agentenv.config import Mistakes, read
+
+    document = read_document(path)
+    if document.mistakes or not isinstance(document.value, dict):
+        return None
+    try:
+        return read(document.value.get("config") or {}, stack)
+    except Mistakes:
+        return None
 
 
 def _in_values(document: Document, stack: str) -> list[Located]:

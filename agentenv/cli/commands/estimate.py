@@ -29,7 +29,9 @@ MOST_USERS = 10_000_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--stack", "-s", metavar="S", required=True, help="which stack: stacks/Pulumi.<S>.yaml")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--stack", "-s", metavar="S", help="which stack: stacks/Pulumi.<S>.yaml")
+    which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
     parser.add_argument(
         "--users", type=numbers, metavar="N[,N…]", help="for how many; what the stack expects if left out"
     )
@@ -117,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
     from agentenv.cli.project import root
     from agentenv.cli.reports.estimate_view import Told, write
 
-    settings = here(args.stack)
+    settings = here(args.stack, args.file)
     asked = Asked(
         args.users or [settings.cost.expected_users],
         Decimal(settings.cost.active_hours) if args.active_hours is None else args.active_hours,
@@ -128,6 +130,8 @@ def run(args: argparse.Namespace) -> int:
     found = [reckoned.of(users) for users in asked.users]
     before = None
     if args.compare:
+        if args.file:
+            raise Refusal("--compare reads another revision of a stack of the checkout: name it with --stack")
         then = there(root(), args.stack, args.compare)
         before = None if then is None else asked.model(then).of(asked.users[0])
     moved = moving(asked, settings, found[0]) if args.sensitivity else []
@@ -141,16 +145,16 @@ def run(args: argparse.Namespace) -> int:
     return OK
 
 
-def here(stack: str) -> Settings:
+def here(stack: str | None, file: Path | None) -> Settings:
     """The settings of a stack file as it stands."""
     from agentenv.cli.commands.check import files
-    from agentenv.cli.project import root
-    from agentenv.cli.review.offline import settings_in
+    from agentenv.cli.stack_files import settings_of_file
 
-    files(stack, None)  # refuses a stack without a file
-    settings = settings_in(root(), stack)
+    ((path, name),) = files(stack, file)  # refuses a stack without a file
+    settings = settings_of_file(path, name)
     if settings is None:
-        raise Refusal(f"stacks/Pulumi.{stack}.yaml has mistakes; `agentenv check --stack {stack}` lists them")
+        where = f"--file {file}" if file else f"--stack {stack}"
+        raise Refusal(f"{file or f'stacks/{path.name}'} has mistakes; `agentenv check {where}` lists them")
     return settings
 
 

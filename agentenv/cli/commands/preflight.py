@@ -14,6 +14,7 @@ import json
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentenv.cli.main import FAILED, OK, Refusal
@@ -31,13 +32,15 @@ NARROWEST = 40
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--stack", "-s", metavar="S", required=True, help="whose needs: stacks/Pulumi.<S>.yaml")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--stack", "-s", metavar="S", help="whose needs: stacks/Pulumi.<S>.yaml")
+    which.add_argument("--file", "-f", metavar="F", type=Path, help="another stack file, Pulumi.<stack>.yaml")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask, print, and tell by the exit code."""
-    settings = settings_of(args.stack)
+    settings = settings_of(args.stack, args.file)
     from agentenv.cli.preflight.aws_calls import Account
     from agentenv.cli.preflight.checks import preflight
 
@@ -53,16 +56,17 @@ def run(args: argparse.Namespace) -> int:
     return FAILED if found.failed else OK
 
 
-def settings_of(stack: str) -> Settings:
+def settings_of(stack: str | None, file: Path | None = None) -> Settings:
     """The settings of a stack file; one with mistakes is a matter of `agentenv check`."""
     from agentenv.cli.commands.check import files
     from agentenv.cli.stack_files import mistakes_in
     from agentenv.cli.stack_yaml import read_document
     from agentenv.config import read
 
-    ((path, name),) = files(stack, None)
+    ((path, name),) = files(stack, file)
     if wrong := mistakes_in(path, name):
-        raise Refusal(f"{path.name} has {len(wrong)} mistakes; agentenv check --stack {stack} lists them")
+        where = f"--file {file}" if file else f"--stack {stack}"
+        raise Refusal(f"{path.name} has {len(wrong)} mistakes; agentenv check {where} lists them")
     return read(read_document(path).value["config"], name)
 
 

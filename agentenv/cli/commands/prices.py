@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="P", help="the AWS profile to ask with")
     parser.add_argument("--no-spot", action="store_true", help="leave Spot prices as they are")
     parser.add_argument("--accept-jumps", action="store_true", help="take prices that changed threefold and more, too")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write to this folder, not where estimates read prices")
     parser.add_argument("--json", action="store_true", help="print what was written as one JSON object")
 
 
@@ -36,10 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Look up, tell, write."""
     from agentenv.cli.prices.price_list import LISTED_IN
     from agentenv.cli.prices.refresh import Sources, refresh
-    from agentenv.cli.project import root
+    from agentenv.core import prices
     from agentenv.core.prices.book import price_book, regions
 
-    folder = root() / "agentenv" / "core" / "prices"
+    folder = arguments.out or Path(prices.__file__).parent
     written: list[dict[str, Any]] = []
     wanted = [region_of(text) for text in arguments.region] if arguments.region else regions()
     for region in wanted:

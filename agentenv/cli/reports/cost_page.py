@@ -20,7 +20,7 @@ def page(view: View, made: datetime | None = None) -> str:
     try:
         import jinja2
     except ImportError:
-        raise Refusal("a page needs jinja2: install agent-environment[reports]") from None
+        raise Refusal("a page needs jinja2: pip install 'agent-environment[reports]'") from None
     # Everything that is put in is escaped; a name that is missing is a mistake and no empty text.
     environment: Any = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -32,7 +32,7 @@ class Costed:
 
 def cost(arguments: argparse.Namespace, since: datetime, until: datetime) -> Costed:
     """Read both, keep what is of the time, divide."""
-    settings = _settings(arguments.stack) if arguments.stack else None
+    settings = _settings(arguments) if arguments.stack or arguments.file else None
     region = settings.region if settings else None
     rows = within(_rows(arguments, region, since, until), since, until)
     whose = _whose(arguments, settings)
@@ -51,10 +51,10 @@ def cost(arguments: argparse.Namespace, since: datetime, until: datetime) -> Cos
     return Costed(attribute(charges, rows, bill.warm, bill.places), rows, about, region)
 
 
-def _settings(stack: str) -> Settings:
+def _settings(arguments: argparse.Namespace) -> Settings:
     from agentenv.cli.commands.preflight import settings_of
 
-    return settings_of(stack)
+    return settings_of(arguments.stack, arguments.file)
 
 
 def _whose(arguments: argparse.Namespace, settings: Settings | None) -> Whose:

@@ -56,7 +56,7 @@ def _parquet(rows: Sequence[FocusRow]) -> bytes:
         import pyarrow as arrow
         from pyarrow import parquet
     except ImportError:
-        raise Refusal("Parquet needs pyarrow: install agent-environment[reports], or write a .csv") from None
+        raise Refusal("Parquet needs pyarrow: pip install 'agent-environment[reports]', or write a .csv") from None
     library: Any = arrow
     types = {
         "decimal": library.decimal128(38, 12),

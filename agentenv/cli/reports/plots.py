@@ -56,7 +56,7 @@ def pyplot() -> Any:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise Refusal("plots need matplotlib: install agent-environment[reports]") from None
+        raise Refusal("plots need matplotlib: pip install 'agent-environment[reports]'") from None
     mpl.use("agg")
     from matplotlib import pyplot as plot
 

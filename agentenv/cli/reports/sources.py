@@ -48,7 +48,7 @@ def _parquet(where: Path) -> Iterator[Line]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        raise Refusal("Parquet needs pyarrow: install agent-environment[reports], or give a .csv") from None
+        raise Refusal("Parquet needs pyarrow: pip install 'agent-environment[reports]', or give a .csv") from None
     library: Any = parquet
     try:
         file = library.ParquetFile(where)

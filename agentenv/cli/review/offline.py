@@ -23,9 +23,9 @@ import yaml
 from agentenv.cli.review import revision
 from agentenv.cli.review.graph import Graph, from_json, graph
 from agentenv.cli.review.preview import Call, PreviewFailed
-from agentenv.cli.stack_files import stack_file
+from agentenv.cli.stack_files import settings_of_file, stack_file
 from agentenv.cli.stack_yaml import read_document
-from agentenv.config import Mistakes, Settings, read
+from agentenv.config import Settings
 from agentenv.rehearsal.stage import run_folders as runs
 from agentenv.rehearsal.stage.cluster import Serving
 from agentenv.rehearsal.stage.stage import stage
@@ -92,13 +92,7 @@ def desired(root: Path, stack: str, progress: Progress | None = None) -> Desired
 
 def settings_in(root: Path, stack: str) -> Settings | None:
     """The settings in a stack file, None where this version of ours cannot read them."""
-    document = read_document(stack_file(root, stack))
-    if document.mistakes or not isinstance(document.value, dict):
-        return None
-    try:
-        return read(document.value.get("config") or {}, stack)
-    except Mistakes:
-        return None
+    return settings_of_file(stack_file(root, stack), stack)
 
 
 def settings_at(root: Path, stack: str, base: str) -> Settings | None:

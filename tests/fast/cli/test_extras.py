@@ -1,0 +1,86 @@
+"""The extras of the package: that the message of a command names the one that brings what is missing."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import types
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+
+from agentenv.cli import main as cli
+from agentenv.cli.extras import EXTRAS
+
+ROOT = Path(__file__).resolve().parents[3]
+ROOMS = ("agentenv", "components", "policies")
+# What Pulumi brings, boto3 brings, and FastAPI brings
+BROUGHT = {"google": "pulumi", "grpc": "pulumi", "botocore": "boto3", "jmespath": "boto3", "pydantic_core": "pydantic"}
+BROUGHT |= {"starlette": "fastapi"}
+# Written by `make generate`, in a checkout
+ONLY_GENERATED = {"grafana_foundation_sdk"}
+
+
+def required() -> dict[str, set[str]]:
+    """The distributions that the package requires, by extra; those that it always requires under the empty name."""
+    found: dict[str, set[str]] = {}
+    for line in requires("agent-environment") or ():
+        name = re.match(r"[\w.-]+", line)
+        extra = re.search(r"extra == '([\w-]+)'", line)
+        assert name
+        found.setdefault(extra[1] if extra else "", set()).add(name[0].lower())
+    return found
+
+
+def distributions(module: str) -> set[str]:
+    """The distributions that bring a module, by their own name or by that of the one that requires them."""
+    found = {name.lower().replace("_", "-") for name in packages_distributions().get(module, ())}
+    return found | ({BROUGHT[module]} if module in BROUGHT else set())
+
+
+def imported() -> set[str]:
+    """Every module from elsewhere that a module of the package imports."""
+    names: set[str] = set()
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"agentenv"}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_brings_the_modules_that_are_listed_for_it(extra: str) -> None:
+    for module in EXTRAS[extra]:
+        assert distributions(module) & required()[extra], module
+
+
+def test_whatever_the_package_imports_is_required_or_of_an_extra() -> None:
+    of_extras = {module for modules in EXTRAS.values() for module in modules}
+    always = {module for module in imported() if distributions(module) & required()[""]}
+    assert imported() - of_extras - always == ONLY_GENERATED
+
+
+def test_a_module_that_no_extra_brings_is_a_fault_and_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object) -> int:
+        raise ModuleNotFoundError("No module named 'agentenv.nowhere'", name="agentenv.nowhere")
+
+    module = types.ModuleType("faulty", "Do nothing.")
+    module.__dict__.update(add_arguments=lambda _: None, run=run)
+    monkeypatch.setitem(sys.modules, "faulty", module)
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        cli.call(cli.Command("faulty", "faulty", ""), [])
+
+
+def test_the_extra_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def lacking(*_: object) -> int:
+        raise ModuleNotFoundError("No module named 'lightkube.core'", name="lightkube.core")
+
+    monkeypatch.setattr(cli, "_call", lacking)
+    assert cli.call(cli.Command("releases", "", ""), ["--json"]) == cli.FAILED
+    said = capsys.readouterr()
+    assert said.err == "agentenv releases: lightkube.core is not installed: pip install 'agent-environment[service]'\n"
+    assert said.out == '{"error": "lightkube.core is not installed: pip install \'agent-environment[service]\'"}\n'
