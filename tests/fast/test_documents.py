@@ -1,17 +1,24 @@
-"""What the documents point to is there."""
+"""What documents and docstrings point to exists."""
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(ROOT / name for name in subprocess.check_output(
-    ["git", "ls-files", "*.md"], cwd=ROOT, text=True
-).split())  # fmt: skip
+FILES = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split()
+PAGES = sorted(ROOT / name for name in FILES if name.endswith(".md"))
+# A path begins with a folder at the top; `{a,b}` stands for two names, `*` and `<name>` for any
+TOP = "|".join(sorted({re.escape(name.partition("/")[0]) for name in FILES if "/" in name}))
+PATH = re.compile(rf"(?<![\w./:@<-])((?:{TOP})/[\w./{{}},*<>-]*[\w/>*}}])")
+OLD_PATHS = ROOT / "docs" / "renamed.md"
+# A project writes the file when it needs one
+OPTIONAL = {"policies/allowed_losses.yaml"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -27,3 +34,47 @@ def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = set(re.findall(r"\]\(([a-z-]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8")))
     assert listed == {path.name for path in folder.glob("*.md")} - {"README.md"}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """The text of each page, and the docstrings of each module, with the name of the file."""
+    for page in PAGES:
+        if page != OLD_PATHS:
+            yield str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")
+    for name in (name for name in FILES if name.endswith(".py") and (ROOT / name).is_file()):
+        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield name, ast.get_docstring(node) or ""
+
+
+def missing_paths(text: str) -> list[str]:
+    """The paths in a text that lead nowhere."""
+    return [path for path in PATH.findall(text) if path not in OPTIONAL and not all(map(exists, spelled_out(path)))]
+
+
+def spelled_out(path: str) -> list[str]:
+    """The paths that one with `{a,b}` stands for."""
+    if choice := re.search(r"\{([^{}]+)\}", path):
+        return [path.replace(choice[0], name) for name in choice[1].split(",")]
+    return [path]
+
+
+def exists(path: str) -> bool:
+    return any(ROOT.glob(re.sub(r"<[^<>]+>", "*", path).rstrip("/")))
+
+
+def test_every_path_in_a_document_or_a_docstring_exists() -> None:
+    assert [(name, path) for name, text in texts() for path in missing_paths(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`agentenv/core/prices/<region>.toml`, tests/fast/conftest.py.", ["tests/fast/conftest.py"]),
+        ("`agentenv/core/{prices,noises}/`", ["agentenv/core/{prices,noises}/"]),
+        ("`docs/*.md` and (docs/*.txt)", ["docs/*.txt"]),
+        ("https://example.com/docs/nowhere.md, ../docs/nowhere.md", []),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_found(text: str, missing: list[str]) -> None:
+    assert missing_paths(text) == missing
