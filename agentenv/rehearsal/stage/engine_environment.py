@@ -41,7 +41,7 @@ def surroundings(
         "PATH": os.pathsep.join(part for part in (clean.get("PATH", os.defpath), str(shims)) if part),
         # Where plugins find charts and helm, whatever they take for the home
         "AGENTENV_CACHE": str(runs.cache()),
-        unsimulated.WHERE: str(pretended(folder)),
+        unsimulated.FILE_VARIABLE: str(pretended(folder)),
         **_direct(clean),
         **_engine(folder),
         **_aws(cloud, folder),

@@ -114,7 +114,7 @@ class Stage:
 
     def pretended(self) -> list[str]:
         """What plugins only pretended, and what of."""
-        return sorted({row["what"] for row in unsimulated.recorded(pretended(self.run.folder))})
+        return sorted({row["what"] for row in unsimulated.read_records(pretended(self.run.folder))})
 
     def last_words(self) -> str:
         """The end of the simulated cloud's log."""

@@ -11,7 +11,7 @@ from google.protobuf import struct_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentenv.rehearsal.providers.common.errors import HalfMade, Left, without_secrets
+from agentenv.rehearsal.providers.common.errors import InitFailedStatus, PartialResource, without_secrets
 from agentenv.rehearsal.providers.kubernetes import checking, checkpoint, cluster, manifests, naming, values, writing
 from agentenv.rehearsal.providers.kubernetes.checking import Naming
 from agentenv.rehearsal.providers.kubernetes.urns import BadToken, resource
@@ -171,7 +171,7 @@ KEYS = st.text(st.sampled_from('ab.[]"/ _0'), min_size=1, max_size=5)
 @given(st.lists(st.one_of(KEYS, st.integers(0, 99)), min_size=1, max_size=4).filter(lambda p: isinstance(p[0], str)))
 def test_a_path_is_read_as_it_is_written(path: list[str | int]) -> None:
     readable = not any(isinstance(part, str) and '"' in part for part in path)  # quotes inside keys are not escaped
-    assert not readable or values.parse_path(values.spell(tuple(path))) == tuple(path)
+    assert not readable or values.parse_path(values.format_path(tuple(path))) == tuple(path)
 
 
 def test_ignored_fields_are_left_to_whoever_has_them() -> None:
@@ -291,8 +291,8 @@ def test_files_are_read_by_name_and_pattern(tmp_path: Path) -> None:
 
 
 def test_a_half_made_resource_travels_with_its_error() -> None:
-    left = Left("n/x", struct_pb2.Struct(), struct_pb2.Struct(), ["not ready", "no pod"])
-    error = HalfMade(left, "it was made, but")
+    left = PartialResource("n/x", struct_pb2.Struct(), struct_pb2.Struct(), ["not ready", "no pod"])
+    error = InitFailedStatus(left, "it was made, but")
     assert (error.code, error.details) == (grpc.StatusCode.UNKNOWN, "it was made, but")
     ((key, data),) = error.trailing_metadata
     assert key == "grpc-status-details-bin"

@@ -161,13 +161,13 @@ def test_the_kubeconfig_is_secret_and_decides_what_is_replaced(stub: Any) -> Non
 
 
 def test_what_is_pretended_is_written_down_once(tmp_path: Path) -> None:
-    environment = {unsimulated.WHERE: str(tmp_path / "lines")}
-    assert not unsimulated.listening({})
-    assert unsimulated.listening(environment)
-    assert unsimulated.recorded(tmp_path / "lines") == []
+    environment = {unsimulated.FILE_VARIABLE: str(tmp_path / "lines")}
+    assert not unsimulated.is_recording({})
+    assert unsimulated.is_recording(environment)
+    assert unsimulated.read_records(tmp_path / "lines") == []
     for what in ("helm chart a", "helm chart b", "helm chart a"):
         unsimulated.record(what, {"version": "1"}, environment)
-    assert [line["what"] for line in unsimulated.recorded(tmp_path / "lines")] == ["helm chart a", "helm chart b"]
+    assert [line["what"] for line in unsimulated.read_records(tmp_path / "lines")] == ["helm chart a", "helm chart b"]
 
 
 def test_the_engines_address_is_the_only_argument_that_is_no_option() -> None:

@@ -5,11 +5,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv.rehearsal.providers.common import property_values as wire
+from agentenv.rehearsal.providers.common.property_values import (
+    OUTPUT_SIGNATURE,
+    SIGNATURE_KEY,
+    UNKNOWN,
+    UNKNOWN_MARKS,
+    Path,
+    decode,
+    encode,
+)
 
-TEXT = st.text(max_size=8).filter(lambda text: text not in wire.UNKNOWN_MARKS)
+TEXT = st.text(max_size=8).filter(lambda text: text not in UNKNOWN_MARKS)
 KEYS = st.text(alphabet="abcXYZ_./", min_size=1, max_size=6)
-LEAVES = st.none() | st.booleans() | st.integers(-(2**52), 2**52) | TEXT | st.just(wire.UNKNOWN)
+LEAVES = st.none() | st.booleans() | st.integers(-(2**52), 2**52) | TEXT | st.just(UNKNOWN)
 VALUES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=12
 )
@@ -17,16 +25,19 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_what_is_written_is_read(values: dict[str, Any]) -> None:
-    assert wire.read(wire.write(values)) == (values, frozenset())
+    assert decode(encode(values)) == (values, frozenset())
 
 
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=4), st.data())
 def test_a_secret_path_survives(values: dict[str, Any], data: st.DataObject) -> None:
-    path: wire.Path = (data.draw(st.sampled_from(sorted(values))),)
-    assert wire.read(wire.write(values, {path})) == (values, frozenset({path}))
+    path: Path = (data.draw(st.sampled_from(sorted(values))),)
+    assert decode(encode(values, {path})) == (values, frozenset({path}))
 
 
 def test_an_output_value_is_its_value_or_unknown() -> None:
-    known = {wire.SIGNATURE_KEY: wire.OUTPUT_SIGNATURE, "value": "x", "secret": True}
-    unknown = {wire.SIGNATURE_KEY: wire.OUTPUT_SIGNATURE}
-    assert wire.read(wire.write({"a": known, "b": unknown})) == ({"a": "x", "b": wire.UNKNOWN}, {("a",)})
+    known = {SIGNATURE_KEY: OUTPUT_SIGNATURE, "value": "x", "secret": True}
+    unknown = {SIGNATURE_KEY: OUTPUT_SIGNATURE}
+    assert decode(encode({"a": known, "b": unknown})) == (
+        {"a": "x", "b": UNKNOWN},
+        {("a",)},
+    )

@@ -14,7 +14,7 @@ from agentenv.rehearsal.providers.common import service_models
 def test_a_file_is_read_once_and_everyone_has_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     plainly = Session().get_service_data("budgets")
     monkeypatch.setattr(loaders.Loader, "FILE_LOADER_CLASS", loaders.JSONFileLoader)
-    monkeypatch.setattr(service_models._OnceReader, "_known", {})
+    monkeypatch.setattr(service_models._OnceReader, "_cache", {})
     service_models.read_once()
     parsed: list[str] = []
     parse = service_models.json.loads

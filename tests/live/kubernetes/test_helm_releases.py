@@ -74,7 +74,7 @@ def chart(tmp_path: Path) -> str:
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which the rehearsal collects what is only pretended."""
     path = tmp_path / "not-simulated.jsonl"
-    monkeypatch.setenv(unsimulated.WHERE, str(path))
+    monkeypatch.setenv(unsimulated.FILE_VARIABLE, str(path))
     return path
 
 
@@ -193,12 +193,12 @@ def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, told: Pat
     assert problems == []
     id_, state = Releases(driver.provider).create(release("app"), kept)
     assert state.values["status"]["status"] == "not simulated"
-    (line,) = unsimulated.recorded(told)
+    (line,) = unsimulated.read_records(told)
     assert line["what"] == "helm chart oci://registry.example.com/charts/nowhere"
     assert line["values"] == {"password": "[secret]", "open": True}
     assert "none of those that the rehearsal brings" in line["why"]
     Releases(driver.provider).create(release("app"), kept)
-    assert len(unsimulated.recorded(told)) == 1
+    assert len(unsimulated.read_records(told)) == 1
     again, _ = Releases(driver.provider).check(release("app"), bag, kept, Naming())
     assert Releases(driver.provider).diff(release("app"), state, kept, again).changes == []
     assert Releases(driver.provider).read(release("app"), id_, state, kept) == (id_, state, kept)
@@ -206,7 +206,7 @@ def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, told: Pat
 
 
 def test_where_nobody_listens_nothing_is_pretended(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(unsimulated.WHERE, raising=False)
+    monkeypatch.delenv(unsimulated.FILE_VARIABLE, raising=False)
     _, problems = Releases(driver.provider).check(release("app"), Bag({"chart": "nowhere"}), Bag(), Naming())
     assert [name for name, _ in problems] == ["chart"]
     with pytest.raises(Impossible, match="nowhere"):
@@ -216,7 +216,7 @@ def test_where_nobody_listens_nothing_is_pretended(driver: Driver, monkeypatch: 
 def test_the_rehearsals_own_charts_are_found_by_name_and_version(
     driver: Driver, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(unsimulated.WHERE, raising=False)
+    monkeypatch.delenv(unsimulated.FILE_VARIABLE, raising=False)
     row = catalogue.recipe("karpenter-crd-chart")
     ensure([row.name], telling())
     charts.known.cache_clear()

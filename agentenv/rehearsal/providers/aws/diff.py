@@ -1,7 +1,7 @@
-"""What changed between two sets of inputs: which paths, and whether they can be changed in place.
+"""The difference between two sets of inputs: the changed paths, and whether each can be updated in place.
 
-Not a change: another order where the service keeps a set, another spelling of the same policy or CIDR, a value left out
-that the cloud fills in, an empty value and none.
+These are not changes: another order of a set, another spelling of the same policy or CIDR block, an unset value that
+the service computes, and an empty value for an unset one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agentenv.rehearsal.providers.aws import shapes
-from agentenv.rehearsal.providers.aws import value_kinds as kinds
+from agentenv.rehearsal.providers.aws import shapes, value_kinds
 from agentenv.rehearsal.providers.aws.row import Row
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN, Path, has_unknown
 
@@ -25,49 +24,49 @@ class Change:
     replaces: bool
 
 
-def same(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool = False) -> bool:  # noqa: PLR0911 - a case a kind of value
-    """Whether two values mean the same. `partial`: what the left one leaves out may be anything in the right one."""
+def equal(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool = False) -> bool:  # noqa: PLR0911 - a case a kind of value
+    """Return whether two values mean the same. With `partial`, parts the left value does not set are not compared."""
     if left is right and left is not UNKNOWN:
         return True
     if has_unknown(left) or has_unknown(right):
         return False
-    form = row.forms.get(dotted)
-    if form is not None:
-        left, right = (form(one) if isinstance(one, dict) else one for one in (left, right))
-    special = row.kinds.get(dotted)
-    if special is not None and special.whole:
-        return special.same(left or [], right or [])
+    normalize = row.normalize.get(dotted)
+    if normalize is not None:
+        left, right = (normalize(one) if isinstance(one, dict) else one for one in (left, right))
+    special = row.value_kinds.get(dotted)
+    if special is not None and special.whole_list:
+        return special.equal(left or [], right or [])
     if isinstance(kind, list) and kind[0] == "array" and not (special and isinstance(left, str)):
-        return _same_list(row, kind, left or [], right or [], dotted, partial=partial)
-    if kinds.empty(left) and kinds.empty(right):
+        return _equal_lists(row, kind, left or [], right or [], dotted, partial=partial)
+    if value_kinds.empty(left) and value_kinds.empty(right):
         return True
     if special is not None and left is not None and right is not None:
-        return special.same(left, right)
+        return special.equal(left, right)
     if isinstance(kind, list) and isinstance(left, dict) and isinstance(right, dict):
         return left == right
     if isinstance(kind, dict) and (isinstance(left, dict) or isinstance(right, dict)):
-        return _same_object(row, kind, left or {}, right or {}, dotted, partial=partial)
+        return _equal_objects(row, kind, left or {}, right or {}, dotted, partial=partial)
     return left == right or str(left) == str(right)
 
 
-def _same_object(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
+def _equal_objects(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
     if not isinstance(left, dict) or not isinstance(right, dict):
         return False
     return all(
-        (partial and kinds.left_out(left.get(key)))
-        or same(row, fact["t"], left.get(key), right.get(key), f"{dotted}.{key}", partial=partial)
+        (partial and value_kinds.unset(left.get(key)))
+        or equal(row, fact["t"], left.get(key), right.get(key), f"{dotted}.{key}", partial=partial)
         for key, fact in kind.items()
     )
 
 
-def _same_list(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
+def _equal_lists(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, partial: bool) -> bool:
     if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
         return False
-    if dotted in row.ordered:
-        return all(same(row, kind[1], a, b, dotted, partial=partial) for a, b in zip(left, right, strict=True))
+    if dotted in row.ordered_lists:
+        return all(equal(row, kind[1], a, b, dotted, partial=partial) for a, b in zip(left, right, strict=True))
     rest = list(right)
     for item in left:
-        index = next((i for i, r in enumerate(rest) if same(row, kind[1], item, r, dotted, partial=partial)), None)
+        index = next((i for i, r in enumerate(rest) if equal(row, kind[1], item, r, dotted, partial=partial)), None)
         if index is None:
             return False
         del rest[index]
@@ -75,29 +74,31 @@ def _same_list(row: Row, kind: Any, left: Any, right: Any, dotted: str, *, parti
 
 
 def changes(row: Row, shape: shapes.Shape, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The changes from the old inputs to the new ones."""
+    """Return the changes from the old inputs to the new ones."""
     out: list[Change] = []
-    moved = row.replaces_when(old, new) if row.replaces_when else set[str]()
+    replaced = row.replaced_inputs(old, new) if row.replaced_inputs else set[str]()
     for name, fact in shape.inputs.items():
         before, after = old.get(name), new.get(name)
-        if after is None and (before is None or shape.computed(name) or name in row.undeclared):
+        if after is None and (before is None or shape.computed(name) or name in row.compared_if_set):
             continue
-        replaces = fact.replaces or name in row.replaces or name in moved or (name == "region" and row.regional)
+        replaces = (
+            fact.replaces or name in row.replace_on_changes or name in replaced or (name == "region" and row.regional)
+        )
         out.extend(_walk(row, fact.type, before, after, (name,), replaces=replaces))
     return out
 
 
 def _walk(row: Row, kind: Any, before: Any, after: Any, path: Path, *, replaces: bool) -> list[Change]:
     dotted = ".".join(str(part) for part in path)
-    if same(row, kind, before, after, dotted):
+    if equal(row, kind, before, after, dotted):
         return []
-    if isinstance(before, dict) and isinstance(after, dict) and dotted not in row.kinds:
+    if isinstance(before, dict) and isinstance(after, dict) and dotted not in row.value_kinds:
         facts = shapes.fields(kind) if isinstance(kind, dict) else None
         out: list[Change] = []
         for key in sorted({*before, *after}):
             fact = facts.get(key) if facts is not None else None
             inner = fact.type if fact else (kind[1] if isinstance(kind, list) else "any")
-            deeper = replaces or bool(fact and fact.replaces) or f"{dotted}.{key}" in row.replaces
+            deeper = replaces or bool(fact and fact.replaces) or f"{dotted}.{key}" in row.replace_on_changes
             out += _walk(row, inner, before.get(key), after.get(key), (*path, key), replaces=deeper)
         if out:
             return out

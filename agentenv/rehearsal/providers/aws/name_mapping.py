@@ -1,7 +1,7 @@
-"""How the SDK's names become the service's and back, by rule: `cidrBlock` is `CidrBlock`, `subnetIds` is `SubnetIds`.
+"""Map the SDK's property names to API members and back: `cidrBlock` is `CidrBlock`, `subnetIds` is `SubnetIds`.
 
-A member is found without regard to case, and with or without a plural. What the rule cannot find is written down in the
-row; what neither finds is an error that names the property, so that nothing is dropped on the way.
+The match ignores case and accepts the singular or the plural. A row lists the names this rule does not find. A property
+that neither finds is an error that names it, so that no value is lost.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from agentenv.rehearsal.providers.common.property_values import timestamp
 
 
 class NoMember(Exception):
-    """A property for which the service's structure has no member."""
+    """The API's structure has no member for a property."""
 
 
 def member(members: Iterable[str], name: str) -> str | None:
-    """The member that stands for this name: the same letters, else its plural or its singular."""
+    """Return the member for a property name: the same letters, else the plural or the singular."""
     folded = {m.lower(): m for m in members}
-    plain = name.lower()
-    for candidate in _forms(plain):
+    for candidate in _forms(name.lower()):
         if candidate in folded:
             return folded[candidate]
     return None
@@ -40,7 +39,7 @@ def _forms(name: str) -> list[str]:
 
 
 def send(value: Any, shape: Any, names: Mapping[str, str], path: str = "") -> Any:  # noqa: PLR0911 - a case a type
-    """A value as the service spells it. `names` has the irregular ones, by the property's path."""
+    """Return a value in the API's form. `names` has the members that the rule does not find, by property path."""
     kind = shape.type_name
     if kind == "structure":
         return _structure(value, shape, names, path)
@@ -63,22 +62,22 @@ def _structure(value: Any, shape: Any, names: Mapping[str, str], path: str) -> d
     out: dict[str, Any] = {}
     for key, item in fields.items():
         here = f"{path}.{key}" if path else key
-        found = names.get(here) or member(shape.members, key)
-        if found is None or found not in shape.members:
+        name = names.get(here) or member(shape.members, key)
+        if name is None or name not in shape.members:
             raise NoMember(f"{here}: {shape.name} has no member for it, but {', '.join(sorted(shape.members))}")
         if item is not None:
-            out[found] = send(item, shape.members[found], names, here)
+            out[name] = send(item, shape.members[name], names, here)
     return out
 
 
 def find(document: Mapping[str, Any], name: str) -> tuple[bool, Any]:
-    """Whether the service's answer has this property, and what it says."""
+    """Return whether the response has this property, and its value."""
     key = member(document, name)
     return (key is not None, document.get(key) if key else None)
 
 
 def receive(value: Any, kind: Any, names: Mapping[str, str], path: str = "") -> Any:
-    """A value of the service's answer as the SDK spells it, of the type the schema says."""
+    """Return a value of a response in the SDK's form, with the type that the schema has."""
     if value is None:
         return None
     if isinstance(kind, dict):
@@ -97,14 +96,14 @@ def _object(value: Any, kind: Mapping[str, Any], names: Mapping[str, str], path:
     out: dict[str, Any] = {}
     for key, fact in kind.items():
         here = f"{path}.{key}" if path else key
-        there, item = (True, value.get(names[here])) if here in names else find(value, key)
-        if there and item is not None:
+        present, item = (True, value.get(names[here])) if here in names else find(value, key)
+        if present and item is not None:
             out[key] = receive(item, fact["t"], names, here)
     return out
 
 
 def pairs(value: Any) -> dict[str, Any]:
-    """A map, also where the service writes one as a list of keys and values."""
+    """Return a map, also from a list of keys and values."""
     if isinstance(value, Mapping):
         return dict(value)
     out: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What one operation on one resource knows: its inputs, what it was, its id, and the endpoint to call."""
+"""One operation on one resource: its inputs, its previous state, its id, and the endpoint to call."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.providers.aws.row import Row
     from agentenv.rehearsal.providers.aws.shapes import Shape
 
-FIRST_PAUSE: Final = 0.02
-LONGEST_PAUSE: Final = 1.0
+INITIAL_BACKOFF: Final = 0.02
+MAX_BACKOFF: Final = 1.0
 FIELD: Final = re.compile(r"\{(\w+)\}")
 
 
 @dataclass
-class Situation:
-    """Mutable on purpose: a create learns its id half way, and everything after needs it."""
+class Operation:
+    """The context of a create, read, update or delete.
+
+    Mutable on purpose: a create learns the id half way, and every later step needs it.
+    """
 
     row: Row
     shape: Shape
     cloud: Cloud
     inputs: dict[str, Any] = field(default_factory=dict)
-    old: dict[str, Any] = field(default_factory=dict)
+    old_inputs: dict[str, Any] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict)
     id: str = ""
-    patience: float = 60.0
+    timeout: float = 60.0
     changed: frozenset[str] = frozenset()
     creating: bool = False
 
@@ -42,40 +45,42 @@ class Situation:
     def region(self) -> str:
         return self.inputs.get("region") or self.state.get("region") or self.cloud.access.region
 
-    def call(self, operation: str, *, forgives: Collection[str] = (), service: str = "", **parameters: Any) -> Any:
-        """One call; a refusal whose code is forgiven comes back as an empty answer."""
-        region = self.region if self.row.regional else self.row.home or None
+    def call(
+        self, operation: str, *, ignored_errors: Collection[str] = (), service: str = "", **parameters: Any
+    ) -> Any:
+        """Call one API operation. An error whose code is in `ignored_errors` gives an empty response."""
+        region = self.region if self.row.regional else self.row.fixed_region or None
         try:
             return self.cloud.call(service or self.row.service, operation, region, **parameters)
         except CloudError as error:
-            if error.code in forgives:
+            if error.code in ignored_errors:
                 return {}
             raise
 
     def value(self, name: str) -> Any:
-        """An input, else what the resource said of itself."""
-        found = self.inputs.get(name)
-        return self.state.get(name) if found is None or found is UNKNOWN else found
+        """Return an input, else the output of that name."""
+        value = self.inputs.get(name)
+        return self.state.get(name) if value is None or value is UNKNOWN else value
 
-    def fill(self, given: Any) -> Any:
-        """A call's constant members with the situation's values in them."""
-        if callable(given):
-            return given(self)
-        if isinstance(given, str) and given.startswith("$"):
-            if given == "$id":
+    def resolve(self, constant: Any) -> Any:
+        """Return a call's constant member with its references replaced by values."""
+        if callable(constant):
+            return constant(self)
+        if isinstance(constant, str) and constant.startswith("$"):
+            if constant == "$id":
                 return self.id
-            place, name = given[1:].split(".", 1)
-            return self.value(name) if place == "in" else self.state.get(name)
-        if isinstance(given, Mapping):
-            return {key: self.fill(item) for key, item in given.items()}
-        if isinstance(given, list | tuple):
-            return [self.fill(item) for item in given]
-        return given
+            source, name = constant[1:].split(".", 1)
+            return self.value(name) if source == "in" else self.state.get(name)
+        if isinstance(constant, Mapping):
+            return {key: self.resolve(item) for key, item in constant.items()}
+        if isinstance(constant, list | tuple):
+            return [self.resolve(item) for item in constant]
+        return constant
 
-    def form(self, text: str, known: Mapping[str, Any]) -> str:
-        """A text with its `{fields}` filled in; the account is only asked for where the text needs it."""
+    def format(self, template: str, outputs: Mapping[str, Any]) -> str:
+        """Return a template with its `{fields}` filled in. The account is read only if the template needs it."""
 
-        def field_of(match: re.Match[str]) -> str:
+        def field_value(match: re.Match[str]) -> str:
             name = match[1]
             if name == "account":
                 return self.cloud.account()
@@ -83,26 +88,26 @@ class Situation:
                 return partition(self.region)
             if name == "region":
                 return self.region
-            return self.id if name == "id" else str(known.get(name) or self.value(name) or "")
+            return self.id if name == "id" else str(outputs.get(name) or self.value(name) or "")
 
-        return FIELD.sub(field_of, text)
+        return FIELD.sub(field_value, template)
 
-    def tries(self) -> Iterator[None]:
-        """Attempts with growing pauses until patience ends."""
-        end = time.monotonic() + self.patience
-        pause = FIRST_PAUSE
+    def attempts(self) -> Iterator[None]:
+        """Yield once per attempt, with exponential backoff, until the timeout."""
+        end = time.monotonic() + self.timeout
+        backoff = INITIAL_BACKOFF
         while True:
             yield
-            if time.monotonic() + pause > end or self.cloud.stopping.wait(pause):
+            if time.monotonic() + backoff > end or self.cloud.stopping.wait(backoff):
                 return
-            pause = min(pause * 2, LONGEST_PAUSE)
+            backoff = min(backoff * 2, MAX_BACKOFF)
 
-    def insist(self, work: Callable[[], Any], codes: Collection[str]) -> Any:
-        """Do it again while the service answers with one of these codes, as long as patience lasts."""
+    def retry(self, action: Callable[[], Any], codes: Collection[str]) -> Any:
+        """Run an action again while the service returns one of these error codes, until the timeout."""
         last: CloudError | None = None
-        for _ in self.tries():
+        for _ in self.attempts():
             try:
-                return work()
+                return action()
             except CloudError as error:
                 if error.code not in codes:
                     raise

@@ -1,4 +1,4 @@
-"""Policy documents from their parts, as the official provider's function writes them: no call is needed for that."""
+"""Build IAM policy documents from their parts, as the official provider's function does, without an API call."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LISTS: Final = (
 
 
 def policy_document(a: Mapping[str, Any]) -> dict[str, Any]:
-    """Sources first, then the statements, then the overrides; statements with the same Sid are merged away."""
+    """Return the document of sources, statements and overrides; a later statement replaces one with the same Sid."""
     version = a.get("version") or VERSION
     merged: list[dict[str, Any]] = []
     for source in [*_texts(a.get("sourceJson")), *(a.get("sourcePolicyDocuments") or [])]:
         merged += _statements(source)
-    _no_doubles(merged)
-    merged = _over(merged, [_statement(s) for s in a.get("statements") or []])
+    _check_duplicate_sids(merged)
+    merged = _override(merged, [_statement(s) for s in a.get("statements") or []])
     for override in [*_texts(a.get("overrideJson")), *(a.get("overridePolicyDocuments") or [])]:
-        merged = _over(merged, _statements(override))
+        merged = _override(merged, _statements(override))
     document: dict[str, Any] = {"Version": version}
     if a.get("policyId"):
         document["Id"] = a["policyId"]
@@ -43,11 +43,11 @@ def _texts(text: str | None) -> list[str]:
 def _statements(text: str) -> list[dict[str, Any]]:
     if not text:
         return []
-    found = json.loads(text).get("Statement") or []
-    return list(found) if isinstance(found, list) else [found]
+    statements = json.loads(text).get("Statement") or []
+    return list(statements) if isinstance(statements, list) else [statements]
 
 
-def _no_doubles(statements: list[dict[str, Any]]) -> None:
+def _check_duplicate_sids(statements: list[dict[str, Any]]) -> None:
     seen: set[str] = set()
     for statement in statements:
         sid = statement.get("Sid")
@@ -56,10 +56,10 @@ def _no_doubles(statements: list[dict[str, Any]]) -> None:
         seen.add(sid or "")
 
 
-def _over(under: list[dict[str, Any]], over: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    named = {statement["Sid"]: statement for statement in over if statement.get("Sid")}
-    kept = [named.pop(statement["Sid"], statement) if statement.get("Sid") else statement for statement in under]
-    return kept + [s for s in over if not s.get("Sid") or s["Sid"] in named]
+def _override(base: list[dict[str, Any]], overrides: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    named = {statement["Sid"]: statement for statement in overrides if statement.get("Sid")}
+    merged = [named.pop(statement["Sid"], statement) if statement.get("Sid") else statement for statement in base]
+    return merged + [s for s in overrides if not s.get("Sid") or s["Sid"] in named]
 
 
 def _statement(block: Mapping[str, Any]) -> dict[str, Any]:

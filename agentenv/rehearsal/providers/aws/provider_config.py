@@ -1,4 +1,4 @@
-"""The provider's own configuration: the keys the official provider has, read from the program and the environment."""
+"""The provider's configuration: the official provider's keys, from the program and the environment."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agentenv.rehearsal.providers.aws import value_kinds as kinds
+from agentenv.rehearsal.providers.aws import value_kinds
 from agentenv.rehearsal.providers.aws.api_calls import Access
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN
 
-USED: Final = frozenset(
+SUPPORTED: Final = frozenset(
     {"accessKey", "allowedAccountIds", "assumeRoles", "defaultTags", "endpoints", "forbiddenAccountIds", "ignoreTags"}
     | {"maxRetries", "profile", "region", "secretKey", "token"}
 )
-# Taken and without effect against a simulated endpoint: there is nothing to look up, to skip or to tune.
-IDLE: Final = frozenset(
+# Accepted, and without effect on a simulated endpoint.
+IGNORED: Final = frozenset(
     {"ec2MetadataServiceEndpoint", "ec2MetadataServiceEndpointMode", "insecure", "retryMode", "stsRegion"}
     | {"s3UsEast1RegionalEndpoint", "s3UsePathStyle", "sharedConfigFiles", "sharedCredentialsFiles"}
     | {"skipCredentialsValidation", "skipMetadataApiCheck", "skipRegionValidation", "skipRequestingAccountId"}
     | {"tagPolicyCompliance", "tokenBucketRateLimiterCapacity", "useDualstackEndpoint", "useFipsEndpoint", "userAgents"}
     | {"pluginDownloadURL", "version"}
 )
-REFUSED: Final = frozenset({"assumeRoleWithWebIdentity", "customCaBundle", "httpProxy", "httpsProxy", "noProxy"})
+UNSUPPORTED: Final = frozenset({"assumeRoleWithWebIdentity", "customCaBundle", "httpProxy", "httpsProxy", "noProxy"})
 SECRET: Final = frozenset({"accessKey", "secretKey", "token"})
 NO_ENDPOINT: Final = (
-    "no endpoint is set, and the stand-in provider never speaks to AWS itself: set AWS_ENDPOINT_URL (the rehearsal "
+    "no endpoint is set, and the stand-in provider never calls AWS itself: set AWS_ENDPOINT_URL (the rehearsal "
     "does), or install the official aws plugin"
 )
 NO_REGION: Final = "no region is set: set aws:region in the stack's configuration, or AWS_REGION"
@@ -39,8 +39,8 @@ class Configuration:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as they are meant: what is not text reaches a provider as JSON text."""
+def decoded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with their JSON text decoded: the engine sends all but texts as JSON."""
     out: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, str) and key not in SECRET and value[:1] in {"{", "[", "t", "f"}:
@@ -54,16 +54,18 @@ def plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> list[tuple[str, str]]:
-    """What is wrong with a configuration."""
+    """Return the problems of a configuration."""
     problems: list[tuple[str, str]] = []
     for key, value in values.items():
-        if key.startswith("__") or key in IDLE or value in (None, ""):
+        if key.startswith("__") or key in IGNORED or value in (None, ""):
             continue
-        if key in REFUSED:
+        if key in UNSUPPORTED:
             problems.append((key, f"the stand-in provider has no {key}; the official aws plugin does"))
-        elif key not in USED:
-            problems.append((key, f"the aws provider has no setting {key!r}{kinds.nearest(key, USED | IDLE)}"))
-    settings = plain(values)
+        elif key not in SUPPORTED:
+            problems.append(
+                (key, f"the aws provider has no setting {key!r}{value_kinds.nearest(key, SUPPORTED | IGNORED)}")
+            )
+    settings = decoded(values)
     if not settings.get("region") and not _region(environment):
         problems.append(("region", NO_REGION))
     if not settings.get("endpoints") and not _endpoint(environment):
@@ -83,23 +85,23 @@ def _endpoint(environment: Mapping[str, str]) -> str | None:
 
 
 def configuration(values: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> Configuration:
-    """The configuration those values mean; call `check` first."""
-    settings = {k: v for k, v in plain(values).items() if v is not UNKNOWN and v not in (None, "")}
+    """Return the configuration from values that passed `check`."""
+    settings = {k: v for k, v in decoded(values).items() if v is not UNKNOWN and v not in (None, "")}
     endpoints: dict[str, str] = {}
-    for part in _listed(settings.get("endpoints")):
+    for part in _as_list(settings.get("endpoints")):
         endpoints.update({service: url for service, url in part.items() if url})
     ignore = settings.get("ignoreTags") or {}
-    general = _endpoint(environment) or next(iter(endpoints.values()), "")
+    default_endpoint = _endpoint(environment) or next(iter(endpoints.values()), "")
     access = Access(
         region=settings.get("region") or _region(environment) or "",
-        endpoint=general,
+        endpoint=default_endpoint,
         endpoints=endpoints,
         access_key=settings.get("accessKey"),
         secret_key=settings.get("secretKey"),
         token=settings.get("token"),
         profile=settings.get("profile"),
         attempts=max(1, min(int(settings.get("maxRetries", 3)), 10)),
-        roles=tuple(_listed(settings.get("assumeRoles"))),
+        roles=tuple(_as_list(settings.get("assumeRoles"))),
         allowed=frozenset(settings.get("allowedAccountIds") or ()),
         forbidden=frozenset(settings.get("forbiddenAccountIds") or ()),
         ignored_tags=frozenset(ignore.get("keys") or ()),
@@ -108,5 +110,5 @@ def configuration(values: Mapping[str, Any], environment: Mapping[str, str] = os
     return Configuration(access, dict((settings.get("defaultTags") or {}).get("tags") or {}))
 
 
-def _listed(value: Any) -> list[dict[str, Any]]:
+def _as_list(value: Any) -> list[dict[str, Any]]:
     return [dict(item) for item in ([value] if isinstance(value, dict) else value or [])]

@@ -1,7 +1,7 @@
-"""What a row is made of: the operations of one resource type, and only what the renaming rule cannot know.
+"""The description of one resource type: the operations that create, read, update and delete it.
 
-A row is data. Where an operation needs more than renamed inputs, a small function stands in its place, in the family's
-module; there are no classes a type.
+A row is data. Inputs and outputs are matched to the API's members by name (`name_mapping`); a row states only what that
+rule cannot know. Where one operation is not enough, the row holds a small function from the module of its service.
 """
 
 from __future__ import annotations
@@ -11,110 +11,110 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
-    from agentenv.rehearsal.providers.aws.value_kinds import Kind
+    from agentenv.rehearsal.providers.aws.operation import Operation
+    from agentenv.rehearsal.providers.aws.value_kinds import ValueKind
 
 Problem = tuple[str, str]  # the property's path, and what is wrong with it
 
 
 @dataclass(frozen=True)
 class Call:
-    """One operation of the service.
+    """One API operation.
 
-    `takes` are the inputs it sends (None: every input it has a member for). `given` are members from elsewhere: a
-    constant, `$id`, `$in.<input>`, `$out.<output>`, or a function of the situation.
+    `inputs` are the inputs it sends (None: every input it has a member for). `constants` are further members: a
+    constant, `$id`, `$in.<input>`, `$out.<output>`, or a function of the operation.
     """
 
     operation: str
-    takes: tuple[str, ...] | None = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-    given: Mapping[str, Any] = field(default_factory=dict)
-    turns: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    forgives: tuple[str, ...] = ()
-    when: Callable[[Situation], bool] | None = None
+    inputs: tuple[str, ...] | None = ()
+    member_names: Mapping[str, str] = field(default_factory=dict)  # by input, where the rule finds another member
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    convert: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)  # by input, before it is sent
+    ignored_errors: tuple[str, ...] = ()
+    condition: Callable[[Operation], bool] | None = None
     service: str = ""
 
-    def names_at_top(self) -> list[str]:
-        """The irregular members of the operation itself."""
-        return [member for path, member in self.names.items() if "." not in path]
+    def top_level_members(self) -> list[str]:
+        """Return the members of the operation itself that `member_names` names."""
+        return [member for path, member in self.member_names.items() if "." not in path]
 
 
 @dataclass(frozen=True)
-class Make:
-    """A create that one operation cannot do; what it answers is what the row's `id` is taken from."""
+class CustomCreate:
+    """A create that needs more than one operation. The row's `id` is read from what `run` returns."""
 
-    run: Callable[[Situation], Mapping[str, Any]]
-    takes: tuple[str, ...]
+    run: Callable[[Operation], Mapping[str, Any]]
+    inputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Do:
-    """Several calls, or one that depends on what is there: a function instead of an operation."""
+class CustomStep:
+    """A function in place of an operation: several calls, or one that depends on the current state."""
 
-    run: Callable[[Situation], None]
-    takes: tuple[str, ...] = ()
+    run: Callable[[Operation], None]
+    inputs: tuple[str, ...] = ()
     always: bool = False
 
 
 @dataclass(frozen=True)
-class Look:
-    """An operation that tells something: `at` picks the part that matters out of its answer.
+class ReadCall:
+    """An operation that reads the resource; `path` selects the part of its response.
 
-    A first look finds the resource. A further one adds to what is known: all of the part, or what `puts` names.
+    The first read finds the resource. Further reads add to the document: the whole part, or the members in `fields`.
     """
 
     operation: str
-    given: Mapping[str, Any] = field(default_factory=dict)
-    at: str = "@"
-    puts: Mapping[str, str] = field(default_factory=dict)
-    gone: tuple[str, ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    path: str = "@"
+    fields: Mapping[str, str] = field(default_factory=dict)
+    not_found_errors: tuple[str, ...] = ()
     service: str = ""
 
 
 @dataclass(frozen=True)
-class Until:
-    """What a resource has to say before it counts as made; anything in `fails` ends the wait."""
+class StateCheck:
+    """The states that a wait expects at `path`; a state in `failed` ends the wait with an error."""
 
-    at: str
-    wants: tuple[str, ...]
-    fails: tuple[str, ...] = ()
+    path: str
+    expected: tuple[str, ...]
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Tags:
-    """How a type is tagged: by the create's member, later by `put` and `drop`; `at` is where an answer tells them."""
+class Tagging:
+    """How a type is tagged: by a member of the create, later by the tag and untag operations."""
 
-    create: str = ""
-    kind: str = ""  # EC2 wraps tags in a specification that names the resource's kind
-    put: str = ""
-    drop: str = ""
-    on: Mapping[str, Any] = field(default_factory=dict)
-    member: str = "Tags"
-    keys: str = "TagKeys"
-    pair: tuple[str, str] | None = ("Key", "Value")  # None: a map
-    at: str = "Tags"
+    create_member: str = ""
+    resource_kind: str = ""  # EC2 wraps tags in a specification that names the resource's kind
+    tag_operation: str = ""
+    untag_operation: str = ""
+    constants: Mapping[str, Any] = field(default_factory=dict)  # what identifies the resource in these operations
+    tags_member: str = "Tags"
+    keys_member: str = "TagKeys"
+    key_value_members: tuple[str, str] | None = ("Key", "Value")  # None: a map
+    path: str = "Tags"  # where a response has the tags
     service: str = ""
-    whole: str = ""  # S3 takes all tags at once, under this name within the member, and drops all
+    wrapper: str = ""  # S3 replaces all tags at once, under this name within the member, and deletes all at once
 
 
 @dataclass(frozen=True)
-class Name:
-    """How a type gets a name when it is given none: the logical name and a random suffix, within its limit."""
+class AutoName:
+    """How a resource is named when the program sets no name: the logical name and a random suffix."""
 
     input: str = "name"
-    longest: int = 255
+    max_length: int = 255
     prefix: str = ""
     suffix: Callable[[Mapping[str, Any]], str] = lambda _: ""
     prefix_input: str = "namePrefix"
 
 
-class Form(str):
-    """A text with `{region}`, `{account}`, `{partition}`, `{id}` or an output's name to fill in."""
+class Template(str):
+    """A text with the fields `{region}`, `{account}`, `{partition}`, `{id}` or the name of an output."""
 
     __slots__ = ()
 
 
-Shown = str | Form | Callable[["Situation", Mapping[str, Any]], Any]
+OutputSource = str | Template | Callable[["Operation", Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -123,37 +123,39 @@ class Row:
 
     type: str
     service: str
-    create: Call | Make
-    id: str | Callable[[Situation, Mapping[str, Any]], str]
-    find: Look | Callable[[Situation], Mapping[str, Any] | None]
-    delete: tuple[Call | Do, ...]
-    also: tuple[Look | Callable[[Situation, Mapping[str, Any]], Mapping[str, Any]], ...] = ()
-    sets: tuple[Call | Do, ...] = ()
-    shows: Mapping[str, Shown] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)  # irregular members of an answer's nested parts
-    tags: Tags | None = None
-    name: Name | None = None
-    ready: Until | None = None
-    gone: Until | None = None  # states in which a resource that still answers counts as deleted
-    ends: bool = False  # deleting takes a while: wait until it is gone
-    busy: tuple[str, ...] = ("DependencyViolation",)  # refusals of a delete that pass
-    early: tuple[str, ...] = ()  # refusals of a create that pass
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    # By path, as `kinds`: the one form in which objects are compared that have several for the same meaning.
-    forms: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(default_factory=dict)
-    defaults: Mapping[str, Any] = field(default_factory=dict)  # by path: `input`, or `input.part` of a given object
-    ordered: frozenset[str] = frozenset()  # lists whose order matters
-    unread: frozenset[str] = frozenset()  # inputs the service never tells: they stay as they were written
-    twins: frozenset[str] = frozenset()  # inputs that say what another one says: left out of what an import finds
-    undeclared: frozenset[str] = frozenset()  # inputs that are compared only where the program declares them
-    refused: Mapping[str, str] = field(default_factory=dict)  # inputs this stand-in cannot carry out, and why
-    rules: tuple[Callable[[Mapping[str, Any]], list[Problem]], ...] = ()
-    replaces: frozenset[str] = frozenset()  # beyond the schema: plan modifiers the schema does not tell
-    replaces_when: Callable[[Mapping[str, Any], Mapping[str, Any]], set[str]] | None = None  # old and new inputs
-    moves: frozenset[str] = frozenset()  # outputs an update may change
-    first_delete: bool = False  # the old one has to go before the new one can come
-    parse: Callable[[str], tuple[str, Mapping[str, Any]]] | None = None  # an import's id: our id, and what it tells
-    repairs: Callable[[Situation, Mapping[str, Any], dict[str, Any]], None] | None = None  # last word on outputs
-    fills: frozenset[str] = frozenset()  # parts of an object that the cloud fills in: unknown at a preview
+    create: Call | CustomCreate
+    id: str | Callable[[Operation, Mapping[str, Any]], str]
+    read: ReadCall | Callable[[Operation], Mapping[str, Any] | None]
+    delete: tuple[Call | CustomStep, ...]
+    more_reads: tuple[ReadCall | Callable[[Operation, Mapping[str, Any]], Mapping[str, Any]], ...] = ()
+    updates: tuple[Call | CustomStep, ...] = ()
+    output_sources: Mapping[str, OutputSource] = field(default_factory=dict)
+    member_names: Mapping[str, str] = field(default_factory=dict)  # of nested members in a response
+    tags: Tagging | None = None
+    auto_name: AutoName | None = None
+    ready: StateCheck | None = None
+    deleted_state: StateCheck | None = None  # states in which a resource that can still be read counts as deleted
+    wait_until_deleted: bool = False
+    retry_delete_on: tuple[str, ...] = ("DependencyViolation",)  # error codes
+    retry_create_on: tuple[str, ...] = ()  # error codes
+    value_kinds: Mapping[str, ValueKind] = field(default_factory=dict)  # by path
+    # By path: the form in which objects are compared that can be written in several ways.
+    normalize: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # by path: `input`, or `input.part` if the input is set
+    ordered_lists: frozenset[str] = frozenset()  # lists whose order matters
+    write_only: frozenset[str] = frozenset()  # inputs the service never returns: the state keeps the program's value
+    duplicate_inputs: frozenset[str] = frozenset()  # inputs that repeat another one: an import leaves them out
+    compared_if_set: frozenset[str] = frozenset()  # inputs that are compared only if the program sets them
+    unsupported: Mapping[str, str] = field(default_factory=dict)  # inputs this stand-in cannot apply, and why
+    validators: tuple[Callable[[Mapping[str, Any]], list[Problem]], ...] = ()
+    replace_on_changes: frozenset[str] = frozenset()  # beyond the schema: plan modifiers that it does not list
+    # The inputs that force a replacement, from the old and the new inputs.
+    replaced_inputs: Callable[[Mapping[str, Any], Mapping[str, Any]], set[str]] | None = None
+    updated_outputs: frozenset[str] = frozenset()  # outputs an update may change: unknown in its preview
+    delete_before_replace: bool = False
+    # From the id of an import: the id of the resource, and the inputs it contains.
+    parse_import_id: Callable[[str], tuple[str, Mapping[str, Any]]] | None = None
+    adjust_outputs: Callable[[Operation, Mapping[str, Any], dict[str, Any]], None] | None = None  # after all others
+    computed: frozenset[str] = frozenset()  # parts of an object that the service sets: unknown in a preview
     regional: bool = True
-    home: str = ""  # of a service that answers in one region only, whichever the provider's is
+    fixed_region: str = ""  # of a service with one endpoint only, whatever the provider's region

@@ -1,4 +1,4 @@
-"""Security group rules: the SDK's blocks and EC2's permissions, taken apart to single rules that can be compared."""
+"""Security group rules: the SDK's blocks and EC2's permissions as single rules, which can be compared."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-EVERYTHING: Final = "-1"
-NUMBERS: Final = {"6": "tcp", "17": "udp", "1": "icmp", "58": "icmpv6", "all": EVERYTHING, "": EVERYTHING}
+ALL_PROTOCOLS: Final = "-1"
+PROTOCOLS: Final = {
+    "6": "tcp",
+    "17": "udp",
+    "1": "icmp",
+    "58": "icmpv6",
+    "all": ALL_PROTOCOLS,
+    "": ALL_PROTOCOLS,
+}
 SOURCES: Final = (
     ("cidrBlocks", "IpRanges", "CidrIp"),
     ("ipv6CidrBlocks", "Ipv6Ranges", "CidrIpv6"),
@@ -17,7 +24,7 @@ SOURCES: Final = (
 
 
 @dataclass(frozen=True, order=True)
-class Single:
+class SingleRule:
     """One protocol, one range of ports, one source."""
 
     protocol: str
@@ -28,71 +35,77 @@ class Single:
     description: str = ""
 
     def permission(self) -> dict[str, Any]:
-        """As EC2 takes it."""
+        """Return the rule as EC2 takes it."""
         member, key = next((m, k) for kind, m, k in SOURCES if kind == self.kind)
         source = {key: self.source} | ({"Description": self.description} if self.description else {})
         out: dict[str, Any] = {"IpProtocol": self.protocol, member: [source]}
-        if self.protocol != EVERYTHING:
+        if self.protocol != ALL_PROTOCOLS:
             out |= {"FromPort": self.first, "ToPort": self.last}
         return out
 
 
 def protocol_of(value: Any) -> str:
     text = str(value).lower()
-    return NUMBERS.get(text, text)
+    return PROTOCOLS.get(text, text)
 
 
-def from_blocks(blocks: Iterable[Mapping[str, Any]], own: str = "self") -> frozenset[Single]:
-    """The single rules of the SDK's blocks; `own` is the group's id, which `self` stands for."""
-    out: set[Single] = set()
+def from_blocks(blocks: Iterable[Mapping[str, Any]], own_group: str = "self") -> frozenset[SingleRule]:
+    """Return the single rules of the SDK's blocks. `own_group` is the id that `self` refers to."""
+    out: set[SingleRule] = set()
     for block in blocks:
         protocol = protocol_of(block.get("protocol"))
-        ports = (0, 0) if protocol == EVERYTHING else (int(block.get("fromPort") or 0), int(block.get("toPort") or 0))
-        said = str(block.get("description") or "")
+        ports = (
+            (0, 0) if protocol == ALL_PROTOCOLS else (int(block.get("fromPort") or 0), int(block.get("toPort") or 0))
+        )
+        description = str(block.get("description") or "")
         for kind, _, _ in SOURCES:
-            out |= {Single(protocol, *ports, kind, str(source), said) for source in block.get(kind) or []}
+            out |= {SingleRule(protocol, *ports, kind, str(source), description) for source in block.get(kind) or []}
         if block.get("self"):
-            out.add(Single(protocol, *ports, "securityGroups", own, said))
+            out.add(SingleRule(protocol, *ports, "securityGroups", own_group, description))
     return frozenset(out)
 
 
-def from_permissions(permissions: Iterable[Mapping[str, Any]]) -> frozenset[Single]:
-    """The single rules of EC2's permissions."""
-    out: set[Single] = set()
-    for one in permissions:
-        protocol = protocol_of(one.get("IpProtocol"))
-        ports = (0, 0) if protocol == EVERYTHING else (int(one.get("FromPort", 0)), int(one.get("ToPort", 0)))
+def from_permissions(permissions: Iterable[Mapping[str, Any]]) -> frozenset[SingleRule]:
+    """Return the single rules of EC2's permissions."""
+    out: set[SingleRule] = set()
+    for permission in permissions:
+        protocol = protocol_of(permission.get("IpProtocol"))
+        ports = (
+            (0, 0)
+            if protocol == ALL_PROTOCOLS
+            else (int(permission.get("FromPort", 0)), int(permission.get("ToPort", 0)))
+        )
         for kind, member, key in SOURCES:
-            for source in one.get(member, []):
-                out.add(Single(protocol, *ports, kind, str(source[key]), str(source.get("Description") or "")))
+            for source in permission.get(member, []):
+                out.add(SingleRule(protocol, *ports, kind, str(source[key]), str(source.get("Description") or "")))
     return frozenset(out)
 
 
-def to_blocks(singles: Iterable[Single], own: str) -> list[dict[str, Any]]:
-    """The SDK's blocks: sources of the same protocol, ports and description together."""
+def to_blocks(rules: Iterable[SingleRule], own_group: str) -> list[dict[str, Any]]:
+    """Return the SDK's blocks: one for all sources with the same protocol, ports and description."""
     blocks: dict[tuple[str, int, int, str], dict[str, Any]] = {}
-    for one in sorted(singles):
-        key = (one.protocol, one.first, one.last, one.description)
+    for rule in sorted(rules):
+        key = (rule.protocol, rule.first, rule.last, rule.description)
         block = blocks.setdefault(
             key,
             {
-                "protocol": one.protocol,
-                "fromPort": one.first,
-                "toPort": one.last,
-                "description": one.description,
+                "protocol": rule.protocol,
+                "fromPort": rule.first,
+                "toPort": rule.last,
+                "description": rule.description,
                 "self": False,
                 **{kind: [] for kind, _, _ in SOURCES},
             },
         )
-        if one.kind == "securityGroups" and one.source == own:
+        if rule.kind == "securityGroups" and rule.source == own_group:
             block["self"] = True
         else:
-            block[one.kind].append(one.source)
+            block[rule.kind].append(rule.source)
     return list(blocks.values())
 
 
 def same_blocks(left: Any, right: Any) -> bool:
-    """Whether two lists of blocks let the same through, however they are cut."""
+    """Return whether two lists of blocks allow the same traffic."""
     if not isinstance(left, list) or not isinstance(right, list):
         return left == right
     return from_blocks(left) == from_blocks(right)

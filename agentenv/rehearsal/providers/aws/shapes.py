@@ -1,9 +1,9 @@
-"""The official schema's facts for the types that have a row: what goes in, what comes out, what replaces.
+"""The inputs and outputs of each supported type, from the official schema.
 
-`shapes.json` is what the plugin reads. It is written from the schema's extract by `python -m
-agentenv.rehearsal.providers.aws.shapes --from FOLDER` and compared with it by a test. In it a type is a compact word:
-`s`tring, `b`oolean, `i`nteger, `n`umber, `["array", T]`, `["map", T]`, or `{"property": {...}}` for an object. What the
-extract leaves out stands in `beside.json` in the same words, and is compared with the official SDK.
+The plugin reads `shapes.json`. `python -m agentenv.rehearsal.providers.aws.shapes --from FOLDER` generates it from an
+extract of the schema, and a test compares the two. A type in it is a short code: `s`tring, `b`oolean, `i`nteger,
+`n`umber, `["array", T]`, `["map", T]`, or `{"property": {...}}` for an object. `beside.json` has in the same form what
+the extract lacks; a test compares that with the official SDK.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 HERE: Final = Path(__file__).with_name("shapes.json")
 BESIDE: Final = Path(__file__).with_name("beside.json")
-WORDS: Final = {"string": "s", "boolean": "b", "integer": "i", "number": "n"}
-DEEP: Final = 8  # how far nested types are followed; nothing that has a row goes deeper
+TYPE_CODES: Final = {"string": "s", "boolean": "b", "integer": "i", "number": "n"}
+MAX_DEPTH: Final = 8  # how far nested types are followed; nothing that has a row goes deeper
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class Property:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the official schema says of one type or function."""
+    """The properties of one type or function in the official schema."""
 
     inputs: dict[str, Property]
-    outputs: dict[str, Property]  # `required` here: always there
+    outputs: dict[str, Property]  # `required` here: always present
 
     def computed(self, name: str) -> bool:
-        """An input the cloud fills in when it is left out: leaving it out is never a change."""
+        """Return whether the service sets an input that the program does not: leaving it out is never a change."""
         return name in self.outputs and self.outputs[name].required and not self.inputs[name].required
 
 
 def fields(kind: Any) -> dict[str, Property]:
-    """The properties of an object type."""
+    """Return the properties of an object type."""
     return {name: _property(fact) for name, fact in kind.items()}
 
 
@@ -58,12 +58,12 @@ def _facts() -> dict[str, Any]:
 
 @functools.cache
 def beside() -> dict[str, Any]:
-    """What the extract leaves out."""
+    """Return the shapes that the extract lacks."""
     return json.loads(BESIDE.read_text(encoding="utf-8"))
 
 
 def known() -> frozenset[str]:
-    """The tokens of resources and functions whose facts are known."""
+    """Return the tokens of resources and functions that have a shape."""
     return frozenset(_facts())
 
 
@@ -74,12 +74,12 @@ def shape(token: str) -> Shape:
 
 
 def extract(schema: dict[str, Any], tokens: list[str]) -> dict[str, Any]:
-    """The facts of those tokens, from the official schema's extract."""
+    """Return the compact shapes of those tokens, from the extract of the official schema."""
     out: dict[str, Any] = {}
     for token in sorted(tokens):
         fact = schema["resources"].get(token) or schema["functions"].get(token)
         if fact is None:
-            raise SystemExit(f"{token} is not in the schema: take the row out, or use a newer extract")
+            raise SystemExit(f"{token} is not in the schema: delete its row, or use a newer extract")
         out[token] = {
             "inputs": _compact(schema, fact["inputs"], fact.get("required", []), 0),
             "outputs": _compact(schema, fact["outputs"], fact.get("outputs_always", []), 0),
@@ -102,14 +102,14 @@ def _compact(schema: dict[str, Any], properties: dict[str, Any], required: list[
 def _kind(schema: dict[str, Any], kind: Any, depth: int) -> Any:
     if isinstance(kind, list):
         if kind[0] == "oneOf":
-            return "s"  # every union here is a text or something that is sent as one
+            return "s"  # every union here is sent as text
         return [kind[0], _kind(schema, kind[1], depth)]
     if kind.startswith("@"):
         fact = schema["types"].get(kind[1:])
-        if fact is None or "properties" not in fact or depth >= DEEP:
+        if fact is None or "properties" not in fact or depth >= MAX_DEPTH:
             return "s"  # an enumeration, sent as text
         return _compact(schema, fact["properties"], fact.get("required", []), depth + 1)
-    return WORDS.get(kind, "any")
+    return TYPE_CODES.get(kind, "any")
 
 
 def render(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Tags, as each service takes them: with the create, later one by one, and in the answer."""
+"""Tags in the form each service takes: at create, in later updates, and in responses."""
 
 from __future__ import annotations
 
@@ -8,64 +8,65 @@ from typing import TYPE_CHECKING, Any
 from agentenv.rehearsal.providers.aws.paths import pick
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
-    from agentenv.rehearsal.providers.aws.row import Tags
+    from agentenv.rehearsal.providers.aws.operation import Operation
+    from agentenv.rehearsal.providers.aws.row import Tagging
 
 
-def _written(rule: Tags, tags: Mapping[str, str]) -> Any:
-    if rule.pair is None:
+def _tag_list(rule: Tagging, tags: Mapping[str, str]) -> Any:
+    if rule.key_value_members is None:
         return dict(tags)
-    key, value = rule.pair
+    key, value = rule.key_value_members
     return [{key: k, value: v} for k, v in sorted(tags.items())]
 
 
-def at_create(s: Situation) -> dict[str, Any]:
-    """The create's member that holds the tags, if the operation has one."""
-    rule, tags = s.row.tags, s.inputs.get("tags")
-    if not rule or not rule.create or not tags:
+def create_parameters(op: Operation) -> dict[str, Any]:
+    """Return the member of the create that has the tags, if the operation has one."""
+    rule, tags = op.row.tags, op.inputs.get("tags")
+    if not rule or not rule.create_member or not tags:
         return {}
-    if rule.kind:
-        return {rule.create: [{"ResourceType": rule.kind, "Tags": _written(rule, tags)}]}
-    return {rule.create: _written(rule, tags)}
+    if rule.resource_kind:
+        return {rule.create_member: [{"ResourceType": rule.resource_kind, "Tags": _tag_list(rule, tags)}]}
+    return {rule.create_member: _tag_list(rule, tags)}
 
 
-def put(s: Situation, tags: Mapping[str, str]) -> None:
-    rule = s.row.tags
+def put_tags(op: Operation, tags: Mapping[str, str]) -> None:
+    """Add or overwrite tags."""
+    rule = op.row.tags
     if rule and tags:
-        written = _written(rule, tags)
-        said = {rule.whole: written} if rule.whole else written
-        s.call(rule.put, service=rule.service, **_on(s, rule), **{rule.member: said})
+        tag_list = _tag_list(rule, tags)
+        value = {rule.wrapper: tag_list} if rule.wrapper else tag_list
+        op.call(rule.tag_operation, service=rule.service, **_identifiers(op, rule), **{rule.tags_member: value})
 
 
-def _on(s: Situation, rule: Tags) -> dict[str, Any]:
-    return {key: s.fill(given) for key, given in rule.on.items()}
+def _identifiers(op: Operation, rule: Tagging) -> dict[str, Any]:
+    return {key: op.resolve(constant) for key, constant in rule.constants.items()}
 
 
-def change(s: Situation, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Take away the keys that went, then put what is new or different."""
-    rule = s.row.tags
+def update_tags(op: Operation, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Remove the keys that are no longer set, then put the new and changed tags."""
+    rule = op.row.tags
     if not rule:
         return
-    if rule.whole:
+    if rule.wrapper:
         if new:
-            put(s, new)
+            put_tags(op, new)
         else:
-            s.call(rule.drop, service=rule.service, **_on(s, rule))
+            op.call(rule.untag_operation, service=rule.service, **_identifiers(op, rule))
         return
-    went = sorted(key for key in old if key not in new and s.cloud.access.own_tag(key))
-    if went:
-        keys: Any = [{"Key": key} for key in went] if rule.keys == rule.member else went
-        s.call(rule.drop, service=rule.service, **_on(s, rule), **{rule.keys: keys})
-    put(s, {key: value for key, value in new.items() if old.get(key) != value})
+    removed = sorted(key for key in old if key not in new and op.cloud.access.manages_tag(key))
+    if removed:
+        keys: Any = [{"Key": key} for key in removed] if rule.keys_member == rule.tags_member else removed
+        op.call(rule.untag_operation, service=rule.service, **_identifiers(op, rule), **{rule.keys_member: keys})
+    put_tags(op, {key: value for key, value in new.items() if old.get(key) != value})
 
 
-def told(s: Situation, document: Mapping[str, Any]) -> dict[str, str]:
-    """The tags the service tells, without AWS's own."""
-    rule = s.row.tags
-    found = pick(rule.at, document) if rule else None
-    if isinstance(found, Mapping):
-        pairs = dict(found)
+def read_tags(op: Operation, document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags of the resource, without those of AWS and the ignored ones."""
+    rule = op.row.tags
+    listed = pick(rule.path, document) if rule else None
+    if isinstance(listed, Mapping):
+        pairs = dict(listed)
     else:
-        key, value = rule.pair if rule and rule.pair else ("Key", "Value")
-        pairs = {item[key]: item.get(value, "") for item in found or []}
-    return {str(k): str(v) for k, v in pairs.items() if s.cloud.access.own_tag(str(k))}
+        key, value = rule.key_value_members if rule and rule.key_value_members else ("Key", "Value")
+        pairs = {item[key]: item.get(value, "") for item in listed or []}
+    return {str(k): str(v) for k, v in pairs.items() if op.cloud.access.manages_tag(str(k))}

@@ -1,6 +1,6 @@
-"""Kinds of values: what the official provider refuses at preview, and when two spellings say the same.
+"""Kinds of values: which values are valid at preview, and which two spellings are equal.
 
-A kind belongs to an input by its path in a row's `kinds`, or by rule (every `...Arn` is an ARN).
+A row sets the kind of an input by path in `value_kinds`. Every input that ends in `Arn` is an ARN.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ ARN: Final = re.compile(r"^arn:aws[\w-]*:[^:]+:[a-z0-9-]*:(\d{12}|aws|[a-z-]*)?:
 LONGEST_POLICY_VALUE = 60
 
 
-def plain_same(left: Any, right: Any) -> bool:
+def identical(left: Any, right: Any) -> bool:
     return left == right
 
 
-def plain_turn(value: Any) -> Any:
+def unchanged(value: Any) -> Any:
     return value
 
 
 @dataclass(frozen=True)
-class Kind:
-    """`wrong` tells what is wrong with a value (None: nothing); `same` whether two values mean the same."""
+class ValueKind:
+    """`validate` returns the problem of a value, or None; `equal` whether two values mean the same."""
 
-    wrong: Callable[[Any], str | None] = lambda _: None
-    same: Callable[[Any, Any], bool] = plain_same
-    turn: Callable[[Any], Any] = plain_turn  # to the form that is kept, at check
-    whole: bool = False  # for a list: it is judged as one, not item by item
+    validate: Callable[[Any], str | None] = lambda _: None
+    equal: Callable[[Any, Any], bool] = identical
+    normalize: Callable[[Any], Any] = unchanged  # to the form the state keeps, at check
+    whole_list: bool = False  # the kind of the list itself, not of its items
 
 
-def _cidr_wrong(value: Any, version: int, shortest: int, longest: int) -> str | None:
+def _cidr_problem(value: Any, version: int, shortest: int, longest: int) -> str | None:
     try:
         network = ipaddress.ip_network(value, strict=False)
     except ValueError:
@@ -51,28 +51,28 @@ def _cidr_wrong(value: Any, version: int, shortest: int, longest: int) -> str | 
     return None
 
 
-def _cidr_same(left: Any, right: Any) -> bool:
+def _same_network(left: Any, right: Any) -> bool:
     try:
         return ipaddress.ip_network(left, strict=False) == ipaddress.ip_network(right, strict=False)
     except (ValueError, TypeError):
         return left == right
 
 
-def cidr(shortest: int = 0, longest: int = 32) -> Kind:
-    return Kind(functools.partial(_cidr_wrong, version=4, shortest=shortest, longest=longest), _cidr_same)
+def cidr(shortest: int = 0, longest: int = 32) -> ValueKind:
+    return ValueKind(functools.partial(_cidr_problem, version=4, shortest=shortest, longest=longest), _same_network)
 
 
-def cidr6(shortest: int = 0, longest: int = 128) -> Kind:
-    return Kind(functools.partial(_cidr_wrong, version=6, shortest=shortest, longest=longest), _cidr_same)
+def cidr6(shortest: int = 0, longest: int = 128) -> ValueKind:
+    return ValueKind(functools.partial(_cidr_problem, version=6, shortest=shortest, longest=longest), _same_network)
 
 
-def _arn_wrong(value: Any) -> str | None:
+def _arn_problem(value: Any) -> str | None:
     if isinstance(value, str) and (not value or ARN.match(value)):
         return None
     return f"{value!r} is not an ARN: expected arn:partition:service:region:account:resource"
 
 
-def _address_wrong(value: Any) -> str | None:
+def _address_problem(value: Any) -> str | None:
     try:
         ipaddress.ip_address(value)
     except ValueError:
@@ -84,7 +84,7 @@ def _json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _json_wrong(value: Any) -> str | None:
+def _json_problem(value: Any) -> str | None:
     if not value:
         return None
     try:
@@ -94,10 +94,10 @@ def _json_wrong(value: Any) -> str | None:
     return None if isinstance(parsed, dict) else "is JSON, but not an object"
 
 
-def _policy_wrong(value: Any) -> str | None:
-    wrong = _json_wrong(value)
-    if wrong or not value:
-        return wrong
+def _policy_problem(value: Any) -> str | None:
+    problem = _json_problem(value)
+    if problem or not value:
+        return problem
     statements = _json(value).get("Statement")
     if statements is None:
         return "is not a policy: it has no Statement"
@@ -107,7 +107,7 @@ def _policy_wrong(value: Any) -> str | None:
     return None
 
 
-def _json_same(left: Any, right: Any) -> bool:
+def _same_json(left: Any, right: Any) -> bool:
     try:
         return bool(_json(left or "{}") == _json(right or "{}"))
     except ValueError:
@@ -117,108 +117,110 @@ def _json_same(left: Any, right: Any) -> bool:
 SETS: Final = frozenset({"action", "notaction", "resource", "notresource", "principal", "notprincipal", "condition"})
 
 
-def policy_meaning(value: Any, key: str = "") -> Any:
-    """A policy with what does not matter taken out: key order, one text or a list of one, the order of a list."""
+def normalized_policy(value: Any, key: str = "") -> Any:
+    """Return a policy in one form, whatever its key order, its list order, or a text in place of a list of one."""
     if key == "Statement":
         items = value if isinstance(value, list) else [value]
-        return tuple(sorted((policy_meaning(item) for item in items), key=repr))
+        return tuple(sorted((normalized_policy(item) for item in items), key=repr))
     if isinstance(value, dict):
         if key.lower() in {"principal", "notprincipal"} and value == {"AWS": "*"}:
             return ("*",)
         return tuple(
-            sorted((k, policy_meaning(v, key if key.lower() in SETS else k)) for k, v in value.items() if v is not None)
+            sorted(
+                (k, normalized_policy(v, key if key.lower() in SETS else k)) for k, v in value.items() if v is not None
+            )
         )
     if isinstance(value, list) or key.lower() in SETS:
         items = value if isinstance(value, list) else [value]
-        return tuple(sorted({_word(item) for item in items}))
-    return _word(value)
+        return tuple(sorted({_text(item) for item in items}))
+    return _text(value)
 
 
-def _word(item: Any) -> str:
+def _text(item: Any) -> str:
     return ("true" if item else "false") if isinstance(item, bool) else str(item)
 
 
-def _policy_same(left: Any, right: Any) -> bool:
+def _same_policy(left: Any, right: Any) -> bool:
     if left == right:
         return True
     try:
-        return bool(policy_meaning(_json(left or "{}")) == policy_meaning(_json(right or "{}")))
+        return bool(normalized_policy(_json(left or "{}")) == normalized_policy(_json(right or "{}")))
     except ValueError:
         return False
 
 
 def as_text(value: Any) -> Any:
-    """A document given as an object is kept as text, as the services take it."""
+    """Return a document that is an object as JSON text, as the services take it."""
     return json.dumps(value, separators=(",", ":")) if isinstance(value, dict | list) else value
 
 
-def among(*allowed: str | int) -> Kind:
-    def wrong(value: Any) -> str | None:
+def one_of(*allowed: str | int) -> ValueKind:
+    def validate(value: Any) -> str | None:
         if value in allowed:
             return None
         return f"{value!r} is not allowed: use one of {', '.join(str(a) for a in allowed)}"
 
-    return Kind(wrong)
+    return ValueKind(validate)
 
 
-def between(least: float, most: float) -> Kind:
-    def wrong(value: Any) -> str | None:
+def between(least: float, most: float) -> ValueKind:
+    def validate(value: Any) -> str | None:
         return None if least <= value <= most else f"{value!r} is out of range: allowed is {least} to {most}"
 
-    return Kind(wrong)
+    return ValueKind(validate)
 
 
-def matching(pattern: str, says: str) -> Kind:
+def matching(pattern: str, problem: str) -> ValueKind:
     compiled = re.compile(pattern)
 
-    def wrong(value: Any) -> str | None:
-        return None if compiled.fullmatch(str(value)) else f"{value!r} {says}"
+    def validate(value: Any) -> str | None:
+        return None if compiled.fullmatch(str(value)) else f"{value!r} {problem}"
 
-    return Kind(wrong)
+    return ValueKind(validate)
 
 
 CIDR: Final = cidr()
 CIDR6: Final = cidr6()
-IS_ARN: Final = Kind(_arn_wrong)
-ADDRESS: Final = Kind(_address_wrong)
-POLICY: Final = Kind(_policy_wrong, _policy_same, as_text)
-JSON: Final = Kind(_json_wrong, _json_same, as_text)
-ANY_CASE: Final = Kind(same=lambda left, right: str(left).lower() == str(right).lower())
-PLAIN: Final = Kind()
+IS_ARN: Final = ValueKind(_arn_problem)
+ADDRESS: Final = ValueKind(_address_problem)
+POLICY: Final = ValueKind(_policy_problem, _same_policy, as_text)
+JSON: Final = ValueKind(_json_problem, _same_json, as_text)
+ANY_CASE: Final = ValueKind(equal=lambda left, right: str(left).lower() == str(right).lower())
+PLAIN: Final = ValueKind()
 
 
 def exactly_one(*names: str) -> Callable[[Mapping[str, Any]], list[tuple[str, str]]]:
     def rule(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
-        given = [n for n in names if inputs.get(n) not in (None, "", [])]
-        if len(given) == 1:
+        present = [n for n in names if inputs.get(n) not in (None, "", [])]
+        if len(present) == 1:
             return []
-        found = f"{' and '.join(given)} are given" if given else "none is given"
-        return [((given or list(names))[0], f"exactly one of {', '.join(names)} is needed, {found}")]
+        found = f"{' and '.join(present)} are set" if present else "none is set"
+        return [((present or list(names))[0], f"exactly one of {', '.join(names)} is needed, {found}")]
 
     return rule
 
 
 def at_most_one(*names: str) -> Callable[[Mapping[str, Any]], list[tuple[str, str]]]:
     def rule(inputs: Mapping[str, Any]) -> list[tuple[str, str]]:
-        given = [n for n in names if inputs.get(n) not in (None, "", [])]
-        return [(given[1], f"conflicts with {given[0]}: give one of them")] if len(given) > 1 else []
+        present = [n for n in names if inputs.get(n) not in (None, "", [])]
+        return [(present[1], f"conflicts with {present[0]}: set one of them")] if len(present) > 1 else []
 
     return rule
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` if something is near, else nothing."""
+    """Return `; did you mean 'x'?` if a known word is similar, else an empty text."""
     import difflib
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def left_out(value: Any) -> bool:
-    """Nothing was said."""
+def unset(value: Any) -> bool:
+    """Return whether a value is None or empty."""
     return value is None or (isinstance(value, str | list | dict) and len(value) == 0)
 
 
 def empty(value: Any) -> bool:
-    """What the official provider cannot tell from a value left out: nothing, no, and zero."""
-    return left_out(value) or value is False or (isinstance(value, int | float) and value == 0)
+    """Return whether the official provider takes a value for an unset one: empty, false or zero."""
+    return unset(value) or value is False or (isinstance(value, int | float) and value == 0)

@@ -1,1 +1,1 @@
-"""What every plugin of ours needs to be one: a served port, the engine's values and errors, and words to the user."""
+"""What all stand-in plugins share: the gRPC server, property values, errors, and messages to the user."""

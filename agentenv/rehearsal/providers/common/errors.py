@@ -1,4 +1,4 @@
-"""Errors on their way to the engine: what was half made travels with them, what is secret does not."""
+"""Errors for the engine: they carry a resource that was created half way, and no secret values."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from agentenv.rehearsal.providers.common.property_values import Path
 if TYPE_CHECKING:
     from google.protobuf import struct_pb2
 
-SHORTEST: Final = 4  # a secret of fewer characters would blacken half the message
+MIN_SECRET_LENGTH: Final = 4  # a shorter secret would replace half the message
 
 
 @dataclass(frozen=True)
-class Left:
+class PartialResource:
     """A resource that exists although its operation failed."""
 
     id: str
     properties: struct_pb2.Struct
-    inputs: struct_pb2.Struct | None  # None: those that were asked for
+    inputs: struct_pb2.Struct | None  # None: those of the request
     reasons: Sequence[str]
 
 
-class HalfMade(grpc.Status):
-    """An error's status that carries the resource it left behind, for the engine to keep."""
+class InitFailedStatus(grpc.Status):
+    """An error status that carries the resource, so that the engine keeps it in the state."""
 
-    def __init__(self, left: Left, message: str) -> None:
+    def __init__(self, resource: PartialResource, message: str) -> None:
         detail = provider_pb2.ErrorResourceInitFailed(
-            id=left.id, properties=left.properties, inputs=left.inputs, reasons=list(left.reasons)
+            id=resource.id, properties=resource.properties, inputs=resource.inputs, reasons=list(resource.reasons)
         )
         status = status_type()(code=grpc.StatusCode.UNKNOWN.value[0], message=message)
         status.details.add().Pack(detail)
@@ -42,7 +42,7 @@ class HalfMade(grpc.Status):
 
 
 def status_type() -> Any:
-    """The type `google.rpc.Status`, which two packages bring and only one can load: whichever came first."""
+    """Return the type `google.rpc.Status`. Two packages define it, and only the first one imported can load."""
     try:
         from pulumi.runtime.proto import status_pb2
     except TypeError:
@@ -51,16 +51,16 @@ def status_type() -> Any:
 
 
 def without_secrets(message: str, values: Mapping[str, Any], secrets: Iterable[Path]) -> str:
-    """A message in which no secret value stands, whoever put it there."""
+    """Return a message with all secret values replaced."""
     for path in secrets:
-        found: Any = values
+        value: Any = values
         for part in path:
             try:
-                found = found[part]
+                value = value[part]
             except (KeyError, IndexError, TypeError):
-                found = None
+                value = None
                 break
-        for text in _texts(found):
+        for text in _texts(value):
             message = message.replace(text, "[secret]")
     return message
 
@@ -70,4 +70,4 @@ def _texts(value: Any) -> list[str]:
         return [text for item in value.values() for text in _texts(item)]
     if isinstance(value, list):
         return [text for item in value for text in _texts(item)]
-    return [value] if isinstance(value, str) and len(value) >= SHORTEST else []
+    return [value] if isinstance(value, str) and len(value) >= MIN_SECRET_LENGTH else []

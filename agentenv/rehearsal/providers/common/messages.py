@@ -1,4 +1,4 @@
-"""Words to the user while an operation runs, by way of the engine."""
+"""Messages to the user during an operation, through the engine's log."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import grpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
 
-class Speaker:
-    """The engine's log. Where there is no engine, nothing is said."""
+class EngineLog:
+    """The engine's log. Without an engine, messages are dropped."""
 
     def __init__(self, address: str) -> None:
         self._engine: Any = engine_pb2_grpc.EngineStub(grpc.insecure_channel(address)) if address else None
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
         self._lock = threading.Lock()
 
     def warn(self, urn: str, text: str) -> None:
-        self._say(engine_pb2.WARNING, urn, text)
+        self._log(engine_pb2.WARNING, urn, text)
 
     def warn_once(self, text: str) -> None:
-        """A warning about no resource in particular, however often it applies."""
+        """Log a warning that concerns no single resource, once."""
         with self._lock:
-            if text in self._said:
+            if text in self._logged:
                 return
-            self._said.add(text)
-        self._say(engine_pb2.WARNING, "", text)
+            self._logged.add(text)
+        self._log(engine_pb2.WARNING, "", text)
 
     def status(self, urn: str, text: str) -> None:
-        """How far a resource is: shown in its line while it runs, and not kept."""
-        self._say(engine_pb2.INFO, urn, text, passing=True)
+        """Show the progress of a resource in its line of the display, without keeping it."""
+        self._log(engine_pb2.INFO, urn, text, ephemeral=True)
 
-    def _say(self, severity: Any, urn: str, text: str, *, passing: bool = False) -> None:
+    def _log(self, severity: Any, urn: str, text: str, *, ephemeral: bool = False) -> None:
         if self._engine is None:
             return
-        request = engine_pb2.LogRequest(severity=severity, message=text, urn=urn, ephemeral=passing)
-        with contextlib.suppress(grpc.RpcError):  # an engine that no longer listens must not fail the operation
+        request = engine_pb2.LogRequest(severity=severity, message=text, urn=urn, ephemeral=ephemeral)
+        with contextlib.suppress(grpc.RpcError):  # an engine that has stopped must not fail the operation
             self._engine.Log(request, timeout=5)

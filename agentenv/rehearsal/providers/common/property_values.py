@@ -1,7 +1,7 @@
-"""Property values on the wire: protobuf structures to plain Python and back, with unknowns and secrets kept apart.
+"""Convert property values between protobuf structures and plain Python values.
 
-Values are plain (dict, list, str, int, float, bool, None) so that rows read like data. An unknown is `UNKNOWN`;
-that something is secret is remembered beside the values, by path, and put back on the way out.
+Values are dict, list, str, int, float, bool or None. An unknown value is `UNKNOWN`. The paths of secrets are kept apart
+from the values, and applied again when these are encoded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNKNOWN_MARKS: Final = frozenset(
 
 
 class Unknown:
-    """A value that only exists once something else does."""
+    """A value that is known only after another resource is created."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -46,6 +46,7 @@ UNKNOWN: Final = Unknown()
 
 
 def has_unknown(value: object) -> bool:
+    """Return whether a value contains an unknown one."""
     if isinstance(value, dict):
         return any(has_unknown(v) for v in value.values())
     if isinstance(value, list):
@@ -53,13 +54,13 @@ def has_unknown(value: object) -> bool:
     return value is UNKNOWN
 
 
-def read(struct: struct_pb2.Struct) -> tuple[dict[str, Any], frozenset[Path]]:
-    """The plain values of a structure, and the paths of what is secret in it."""
+def decode(struct: struct_pb2.Struct) -> tuple[dict[str, Any], frozenset[Path]]:
+    """Return the plain values of a structure, and the paths of its secrets."""
     secrets: set[Path] = set()
-    return {key: _read(value, (key,), secrets) for key, value in struct.fields.items()}, frozenset(secrets)
+    return {key: _decode(value, (key,), secrets) for key, value in struct.fields.items()}, frozenset(secrets)
 
 
-def _read(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:  # noqa: PLR0911 - a case a kind of value
+def _decode(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:  # noqa: PLR0911 - a case a kind of value
     kind = value.WhichOneof("kind")
     if kind == "string_value":
         return UNKNOWN if value.string_value in UNKNOWN_MARKS else value.string_value
@@ -68,35 +69,35 @@ def _read(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:  # no
     if kind == "bool_value":
         return value.bool_value
     if kind == "list_value":
-        return [_read(item, (*path, i), secrets) for i, item in enumerate(value.list_value.values)]
+        return [_decode(item, (*path, i), secrets) for i, item in enumerate(value.list_value.values)]
     if kind == "struct_value":
         fields = value.struct_value.fields
         signature = fields[SIGNATURE_KEY].string_value if SIGNATURE_KEY in fields else None
         if signature == SECRET_SIGNATURE:
             secrets.add(path)
-            return _read(fields["value"], path, secrets)
+            return _decode(fields["value"], path, secrets)
         if signature == OUTPUT_SIGNATURE:
             if "secret" in fields and fields["secret"].bool_value:
                 secrets.add(path)
-            return _read(fields["value"], path, secrets) if "value" in fields else UNKNOWN
+            return _decode(fields["value"], path, secrets) if "value" in fields else UNKNOWN
         if signature == RESOURCE_SIGNATURE:
-            return _read(fields["id"], path, secrets) if "id" in fields else UNKNOWN
-        return {key: _read(item, (*path, key), secrets) for key, item in fields.items()}
+            return _decode(fields["id"], path, secrets) if "id" in fields else UNKNOWN
+        return {key: _decode(item, (*path, key), secrets) for key, item in fields.items()}
     return None
 
 
-def write(values: Mapping[str, Any], secrets: Iterable[Path] = ()) -> struct_pb2.Struct:
-    """A structure of plain values, in which everything at or under one of the secret paths is wrapped."""
+def encode(values: Mapping[str, Any], secrets: Iterable[Path] = ()) -> struct_pb2.Struct:
+    """Return a structure of plain values, with the values at the secret paths wrapped."""
     struct = struct_pb2.Struct()
     hidden = frozenset(secrets)
     for key, value in values.items():
-        struct.fields[key].CopyFrom(_write(value, (key,), hidden))
+        struct.fields[key].CopyFrom(_encode(value, (key,), hidden))
     return struct
 
 
-def _write(value: Any, path: Path, secrets: frozenset[Path]) -> struct_pb2.Value:
+def _encode(value: Any, path: Path, secrets: frozenset[Path]) -> struct_pb2.Value:
     if path in secrets:
-        inner = _write(value, path, secrets - {path})
+        inner = _encode(value, path, secrets - {path})
         wrapped = struct_pb2.Value()
         wrapped.struct_value.fields[SIGNATURE_KEY].string_value = SECRET_SIGNATURE
         wrapped.struct_value.fields["value"].CopyFrom(inner)
@@ -117,22 +118,23 @@ def _write(value: Any, path: Path, secrets: frozenset[Path]) -> struct_pb2.Value
     elif isinstance(value, Mapping):
         out.struct_value.SetInParent()
         for key, item in value.items():
-            out.struct_value.fields[str(key)].CopyFrom(_write(item, (*path, key), secrets))
+            out.struct_value.fields[str(key)].CopyFrom(_encode(item, (*path, key), secrets))
     elif isinstance(value, list | tuple | set | frozenset):
         out.list_value.SetInParent()
         for index, item in enumerate(value):
-            out.list_value.values.append(_write(item, (*path, index), secrets))
+            out.list_value.values.append(_encode(item, (*path, index), secrets))
     else:
-        raise TypeError(f"{spell(path)}: a value of type {type(value).__name__} has no form on the wire")
+        raise TypeError(f"{format_path(path)}: a value of type {type(value).__name__} cannot be encoded")
     return out
 
 
-def timestamp(moment: datetime.datetime) -> str:
-    return moment.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def timestamp(time: datetime.datetime) -> str:
+    """Return a time in ISO 8601, in UTC."""
+    return time.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def spell(path: Path) -> str:
-    """A path as people write it: `ingress[0].cidrBlocks`, with quotes where a key needs them."""
+def format_path(path: Path) -> str:
+    """Return a path as text, such as `ingress[0].cidrBlocks`, with quotes where a key needs them."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -1,4 +1,4 @@
-"""What every provider of ours answers alike: what it takes, what changed, and what is wrong with the inputs."""
+"""The responses that all stand-in providers share: handshake, check failures and diffs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final, Protocol
 
 from pulumi.runtime.proto import provider_pb2
 
-from agentenv.rehearsal.providers.common.property_values import Path, spell
+from agentenv.rehearsal.providers.common.property_values import Path, format_path
 
-KINDS: Final = {
+DIFF_KINDS: Final = {
     ("add", False): provider_pb2.PropertyDiff.ADD,
     ("add", True): provider_pb2.PropertyDiff.ADD_REPLACE,
     ("delete", False): provider_pb2.PropertyDiff.DELETE,
@@ -19,7 +19,7 @@ KINDS: Final = {
 }
 
 
-class Changed(Protocol):
+class PropertyChange(Protocol):
     """A change of an input."""
 
     @property
@@ -36,7 +36,7 @@ def handshake() -> provider_pb2.ProviderHandshakeResponse:
 
 
 def configured() -> provider_pb2.ConfigureResponse:
-    """The same as `handshake`, for an engine that skipped it, and that previews are answered."""
+    """Return what `handshake` returns, for engines that skip it, and that previews are supported."""
     return provider_pb2.ConfigureResponse(
         acceptSecrets=True,
         supportsPreview=True,
@@ -50,27 +50,27 @@ def failures(problems: Iterable[tuple[str, str]]) -> list[provider_pb2.CheckFail
     return [provider_pb2.CheckFailure(property=path, reason=reason) for path, reason in problems]
 
 
-def settings_changed(diffs: Sequence[str], replaces: Sequence[str]) -> provider_pb2.DiffResponse:
-    """What changed in the provider's own settings."""
-    return provider_pb2.DiffResponse(changes=_some(diffs), diffs=diffs, replaces=replaces)
+def config_diff(diffs: Sequence[str], replaces: Sequence[str]) -> provider_pb2.DiffResponse:
+    """Return the diff of the provider's configuration."""
+    return provider_pb2.DiffResponse(changes=_diff_changes(diffs), diffs=diffs, replaces=replaces)
 
 
-def changed(
-    changes: Sequence[tuple[Changed, bool]], replaces: Sequence[str], *, first_delete: bool
+def resource_diff(
+    changes: Sequence[tuple[PropertyChange, bool]], replaces: Sequence[str], *, delete_before_replace: bool
 ) -> provider_pb2.DiffResponse:
-    """What changed in a resource: each change, and whether it is one that replaces."""
+    """Return the diff of a resource, from its changes and whether each forces a replacement."""
     return provider_pb2.DiffResponse(
-        changes=_some(changes),
+        changes=_diff_changes(changes),
         replaces=replaces,
         diffs=sorted({str(change.path[0]) for change, _ in changes}),
         detailedDiff={
-            spell(change.path): provider_pb2.PropertyDiff(kind=KINDS[change.verb, replacing], inputDiff=True)
+            format_path(change.path): provider_pb2.PropertyDiff(kind=DIFF_KINDS[change.verb, replacing], inputDiff=True)
             for change, replacing in changes
         },
         hasDetailedDiff=True,
-        deleteBeforeReplace=first_delete,
+        deleteBeforeReplace=delete_before_replace,
     )
 
 
-def _some(changes: Sequence[object]) -> provider_pb2.DiffResponse.DiffChanges.ValueType:
+def _diff_changes(changes: Sequence[object]) -> provider_pb2.DiffResponse.DiffChanges.ValueType:
     return provider_pb2.DiffResponse.DIFF_SOME if changes else provider_pb2.DiffResponse.DIFF_NONE

@@ -1,4 +1,4 @@
-"""A plugin's process: a gRPC server on a free loopback port, printed for the engine, until the engine leaves."""
+"""The process of a plugin: a gRPC server on a free loopback port, which runs until the engine ends."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from pulumi.runtime.proto import provider_pb2_grpc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LARGEST: Final = 400 * 1024 * 1024
-THREADS: Final = 256  # most of them wait
-GRACE: Final = 15.0  # seconds an operation under way gets when we are asked to leave
-OPTIONS: Final = (("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST))
+MAX_MESSAGE_BYTES: Final = 400 * 1024 * 1024
+THREADS: Final = 256  # most of them are waiting
+GRACE_PERIOD: Final = 15.0  # seconds a running operation gets at shutdown
+OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+)
 
 
 def start(servicer: provider_pb2_grpc.ResourceProviderServicer) -> tuple[grpc.Server, int]:
-    """A server for a provider, on a free loopback port."""
+    """Start a server for a provider on a free loopback port. Return the server and the port."""
     server = grpc.server(ThreadPoolExecutor(THREADS), options=OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -32,34 +35,34 @@ def start(servicer: provider_pb2_grpc.ResourceProviderServicer) -> tuple[grpc.Se
 
 
 def engine_address(arguments: Sequence[str]) -> str:
-    """Where the engine listens: the plugin's only argument that is no option."""
-    return next((one for one in arguments if not one.startswith("-")), "")
+    """Return the engine's address: the plugin's only argument that is not an option."""
+    return next((argument for argument in arguments if not argument.startswith("-")), "")
 
 
 def serve(servicer: provider_pb2_grpc.ResourceProviderServicer) -> int:
-    """Serve until told to leave, or until the engine is gone."""
-    leave = threading.Event()
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: leave.set())
-    _follow_parent(leave)
+    """Serve until a signal arrives or the engine ends."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    _watch_parent(stop)
     server, port = start(servicer)
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
-    leave.wait()
-    server.stop(GRACE).wait()
+    stop.wait()
+    server.stop(GRACE_PERIOD).wait()
     return 0
 
 
-def _follow_parent(leave: threading.Event) -> None:
-    """Leave when the engine is gone, however it went.
+def _watch_parent(stop: threading.Event) -> None:
+    """Stop when the engine ends, for whatever reason.
 
-    The kernel's own signal for that is of no use: it comes when the thread that started us ends, and Go ends threads.
+    The kernel's parent-death signal is of no use: it is sent when the parent's thread ends, and Go ends threads.
     """
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(1)
-        leave.set()
+        stop.set()
 
     threading.Thread(target=watch, daemon=True).start()

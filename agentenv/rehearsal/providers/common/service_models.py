@@ -1,8 +1,7 @@
-"""botocore's descriptions of AWS's services, read from their files once a process.
+"""Read botocore's service models from their files once per process.
 
-Each botocore session reads them anew, and moto and boto3 make a session wherever they need one: the description of EC2
-alone, a megabyte, is otherwise unpacked and parsed a dozen times before the first call is answered. Everyone still gets
-a copy of their own, because moto writes to what it was given.
+Each botocore session reads them again, and moto and boto3 create many sessions. Without this cache the model of EC2, a
+megabyte, is parsed a dozen times before the first response. Each caller still gets a copy, because moto changes it.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from botocore.loaders import JSONFileLoader, Loader
 
 
 class _OnceReader(JSONFileLoader):
-    """Remembers what each file says, for all sessions, in the form that is copied fastest."""
+    """A cache of the parsed files for all sessions, in the form that is fastest to copy."""
 
-    _known: ClassVar[dict[str, bytes]] = {}
-    _reading: ClassVar[threading.Lock] = threading.Lock()
+    _cache: ClassVar[dict[str, bytes]] = {}
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def _load_file(self, full_path: str, open_method: Any) -> Any:
-        with self._reading:
-            if full_path not in self._known:
+        with self._lock:
+            if full_path not in self._cache:
                 if not Path(full_path).is_file():
-                    return None  # not remembered: such a file may still come
+                    return None  # not cached: such a file may still appear
                 with open_method(full_path, "rb") as file:
-                    # Plain dicts keep their order, and are read in half the time that ordered ones take.
-                    self._known[full_path] = marshal.dumps(json.loads(file.read()))
-            return marshal.loads(self._known[full_path])  # noqa: S302 - written by ourselves a moment ago
+                    # Plain dicts keep their order, and load in half the time of OrderedDict.
+                    self._cache[full_path] = marshal.dumps(json.loads(file.read()))
+            return marshal.loads(self._cache[full_path])  # noqa: S302 - written by ourselves a moment ago
 
 
 def read_once() -> None:
-    """From now on each file is read once. To be called before the first session is made; a second call does nothing."""
+    """Install the cache. Call it before the first session is created; a second call does nothing."""
     Loader.FILE_LOADER_CLASS = _OnceReader

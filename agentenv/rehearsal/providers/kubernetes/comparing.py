@@ -11,7 +11,7 @@ from agentenv.rehearsal.providers.kubernetes.diff import Change
 from agentenv.rehearsal.providers.kubernetes.discovery import canonical
 from agentenv.rehearsal.providers.kubernetes.objects import Object
 from agentenv.rehearsal.providers.kubernetes.urns import Resource
-from agentenv.rehearsal.providers.kubernetes.values import Bag, Path, spell, to_api
+from agentenv.rehearsal.providers.kubernetes.values import Bag, Path, format_path, to_api
 
 UNREADY: Path = ("metadata", "annotations", objects.REPLACE_UNREADY)
 
@@ -71,5 +71,5 @@ def _other_group(change: Change, before: Object, after: Object) -> bool:
 
 
 def _ignored(path: Path, ignored: tuple[str, ...]) -> bool:
-    text = spell(path)
+    text = format_path(path)
     return any(text == one or text.startswith((f"{one}.", f"{one}[")) for one in ignored)

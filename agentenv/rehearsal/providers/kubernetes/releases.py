@@ -66,7 +66,7 @@ class Releases:
             kept["version"] = chart.version
             kept[NAMES] = charts.names(self._all(kept, templating.rendered(self.provider, chart, kept)))
         except NotHad as error:
-            if not unsimulated.listening():
+            if not unsimulated.is_recording():
                 return Bag(kept, news.secrets), [("chart", str(error))]
             kept[NAMES] = {}
         except (BadChart, BadManifest) as error:
@@ -149,7 +149,7 @@ class Releases:
     def _tell_hooks(self, resource: Resource, asked: Mapping[str, Any], rendered: Rendered) -> None:
         called = [words.what(hook) for hook in rendered.hooks]
         self.provider.reporter.warn(resource.urn, f"hooks of the chart are not run: {', '.join(called)}")
-        if unsimulated.listening():
+        if unsimulated.is_recording():
             unsimulated.record(f"hooks of helm release {asked['name']}", {"objects": called, "chart": asked["chart"]})
 
     def _failed(

@@ -11,9 +11,9 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from agentenv.rehearsal.providers.common import responses as answers
-from agentenv.rehearsal.providers.common.errors import HalfMade, Left, without_secrets
-from agentenv.rehearsal.providers.common.messages import Speaker
+from agentenv.rehearsal.providers.common import responses
+from agentenv.rehearsal.providers.common.errors import InitFailedStatus, PartialResource, without_secrets
+from agentenv.rehearsal.providers.common.messages import EngineLog
 from agentenv.rehearsal.providers.kubernetes import functions, settings
 from agentenv.rehearsal.providers.kubernetes.checking import Naming
 from agentenv.rehearsal.providers.kubernetes.client import ApiError, Unreachable
@@ -23,7 +23,7 @@ from agentenv.rehearsal.providers.kubernetes.reach import Unreached
 from agentenv.rehearsal.providers.kubernetes.releases import TOKEN as RELEASE
 from agentenv.rehearsal.providers.kubernetes.releases import Releases
 from agentenv.rehearsal.providers.kubernetes.urns import BadToken, Resource, resource
-from agentenv.rehearsal.providers.kubernetes.values import Bag, spell
+from agentenv.rehearsal.providers.kubernetes.values import Bag, format_path
 from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
 
 SECRET_SETTINGS: Final = frozenset({"kubeconfig"})
@@ -35,13 +35,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def __init__(self, version: str, engine: str = "", provider: Provider | None = None) -> None:
         self._version = version
         self._engine = engine
-        self.provider = provider or Provider(Speaker(engine))
+        self.provider = provider or Provider(EngineLog(engine))
 
     # -- the plugin itself --------------------------------------------------------------------------------------------
 
     def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - the protocol's name and arguments
         self._listen_to(request.engine_address)
-        return answers.handshake()
+        return responses.handshake()
 
     def Attach(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         self._listen_to(request.address)
@@ -50,7 +50,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def _listen_to(self, address: str) -> None:
         if address and address != self._engine:
             self._engine = address
-            self.provider.reporter = Speaker(address)
+            self.provider.reporter = EngineLog(address)
 
     def GetPluginInfo(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         return plugin_pb2.PluginInfo(version=self._version)
@@ -67,19 +67,20 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         news = Bag.of(request.news)
         hidden = news.secrets | {(name,) for name in SECRET_SETTINGS if name in news.values}
         return provider_pb2.CheckResponse(
-            inputs=Bag(news.values, hidden).struct(), failures=answers.failures(settings.check(news.values, os.environ))
+            inputs=Bag(news.values, hidden).struct(),
+            failures=responses.failures(settings.check(news.values, os.environ)),
         )
 
     def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         old = Bag.of(request.old_inputs if request.old_inputs.fields else request.olds)
         diffs, replaces = settings.changed(old.values, Bag.of(request.news).values)
-        return answers.settings_changed(diffs, replaces)
+        return responses.config_diff(diffs, replaces)
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         values = Bag.of(request.args)
         given = values.values or {k.removeprefix(settings.PREFIX): v for k, v in request.variables.items()}
         self._run(context, "configuring kubernetes", lambda: self.provider.configure(given), Bag(given))
-        return answers.configured()
+        return responses.configured()
 
     # -- resources ----------------------------------------------------------------------------------------------------
 
@@ -90,15 +91,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         kept, problems = self._on(
             context, request, "checking", news, lambda r: self._for(r).check(r, news, olds, rules)
         )
-        return provider_pb2.CheckResponse(inputs=kept.struct(), failures=answers.failures(problems))
+        return provider_pb2.CheckResponse(inputs=kept.struct(), failures=responses.failures(problems))
 
     def Diff(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         state, old, news = Bag.of(request.olds), Bag.of(request.old_inputs), Bag.of(request.news)
         ignored = tuple(request.ignoreChanges)
         found = self._on(context, request, "comparing", news, lambda r: self._for(r).diff(r, state, old, news, ignored))
         each = [(change, found.replacing(change)) for change in found.changes]
-        replaces = sorted({spell(change.path) for change in found.replaces})
-        return answers.changed(each, replaces, first_delete=found.first_delete)
+        replaces = sorted({format_path(change.path) for change in found.replaces})
+        return responses.resource_diff(each, replaces, delete_before_replace=found.first_delete)
 
     def Create(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         inputs = Bag.of(request.properties)
@@ -174,13 +175,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         try:
             return work()
         except Partial as error:
-            left = Left(
+            left = PartialResource(
                 error.id,
                 error.state.struct(),
                 error.inputs.struct(),
                 [without_secrets(reason, bag.values, bag.secrets) for reason in error.reasons],
             )
-            context.abort_with_status(HalfMade(left, without_secrets(str(error), bag.values, bag.secrets)))
+            context.abort_with_status(InitFailedStatus(left, without_secrets(str(error), bag.values, bag.secrets)))
         except (Impossible, Unreached, BadToken, ApiError, Unreachable, NoCredentials) as error:
             message = without_secrets(str(error), bag.values, bag.secrets)
             context.abort(grpc.StatusCode.UNKNOWN, message if isinstance(error, Impossible) else f"{where}: {message}")

@@ -37,7 +37,7 @@ def rendered(provider: Provider, chart: Chart, asked: Mapping[str, Any]) -> Rend
 
 def pretend(asked: Mapping[str, Any], secrets: frozenset[Path], why: str) -> None:
     """Record a chart that cannot be had; where nobody listens, nothing is pretended."""
-    if not unsimulated.listening():
+    if not unsimulated.is_recording():
         raise NotHad(why)
     details = {
         **{key: asked.get(key) or "" for key in ("name", "namespace", "chart", "version")},

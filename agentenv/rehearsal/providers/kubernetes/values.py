@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.common.property_values import UNKNOWN, Path, Unknown, has_unknown, read, spell, write
+from agentenv.rehearsal.providers.common.property_values import (
+    UNKNOWN,
+    Path,
+    Unknown,
+    decode,
+    encode,
+    format_path,
+    has_unknown,
+)
 
 if TYPE_CHECKING:
     from google.protobuf import struct_pb2
@@ -17,14 +25,12 @@ __all__ = [
     "Bag",
     "Path",
     "Unknown",
+    "format_path",
     "has_unknown",
     "parse_path",
     "project",
-    "read",
-    "spell",
     "to_api",
     "to_sdk",
-    "write",
 ]
 
 # Definitions have keys with dashes, which the typed SDK cannot spell.
@@ -50,10 +56,10 @@ class Bag:
 
     @staticmethod
     def of(struct: struct_pb2.Struct) -> Bag:
-        return Bag(*read(struct))
+        return Bag(*decode(struct))
 
     def struct(self) -> struct_pb2.Struct:
-        return write(self.values, self.secrets)
+        return encode(self.values, self.secrets)
 
 
 def _respelled(value: Any, spelling: Callable[[str], str]) -> Any:

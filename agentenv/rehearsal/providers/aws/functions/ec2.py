@@ -1,4 +1,4 @@
-"""What there is of networks, and images to start in them."""
+"""Functions of EC2: VPCs, subnets, route tables and machine images."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import Any, Final
 from agentenv.rehearsal.providers.aws.api_calls import Cloud, partition
 from agentenv.rehearsal.providers.aws.functions.common import (
     Arguments,
-    described,
+    describe,
     filters_of,
     only,
+    outputs_from,
     region_of,
     tags_of,
-    told,
 )
 
 
 def vpc(cloud: Cloud, a: Arguments) -> dict[str, Any]:
-    token, at = "aws:ec2/getVpc:getVpc", region_of(cloud, a)
+    token, region = "aws:ec2/getVpc:getVpc", region_of(cloud, a)
     by_id = {"VpcIds": [a["id"]]} if a.get("id") else {}
     names = {"cidrBlock": "cidr", "default": "isDefault", "dhcpOptionsId": "dhcp-options-id", "state": "state"}
-    found = described(cloud, "DescribeVpcs", at, "Vpcs", Filters=filters_of(a, **names), **by_id)
-    one = only(found, "EC2 VPC", "DescribeVpcs")
-    id_ = one["VpcId"]
+    matches = describe(cloud, "DescribeVpcs", region, "Vpcs", Filters=filters_of(a, **names), **by_id)
+    match = only(matches, "EC2 VPC", "DescribeVpcs")
+    id_ = match["VpcId"]
     attributes = {
-        f"enable{name}": cloud.call("ec2", "DescribeVpcAttribute", at, VpcId=id_, Attribute=f"enable{name}")[
+        f"enable{name}": cloud.call("ec2", "DescribeVpcAttribute", region, VpcId=id_, Attribute=f"enable{name}")[
             f"Enable{name}"
         ]["Value"]
         for name in ("DnsHostnames", "DnsSupport", "NetworkAddressUsageMetrics")
     }
-    where = [{"Name": "vpc-id", "Values": [id_]}, {"Name": "association.main", "Values": ["true"]}]
-    tables = cloud.call("ec2", "DescribeRouteTables", at, Filters=where)["RouteTables"]
+    main_filters = [{"Name": "vpc-id", "Values": [id_]}, {"Name": "association.main", "Values": ["true"]}]
+    tables = cloud.call("ec2", "DescribeRouteTables", region, Filters=main_filters)["RouteTables"]
     associations = [
         {"AssociationId": c["AssociationId"], "CidrBlock": c["CidrBlock"], "State": c["CidrBlockState"]["State"]}
-        for c in one.get("CidrBlockAssociationSet", [])
+        for c in match.get("CidrBlockAssociationSet", [])
     ]
-    return told(
+    return outputs_from(
         token,
-        one,
+        match,
         id=id_,
-        arn=f"arn:{partition(at)}:ec2:{at}:{cloud.account()}:vpc/{id_}",
-        default=one.get("IsDefault", False),
+        arn=f"arn:{partition(region)}:ec2:{region}:{cloud.account()}:vpc/{id_}",
+        default=match.get("IsDefault", False),
         cidrBlockAssociations=associations,
         mainRouteTableId=tables[0]["RouteTableId"] if tables else None,
-        region=at,
-        tags=tags_of(one),
+        region=region,
+        tags=tags_of(match),
         **attributes,
     )
 
@@ -60,16 +60,18 @@ SUBNET_FILTERS: Final = {
 
 
 def subnet(cloud: Cloud, a: Arguments) -> dict[str, Any]:
-    token, at = "aws:ec2/getSubnet:getSubnet", region_of(cloud, a)
+    token, region = "aws:ec2/getSubnet:getSubnet", region_of(cloud, a)
     by_id = {"SubnetIds": [a["id"]]} if a.get("id") else {}
-    found = described(cloud, "DescribeSubnets", at, "Subnets", Filters=filters_of(a, **SUBNET_FILTERS), **by_id)
-    one = only(found, "EC2 Subnet", "DescribeSubnets")
-    return told(token, one, id=one["SubnetId"], arn=one.get("SubnetArn"), region=at, tags=tags_of(one))
+    matches = describe(cloud, "DescribeSubnets", region, "Subnets", Filters=filters_of(a, **SUBNET_FILTERS), **by_id)
+    match = only(matches, "EC2 Subnet", "DescribeSubnets")
+    return outputs_from(
+        token, match, id=match["SubnetId"], arn=match.get("SubnetArn"), region=region, tags=tags_of(match)
+    )
 
 
 def subnets(cloud: Cloud, a: Arguments) -> dict[str, Any]:
-    found = cloud.call("ec2", "DescribeSubnets", region_of(cloud, a), Filters=filters_of(a))["Subnets"]
-    ids = sorted(one["SubnetId"] for one in found)
+    matches = cloud.call("ec2", "DescribeSubnets", region_of(cloud, a), Filters=filters_of(a))["Subnets"]
+    ids = sorted(match["SubnetId"] for match in matches)
     return {"id": region_of(cloud, a), "ids": ids, "region": region_of(cloud, a)}
 
 
@@ -82,10 +84,10 @@ ROUTE_FILTERS: Final = {
 
 
 def route_table(cloud: Cloud, a: Arguments) -> dict[str, Any]:
-    token, at = "aws:ec2/getRouteTable:getRouteTable", region_of(cloud, a)
-    found = cloud.call("ec2", "DescribeRouteTables", at, Filters=filters_of(a, **ROUTE_FILTERS))["RouteTables"]
-    one = only(found, "EC2 Route Table", "DescribeRouteTables")
-    id_ = one["RouteTableId"]
+    token, region = "aws:ec2/getRouteTable:getRouteTable", region_of(cloud, a)
+    matches = cloud.call("ec2", "DescribeRouteTables", region, Filters=filters_of(a, **ROUTE_FILTERS))["RouteTables"]
+    match = only(matches, "EC2 Route Table", "DescribeRouteTables")
+    id_ = match["RouteTableId"]
     routes = [
         {
             **route,
@@ -93,37 +95,37 @@ def route_table(cloud: Cloud, a: Arguments) -> dict[str, Any]:
             "Ipv6CidrBlock": route.get("DestinationIpv6CidrBlock"),
             "EgressOnlyGatewayId": route.get("EgressOnlyInternetGatewayId"),
         }
-        for route in one.get("Routes", [])
+        for route in match.get("Routes", [])
         if route.get("GatewayId") != "local"
     ]
-    owner = one.get("OwnerId") or cloud.account()
-    return told(
+    owner = match.get("OwnerId") or cloud.account()
+    return outputs_from(
         token,
-        one,
+        match,
         id=id_,
-        arn=f"arn:{partition(at)}:ec2:{at}:{owner}:route-table/{id_}",
-        associations=[{**x, "RouteTableAssociationId": x["RouteTableAssociationId"]} for x in one["Associations"]],
+        arn=f"arn:{partition(region)}:ec2:{region}:{owner}:route-table/{id_}",
+        associations=[{**x, "RouteTableAssociationId": x["RouteTableAssociationId"]} for x in match["Associations"]],
         routes=routes,
         routeTableId=id_,
-        region=at,
-        tags=tags_of(one),
+        region=region,
+        tags=tags_of(match),
     )
 
 
 def ami(cloud: Cloud, a: Arguments) -> dict[str, Any]:
     import re
 
-    token, at = "aws:ec2/getAmi:getAmi", region_of(cloud, a)
-    asked = {
+    token, region = "aws:ec2/getAmi:getAmi", region_of(cloud, a)
+    parameters = {
         member: a[name]
         for name, member in (("owners", "Owners"), ("executableUsers", "ExecutableUsers"))
         if a.get(name)
     }
-    found = cloud.call("ec2", "DescribeImages", at, Filters=filters_of(a), **asked)["Images"]
+    matches = cloud.call("ec2", "DescribeImages", region, Filters=filters_of(a), **parameters)["Images"]
     if a.get("nameRegex"):
-        found = [image for image in found if re.search(a["nameRegex"], image.get("Name", ""))]
-    if a.get("mostRecent") and found:
-        found = [max(found, key=lambda image: image["CreationDate"])]
-    one = only(found, "EC2 AMI", "DescribeImages")
-    arn = f"arn:{partition(at)}:ec2:{at}::image/{one['ImageId']}"
-    return told(token, one, id=one["ImageId"], arn=arn, region=at, tags=tags_of(one))
+        matches = [image for image in matches if re.search(a["nameRegex"], image.get("Name", ""))]
+    if a.get("mostRecent") and matches:
+        matches = [max(matches, key=lambda image: image["CreationDate"])]
+    match = only(matches, "EC2 AMI", "DescribeImages")
+    arn = f"arn:{partition(region)}:ec2:{region}::image/{match['ImageId']}"
+    return outputs_from(token, match, id=match["ImageId"], arn=arn, region=region, tags=tags_of(match))

@@ -1,4 +1,4 @@
-"""Where we are: zones, regions, partition, account."""
+"""Functions about the caller's account, partition, region and availability zones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agentenv.rehearsal.providers.aws.functions.common import Arguments, filters
 
 def availability_zones(cloud: Cloud, a: Arguments) -> dict[str, Any]:
     direct = {"allAvailabilityZones": "AllAvailabilityZones"}
-    asked = {member: a[name] for name, member in direct.items() if a.get(name) is not None}
+    parameters = {member: a[name] for name, member in direct.items() if a.get(name) is not None}
     filters = filters_of(a, state="state")
-    told = cloud.call("ec2", "DescribeAvailabilityZones", region_of(cloud, a), Filters=filters, **asked)
+    response = cloud.call("ec2", "DescribeAvailabilityZones", region_of(cloud, a), Filters=filters, **parameters)
     zones = [
         zone
-        for zone in sorted(told["AvailabilityZones"], key=lambda zone: zone["ZoneName"])
+        for zone in sorted(response["AvailabilityZones"], key=lambda zone: zone["ZoneName"])
         if zone["ZoneName"] not in (a.get("excludeNames") or ())
         and zone["ZoneId"] not in (a.get("excludeZoneIds") or ())
     ]
@@ -30,8 +30,13 @@ def availability_zones(cloud: Cloud, a: Arguments) -> dict[str, Any]:
 
 
 def caller_identity(cloud: Cloud, _: Arguments) -> dict[str, Any]:
-    told = cloud.call("sts", "GetCallerIdentity")
-    return {"accountId": told["Account"], "arn": told["Arn"], "userId": told["UserId"], "id": told["Account"]}
+    response = cloud.call("sts", "GetCallerIdentity")
+    return {
+        "accountId": response["Account"],
+        "arn": response["Arn"],
+        "userId": response["UserId"],
+        "id": response["Account"],
+    }
 
 
 def partition_of(cloud: Cloud, _: Arguments) -> dict[str, Any]:
@@ -62,7 +67,7 @@ def region(cloud: Cloud, a: Arguments) -> dict[str, Any]:
 def _region_name(name: str) -> str:
     from agentenv.rehearsal.providers.aws.api_calls import session
 
-    for one in session().get_component("data_loader").load_data("endpoints")["partitions"]:
-        if name in one["regions"]:
-            return one["regions"][name]["description"]
+    for partition_data in session().get_component("data_loader").load_data("endpoints")["partitions"]:
+        if name in partition_data["regions"]:
+            return partition_data["regions"][name]["description"]
     return name

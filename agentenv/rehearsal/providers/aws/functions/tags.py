@@ -1,4 +1,4 @@
-"""What there is with certain tags."""
+"""The function that finds resources by their tags."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ from agentenv.rehearsal.providers.aws.functions.common import Arguments, region_
 
 
 def resources(cloud: Cloud, a: Arguments) -> dict[str, Any]:
-    at = region_of(cloud, a)
+    region = region_of(cloud, a)
     for name in ("excludeCompliantResources", "includeComplianceDetails"):
         if a.get(name):
             raise CloudError("resourcegroupstaggingapi", "GetResources", "NotSimulated", f"{name} is not simulated")
-    asked: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     if a.get("resourceTypeFilters"):
-        asked["ResourceTypeFilters"] = a["resourceTypeFilters"]
+        parameters["ResourceTypeFilters"] = a["resourceTypeFilters"]
     if a.get("resourceArnLists"):
-        asked["ResourceARNList"] = a["resourceArnLists"]
+        parameters["ResourceARNList"] = a["resourceArnLists"]
     if a.get("tagFilters"):
-        asked["TagFilters"] = [{"Key": one["key"], "Values": one.get("values") or []} for one in a["tagFilters"]]
-    found: list[dict[str, Any]] = []
+        parameters["TagFilters"] = [{"Key": f["key"], "Values": f.get("values") or []} for f in a["tagFilters"]]
+    mappings: list[dict[str, Any]] = []
     token = ""
     while True:
-        page = cloud.call("resourcegroupstaggingapi", "GetResources", at, **asked, PaginationToken=token)
-        found += page["ResourceTagMappingList"]
+        page = cloud.call("resourcegroupstaggingapi", "GetResources", region, **parameters, PaginationToken=token)
+        mappings += page["ResourceTagMappingList"]
         token = page.get("PaginationToken") or ""
         if not token:
             break
-    mappings = [{"resourceArn": one["ResourceARN"], "tags": tags_of(one), "complianceDetails": []} for one in found]
-    return {"id": cloud.account(), "region": at, "resourceTagMappingLists": mappings}
+    results = [
+        {"resourceArn": mapping["ResourceARN"], "tags": tags_of(mapping), "complianceDetails": []}
+        for mapping in mappings
+    ]
+    return {"id": cloud.account(), "region": region, "resourceTagMappingLists": results}

@@ -1,20 +1,28 @@
-"""Glue and Athena: what files are taken for, and where questions about them are asked from."""
+"""Glue databases and tables; Athena workgroups and named queries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Look, Make, Name, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import among, between, matching
+from agentenv.rehearsal.providers.aws import api_calls, name_mapping
+from agentenv.rehearsal.providers.aws.row import (
+    AutoName,
+    Call,
+    CustomCreate,
+    CustomStep,
+    ReadCall,
+    Row,
+    Tagging,
+    Template,
+)
+from agentenv.rehearsal.providers.aws.value_kinds import between, matching, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
-GONE: Final = ("EntityNotFoundException",)
-ELSEWHERE: Final = "databases and tables that stand for others are not simulated"
+NOT_FOUND: Final = ("EntityNotFoundException",)
+NO_LINKS: Final = "databases and tables that stand for others are not simulated"
 NO_ICEBERG: Final = "tables of Iceberg are not simulated"
 LOWER: Final = matching(r"[^A-Z]*", "has capitals, which the catalogue does not keep")
 
@@ -22,70 +30,74 @@ LOWER: Final = matching(r"[^A-Z]*", "has capitals, which the catalogue does not 
 # -- the catalogue ----------------------------------------------------------------------------------------------------
 
 
-def _input(s: Situation, operation: str, member: str, names: tuple[str, ...]) -> dict[str, Any]:
-    shape = calls.members("glue", operation)[member].members
+def _input(op: Operation, operation: str, member: str, names: tuple[str, ...]) -> dict[str, Any]:
+    shape = api_calls.members("glue", operation)[member].members
     out: dict[str, Any] = {}
     for name in names:
-        if s.inputs.get(name) is not None:
-            found = spelling.member(shape, name) or name
-            out[found] = spelling.send(s.inputs[name], shape[found], {}, name)
+        if op.inputs.get(name) is not None:
+            response = name_mapping.member(shape, name) or name
+            out[response] = name_mapping.send(op.inputs[name], shape[response], {}, name)
     return out
 
 
 DATABASE_INPUTS: Final = ("createTableDefaultPermissions", "description", "locationUri", "parameters")
 
 
-def _catalogue(s: Situation) -> dict[str, str]:
-    return {"CatalogId": s.value("catalogId") or s.cloud.account()}
+def _catalogue(op: Operation) -> dict[str, str]:
+    return {"CatalogId": op.value("catalogId") or op.cloud.account()}
 
 
-def _database_arn(s: Situation) -> str:
-    return s.form("arn:{partition}:glue:{region}:{account}:database/", {}) + s.id.partition(":")[2]
+def _database_arn(op: Operation) -> str:
+    return op.format("arn:{partition}:glue:{region}:{account}:database/", {}) + op.id.partition(":")[2]
 
 
-def _make_database(s: Situation) -> Mapping[str, Any]:
-    said = _input(s, "CreateDatabase", "DatabaseInput", ("name", *DATABASE_INPUTS))
-    s.call("CreateDatabase", **_catalogue(s), DatabaseInput=said)
-    return {"Id": f"{_catalogue(s)['CatalogId']}:{s.inputs['name']}"}
+def _create_database(op: Operation) -> Mapping[str, Any]:
+    members = _input(op, "CreateDatabase", "DatabaseInput", ("name", *DATABASE_INPUTS))
+    op.call("CreateDatabase", **_catalogue(op), DatabaseInput=members)
+    return {"Id": f"{_catalogue(op)['CatalogId']}:{op.inputs['name']}"}
 
 
-def _find_database(s: Situation) -> Mapping[str, Any] | None:
-    catalogue, _, name = s.id.partition(":")
-    found = s.call("GetDatabase", CatalogId=catalogue, Name=name, forgives=GONE).get("Database")
-    if not found:
+def _read_database(op: Operation) -> Mapping[str, Any] | None:
+    catalogue, _, name = op.id.partition(":")
+    response = op.call("GetDatabase", CatalogId=catalogue, Name=name, ignored_errors=NOT_FOUND).get("Database")
+    if not response:
         return None
-    tags = s.call("GetTags", ResourceArn=_database_arn(s)).get("Tags", {})
-    return {**found, "CatalogId": catalogue, "Tags": tags}
+    tags = op.call("GetTags", ResourceArn=_database_arn(op)).get("Tags", {})
+    return {**response, "CatalogId": catalogue, "Tags": tags}
 
 
-def _renew_database(s: Situation) -> None:
-    if not s.creating:
-        catalogue, _, name = s.id.partition(":")
-        said = {"Name": name, **_input(s, "UpdateDatabase", "DatabaseInput", DATABASE_INPUTS)}
-        s.call("UpdateDatabase", CatalogId=catalogue, Name=name, DatabaseInput=said)
+def _update_database(op: Operation) -> None:
+    if not op.creating:
+        catalogue, _, name = op.id.partition(":")
+        members = {"Name": name, **_input(op, "UpdateDatabase", "DatabaseInput", DATABASE_INPUTS)}
+        op.call("UpdateDatabase", CatalogId=catalogue, Name=name, DatabaseInput=members)
 
 
 DATABASE = Row(
     type="aws:glue/catalogDatabase:CatalogDatabase",
     service="glue",
-    create=Make(_make_database, ("catalogId", "name", *DATABASE_INPUTS)),
+    create=CustomCreate(_create_database, ("catalogId", "name", *DATABASE_INPUTS)),
     id="Id",
-    find=_find_database,
-    sets=(Do(_renew_database, DATABASE_INPUTS),),
-    delete=(Call("DeleteDatabase", given={"CatalogId": "$out.catalogId", "Name": "$out.name"}, forgives=GONE),),
-    shows={"arn": lambda s, _: _database_arn(s)},
-    name=Name(longest=255, prefix_input=""),
-    tags=Tags(
-        put="TagResource",
-        drop="UntagResource",
-        on={"ResourceArn": _database_arn},
-        member="TagsToAdd",
-        keys="TagsToRemove",
-        pair=None,
+    read=_read_database,
+    updates=(CustomStep(_update_database, DATABASE_INPUTS),),
+    delete=(
+        Call(
+            "DeleteDatabase", constants={"CatalogId": "$out.catalogId", "Name": "$out.name"}, ignored_errors=NOT_FOUND
+        ),
     ),
-    kinds={"name": LOWER},
-    refused={"federatedDatabase": ELSEWHERE, "targetDatabase": ELSEWHERE},
-    parse=lambda text: (text, {"catalogId": text.partition(":")[0], "name": text.partition(":")[2]}),
+    output_sources={"arn": lambda op, _: _database_arn(op)},
+    auto_name=AutoName(max_length=255, prefix_input=""),
+    tags=Tagging(
+        tag_operation="TagResource",
+        untag_operation="UntagResource",
+        constants={"ResourceArn": _database_arn},
+        tags_member="TagsToAdd",
+        keys_member="TagsToRemove",
+        key_value_members=None,
+    ),
+    value_kinds={"name": LOWER},
+    unsupported={"federatedDatabase": NO_LINKS, "targetDatabase": NO_LINKS},
+    parse_import_id=lambda text: (text, {"catalogId": text.partition(":")[0], "name": text.partition(":")[2]}),
 )
 
 TABLE_INPUTS: Final = (
@@ -94,37 +106,39 @@ TABLE_INPUTS: Final = (
 )
 
 
-def _place(s: Situation) -> tuple[str, str, str]:
-    catalogue, database, name = s.id.split(":", 2)
+def _table_path(op: Operation) -> tuple[str, str, str]:
+    catalogue, database, name = op.id.split(":", 2)
     return catalogue, database, name
 
 
-def _make_table(s: Situation) -> Mapping[str, Any]:
-    database, catalogue = s.inputs["databaseName"], _catalogue(s)["CatalogId"]
-    said = _input(s, "CreateTable", "TableInput", ("name", *TABLE_INPUTS))
-    s.call("CreateTable", CatalogId=catalogue, DatabaseName=database, TableInput=said)
-    return {"Id": f"{catalogue}:{database}:{s.inputs['name']}"}
+def _create_table(op: Operation) -> Mapping[str, Any]:
+    database, catalogue = op.inputs["databaseName"], _catalogue(op)["CatalogId"]
+    members = _input(op, "CreateTable", "TableInput", ("name", *TABLE_INPUTS))
+    op.call("CreateTable", CatalogId=catalogue, DatabaseName=database, TableInput=members)
+    return {"Id": f"{catalogue}:{database}:{op.inputs['name']}"}
 
 
-def _find_table(s: Situation) -> Mapping[str, Any] | None:
-    catalogue, database, name = _place(s)
-    found = s.call("GetTable", CatalogId=catalogue, DatabaseName=database, Name=name, forgives=GONE).get("Table")
-    return {**found, "CatalogId": catalogue} if found else None
+def _read_table(op: Operation) -> Mapping[str, Any] | None:
+    catalogue, database, name = _table_path(op)
+    response = op.call("GetTable", CatalogId=catalogue, DatabaseName=database, Name=name, ignored_errors=NOT_FOUND).get(
+        "Table"
+    )
+    return {**response, "CatalogId": catalogue} if response else None
 
 
-def _renew_table(s: Situation) -> None:
-    if not s.creating:
-        catalogue, database, name = _place(s)
-        said = {"Name": name, **_input(s, "UpdateTable", "TableInput", TABLE_INPUTS)}
-        s.call("UpdateTable", CatalogId=catalogue, DatabaseName=database, TableInput=said)
+def _update_table(op: Operation) -> None:
+    if not op.creating:
+        catalogue, database, name = _table_path(op)
+        members = {"Name": name, **_input(op, "UpdateTable", "TableInput", TABLE_INPUTS)}
+        op.call("UpdateTable", CatalogId=catalogue, DatabaseName=database, TableInput=members)
 
 
-def _drop_table(s: Situation) -> None:
-    catalogue, database, name = _place(s)
-    s.call("DeleteTable", CatalogId=catalogue, DatabaseName=database, Name=name, forgives=GONE)
+def _delete_table(op: Operation) -> None:
+    catalogue, database, name = _table_path(op)
+    op.call("DeleteTable", CatalogId=catalogue, DatabaseName=database, Name=name, ignored_errors=NOT_FOUND)
 
 
-def _parse_table(text: str) -> tuple[str, dict[str, Any]]:
+def _parse_table_id(text: str) -> tuple[str, dict[str, Any]]:
     catalogue, database, name = text.split(":", 2)
     return text, {"catalogId": catalogue, "databaseName": database, "name": name}
 
@@ -132,124 +146,130 @@ def _parse_table(text: str) -> tuple[str, dict[str, Any]]:
 TABLE = Row(
     type="aws:glue/catalogTable:CatalogTable",
     service="glue",
-    create=Make(_make_table, ("catalogId", "databaseName", "name", *TABLE_INPUTS)),
+    create=CustomCreate(_create_table, ("catalogId", "databaseName", "name", *TABLE_INPUTS)),
     id="Id",
-    find=_find_table,
-    sets=(Do(_renew_table, TABLE_INPUTS),),
-    delete=(Do(_drop_table),),
-    shows={
-        "arn": lambda s, _: s.form("arn:{partition}:glue:{region}:{account}:table/", {}) + "/".join(_place(s)[1:]),
+    read=_read_table,
+    updates=(CustomStep(_update_table, TABLE_INPUTS),),
+    delete=(CustomStep(_delete_table),),
+    output_sources={
+        "arn": lambda op, _: (
+            op.format("arn:{partition}:glue:{region}:{account}:table/", {}) + "/".join(_table_path(op)[1:])
+        ),
         "partitionIndices": lambda _, __: [],
     },
-    name=Name(longest=255, prefix_input=""),
-    kinds={"name": LOWER},
-    ordered=frozenset({"partitionKeys", "storageDescriptor.columns"}),
-    refused={
+    auto_name=AutoName(max_length=255, prefix_input=""),
+    value_kinds={"name": LOWER},
+    ordered_lists=frozenset({"partitionKeys", "storageDescriptor.columns"}),
+    unsupported={
         "openTableFormatInput": NO_ICEBERG,
         "partitionIndices": "indices of partitions are not simulated",
-        "targetTable": ELSEWHERE,
-        "viewDefinition": ELSEWHERE,
+        "targetTable": NO_LINKS,
+        "viewDefinition": NO_LINKS,
     },
-    parse=_parse_table,
+    parse_import_id=_parse_table_id,
 )
 
 
 # -- Athena -----------------------------------------------------------------------------------------------------------
 
-WORKGROUP_GONE: Final = ("InvalidRequestException",)
+WORKGROUP_NOT_FOUND: Final = ("InvalidRequestException",)
 # What an update calls by another name, because it may also take it away.
-RESULTS: Final = "ResultConfiguration"
-LEAST: Final = 10_485_760
+RESULT_MEMBER: Final = "ResultConfiguration"
+MIN_CUTOFF: Final = 10_485_760
 
 
-def _workgroup_arn(s: Situation) -> str:
-    return s.form("arn:{partition}:athena:{region}:{account}:workgroup/{id}", {})
+def _workgroup_arn(op: Operation) -> str:
+    return op.format("arn:{partition}:athena:{region}:{account}:workgroup/{id}", {})
 
 
-def _configuration(s: Situation) -> dict[str, Any]:
-    shape = calls.members("athena", "CreateWorkGroup")["Configuration"]
-    said = s.inputs.get("configuration") or {}
+def _configuration(op: Operation) -> dict[str, Any]:
+    shape = api_calls.members("athena", "CreateWorkGroup")["Configuration"]
+    members = op.inputs.get("configuration") or {}
     # The official provider's own defaults
-    known = {"enforceWorkgroupConfiguration": True, "publishCloudwatchMetricsEnabled": True, **said}
-    engine = known.get("engineVersion")
+    configuration = {"enforceWorkgroupConfiguration": True, "publishCloudwatchMetricsEnabled": True, **members}
+    engine = configuration.get("engineVersion")
     if engine:
-        known["engineVersion"] = {key: item for key, item in engine.items() if key != "effectiveEngineVersion"}
-    return spelling.send(known, shape, {}, "configuration")
+        configuration["engineVersion"] = {key: item for key, item in engine.items() if key != "effectiveEngineVersion"}
+    return name_mapping.send(configuration, shape, {}, "configuration")
 
 
-def _make_workgroup(s: Situation) -> Mapping[str, Any]:
-    more = {"Description": s.inputs["description"]} if s.inputs.get("description") else {}
-    return s.call("CreateWorkGroup", Name=s.inputs["name"], Configuration=_configuration(s), **more)
+def _create_workgroup(op: Operation) -> Mapping[str, Any]:
+    more = {"Description": op.inputs["description"]} if op.inputs.get("description") else {}
+    return op.call("CreateWorkGroup", Name=op.inputs["name"], Configuration=_configuration(op), **more)
 
 
-def _update_workgroup(s: Situation) -> None:
-    asked: dict[str, Any] = {}
-    if s.inputs.get("state"):
-        asked["State"] = s.inputs["state"]
-    if not s.creating:
-        asked["Description"] = s.inputs.get("description") or ""
-        updates = _configuration(s)
-        if RESULTS in updates:
-            updates[f"{RESULTS}Updates"] = updates.pop(RESULTS)
+def _update_workgroup(op: Operation) -> None:
+    parameters: dict[str, Any] = {}
+    if op.inputs.get("state"):
+        parameters["State"] = op.inputs["state"]
+    if not op.creating:
+        parameters["Description"] = op.inputs.get("description") or ""
+        updates = _configuration(op)
+        if RESULT_MEMBER in updates:
+            updates[f"{RESULT_MEMBER}Updates"] = updates.pop(RESULT_MEMBER)
         if "BytesScannedCutoffPerQuery" not in updates:
             updates["RemoveBytesScannedCutoffPerQuery"] = True
-        asked["ConfigurationUpdates"] = updates
-    s.call("UpdateWorkGroup", WorkGroup=s.id, **asked)
+        parameters["ConfigurationUpdates"] = updates
+    op.call("UpdateWorkGroup", WorkGroup=op.id, **parameters)
 
 
 WORKGROUP = Row(
     type="aws:athena/workgroup:Workgroup",
     service="athena",
-    create=Make(_make_workgroup, ("configuration", "description", "name")),
+    create=CustomCreate(_create_workgroup, ("configuration", "description", "name")),
     id="$in.name",
-    find=Look("GetWorkGroup", {"WorkGroup": "$id"}, "WorkGroup", gone=WORKGROUP_GONE),
-    also=(
-        Look(
+    read=ReadCall("GetWorkGroup", {"WorkGroup": "$id"}, "WorkGroup", not_found_errors=WORKGROUP_NOT_FOUND),
+    more_reads=(
+        ReadCall(
             "ListTagsForResource",
             {"ResourceARN": _workgroup_arn},
-            puts={"Tags": "Tags"},
+            fields={"Tags": "Tags"},
         ),
     ),
-    sets=(
-        Do(_update_workgroup, ("state",)),
-        Do(lambda s: None if s.creating else _update_workgroup(s), ("configuration", "description")),
+    updates=(
+        CustomStep(_update_workgroup, ("state",)),
+        CustomStep(lambda op: None if op.creating else _update_workgroup(op), ("configuration", "description")),
     ),
     delete=(
         Call(
             "DeleteWorkGroup",
             ("forceDestroy",),
-            names={"forceDestroy": "RecursiveDeleteOption"},
-            given={"WorkGroup": "$id"},
+            member_names={"forceDestroy": "RecursiveDeleteOption"},
+            constants={"WorkGroup": "$id"},
         ),
     ),
-    shows={"arn": Form("arn:{partition}:athena:{region}:{account}:workgroup/{id}")},
-    name=Name(longest=128, prefix_input=""),
-    tags=Tags(put="TagResource", drop="UntagResource", on={"ResourceARN": _workgroup_arn}),
-    unread=frozenset({"forceDestroy"}),
-    kinds={
-        "state": among("ENABLED", "DISABLED"),
-        "configuration.bytesScannedCutoffPerQuery": between(LEAST, 2**63),
-        "configuration.resultConfiguration.encryptionConfiguration.encryptionOption": among(
+    output_sources={"arn": Template("arn:{partition}:athena:{region}:{account}:workgroup/{id}")},
+    auto_name=AutoName(max_length=128, prefix_input=""),
+    tags=Tagging(
+        tag_operation="TagResource", untag_operation="UntagResource", constants={"ResourceARN": _workgroup_arn}
+    ),
+    write_only=frozenset({"forceDestroy"}),
+    value_kinds={
+        "state": one_of("ENABLED", "DISABLED"),
+        "configuration.bytesScannedCutoffPerQuery": between(MIN_CUTOFF, 2**63),
+        "configuration.resultConfiguration.encryptionConfiguration.encryptionOption": one_of(
             "SSE_S3", "SSE_KMS", "CSE_KMS"
         ),
         "configuration.resultConfiguration.outputLocation": matching(r"s3://.+", "is no place in S3: write s3://…"),
     },
     defaults={"forceDestroy": False, "state": "ENABLED"},
-    fills=frozenset({"configuration.engineVersion.effectiveEngineVersion"}),
-    parse=lambda text: (text, {"name": text}),
+    computed=frozenset({"configuration.engineVersion.effectiveEngineVersion"}),
+    parse_import_id=lambda text: (text, {"name": text}),
 )
 
 NAMED_QUERY = Row(
     type="aws:athena/namedQuery:NamedQuery",
     service="athena",
     create=Call(
-        "CreateNamedQuery", ("database", "description", "name", "query", "workgroup"), names={"query": "QueryString"}
+        "CreateNamedQuery",
+        ("database", "description", "name", "query", "workgroup"),
+        member_names={"query": "QueryString"},
     ),
     id="NamedQueryId",
-    find=Look("GetNamedQuery", {"NamedQueryId": "$id"}, "NamedQuery", gone=WORKGROUP_GONE),
-    delete=(Call("DeleteNamedQuery", given={"NamedQueryId": "$id"}, forgives=WORKGROUP_GONE),),
-    shows={"query": "QueryString"},
-    name=Name(longest=128, prefix_input=""),
+    read=ReadCall("GetNamedQuery", {"NamedQueryId": "$id"}, "NamedQuery", not_found_errors=WORKGROUP_NOT_FOUND),
+    delete=(Call("DeleteNamedQuery", constants={"NamedQueryId": "$id"}, ignored_errors=WORKGROUP_NOT_FOUND),),
+    output_sources={"query": "QueryString"},
+    auto_name=AutoName(max_length=128, prefix_input=""),
     defaults={"workgroup": "primary"},
 )
 

@@ -1,4 +1,4 @@
-"""Budgets, with whom they tell of what; a service of one region only."""
+"""AWS Budgets with their notifications. The service has one endpoint only."""
 
 from __future__ import annotations
 
@@ -7,141 +7,155 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
-from agentenv.rehearsal.providers.aws.row import Do, Make, Name, Problem, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import Kind, among, between
+from agentenv.rehearsal.providers.aws import api_calls, name_mapping
+from agentenv.rehearsal.providers.aws.row import AutoName, CustomCreate, CustomStep, Problem, Row, Tagging
+from agentenv.rehearsal.providers.aws.value_kinds import ValueKind, between, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
-GONE: Final = ("NotFoundException",)
-NOT_HERE: Final = "this form of a budget is not simulated"
-MOMENT: Final = "%Y-%m-%d_%H:%M"
+NOT_FOUND: Final = ("NotFoundException",)
+NOT_SIMULATED: Final = "this form of a budget is not simulated"
+TIME_FORMAT: Final = "%Y-%m-%d_%H:%M"
 PLAIN: Final = ("budgetType", "timeUnit", "costTypes", "billingViewArn")
 INPUTS: Final = (*PLAIN, "costFilters", "limitAmount", "limitUnit", "timePeriodStart", "timePeriodEnd")
-Notice = tuple[dict[str, Any], list[dict[str, str]]]
+Notification = tuple[dict[str, Any], list[dict[str, str]]]
 
 
-def _account(s: Situation) -> str:
-    return s.value("accountId") or s.cloud.account()
+def _account(op: Operation) -> str:
+    return op.value("accountId") or op.cloud.account()
 
 
-def _at(s: Situation) -> dict[str, str]:
-    account, _, name = s.id.partition(":")
+def _identifiers(op: Operation) -> dict[str, str]:
+    account, _, name = op.id.partition(":")
     return {"AccountId": account, "BudgetName": name}
 
 
-def _arn(s: Situation) -> str:
-    return s.form("arn:{partition}:budgets::{account}:budget/", {}) + _at(s)["BudgetName"]
+def _arn(op: Operation) -> str:
+    return op.format("arn:{partition}:budgets::{account}:budget/", {}) + _identifiers(op)["BudgetName"]
 
 
-def _moment(text: str) -> datetime:
-    return datetime.strptime(text, MOMENT).replace(tzinfo=UTC)
+def _time(text: str) -> datetime:
+    return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
 
 
-def _budget(s: Situation, name: str) -> dict[str, Any]:
-    shape = calls.members("budgets", "CreateBudget")["Budget"].members
-    said: dict[str, Any] = {"BudgetName": name}
+def _budget(op: Operation, name: str) -> dict[str, Any]:
+    shape = api_calls.members("budgets", "CreateBudget")["Budget"].members
+    budget: dict[str, Any] = {"BudgetName": name}
     for key in PLAIN:
-        if s.inputs.get(key) is not None:
-            member = spelling.member(shape, key) or key
-            said[member] = spelling.send(s.inputs[key], shape[member], {}, key)
-    if s.inputs.get("limitAmount"):
-        said["BudgetLimit"] = {"Amount": str(s.inputs["limitAmount"]), "Unit": s.inputs.get("limitUnit") or "USD"}
-    if s.inputs.get("costFilters"):
-        said["CostFilters"] = {one["name"]: list(one["values"]) for one in s.inputs["costFilters"]}
-    period = {"Start": s.inputs.get("timePeriodStart"), "End": s.inputs.get("timePeriodEnd")}
+        if op.inputs.get(key) is not None:
+            member = name_mapping.member(shape, key) or key
+            budget[member] = name_mapping.send(op.inputs[key], shape[member], {}, key)
+    if op.inputs.get("limitAmount"):
+        budget["BudgetLimit"] = {"Amount": str(op.inputs["limitAmount"]), "Unit": op.inputs.get("limitUnit") or "USD"}
+    if op.inputs.get("costFilters"):
+        budget["CostFilters"] = {item["name"]: list(item["values"]) for item in op.inputs["costFilters"]}
+    period = {"Start": op.inputs.get("timePeriodStart"), "End": op.inputs.get("timePeriodEnd")}
     if any(period.values()):
-        said["TimePeriod"] = {key: _moment(text) for key, text in period.items() if text}
-    return said
+        budget["TimePeriod"] = {key: _time(text) for key, text in period.items() if text}
+    return budget
 
 
-def _notices(rows: Any) -> list[Notice]:
-    """Each notification with its subscribers, as the service takes them."""
-    out: list[Notice] = []
+def _notifications(rows: Any) -> list[Notification]:
+    """Return each notification with its subscribers, in the form of the API."""
+    out: list[Notification] = []
     for row in rows or []:
-        note = {
+        notification = {
             "NotificationType": row["notificationType"],
             "ComparisonOperator": row["comparisonOperator"],
             "Threshold": float(row["threshold"]),
             "ThresholdType": row["thresholdType"],
         }
-        told = [{"SubscriptionType": "EMAIL", "Address": one} for one in row.get("subscriberEmailAddresses") or []]
-        told += [{"SubscriptionType": "SNS", "Address": one} for one in row.get("subscriberSnsTopicArns") or []]
-        out.append((note, told))
+        subscribers = [
+            {"SubscriptionType": "EMAIL", "Address": item} for item in row.get("subscriberEmailAddresses") or []
+        ]
+        subscribers += [
+            {"SubscriptionType": "SNS", "Address": item} for item in row.get("subscriberSnsTopicArns") or []
+        ]
+        out.append((notification, subscribers))
     return out
 
 
-def _make(s: Situation) -> Mapping[str, Any]:
-    account = _account(s)
-    asked = [{"Notification": note, "Subscribers": told} for note, told in _notices(s.inputs.get("notifications"))]
-    more: dict[str, Any] = {"NotificationsWithSubscribers": asked} if asked else {}
-    s.call("CreateBudget", AccountId=account, Budget=_budget(s, s.inputs["name"]), **more)
-    return {"BudgetId": f"{account}:{s.inputs['name']}"}
+def _create(op: Operation) -> Mapping[str, Any]:
+    account = _account(op)
+    parameters = [
+        {"Notification": notification, "Subscribers": subscribers}
+        for notification, subscribers in _notifications(op.inputs.get("notifications"))
+    ]
+    more: dict[str, Any] = {"NotificationsWithSubscribers": parameters} if parameters else {}
+    op.call("CreateBudget", AccountId=account, Budget=_budget(op, op.inputs["name"]), **more)
+    return {"BudgetId": f"{account}:{op.inputs['name']}"}
 
 
-def _find(s: Situation) -> Mapping[str, Any] | None:
-    where = _at(s)
-    found = s.call("DescribeBudget", **where, forgives=GONE).get("Budget")
-    if not found:
+def _read(op: Operation) -> Mapping[str, Any] | None:
+    identifiers = _identifiers(op)
+    budget = op.call("DescribeBudget", **identifiers, ignored_errors=NOT_FOUND).get("Budget")
+    if not budget:
         return None
-    notes: list[dict[str, Any]] = []
-    for note in s.call("DescribeNotificationsForBudget", **where).get("Notifications", []):
-        named = {key: item for key, item in note.items() if key != "NotificationState"}
-        told = s.call("DescribeSubscribersForNotification", **where, Notification=named).get("Subscribers", [])
-        notes.append({**named, "Subscribers": told})
-    arn = _arn(s)
-    tags = s.call("ListTagsForResource", ResourceARN=arn).get("ResourceTags", [])
-    return {**found, "Notifications": notes, "ResourceTags": tags, "AccountId": where["AccountId"], "Arn": arn}
+    notifications: list[dict[str, Any]] = []
+    for notification in op.call("DescribeNotificationsForBudget", **identifiers).get("Notifications", []):
+        identity = {key: item for key, item in notification.items() if key != "NotificationState"}
+        subscribers = op.call("DescribeSubscribersForNotification", **identifiers, Notification=identity).get(
+            "Subscribers", []
+        )
+        notifications.append({**identity, "Subscribers": subscribers})
+    arn = _arn(op)
+    tags = op.call("ListTagsForResource", ResourceARN=arn).get("ResourceTags", [])
+    return {
+        **budget,
+        "Notifications": notifications,
+        "ResourceTags": tags,
+        "AccountId": identifiers["AccountId"],
+        "Arn": arn,
+    }
 
 
-def _renew(s: Situation) -> None:
-    if not s.creating:
-        where = _at(s)
-        s.call("UpdateBudget", AccountId=where["AccountId"], NewBudget=_budget(s, where["BudgetName"]))
+def _update(op: Operation) -> None:
+    if not op.creating:
+        identifiers = _identifiers(op)
+        op.call("UpdateBudget", AccountId=identifiers["AccountId"], NewBudget=_budget(op, identifiers["BudgetName"]))
 
 
-def _tell(s: Situation) -> None:
-    """What is there and not wanted goes, and what is wanted and not there comes."""
-    if s.creating:
+def _update_notifications(op: Operation) -> None:
+    """Delete the notifications that are no longer set, and create the new ones."""
+    if op.creating:
         return
-    where, wanted = _at(s), _notices(s.inputs.get("notifications"))
-    there = _notices(s.state.get("notifications"))
-    for note, told in there:
-        if (note, told) not in wanted:
-            s.call("DeleteNotification", **where, Notification=note, forgives=GONE)
-    for note, told in wanted:
-        if (note, told) not in there:
-            s.call("CreateNotification", **where, Notification=note, Subscribers=told)
+    identifiers, expected = _identifiers(op), _notifications(op.inputs.get("notifications"))
+    existing = _notifications(op.state.get("notifications"))
+    for notification, subscribers in existing:
+        if (notification, subscribers) not in expected:
+            op.call("DeleteNotification", **identifiers, Notification=notification, ignored_errors=NOT_FOUND)
+    for notification, subscribers in expected:
+        if (notification, subscribers) not in existing:
+            op.call("CreateNotification", **identifiers, Notification=notification, Subscribers=subscribers)
 
 
-def _shown_notices(_: Situation, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    def of(note: Mapping[str, Any], kind: str) -> list[str]:
-        return [one["Address"] for one in note["Subscribers"] if one["SubscriptionType"] == kind]
+def _notification_outputs(_: Operation, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def of(notification: Mapping[str, Any], kind: str) -> list[str]:
+        return [item["Address"] for item in notification["Subscribers"] if item["SubscriptionType"] == kind]
 
     return [
         {
-            "NotificationType": note["NotificationType"],
-            "ComparisonOperator": note["ComparisonOperator"],
-            "Threshold": note["Threshold"],
-            "ThresholdType": note.get("ThresholdType", "PERCENTAGE"),
-            "SubscriberEmailAddresses": of(note, "EMAIL"),
-            "SubscriberSnsTopicArns": of(note, "SNS"),
+            "NotificationType": notification["NotificationType"],
+            "ComparisonOperator": notification["ComparisonOperator"],
+            "Threshold": notification["Threshold"],
+            "ThresholdType": notification.get("ThresholdType", "PERCENTAGE"),
+            "SubscriberEmailAddresses": of(notification, "EMAIL"),
+            "SubscriberSnsTopicArns": of(notification, "SNS"),
         }
-        for note in document["Notifications"]
+        for notification in document["Notifications"]
     ]
 
 
-def _as_before(s: Situation, document: Mapping[str, Any], out: dict[str, Any]) -> None:
-    """Take a budget that has lost all its notifications for one that has those of before, as the official plugin."""
-    if not document["Notifications"] and s.inputs.get("notifications") and s.state.get("notifications"):
-        out["notifications"] = s.state["notifications"]
+def _restore_notifications(op: Operation, document: Mapping[str, Any], out: dict[str, Any]) -> None:
+    """Keep the previous notifications of a budget that has lost them all, as the official plugin does."""
+    if not document["Notifications"] and op.inputs.get("notifications") and op.state.get("notifications"):
+        out["notifications"] = op.state["notifications"]
 
 
-def _shown_moment(which: str) -> Any:
-    def show(_: Situation, document: Mapping[str, Any]) -> str:
-        return document["TimePeriod"][which].astimezone(UTC).strftime(MOMENT)
+def _time_output(which: str) -> Any:
+    def show(_: Operation, document: Mapping[str, Any]) -> str:
+        return document["TimePeriod"][which].astimezone(UTC).strftime(TIME_FORMAT)
 
     return show
 
@@ -153,13 +167,13 @@ def _amount(value: Any) -> Decimal | None:
         return None
 
 
-def _amount_wrong(value: Any) -> str | None:
+def _amount_problem(value: Any) -> str | None:
     amount = _amount(value)
     return None if amount is not None and amount > 0 else f"{value!r} is no amount of more than nothing"
 
 
-def _somebody_told(inputs: Mapping[str, Any]) -> list[Problem]:
-    """The service takes no notification without a subscriber."""
+def _check_subscribers(inputs: Mapping[str, Any]) -> list[Problem]:
+    """Report notifications without a subscriber, which the service refuses."""
     rows = inputs.get("notifications")
     ways = ("subscriberEmailAddresses", "subscriberSnsTopicArns")
     return [
@@ -172,47 +186,47 @@ def _somebody_told(inputs: Mapping[str, Any]) -> list[Problem]:
 BUDGET = Row(
     type="aws:budgets/budget:Budget",
     service="budgets",
-    create=Make(_make, ("accountId", "name", "notifications", *INPUTS)),
+    create=CustomCreate(_create, ("accountId", "name", "notifications", *INPUTS)),
     id="BudgetId",
-    find=_find,
-    sets=(Do(_renew, INPUTS), Do(_tell, ("notifications",))),
-    delete=(Do(lambda s: s.call("DeleteBudget", **_at(s), forgives=GONE)),),
-    shows={
+    read=_read,
+    updates=(CustomStep(_update, INPUTS), CustomStep(_update_notifications, ("notifications",))),
+    delete=(CustomStep(lambda op: op.call("DeleteBudget", **_identifiers(op), ignored_errors=NOT_FOUND)),),
+    output_sources={
         "name": "BudgetName",
         "limitAmount": "BudgetLimit.Amount",
         "limitUnit": "BudgetLimit.Unit",
         "costFilters": lambda _, d: [{"Name": k, "Values": v} for k, v in sorted((d.get("CostFilters") or {}).items())],
-        "notifications": _shown_notices,
-        "timePeriodStart": _shown_moment("Start"),
-        "timePeriodEnd": _shown_moment("End"),
+        "notifications": _notification_outputs,
+        "timePeriodStart": _time_output("Start"),
+        "timePeriodEnd": _time_output("End"),
     },
-    name=Name(longest=100),
-    tags=Tags(
-        put="TagResource",
-        drop="UntagResource",
-        on={"ResourceARN": _arn},
-        member="ResourceTags",
-        keys="ResourceTagKeys",
-        at="ResourceTags",
+    auto_name=AutoName(max_length=100),
+    tags=Tagging(
+        tag_operation="TagResource",
+        untag_operation="UntagResource",
+        constants={"ResourceARN": _arn},
+        tags_member="ResourceTags",
+        keys_member="ResourceTagKeys",
+        path="ResourceTags",
     ),
-    unread=frozenset({"namePrefix"}),
-    repairs=_as_before,
-    kinds={
-        "budgetType": among("COST", "USAGE", "RI_UTILIZATION", "RI_COVERAGE", "SAVINGS_PLANS_UTILIZATION"),
-        "timeUnit": among("DAILY", "MONTHLY", "QUARTERLY", "ANNUALLY"),
+    write_only=frozenset({"namePrefix"}),
+    adjust_outputs=_restore_notifications,
+    value_kinds={
+        "budgetType": one_of("COST", "USAGE", "RI_UTILIZATION", "RI_COVERAGE", "SAVINGS_PLANS_UTILIZATION"),
+        "timeUnit": one_of("DAILY", "MONTHLY", "QUARTERLY", "ANNUALLY"),
         # The service answers 500.0 to 500
-        "limitAmount": Kind(_amount_wrong, lambda left, right: _amount(left) == _amount(right)),
+        "limitAmount": ValueKind(_amount_problem, lambda left, right: _amount(left) == _amount(right)),
         "notifications.threshold": between(0.1, 1_000_000_000),
-        "notifications.notificationType": among("ACTUAL", "FORECASTED"),
-        "notifications.comparisonOperator": among("GREATER_THAN", "LESS_THAN", "EQUAL_TO"),
-        "notifications.thresholdType": among("PERCENTAGE", "ABSOLUTE_VALUE"),
+        "notifications.notificationType": one_of("ACTUAL", "FORECASTED"),
+        "notifications.comparisonOperator": one_of("GREATER_THAN", "LESS_THAN", "EQUAL_TO"),
+        "notifications.thresholdType": one_of("PERCENTAGE", "ABSOLUTE_VALUE"),
     },
     defaults={"timePeriodEnd": "2087-06-15_00:00"},
-    refused=dict.fromkeys(("autoAdjustData", "filterExpression", "metrics", "plannedLimits"), NOT_HERE),
-    rules=(_somebody_told,),
-    parse=lambda text: (text, {"accountId": text.partition(":")[0], "name": text.partition(":")[2]}),
+    unsupported=dict.fromkeys(("autoAdjustData", "filterExpression", "metrics", "plannedLimits"), NOT_SIMULATED),
+    validators=(_check_subscribers,),
+    parse_import_id=lambda text: (text, {"accountId": text.partition(":")[0], "name": text.partition(":")[2]}),
     regional=False,
-    home="us-east-1",
+    fixed_region="us-east-1",
 )
 
 ROWS: Final = (BUDGET,)

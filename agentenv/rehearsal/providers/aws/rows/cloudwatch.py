@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Look, Name, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import JSON, among, between
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.value_kinds import JSON, between, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 ALARM_GONE: Final = ("ResourceNotFound", "ResourceNotFoundException")
 
 
-def _pairs(dimensions: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _dimensions(dimensions: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"Name": name, "Value": value} for name, value in sorted(dimensions.items())]
 
 
 def _queries(blocks: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The SDK writes a metric's statistic beside its name; the service nests the one in the other."""
+    """Return metric queries in the API's form, which nests the metric in its statistic."""
     out: list[dict[str, Any]] = []
     for block in blocks:
         query = {k: v for k, v in block.items() if k != "metric" and v is not None}
@@ -33,7 +33,7 @@ def _queries(blocks: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def _shown_queries(_: Situation, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _query_outputs(_: Operation, document: Mapping[str, Any]) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     for query in document.get("Metrics") or []:
         stat = query.get("MetricStat")
@@ -49,49 +49,49 @@ ALARM_INPUTS: Final = (
     *("period", "statistic", "threshold", "thresholdMetricId", "treatMissingData", "unit"),
 )
 ALARM_NAMES: Final = {"name": "AlarmName", "metricQueries": "Metrics"}
-ALARM_TURNS: Final = {"dimensions": _pairs, "metricQueries": _queries}
+ALARM_TURNS: Final = {"dimensions": _dimensions, "metricQueries": _queries}
 METRIC_ALARM = Row(
     type="aws:cloudwatch/metricAlarm:MetricAlarm",
     service="cloudwatch",
-    create=Call("PutMetricAlarm", (*ALARM_INPUTS, "name"), names=ALARM_NAMES, turns=ALARM_TURNS),
+    create=Call("PutMetricAlarm", (*ALARM_INPUTS, "name"), member_names=ALARM_NAMES, convert=ALARM_TURNS),
     id="$in.name",
-    find=Look("DescribeAlarms", {"AlarmNames": ["$id"], "AlarmTypes": ["MetricAlarm"]}, "MetricAlarms[0]"),
-    also=(
-        Look(
+    read=ReadCall("DescribeAlarms", {"AlarmNames": ["$id"], "AlarmTypes": ["MetricAlarm"]}, "MetricAlarms[0]"),
+    more_reads=(
+        ReadCall(
             "ListTagsForResource",
-            {"ResourceARN": lambda s: s.form("arn:{partition}:cloudwatch:{region}:{account}:alarm:{id}", {})},
-            puts={"Tags": "Tags"},
-            gone=ALARM_GONE,
+            {"ResourceARN": lambda op: op.format("arn:{partition}:cloudwatch:{region}:{account}:alarm:{id}", {})},
+            fields={"Tags": "Tags"},
+            not_found_errors=ALARM_GONE,
         ),
     ),
-    sets=(
+    updates=(
         Call(
             "PutMetricAlarm",
             ALARM_INPUTS,
-            names=ALARM_NAMES,
-            turns=ALARM_TURNS,
-            given={"AlarmName": "$id"},
-            when=lambda s: not s.creating,
+            member_names=ALARM_NAMES,
+            convert=ALARM_TURNS,
+            constants={"AlarmName": "$id"},
+            condition=lambda op: not op.creating,
         ),
     ),
-    delete=(Call("DeleteAlarms", given={"AlarmNames": ["$id"]}, forgives=ALARM_GONE),),
-    shows={
+    delete=(Call("DeleteAlarms", constants={"AlarmNames": ["$id"]}, ignored_errors=ALARM_GONE),),
+    output_sources={
         "name": "AlarmName",
         "arn": "AlarmArn",
         "dimensions": lambda _, d: {x["Name"]: x["Value"] for x in d.get("Dimensions") or []},
-        "metricQueries": _shown_queries,
+        "metricQueries": _query_outputs,
         "evaluateLowSampleCountPercentiles": "EvaluateLowSampleCountPercentile",
     },
-    name=Name(longest=255, prefix_input=""),
-    tags=Tags("Tags", "", "TagResource", "UntagResource", {"ResourceARN": "$out.arn"}),
-    kinds={
-        "treatMissingData": among("breaching", "notBreaching", "ignore", "missing"),
-        "evaluateLowSampleCountPercentiles": among("evaluate", "ignore"),
+    auto_name=AutoName(max_length=255, prefix_input=""),
+    tags=Tagging("Tags", "", "TagResource", "UntagResource", {"ResourceARN": "$out.arn"}),
+    value_kinds={
+        "treatMissingData": one_of("breaching", "notBreaching", "ignore", "missing"),
+        "evaluateLowSampleCountPercentiles": one_of("evaluate", "ignore"),
         "evaluationPeriods": between(1, 10080),
         "datapointsToAlarm": between(1, 10080),
     },
     defaults={"actionsEnabled": True, "treatMissingData": "missing"},
-    parse=lambda text: (text, {"name": text}),
+    parse_import_id=lambda text: (text, {"name": text}),
 )
 
 DASHBOARD = Row(
@@ -100,14 +100,24 @@ DASHBOARD = Row(
     regional=True,
     create=Call("PutDashboard", ("dashboardBody", "dashboardName")),
     id="$in.dashboardName",
-    find=Look(
-        "GetDashboard", {"DashboardName": "$id"}, gone=("ResourceNotFound", "DashboardNotFoundError", *ALARM_GONE)
+    read=ReadCall(
+        "GetDashboard",
+        {"DashboardName": "$id"},
+        not_found_errors=("ResourceNotFound", "DashboardNotFoundError", *ALARM_GONE),
     ),
-    sets=(Call("PutDashboard", ("dashboardBody",), given={"DashboardName": "$id"}, when=lambda s: not s.creating),),
+    updates=(
+        Call(
+            "PutDashboard", ("dashboardBody",), constants={"DashboardName": "$id"}, condition=lambda op: not op.creating
+        ),
+    ),
     delete=(
-        Call("DeleteDashboards", given={"DashboardNames": ["$id"]}, forgives=("DashboardNotFoundError", *ALARM_GONE)),
+        Call(
+            "DeleteDashboards",
+            constants={"DashboardNames": ["$id"]},
+            ignored_errors=("DashboardNotFoundError", *ALARM_GONE),
+        ),
     ),
-    kinds={"dashboardBody": JSON},
+    value_kinds={"dashboardBody": JSON},
 )
 
 ROWS: Final = (METRIC_ALARM, DASHBOARD)

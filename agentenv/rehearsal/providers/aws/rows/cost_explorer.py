@@ -1,4 +1,4 @@
-"""Cost Explorer and data exports: tags of the bill, monitors of what is unusual, exports. All of one region only."""
+"""Cost Explorer and Data Exports: cost allocation tags, anomaly monitors, exports. Both have one endpoint only."""
 
 from __future__ import annotations
 
@@ -6,62 +6,61 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
+from agentenv.rehearsal.providers.aws import api_calls, name_mapping
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
-from agentenv.rehearsal.providers.aws.row import Call, Do, Look, Make, Name, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import JSON, among
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomCreate, CustomStep, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.value_kinds import JSON, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 HOME: Final = "us-east-1"
-BY_ARN: Final = Tags(
-    put="TagResource",
-    drop="UntagResource",
-    on={"ResourceArn": "$id"},
-    member="ResourceTags",
-    keys="ResourceTagKeys",
-    at="ResourceTags",
+BY_ARN: Final = Tagging(
+    tag_operation="TagResource",
+    untag_operation="UntagResource",
+    constants={"ResourceArn": "$id"},
+    tags_member="ResourceTags",
+    keys_member="ResourceTagKeys",
+    path="ResourceTags",
 )
-ITS_TAGS: Final = Look("ListTagsForResource", {"ResourceArn": "$id"}, puts={"ResourceTags": "ResourceTags"})
+ITS_TAGS: Final = ReadCall("ListTagsForResource", {"ResourceArn": "$id"}, fields={"ResourceTags": "ResourceTags"})
 SLOWLY: Final = "nothing here takes long"
 
 
 # -- tags of the bill -------------------------------------------------------------------------------------------------
 
 
-def _switch(s: Situation, key: str, status: str) -> Mapping[str, Any]:
-    """Switched, or an error: the operation answers with success and says beside it which keys it could not."""
+def _set_status(op: Operation, key: str, status: str) -> Mapping[str, Any]:
+    """Set the status of a tag. The operation succeeds even if it fails for a key, which the response lists."""
     operation = "UpdateCostAllocationTagsStatus"
-    answer = s.call(operation, CostAllocationTagsStatus=[{"TagKey": key, "Status": status}])
-    for failed in answer.get("Errors") or []:
+    response = op.call(operation, CostAllocationTagsStatus=[{"TagKey": key, "Status": status}])
+    for failed in response.get("Errors") or []:
         raise CloudError("ce", operation, failed.get("Code", "Failed"), failed.get("Message", ""))
-    return answer
+    return response
 
 
-def _switch_again(s: Situation) -> None:
-    if not s.creating:
-        _switch(s, s.id, s.inputs["status"])
+def _update_status(op: Operation) -> None:
+    if not op.creating:
+        _set_status(op, op.id, op.inputs["status"])
 
 
-def _switch_off(s: Situation) -> None:
-    _switch(s, s.id, "Inactive")
+def _deactivate(op: Operation) -> None:
+    _set_status(op, op.id, "Inactive")
 
 
 COST_ALLOCATION_TAG = Row(
     type="aws:costexplorer/costAllocationTag:CostAllocationTag",
     service="ce",
-    create=Make(lambda s: _switch(s, s.inputs["tagKey"], s.inputs["status"]), ("status", "tagKey")),
+    create=CustomCreate(lambda op: _set_status(op, op.inputs["tagKey"], op.inputs["status"]), ("status", "tagKey")),
     id="$in.tagKey",
-    find=Look("ListCostAllocationTags", {"TagKeys": ["$id"], "MaxResults": 1}, "CostAllocationTags[0]"),
-    sets=(Do(_switch_again, ("status",)),),
-    delete=(Do(_switch_off),),
-    kinds={"status": among("Active", "Inactive")},
-    replaces=frozenset({"tagKey"}),
-    parse=lambda text: (text, {"tagKey": text}),
+    read=ReadCall("ListCostAllocationTags", {"TagKeys": ["$id"], "MaxResults": 1}, "CostAllocationTags[0]"),
+    updates=(CustomStep(_update_status, ("status",)),),
+    delete=(CustomStep(_deactivate),),
+    value_kinds={"status": one_of("Active", "Inactive")},
+    replace_on_changes=frozenset({"tagKey"}),
+    parse_import_id=lambda text: (text, {"tagKey": text}),
     regional=False,
-    home=HOME,
+    fixed_region=HOME,
 )
 
 
@@ -70,155 +69,168 @@ COST_ALLOCATION_TAG = Row(
 PARTS: Final = ("And", "CostCategories", "Dimensions", "Not", "Or", "Tags")
 
 
-def _said(value: Any) -> Any:
-    """Without what is said to be nothing."""
+def _without_empty(value: Any) -> Any:
+    """Return a value without its empty parts."""
     if isinstance(value, dict):
-        return {key: _said(item) for key, item in value.items() if item is not None}
-    return [_said(item) for item in value] if isinstance(value, list) else value
+        return {key: _without_empty(item) for key, item in value.items() if item is not None}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
-def _spelt(specification: Mapping[str, Any] | None) -> str | None:
-    """A specification as the official provider reads it: whatever it could have is there, if only as nothing."""
+def _normalized(specification: Mapping[str, Any] | None) -> str | None:
+    """Return a specification as the official provider reads it: with every possible part, even if empty."""
     if not specification:
         return None
     out: dict[str, Any] = dict.fromkeys(PARTS)
-    for part, said in specification.items():
-        filled = {"MatchOptions": None, "Values": None, **said} if isinstance(said, dict) and "Key" in said else said
+    for part, members in specification.items():
+        filled = (
+            {"MatchOptions": None, "Values": None, **members}
+            if isinstance(members, dict) and "Key" in members
+            else members
+        )
         out[part] = filled
     return json.dumps(out, separators=(",", ":"), sort_keys=True)
 
 
-def _make_monitor(s: Situation) -> Mapping[str, Any]:
-    monitor: dict[str, Any] = {"MonitorName": s.inputs["name"], "MonitorType": s.inputs["monitorType"]}
-    if s.inputs.get("monitorDimension"):
-        monitor["MonitorDimension"] = s.inputs["monitorDimension"]
-    if s.inputs.get("monitorSpecification"):
-        monitor["MonitorSpecification"] = _said(json.loads(s.inputs["monitorSpecification"]))
-    return s.call("CreateAnomalyMonitor", AnomalyMonitor=monitor)
+def _create_monitor(op: Operation) -> Mapping[str, Any]:
+    monitor: dict[str, Any] = {"MonitorName": op.inputs["name"], "MonitorType": op.inputs["monitorType"]}
+    if op.inputs.get("monitorDimension"):
+        monitor["MonitorDimension"] = op.inputs["monitorDimension"]
+    if op.inputs.get("monitorSpecification"):
+        monitor["MonitorSpecification"] = _without_empty(json.loads(op.inputs["monitorSpecification"]))
+    return op.call("CreateAnomalyMonitor", AnomalyMonitor=monitor)
 
 
 ANOMALY_MONITOR = Row(
     type="aws:costexplorer/anomalyMonitor:AnomalyMonitor",
     service="ce",
-    create=Make(_make_monitor, ("monitorDimension", "monitorSpecification", "monitorType", "name")),
+    create=CustomCreate(_create_monitor, ("monitorDimension", "monitorSpecification", "monitorType", "name")),
     id="MonitorArn",
-    find=Look(
-        "GetAnomalyMonitors", {"MonitorArnList": ["$id"]}, "AnomalyMonitors[0]", gone=("UnknownMonitorException",)
+    read=ReadCall(
+        "GetAnomalyMonitors",
+        {"MonitorArnList": ["$id"]},
+        "AnomalyMonitors[0]",
+        not_found_errors=("UnknownMonitorException",),
     ),
-    also=(ITS_TAGS,),
-    sets=(
+    more_reads=(ITS_TAGS,),
+    updates=(
         Call(
             "UpdateAnomalyMonitor",
             ("name",),
-            names={"name": "MonitorName"},
-            given={"MonitorArn": "$id"},
-            when=lambda s: not s.creating,
+            member_names={"name": "MonitorName"},
+            constants={"MonitorArn": "$id"},
+            condition=lambda op: not op.creating,
         ),
     ),
-    delete=(Call("DeleteAnomalyMonitor", given={"MonitorArn": "$id"}, forgives=("UnknownMonitorException",)),),
-    shows={
+    delete=(
+        Call("DeleteAnomalyMonitor", constants={"MonitorArn": "$id"}, ignored_errors=("UnknownMonitorException",)),
+    ),
+    output_sources={
         "arn": "MonitorArn",
         "name": "MonitorName",
-        "monitorSpecification": lambda _, d: _spelt(d.get("MonitorSpecification")),
+        "monitorSpecification": lambda _, d: _normalized(d.get("MonitorSpecification")),
     },
-    name=Name(longest=1024, prefix_input=""),
+    auto_name=AutoName(max_length=1024, prefix_input=""),
     tags=BY_ARN,
-    kinds={
-        "monitorType": among("DIMENSIONAL", "CUSTOM"),
-        "monitorDimension": among("SERVICE", "LINKED_ACCOUNT", "TAG", "COST_CATEGORY"),
+    value_kinds={
+        "monitorType": one_of("DIMENSIONAL", "CUSTOM"),
+        "monitorDimension": one_of("SERVICE", "LINKED_ACCOUNT", "TAG", "COST_CATEGORY"),
         "monitorSpecification": JSON,
     },
     regional=False,
-    home=HOME,
+    fixed_region=HOME,
 )
 
 WATCHED: Final = ("frequency", "monitorArnLists", "subscribers", "thresholdExpression")
 
 
-def _subscription(s: Situation, operation: str, names: tuple[str, ...]) -> dict[str, Any]:
-    members = calls.members("ce", operation)
+def _subscription(op: Operation, operation: str, names: tuple[str, ...]) -> dict[str, Any]:
+    members = api_calls.members("ce", operation)
     shape = members["AnomalySubscription"].members if "AnomalySubscription" in members else members
     spelt = {"name": "SubscriptionName"}
     out: dict[str, Any] = {}
     for name in names:
-        if s.inputs.get(name) is not None:
-            member = spelt.get(name) or spelling.member(shape, name) or name
-            out[member] = spelling.send(s.inputs[name], shape[member], {}, name)
+        if op.inputs.get(name) is not None:
+            member = spelt.get(name) or name_mapping.member(shape, name) or name
+            out[member] = name_mapping.send(op.inputs[name], shape[member], {}, name)
     return out
 
 
-def _make_subscription(s: Situation) -> Mapping[str, Any]:
+def _create_subscription(op: Operation) -> Mapping[str, Any]:
     operation = "CreateAnomalySubscription"
-    return s.call(operation, AnomalySubscription=_subscription(s, operation, ("name", "accountId", *WATCHED)))
+    return op.call(operation, AnomalySubscription=_subscription(op, operation, ("name", "accountId", *WATCHED)))
 
 
-def _renew_subscription(s: Situation) -> None:
-    if not s.creating:
+def _update_subscription(op: Operation) -> None:
+    if not op.creating:
         operation = "UpdateAnomalySubscription"
-        s.call(operation, SubscriptionArn=s.id, **_subscription(s, operation, WATCHED))
+        op.call(operation, SubscriptionArn=op.id, **_subscription(op, operation, WATCHED))
 
 
 ANOMALY_SUBSCRIPTION = Row(
     type="aws:costexplorer/anomalySubscription:AnomalySubscription",
     service="ce",
-    create=Make(_make_subscription, ("accountId", "name", *WATCHED)),
+    create=CustomCreate(_create_subscription, ("accountId", "name", *WATCHED)),
     id="SubscriptionArn",
-    find=Look(
+    read=ReadCall(
         "GetAnomalySubscriptions",
         {"SubscriptionArnList": ["$id"]},
         "AnomalySubscriptions[0]",
-        gone=("UnknownSubscriptionException",),
+        not_found_errors=("UnknownSubscriptionException",),
     ),
-    also=(ITS_TAGS,),
-    sets=(Do(_renew_subscription, WATCHED),),
+    more_reads=(ITS_TAGS,),
+    updates=(CustomStep(_update_subscription, WATCHED),),
     delete=(
-        Call("DeleteAnomalySubscription", given={"SubscriptionArn": "$id"}, forgives=("UnknownSubscriptionException",)),
+        Call(
+            "DeleteAnomalySubscription",
+            constants={"SubscriptionArn": "$id"},
+            ignored_errors=("UnknownSubscriptionException",),
+        ),
     ),
-    shows={"arn": "SubscriptionArn", "name": "SubscriptionName"},
-    name=Name(longest=1024, prefix_input=""),
+    output_sources={"arn": "SubscriptionArn", "name": "SubscriptionName"},
+    auto_name=AutoName(max_length=1024, prefix_input=""),
     tags=BY_ARN,
-    kinds={"frequency": among("DAILY", "IMMEDIATE", "WEEKLY"), "subscribers.type": among("EMAIL", "SNS")},
+    value_kinds={"frequency": one_of("DAILY", "IMMEDIATE", "WEEKLY"), "subscribers.type": one_of("EMAIL", "SNS")},
     regional=False,
-    home=HOME,
+    fixed_region=HOME,
 )
 
 
 # -- exports ----------------------------------------------------------------------------------------------------------
 
 
-def _export(s: Situation, operation: str) -> dict[str, Any]:
-    said = {key: item for key, item in s.inputs["export"].items() if key != "exportArn"}
-    return spelling.send(said, calls.members("bcm-data-exports", operation)["Export"], {}, "export")
+def _export(op: Operation, operation: str) -> dict[str, Any]:
+    members = {key: item for key, item in op.inputs["export"].items() if key != "exportArn"}
+    return name_mapping.send(members, api_calls.members("bcm-data-exports", operation)["Export"], {}, "export")
 
 
-def _renew_export(s: Situation) -> None:
-    if not s.creating:
-        s.call("UpdateExport", ExportArn=s.id, Export=_export(s, "UpdateExport"))
+def _update_export(op: Operation) -> None:
+    if not op.creating:
+        op.call("UpdateExport", ExportArn=op.id, Export=_export(op, "UpdateExport"))
 
 
 def _tables(inputs: Mapping[str, Any]) -> list[Any]:
-    said = inputs.get("export")
-    queries = said.get("dataQueries") if isinstance(said, dict) else None
-    return [one.get("tableConfigurations") for one in queries or [] if isinstance(one, dict)]
+    members = inputs.get("export")
+    queries = members.get("dataQueries") if isinstance(members, dict) else None
+    return [query.get("tableConfigurations") for query in queries or [] if isinstance(query, dict)]
 
 
 EXPORT = Row(
     type="aws:bcmdata/export:Export",
     service="bcm-data-exports",
-    create=Make(lambda s: s.call("CreateExport", Export=_export(s, "CreateExport")), ("export",)),
+    create=CustomCreate(lambda op: op.call("CreateExport", Export=_export(op, "CreateExport")), ("export",)),
     id="ExportArn",
-    find=Look("GetExport", {"ExportArn": "$id"}, gone=("ResourceNotFoundException",)),
-    also=(ITS_TAGS,),
-    sets=(Do(_renew_export, ("export",)),),
-    delete=(Call("DeleteExport", given={"ExportArn": "$id"}, forgives=("ResourceNotFoundException",)),),
-    shows={"arn": "Export.ExportArn"},
+    read=ReadCall("GetExport", {"ExportArn": "$id"}, not_found_errors=("ResourceNotFoundException",)),
+    more_reads=(ITS_TAGS,),
+    updates=(CustomStep(_update_export, ("export",)),),
+    delete=(Call("DeleteExport", constants={"ExportArn": "$id"}, ignored_errors=("ResourceNotFoundException",)),),
+    output_sources={"arn": "Export.ExportArn"},
     tags=BY_ARN,
-    refused={"timeouts": SLOWLY},
-    fills=frozenset({"export.exportArn"}),
+    unsupported={"timeouts": SLOWLY},
+    computed=frozenset({"export.exportArn"}),
     # Another query is an update; another kind of table is another export.
-    replaces_when=lambda old, new: {"export"} if _tables(old) != _tables(new) else set(),
+    replaced_inputs=lambda old, new: {"export"} if _tables(old) != _tables(new) else set(),
     regional=False,
-    home=HOME,
+    fixed_region=HOME,
 )
 
 ROWS: Final = (COST_ALLOCATION_TAG, ANOMALY_MONITOR, ANOMALY_SUBSCRIPTION, EXPORT)

@@ -5,42 +5,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Do, Look, Make, Name, Problem, Row, Tags, Until
+from agentenv.rehearsal.providers.aws.row import (
+    AutoName,
+    Call,
+    CustomCreate,
+    CustomStep,
+    Problem,
+    ReadCall,
+    Row,
+    StateCheck,
+    Tagging,
+)
 from agentenv.rehearsal.providers.aws.rows.dynamodb_steps import (
     ON_DEMAND,
-    capacity,
-    expire,
-    indexes,
+    create_table,
     keys,
-    make,
-    modify,
-    recover,
+    update_capacity,
+    update_indexes,
+    update_recovery,
+    update_table,
+    update_ttl,
 )
-from agentenv.rehearsal.providers.aws.value_kinds import IS_ARN, among, between
+from agentenv.rehearsal.providers.aws.value_kinds import IS_ARN, between, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 TABLE_NAME: Final = {"TableName": "$id"}
-GONE: Final = ("ResourceNotFoundException",)
+NOT_FOUND: Final = ("ResourceNotFoundException",)
 NO_COPIES: Final = "global tables are not simulated"
 NO_RESTORE: Final = "restoring and importing tables is not simulated"
 
 
-def _arn(s: Situation) -> str:
-    return s.form("arn:{partition}:dynamodb:{region}:{account}:table/{id}", {})
+def _arn(op: Operation) -> str:
+    return op.format("arn:{partition}:dynamodb:{region}:{account}:table/{id}", {})
 
 
 def _key(kind: str) -> Any:
-    def show(_: Situation, document: Mapping[str, Any]) -> Any:
+    def show(_: Operation, document: Mapping[str, Any]) -> Any:
         return next((k["AttributeName"] for k in document["KeySchema"] if k["KeyType"] == kind), None)
 
     return show
 
 
-def _index_shown(index: Mapping[str, Any]) -> dict[str, Any]:
+def _index_output(index: Mapping[str, Any]) -> dict[str, Any]:
     parts = {k["KeyType"]: k["AttributeName"] for k in index["KeySchema"]}
-    capacity = index.get("ProvisionedThroughput") or {}
+    update_capacity = index.get("ProvisionedThroughput") or {}
     return {
         "Name": index["IndexName"],
         "HashKey": parts.get("HASH"),
@@ -48,30 +58,34 @@ def _index_shown(index: Mapping[str, Any]) -> dict[str, Any]:
         "KeySchemas": index["KeySchema"],
         "ProjectionType": index["Projection"]["ProjectionType"],
         "NonKeyAttributes": index["Projection"].get("NonKeyAttributes"),
-        "ReadCapacity": capacity.get("ReadCapacityUnits"),
-        "WriteCapacity": capacity.get("WriteCapacityUnits"),
+        "ReadCapacity": update_capacity.get("ReadCapacityUnits"),
+        "WriteCapacity": update_capacity.get("WriteCapacityUnits"),
     }
 
 
-def _encrypted(_: Situation, document: Mapping[str, Any]) -> dict[str, Any] | None:
-    said = document.get("SSEDescription") or {}
-    return {"Enabled": True, "KmsKeyArn": said.get("KMSMasterKeyArn")} if said.get("Status") == "ENABLED" else None
+def _encryption_output(_: Operation, document: Mapping[str, Any]) -> dict[str, Any] | None:
+    description = document.get("SSEDescription") or {}
+    return (
+        {"Enabled": True, "KmsKeyArn": description.get("KMSMasterKeyArn")}
+        if description.get("Status") == "ENABLED"
+        else None
+    )
 
 
-def _recovers(_: Situation, document: Mapping[str, Any]) -> dict[str, Any]:
-    said = document.get("PointInTimeRecoveryDescription") or {}
-    on = said.get("PointInTimeRecoveryStatus") == "ENABLED"
-    return {"Enabled": on, "RecoveryPeriodInDays": said.get("RecoveryPeriodInDays") if on else None}
+def _recovery_output(_: Operation, document: Mapping[str, Any]) -> dict[str, Any]:
+    description = document.get("PointInTimeRecoveryDescription") or {}
+    on = description.get("PointInTimeRecoveryStatus") == "ENABLED"
+    return {"Enabled": on, "RecoveryPeriodInDays": description.get("RecoveryPeriodInDays") if on else None}
 
 
-def _expires(_: Situation, document: Mapping[str, Any]) -> dict[str, Any]:
-    said = document.get("TimeToLiveDescription") or {}
-    on = said.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}
-    return {"Enabled": on, "AttributeName": said.get("AttributeName") if on else None}
+def _ttl_output(_: Operation, document: Mapping[str, Any]) -> dict[str, Any]:
+    description = document.get("TimeToLiveDescription") or {}
+    on = description.get("TimeToLiveStatus") in {"ENABLED", "ENABLING"}
+    return {"Enabled": on, "AttributeName": description.get("AttributeName") if on else None}
 
 
 def _keys_are_attributes(inputs: Mapping[str, Any]) -> list[Problem]:
-    """Each attribute that is defined is a key, and each key is defined: DynamoDB wants it so."""
+    """Report attributes that are no key, and keys that are no attribute: DynamoDB refuses both."""
     attributes = inputs.get("attributes")
     if not isinstance(attributes, list) or not all(
         isinstance(a, dict) and isinstance(a.get("name"), str) for a in attributes
@@ -88,13 +102,13 @@ def _keys_are_attributes(inputs: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
-def _by_schemas(index: Mapping[str, Any]) -> dict[str, Any]:
-    """The index with its keys in the one spelling that is not deprecated."""
+def _with_key_schemas(index: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the index with its keys in the form that is not deprecated."""
     named = [{"attributeName": key["AttributeName"], "keyType": key["KeyType"]} for key in keys(index)]
     return {**{k: v for k, v in index.items() if k not in {"hashKey", "rangeKey"}}, "keySchemas": named}
 
 
-def _one_spelling(inputs: Mapping[str, Any]) -> list[Problem]:
+def _check_key_spelling(inputs: Mapping[str, Any]) -> list[Problem]:
     blocks = inputs.get("globalSecondaryIndexes")
     return [
         (f"globalSecondaryIndexes[{number}].{name}", "says what keySchemas says: give one of the two")
@@ -104,7 +118,7 @@ def _one_spelling(inputs: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
-def _plain_indexes(inputs: Mapping[str, Any]) -> list[Problem]:
+def _check_index_names(inputs: Mapping[str, Any]) -> list[Problem]:
     blocks = inputs.get("globalSecondaryIndexes")
     return [
         (f"globalSecondaryIndexes[{number}].{name}", "the stand-in provider cannot carry this out for an index")
@@ -117,8 +131,8 @@ def _plain_indexes(inputs: Mapping[str, Any]) -> list[Problem]:
 TABLE = Row(
     type="aws:dynamodb/table:Table",
     service="dynamodb",
-    create=Make(
-        make,
+    create=CustomCreate(
+        create_table,
         (
             *("attributes", "billingMode", "deletionProtectionEnabled", "globalSecondaryIndexes", "hashKey"),
             *("localSecondaryIndexes", "name", "onDemandThroughput", "rangeKey", "readCapacity"),
@@ -126,27 +140,27 @@ TABLE = Row(
         ),
     ),
     id="TableDescription.TableName",
-    find=Look("DescribeTable", TABLE_NAME, "Table", gone=GONE),
-    also=(
-        Look("DescribeTimeToLive", TABLE_NAME),
-        Look("DescribeContinuousBackups", TABLE_NAME, "ContinuousBackupsDescription"),
-        Look("ListTagsOfResource", {"ResourceArn": _arn}, puts={"Tags": "Tags"}),
+    read=ReadCall("DescribeTable", TABLE_NAME, "Table", not_found_errors=NOT_FOUND),
+    more_reads=(
+        ReadCall("DescribeTimeToLive", TABLE_NAME),
+        ReadCall("DescribeContinuousBackups", TABLE_NAME, "ContinuousBackupsDescription"),
+        ReadCall("ListTagsOfResource", {"ResourceArn": _arn}, fields={"Tags": "Tags"}),
     ),
-    sets=(
-        Do(capacity, ("billingMode", "readCapacity", "writeCapacity")),
-        Do(
-            modify,
+    updates=(
+        CustomStep(update_capacity, ("billingMode", "readCapacity", "writeCapacity")),
+        CustomStep(
+            update_table,
             (
                 *("deletionProtectionEnabled", "onDemandThroughput", "serverSideEncryption", "streamEnabled"),
                 *("streamViewType", "tableClass"),
             ),
         ),
-        Do(indexes, ("globalSecondaryIndexes", "attributes")),
-        Do(expire, ("ttl",)),
-        Do(recover, ("pointInTimeRecovery",)),
+        CustomStep(update_indexes, ("globalSecondaryIndexes", "attributes")),
+        CustomStep(update_ttl, ("ttl",)),
+        CustomStep(update_recovery, ("pointInTimeRecovery",)),
     ),
-    delete=(Call("DeleteTable", given=TABLE_NAME),),
-    shows={
+    delete=(Call("DeleteTable", constants=TABLE_NAME),),
+    output_sources={
         "arn": "TableArn",
         "name": "TableName",
         "attributes": "AttributeDefinitions[].{Name: AttributeName, Type: AttributeType}",
@@ -155,33 +169,33 @@ TABLE = Row(
         "rangeKey": _key("RANGE"),
         "readCapacity": "ProvisionedThroughput.ReadCapacityUnits",
         "writeCapacity": "ProvisionedThroughput.WriteCapacityUnits",
-        "globalSecondaryIndexes": lambda _, d: [_index_shown(i) for i in d.get("GlobalSecondaryIndexes") or []],
-        "localSecondaryIndexes": lambda _, d: [_index_shown(i) for i in d.get("LocalSecondaryIndexes") or []],
-        "pointInTimeRecovery": _recovers,
-        "serverSideEncryption": _encrypted,
+        "globalSecondaryIndexes": lambda _, d: [_index_output(i) for i in d.get("GlobalSecondaryIndexes") or []],
+        "localSecondaryIndexes": lambda _, d: [_index_output(i) for i in d.get("LocalSecondaryIndexes") or []],
+        "pointInTimeRecovery": _recovery_output,
+        "serverSideEncryption": _encryption_output,
         "streamArn": "LatestStreamArn",
         "streamLabel": "LatestStreamLabel",
         "streamEnabled": "StreamSpecification.StreamEnabled",
         "streamViewType": "StreamSpecification.StreamViewType",
         "tableClass": "TableClassSummary.TableClass",
-        "ttl": _expires,
+        "ttl": _ttl_output,
     },
-    name=Name(longest=255, prefix_input=""),
-    tags=Tags("", "", "TagResource", "UntagResource", {"ResourceArn": _arn}),
-    ready=Until("TableStatus", ("ACTIVE",)),
-    ends=True,
-    busy=("ResourceInUseException",),
-    kinds={
-        "attributes.type": among("B", "N", "S"),
-        "globalSecondaryIndexes.keySchemas.keyType": among("HASH", "RANGE"),
-        "billingMode": among(ON_DEMAND, "PROVISIONED"),
+    auto_name=AutoName(max_length=255, prefix_input=""),
+    tags=Tagging("", "", "TagResource", "UntagResource", {"ResourceArn": _arn}),
+    ready=StateCheck("TableStatus", ("ACTIVE",)),
+    wait_until_deleted=True,
+    retry_delete_on=("ResourceInUseException",),
+    value_kinds={
+        "attributes.type": one_of("B", "N", "S"),
+        "globalSecondaryIndexes.keySchemas.keyType": one_of("HASH", "RANGE"),
+        "billingMode": one_of(ON_DEMAND, "PROVISIONED"),
         "pointInTimeRecovery.recoveryPeriodInDays": between(1, 35),
         "serverSideEncryption.kmsKeyArn": IS_ARN,
-        "streamViewType": among("NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES", "KEYS_ONLY"),
-        "tableClass": among("STANDARD", "STANDARD_INFREQUENT_ACCESS"),
+        "streamViewType": one_of("NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES", "KEYS_ONLY"),
+        "tableClass": one_of("STANDARD", "STANDARD_INFREQUENT_ACCESS"),
     },
     defaults={"billingMode": "PROVISIONED"},
-    refused={
+    unsupported={
         "globalTableWitness": NO_COPIES,
         "importTable": NO_RESTORE,
         "replicas": NO_COPIES,
@@ -192,10 +206,10 @@ TABLE = Row(
         "restoreToLatestTime": NO_RESTORE,
         "warmThroughput": "warm throughput is not simulated",
     },
-    rules=(_keys_are_attributes, _one_spelling, _plain_indexes),
-    forms={"globalSecondaryIndexes": _by_schemas},
-    fills=frozenset({"globalSecondaryIndexes.hashKey", "globalSecondaryIndexes.rangeKey"}),
-    moves=frozenset({"streamArn", "streamLabel"}),
+    validators=(_keys_are_attributes, _check_key_spelling, _check_index_names),
+    normalize={"globalSecondaryIndexes": _with_key_schemas},
+    computed=frozenset({"globalSecondaryIndexes.hashKey", "globalSecondaryIndexes.rangeKey"}),
+    updated_outputs=frozenset({"streamArn", "streamLabel"}),
 )
 
 

@@ -1,4 +1,4 @@
-"""What a DynamoDB table is made of, and what changes it: calls with the members that inputs do not name."""
+"""The calls that create and update a DynamoDB table, with members that no input maps to."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 ON_DEMAND: Final = "PAY_PER_REQUEST"
 
 
 def keys(block: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Hash key first, as DynamoDB wants it; an index may have them as a list of several."""
+    """Return the key schema, hash key first. An index may list several keys."""
     if block.get("keySchemas"):
         return [{"AttributeName": k["attributeName"], "KeyType": k["keyType"]} for k in block["keySchemas"]]
     pairs = (("hashKey", "HASH"), ("rangeKey", "RANGE"))
     return [{"AttributeName": block[name], "KeyType": kind} for name, kind in pairs if block.get(name)]
 
 
-def _attributes(s: Situation) -> list[dict[str, str]]:
-    return [{"AttributeName": a["name"], "AttributeType": a["type"]} for a in s.inputs.get("attributes") or []]
+def _attributes(op: Operation) -> list[dict[str, str]]:
+    return [{"AttributeName": a["name"], "AttributeType": a["type"]} for a in op.inputs.get("attributes") or []]
 
 
 def _provisioned(block: Mapping[str, Any]) -> dict[str, int]:
@@ -37,17 +37,17 @@ def _projection(block: Mapping[str, Any]) -> dict[str, Any]:
     return {"ProjectionType": block["projectionType"], **rest}
 
 
-def _on_demand(s: Situation) -> bool:
-    return s.inputs.get("billingMode") == ON_DEMAND
+def _on_demand(op: Operation) -> bool:
+    return op.inputs.get("billingMode") == ON_DEMAND
 
 
-def _index(s: Situation, block: Mapping[str, Any]) -> dict[str, Any]:
+def _index(op: Operation, block: Mapping[str, Any]) -> dict[str, Any]:
     out = {"IndexName": block["name"], "KeySchema": keys(block), "Projection": _projection(block)}
-    return out if _on_demand(s) else {**out, "ProvisionedThroughput": _provisioned(block)}
+    return out if _on_demand(op) else {**out, "ProvisionedThroughput": _provisioned(block)}
 
 
-def _encryption(s: Situation) -> dict[str, Any]:
-    block = s.inputs.get("serverSideEncryption") or {"enabled": False}
+def _encryption(op: Operation) -> dict[str, Any]:
+    block = op.inputs.get("serverSideEncryption") or {"enabled": False}
     if not block.get("enabled"):
         return {"Enabled": False}
     return {"Enabled": True, "SSEType": "KMS"} | (
@@ -55,121 +55,124 @@ def _encryption(s: Situation) -> dict[str, Any]:
     )
 
 
-def _stream(s: Situation) -> dict[str, Any]:
-    on = bool(s.inputs.get("streamEnabled"))
-    return {"StreamEnabled": on, **({"StreamViewType": s.inputs["streamViewType"]} if on else {})}
+def _stream(op: Operation) -> dict[str, Any]:
+    on = bool(op.inputs.get("streamEnabled"))
+    return {"StreamEnabled": on, **({"StreamViewType": op.inputs["streamViewType"]} if on else {})}
 
 
-def _limits(s: Situation) -> dict[str, int]:
-    block = s.inputs.get("onDemandThroughput") or {}
+def _throughput_limits(op: Operation) -> dict[str, int]:
+    block = op.inputs.get("onDemandThroughput") or {}
     names = {"maxReadRequestUnits": "MaxReadRequestUnits", "maxWriteRequestUnits": "MaxWriteRequestUnits"}
     return {member: block.get(name) or -1 for name, member in names.items()}
 
 
-def make(s: Situation) -> Mapping[str, Any]:
-    asked: dict[str, Any] = {
-        "TableName": s.inputs["name"],
-        "KeySchema": keys({"hashKey": s.inputs.get("hashKey"), "rangeKey": s.inputs.get("rangeKey")}),
-        "AttributeDefinitions": _attributes(s),
-        "BillingMode": s.inputs.get("billingMode") or "PROVISIONED",
+def create_table(op: Operation) -> Mapping[str, Any]:
+    parameters: dict[str, Any] = {
+        "TableName": op.inputs["name"],
+        "KeySchema": keys({"hashKey": op.inputs.get("hashKey"), "rangeKey": op.inputs.get("rangeKey")}),
+        "AttributeDefinitions": _attributes(op),
+        "BillingMode": op.inputs.get("billingMode") or "PROVISIONED",
     }
-    if not _on_demand(s):
-        asked["ProvisionedThroughput"] = _provisioned(s.inputs)
-    if s.inputs.get("globalSecondaryIndexes"):
-        asked["GlobalSecondaryIndexes"] = [_index(s, block) for block in s.inputs["globalSecondaryIndexes"]]
-    if s.inputs.get("localSecondaryIndexes"):
-        asked["LocalSecondaryIndexes"] = [
+    if not _on_demand(op):
+        parameters["ProvisionedThroughput"] = _provisioned(op.inputs)
+    if op.inputs.get("globalSecondaryIndexes"):
+        parameters["GlobalSecondaryIndexes"] = [_index(op, block) for block in op.inputs["globalSecondaryIndexes"]]
+    if op.inputs.get("localSecondaryIndexes"):
+        parameters["LocalSecondaryIndexes"] = [
             {
                 "IndexName": block["name"],
-                "KeySchema": keys({"hashKey": s.inputs.get("hashKey"), "rangeKey": block["rangeKey"]}),
+                "KeySchema": keys({"hashKey": op.inputs.get("hashKey"), "rangeKey": block["rangeKey"]}),
                 "Projection": _projection(block),
             }
-            for block in s.inputs["localSecondaryIndexes"]
+            for block in op.inputs["localSecondaryIndexes"]
         ]
-    if s.inputs.get("streamEnabled"):
-        asked["StreamSpecification"] = _stream(s)
-    if (s.inputs.get("serverSideEncryption") or {}).get("enabled"):
-        asked["SSESpecification"] = _encryption(s)
-    if s.inputs.get("onDemandThroughput"):
-        asked["OnDemandThroughput"] = _limits(s)
+    if op.inputs.get("streamEnabled"):
+        parameters["StreamSpecification"] = _stream(op)
+    if (op.inputs.get("serverSideEncryption") or {}).get("enabled"):
+        parameters["SSESpecification"] = _encryption(op)
+    if op.inputs.get("onDemandThroughput"):
+        parameters["OnDemandThroughput"] = _throughput_limits(op)
     for name, member in (("tableClass", "TableClass"), ("deletionProtectionEnabled", "DeletionProtectionEnabled")):
-        if s.inputs.get(name) is not None:
-            asked[member] = s.inputs[name]
-    if s.inputs.get("tags"):
-        asked["Tags"] = [{"Key": key, "Value": value} for key, value in sorted(s.inputs["tags"].items())]
-    return s.call("CreateTable", **asked)
+        if op.inputs.get(name) is not None:
+            parameters[member] = op.inputs[name]
+    if op.inputs.get("tags"):
+        parameters["Tags"] = [{"Key": key, "Value": value} for key, value in sorted(op.inputs["tags"].items())]
+    return op.call("CreateTable", **parameters)
 
 
-def _ready(s: Situation) -> None:
-    """DynamoDB takes one change at a time."""
-    for _ in s.tries():
-        if s.call("DescribeTable", TableName=s.id)["Table"]["TableStatus"] == "ACTIVE":
+def _wait_until_active(op: Operation) -> None:
+    """Wait until the table is active: DynamoDB accepts one update at a time."""
+    for _ in op.attempts():
+        if op.call("DescribeTable", TableName=op.id)["Table"]["TableStatus"] == "ACTIVE":
             return
-    raise CloudError("dynamodb", "wait", "NotReady", f"{s.id} did not become active")
+    raise CloudError("dynamodb", "wait", "NotReady", f"{op.id} did not become active")
 
 
-def capacity(s: Situation) -> None:
-    if s.creating:
+def update_capacity(op: Operation) -> None:
+    if op.creating:
         return
-    more: dict[str, Any] = {} if _on_demand(s) else {"ProvisionedThroughput": _provisioned(s.inputs)}
-    s.call("UpdateTable", TableName=s.id, BillingMode=s.inputs.get("billingMode") or "PROVISIONED", **more)
+    more: dict[str, Any] = {} if _on_demand(op) else {"ProvisionedThroughput": _provisioned(op.inputs)}
+    op.call("UpdateTable", TableName=op.id, BillingMode=op.inputs.get("billingMode") or "PROVISIONED", **more)
 
 
-def modify(s: Situation) -> None:
-    """The rest of what UpdateTable can change, a call each."""
-    if s.creating:
+def update_table(op: Operation) -> None:
+    """Update the other settings that UpdateTable has, one call each."""
+    if op.creating:
         return
     parts: list[tuple[set[str], dict[str, Any]]] = [
-        ({"deletionProtectionEnabled"}, {"DeletionProtectionEnabled": bool(s.inputs.get("deletionProtectionEnabled"))}),
-        ({"tableClass"}, {"TableClass": s.inputs.get("tableClass") or "STANDARD"}),
-        ({"streamEnabled", "streamViewType"}, {"StreamSpecification": _stream(s)}),
-        ({"serverSideEncryption"}, {"SSESpecification": _encryption(s)}),
-        ({"onDemandThroughput"}, {"OnDemandThroughput": _limits(s)}),
+        (
+            {"deletionProtectionEnabled"},
+            {"DeletionProtectionEnabled": bool(op.inputs.get("deletionProtectionEnabled"))},
+        ),
+        ({"tableClass"}, {"TableClass": op.inputs.get("tableClass") or "STANDARD"}),
+        ({"streamEnabled", "streamViewType"}, {"StreamSpecification": _stream(op)}),
+        ({"serverSideEncryption"}, {"SSESpecification": _encryption(op)}),
+        ({"onDemandThroughput"}, {"OnDemandThroughput": _throughput_limits(op)}),
     ]
-    for names, asked in parts:
-        if names & s.changed:
-            s.call("UpdateTable", TableName=s.id, **asked)
-            _ready(s)
+    for names, parameters in parts:
+        if names & op.changed:
+            op.call("UpdateTable", TableName=op.id, **parameters)
+            _wait_until_active(op)
 
 
-def indexes(s: Situation) -> None:
-    """Indexes come and go one by one; one that is different goes first."""
-    if s.creating:
+def update_indexes(op: Operation) -> None:
+    """Create and delete indexes one by one. One that differs is deleted first."""
+    if op.creating:
         return
-    there = {i["name"]: i for i in s.state.get("globalSecondaryIndexes") or []}
-    wanted = {i["name"]: i for i in s.inputs.get("globalSecondaryIndexes") or []}
-    same = {n for n in there.keys() & wanted.keys() if _form(there[n]) == _form(wanted[n])}
-    steps: list[dict[str, Any]] = [{"Delete": {"IndexName": name}} for name in sorted(there.keys() - same)]
-    steps += [{"Create": _index(s, wanted[name])} for name in sorted(wanted.keys() - same)]
-    if not _on_demand(s):
+    existing = {i["name"]: i for i in op.state.get("globalSecondaryIndexes") or []}
+    expected = {i["name"]: i for i in op.inputs.get("globalSecondaryIndexes") or []}
+    same = {n for n in existing.keys() & expected.keys() if _fixed_parts(existing[n]) == _fixed_parts(expected[n])}
+    steps: list[dict[str, Any]] = [{"Delete": {"IndexName": name}} for name in sorted(existing.keys() - same)]
+    steps += [{"Create": _index(op, expected[name])} for name in sorted(expected.keys() - same)]
+    if not _on_demand(op):
         steps += [
-            {"Update": {"IndexName": name, "ProvisionedThroughput": _provisioned(wanted[name])}}
+            {"Update": {"IndexName": name, "ProvisionedThroughput": _provisioned(expected[name])}}
             for name in sorted(same)
-            if _provisioned(wanted[name]) != _provisioned(there[name])
+            if _provisioned(expected[name]) != _provisioned(existing[name])
         ]
-    for one in steps:
-        change: dict[str, Any] = {"GlobalSecondaryIndexUpdates": [one]}
-        s.call("UpdateTable", TableName=s.id, AttributeDefinitions=_attributes(s), **change)
-        _ready(s)
+    for step in steps:
+        change: dict[str, Any] = {"GlobalSecondaryIndexUpdates": [step]}
+        op.call("UpdateTable", TableName=op.id, AttributeDefinitions=_attributes(op), **change)
+        _wait_until_active(op)
 
 
-def _form(index: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What of an index cannot be changed."""
+def _fixed_parts(index: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the parts of an index that cannot be updated."""
     return keys(index), index.get("projectionType"), sorted(index.get("nonKeyAttributes") or [])
 
 
-def expire(s: Situation) -> None:
-    """The attribute has to be named to switch it off as well."""
-    block, was = s.inputs.get("ttl") or {}, s.state.get("ttl") or {}
+def update_ttl(op: Operation) -> None:
+    """Enable or disable the time to live. Both need the name of the attribute."""
+    block, was = op.inputs.get("ttl") or {}, op.state.get("ttl") or {}
     name, on = block.get("attributeName") or was.get("attributeName"), bool(block.get("enabled"))
     if name and on != bool(was.get("enabled")):
         spec = {"AttributeName": name, "Enabled": on}
-        s.call("UpdateTimeToLive", TableName=s.id, TimeToLiveSpecification=spec)
+        op.call("UpdateTimeToLive", TableName=op.id, TimeToLiveSpecification=spec)
 
 
-def recover(s: Situation) -> None:
-    block = s.inputs.get("pointInTimeRecovery") or {}
+def update_recovery(op: Operation) -> None:
+    block = op.inputs.get("pointInTimeRecovery") or {}
     spec: dict[str, Any] = {"PointInTimeRecoveryEnabled": bool(block.get("enabled"))}
     if block.get("enabled") and block.get("recoveryPeriodInDays"):
         spec["RecoveryPeriodInDays"] = block["recoveryPeriodInDays"]
-    s.call("UpdateContinuousBackups", TableName=s.id, PointInTimeRecoverySpecification=spec)
+    op.call("UpdateContinuousBackups", TableName=op.id, PointInTimeRecoverySpecification=spec)

@@ -1,4 +1,4 @@
-"""Route tables, their routes, and which subnet uses which."""
+"""Route tables, routes and the associations with subnets."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Look, Row
+from agentenv.rehearsal.providers.aws import api_calls, name_mapping
+from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, Row, Template
 from agentenv.rehearsal.providers.aws.rows.ec2_vpc import ec2_tags
 from agentenv.rehearsal.providers.aws.value_kinds import CIDR, CIDR6, exactly_one
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 NO_OTHER: Final = "this kind of target is not simulated"
 TARGETS: Final = (
@@ -26,7 +25,7 @@ TARGETS: Final = (
     "vpcEndpointId",
     "vpcPeeringConnectionId",
 )
-PLACES: Final = {
+DESTINATIONS: Final = {
     "destinationCidrBlock": "DestinationCidrBlock",
     "destinationIpv6CidrBlock": "DestinationIpv6CidrBlock",
     "destinationPrefixListId": "DestinationPrefixListId",
@@ -40,39 +39,41 @@ INLINE: Final = {
 EGRESS: Final = {"egressOnlyGatewayId": "EgressOnlyInternetGatewayId"}
 
 
-def _ours(route: Mapping[str, Any]) -> bool:
-    """Not the VPC's own route, not one that a gateway endpoint or a propagation put there."""
+def _is_managed(route: Mapping[str, Any]) -> bool:
+    """Return whether a program manages the route: it is not local, and no endpoint or propagation added it."""
     by_endpoint = "DestinationPrefixListId" in route and str(route.get("GatewayId", "")).startswith("vpce-")
     return route.get("GatewayId") != "local" and route.get("Origin") != "EnableVgwRoutePropagation" and not by_endpoint
 
 
-def _place(route: Mapping[str, Any]) -> dict[str, Any]:
-    return {member: route[member] for member in PLACES.values() if route.get(member)}
+def _destination_members(route: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: route[member] for member in DESTINATIONS.values() if route.get(member)}
 
 
-def _inline(s: Situation) -> None:
-    """Bring the table's own routes to what is asked for: take away, put anew, add."""
-    table = s.call("DescribeRouteTables", RouteTableIds=[s.id])["RouteTables"][0]
-    there = {str(_place(r)): r for r in table["Routes"] if _ours(r)}
-    model = calls.input_shape("ec2", "CreateRoute")
-    asked = [spelling.send({k: v for k, v in r.items() if v}, model, INLINE) for r in s.inputs.get("routes") or []]
-    wanted = {str(_place(r)): r for r in asked}
-    for key, route in there.items():
-        if key not in wanted:
-            s.call("DeleteRoute", RouteTableId=s.id, **_place(route))
-    for key, route in wanted.items():
-        if key not in there:
-            s.call("CreateRoute", RouteTableId=s.id, **route)
-        elif any(there[key].get(member) != value for member, value in route.items()):
-            s.call("ReplaceRoute", RouteTableId=s.id, **route)
+def _update_inline_routes(op: Operation) -> None:
+    """Delete, replace and create routes until the table has those of the inputs."""
+    table = op.call("DescribeRouteTables", RouteTableIds=[op.id])["RouteTables"][0]
+    existing = {str(_destination_members(r)): r for r in table["Routes"] if _is_managed(r)}
+    model = api_calls.input_shape("ec2", "CreateRoute")
+    routes = [{k: v for k, v in route.items() if v} for route in op.inputs.get("routes") or []]
+    expected = {str(_destination_members(r)): r for r in (name_mapping.send(route, model, INLINE) for route in routes)}
+    for key, route in existing.items():
+        if key not in expected:
+            op.call("DeleteRoute", RouteTableId=op.id, **_destination_members(route))
+    for key, route in expected.items():
+        if key not in existing:
+            op.call("CreateRoute", RouteTableId=op.id, **route)
+        elif any(existing[key].get(member) != value for member, value in route.items()):
+            op.call("ReplaceRoute", RouteTableId=op.id, **route)
 
 
-def _let_go(s: Situation) -> None:
-    """A table that subnets still use cannot be deleted."""
-    gone = ("InvalidRouteTableID.NotFound", "InvalidAssociationID.NotFound")
-    for table in s.call("DescribeRouteTables", RouteTableIds=[s.id], forgives=gone).get("RouteTables", []):
+def _disassociate_all(op: Operation) -> None:
+    """Remove all associations: a table in use cannot be deleted."""
+    not_found = ("InvalidRouteTableID.NotFound", "InvalidAssociationID.NotFound")
+    for table in op.call("DescribeRouteTables", RouteTableIds=[op.id], ignored_errors=not_found).get("RouteTables", []):
         for association in table.get("Associations", []):
-            s.call("DisassociateRouteTable", AssociationId=association["RouteTableAssociationId"], forgives=gone)
+            op.call(
+                "DisassociateRouteTable", AssociationId=association["RouteTableAssociationId"], ignored_errors=not_found
+            )
 
 
 ROUTE_TABLE = Row(
@@ -80,55 +81,58 @@ ROUTE_TABLE = Row(
     service="ec2",
     create=Call("CreateRouteTable", ("vpcId",)),
     id="RouteTable.RouteTableId",
-    find=Look(
-        "DescribeRouteTables", {"RouteTableIds": ["$id"]}, "RouteTables[0]", gone=("InvalidRouteTableID.NotFound",)
+    read=ReadCall(
+        "DescribeRouteTables",
+        {"RouteTableIds": ["$id"]},
+        "RouteTables[0]",
+        not_found_errors=("InvalidRouteTableID.NotFound",),
     ),
-    sets=(Do(_inline, ("routes",)),),
-    delete=(Do(_let_go), Call("DeleteRouteTable", given={"RouteTableId": "$id"})),
-    shows={
-        "arn": Form("arn:{partition}:ec2:{region}:{account}:route-table/{id}"),
-        "routes": lambda _, d: [route for route in d.get("Routes", []) if _ours(route)],
+    updates=(CustomStep(_update_inline_routes, ("routes",)),),
+    delete=(CustomStep(_disassociate_all), Call("DeleteRouteTable", constants={"RouteTableId": "$id"})),
+    output_sources={
+        "arn": Template("arn:{partition}:ec2:{region}:{account}:route-table/{id}"),
+        "routes": lambda _, d: [route for route in d.get("Routes", []) if _is_managed(route)],
     },
-    names={f"routes.{name}": member for name, member in INLINE.items()},
+    member_names={f"routes.{name}": member for name, member in INLINE.items()},
     tags=ec2_tags("route-table"),
-    kinds={"routes.cidrBlock": CIDR, "routes.ipv6CidrBlock": CIDR6},
-    refused={"propagatingVgws": "virtual private gateways are not simulated"},
+    value_kinds={"routes.cidrBlock": CIDR, "routes.ipv6CidrBlock": CIDR6},
+    unsupported={"propagatingVgws": "virtual private gateways are not simulated"},
 )
 
 
-def _destination(s: Situation) -> str:
-    return next(str(s.value(name)) for name in PLACES if s.value(name))
+def _destination(op: Operation) -> str:
+    return next(str(op.value(name)) for name in DESTINATIONS if op.value(name))
 
 
 def _route_id(table: str, destination: str) -> str:
-    """The official provider's id: the table's and a checksum of the destination."""
+    """Return the official provider's id: the table's id and a checksum of the destination."""
     return f"r-{table}{zlib.crc32(destination.encode())}"
 
 
-def _find_route(s: Situation) -> Mapping[str, Any] | None:
-    gone = ("InvalidRouteTableID.NotFound",)
-    told = s.call("DescribeRouteTables", RouteTableIds=[s.value("routeTableId")], forgives=gone)
-    wanted = _destination(s)
-    for table in told.get("RouteTables", []):
+def _read_route(op: Operation) -> Mapping[str, Any] | None:
+    not_found = ("InvalidRouteTableID.NotFound",)
+    response = op.call("DescribeRouteTables", RouteTableIds=[op.value("routeTableId")], ignored_errors=not_found)
+    expected = _destination(op)
+    for table in response.get("RouteTables", []):
         for route in table["Routes"]:
-            if wanted in _place(route).values() and _ours(route):
+            if expected in _destination_members(route).values() and _is_managed(route):
                 return {**route, "RouteTableId": table["RouteTableId"]}
     return None
 
 
-def _retarget(s: Situation) -> None:
-    if not s.creating:
-        model = calls.input_shape("ec2", "ReplaceRoute")
-        target = {name: s.inputs[name] for name in TARGETS if s.inputs.get(name)}
-        place = {name: s.inputs[name] for name in PLACES if s.inputs.get(name)}
-        sent = spelling.send({**target, **place, "routeTableId": s.inputs["routeTableId"]}, model, EGRESS)
-        s.call("ReplaceRoute", **sent)
+def _replace_route(op: Operation) -> None:
+    if not op.creating:
+        model = api_calls.input_shape("ec2", "ReplaceRoute")
+        target = {name: op.inputs[name] for name in TARGETS if op.inputs.get(name)}
+        place = {name: op.inputs[name] for name in DESTINATIONS if op.inputs.get(name)}
+        sent = name_mapping.send({**target, **place, "routeTableId": op.inputs["routeTableId"]}, model, EGRESS)
+        op.call("ReplaceRoute", **sent)
 
 
-def _unroute(s: Situation) -> None:
-    place = {member: s.value(name) for name, member in PLACES.items() if s.value(name)}
-    gone = ("InvalidRoute.NotFound", "InvalidRouteTableID.NotFound")
-    s.call("DeleteRoute", RouteTableId=s.value("routeTableId"), **place, forgives=gone)
+def _delete_route(op: Operation) -> None:
+    place = {member: op.value(name) for name, member in DESTINATIONS.items() if op.value(name)}
+    not_found = ("InvalidRoute.NotFound", "InvalidRouteTableID.NotFound")
+    op.call("DeleteRoute", RouteTableId=op.value("routeTableId"), **place, ignored_errors=not_found)
 
 
 def _parse_route(text: str) -> tuple[str, dict[str, Any]]:
@@ -143,50 +147,50 @@ def _parse_route(text: str) -> tuple[str, dict[str, Any]]:
 ROUTE = Row(
     type="aws:ec2/route:Route",
     service="ec2",
-    create=Call("CreateRoute", (*TARGETS, *PLACES, "routeTableId"), names=EGRESS),
-    id=lambda s, _: _route_id(s.inputs["routeTableId"], _destination(s)),
-    find=_find_route,
-    sets=(Do(_retarget, TARGETS),),
-    delete=(Do(_unroute),),
-    shows={"egressOnlyGatewayId": "EgressOnlyInternetGatewayId"},
-    kinds={"destinationCidrBlock": CIDR, "destinationIpv6CidrBlock": CIDR6},
-    refused={"coreNetworkArn": NO_OTHER, "localGatewayId": NO_OTHER, "odbNetworkArn": NO_OTHER},
-    rules=(exactly_one(*PLACES), exactly_one(*TARGETS)),
-    early=("InvalidRouteTableID.NotFound", "InvalidGatewayID.NotFound"),
-    parse=_parse_route,
+    create=Call("CreateRoute", (*TARGETS, *DESTINATIONS, "routeTableId"), member_names=EGRESS),
+    id=lambda op, _: _route_id(op.inputs["routeTableId"], _destination(op)),
+    read=_read_route,
+    updates=(CustomStep(_replace_route, TARGETS),),
+    delete=(CustomStep(_delete_route),),
+    output_sources={"egressOnlyGatewayId": "EgressOnlyInternetGatewayId"},
+    value_kinds={"destinationCidrBlock": CIDR, "destinationIpv6CidrBlock": CIDR6},
+    unsupported={"coreNetworkArn": NO_OTHER, "localGatewayId": NO_OTHER, "odbNetworkArn": NO_OTHER},
+    validators=(exactly_one(*DESTINATIONS), exactly_one(*TARGETS)),
+    retry_create_on=("InvalidRouteTableID.NotFound", "InvalidGatewayID.NotFound"),
+    parse_import_id=_parse_route,
 )
 
 
-def _find_association(s: Situation) -> Mapping[str, Any] | None:
-    """By its id, else by who uses the table: moving to another table gives an association another id."""
-    for table in s.call("DescribeRouteTables", Filters=_narrow(s)).get("RouteTables", []):
-        for one in table.get("Associations", []):
-            by_id = one.get("RouteTableAssociationId") == s.id
-            user = one.get("SubnetId") or one.get("GatewayId")
-            by_user = user and user in {s.value("subnetId"), s.value("gatewayId")}
-            if (by_id or by_user) and not one.get("Main"):
-                return {**one, "RouteTableId": table["RouteTableId"]}
+def _read_association(op: Operation) -> Mapping[str, Any] | None:
+    """Read an association by id, else by subnet: an association with another table has another id."""
+    for table in op.call("DescribeRouteTables", Filters=_target(op)).get("RouteTables", []):
+        for association in table.get("Associations", []):
+            by_id = association.get("RouteTableAssociationId") == op.id
+            user = association.get("SubnetId") or association.get("GatewayId")
+            by_user = user and user in {op.value("subnetId"), op.value("gatewayId")}
+            if (by_id or by_user) and not association.get("Main"):
+                return {**association, "RouteTableId": table["RouteTableId"]}
     return None
 
 
-def _narrow(s: Situation) -> list[dict[str, Any]]:
-    if s.value("subnetId"):
-        return [{"Name": "association.subnet-id", "Values": [s.value("subnetId")]}]
+def _target(op: Operation) -> list[dict[str, Any]]:
+    if op.value("subnetId"):
+        return [{"Name": "association.subnet-id", "Values": [op.value("subnetId")]}]
     return []
 
 
-def _reassociate(s: Situation) -> None:
-    found = _find_association(s)
-    if found and not s.creating:
-        mine = found["RouteTableAssociationId"]
-        s.call("ReplaceRouteTableAssociation", AssociationId=mine, RouteTableId=s.inputs["routeTableId"])
+def _replace_association(op: Operation) -> None:
+    current = _read_association(op)
+    if current and not op.creating:
+        association_id = current["RouteTableAssociationId"]
+        op.call("ReplaceRouteTableAssociation", AssociationId=association_id, RouteTableId=op.inputs["routeTableId"])
 
 
-def _disassociate(s: Situation) -> None:
-    found = _find_association(s)
-    if found:
-        gone = ("InvalidAssociationID.NotFound",)
-        s.call("DisassociateRouteTable", AssociationId=found["RouteTableAssociationId"], forgives=gone)
+def _delete_association(op: Operation) -> None:
+    current = _read_association(op)
+    if current:
+        not_found = ("InvalidAssociationID.NotFound",)
+        op.call("DisassociateRouteTable", AssociationId=current["RouteTableAssociationId"], ignored_errors=not_found)
 
 
 def _parse_association(text: str) -> tuple[str, dict[str, Any]]:
@@ -196,9 +200,9 @@ def _parse_association(text: str) -> tuple[str, dict[str, Any]]:
     return "", {"subnetId" if user.startswith("subnet-") else "gatewayId": user, "routeTableId": table}
 
 
-def _id_of_association(s: Situation, document: Mapping[str, Any], _: dict[str, Any]) -> None:
-    """An import knows the subnet and the table only; the id is what the cloud calls the pair."""
-    s.id = s.id or str(document["RouteTableAssociationId"])
+def _id_of_association(op: Operation, document: Mapping[str, Any], _: dict[str, Any]) -> None:
+    """Set the id after an import, which has only the subnet and the table."""
+    op.id = op.id or str(document["RouteTableAssociationId"])
 
 
 ROUTE_TABLE_ASSOCIATION = Row(
@@ -206,12 +210,12 @@ ROUTE_TABLE_ASSOCIATION = Row(
     service="ec2",
     create=Call("AssociateRouteTable", ("gatewayId", "routeTableId", "subnetId")),
     id="AssociationId",
-    find=_find_association,
-    sets=(Do(_reassociate, ("routeTableId",)),),
-    delete=(Do(_disassociate),),
-    rules=(exactly_one("subnetId", "gatewayId"),),
-    parse=_parse_association,
-    repairs=_id_of_association,
+    read=_read_association,
+    updates=(CustomStep(_replace_association, ("routeTableId",)),),
+    delete=(CustomStep(_delete_association),),
+    validators=(exactly_one("subnetId", "gatewayId"),),
+    parse_import_id=_parse_association,
+    adjust_outputs=_id_of_association,
 )
 
 ROWS: Final = (ROUTE_TABLE, ROUTE, ROUTE_TABLE_ASSOCIATION)

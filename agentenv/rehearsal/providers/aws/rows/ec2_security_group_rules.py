@@ -1,4 +1,4 @@
-"""Security group rules as resources of their own: the form with an id, and the older one."""
+"""Security group rules as separate resources: the current types with an id, and the legacy type."""
 
 from __future__ import annotations
 
@@ -8,110 +8,115 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import security_group_permissions as permissions
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Look, Make, Problem, Row
+from agentenv.rehearsal.providers.aws.row import Call, CustomCreate, CustomStep, Problem, ReadCall, Row, Template
 from agentenv.rehearsal.providers.aws.rows.ec2_security_groups import ABOUT, DIRECTIONS, GROUP_GONE, RULE_GONE
 from agentenv.rehearsal.providers.aws.rows.ec2_vpc import ec2_tags
-from agentenv.rehearsal.providers.aws.security_group_permissions import Single
-from agentenv.rehearsal.providers.aws.value_kinds import CIDR, CIDR6, Kind, among, exactly_one
+from agentenv.rehearsal.providers.aws.security_group_permissions import SingleRule
+from agentenv.rehearsal.providers.aws.value_kinds import CIDR, CIDR6, ValueKind, exactly_one, one_of
 from agentenv.rehearsal.providers.common.property_values import has_unknown
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 ONE_SOURCE: Final = ("cidrIpv4", "cidrIpv6", "prefixListId", "referencedSecurityGroupId")
 
 
-def _single_permission(s: Situation) -> dict[str, Any]:
-    """The rule as a permission, for making it."""
-    said = {"Description": s.inputs["description"]} if s.inputs.get("description") else {}
-    out: dict[str, Any] = {"IpProtocol": permissions.protocol_of(s.inputs["ipProtocol"])}
+def _permission(op: Operation) -> dict[str, Any]:
+    """Return the rule as a permission, for its create."""
+    description = {"Description": op.inputs["description"]} if op.inputs.get("description") else {}
+    out: dict[str, Any] = {"IpProtocol": permissions.protocol_of(op.inputs["ipProtocol"])}
     for name, member in (("fromPort", "FromPort"), ("toPort", "ToPort")):
-        if s.inputs.get(name) is not None:
-            out[member] = s.inputs[name]
+        if op.inputs.get(name) is not None:
+            out[member] = op.inputs[name]
     for name, member, key in (
         ("cidrIpv4", "IpRanges", "CidrIp"),
         ("cidrIpv6", "Ipv6Ranges", "CidrIpv6"),
         ("prefixListId", "PrefixListIds", "PrefixListId"),
         ("referencedSecurityGroupId", "UserIdGroupPairs", "GroupId"),
     ):
-        if s.inputs.get(name):
-            out[member] = [{key: s.inputs[name], **said}]
+        if op.inputs.get(name):
+            out[member] = [{key: op.inputs[name], **description}]
     return out
 
 
-def _allow(way: str) -> Callable[[Situation], Mapping[str, Any]]:
-    def run(s: Situation) -> Mapping[str, Any]:
-        tags = [{"Key": key, "Value": value} for key, value in sorted((s.inputs.get("tags") or {}).items())]
+def _create(direction: str) -> Callable[[Operation], Mapping[str, Any]]:
+    def run(op: Operation) -> Mapping[str, Any]:
+        tags = [{"Key": key, "Value": value} for key, value in sorted((op.inputs.get("tags") or {}).items())]
         wrapped = [{"ResourceType": "security-group-rule", "Tags": tags}] if tags else []
         extra: dict[str, Any] = {"TagSpecifications": wrapped} if wrapped else {}
-        group, permission = s.inputs["securityGroupId"], _single_permission(s)
-        return s.call(DIRECTIONS[way][1], GroupId=group, IpPermissions=[permission], **extra)
+        group, permission = op.inputs["securityGroupId"], _permission(op)
+        return op.call(DIRECTIONS[direction][1], GroupId=group, IpPermissions=[permission], **extra)
 
     return run
 
 
-def _modify(s: Situation) -> None:
-    if s.creating:
+def _modify(op: Operation) -> None:
+    if op.creating:
         return
-    asked = {
-        "IpProtocol": permissions.protocol_of(s.inputs["ipProtocol"]),
-        "FromPort": s.inputs.get("fromPort", -1),
-        "ToPort": s.inputs.get("toPort", -1),
-        "CidrIpv4": s.inputs.get("cidrIpv4"),
-        "CidrIpv6": s.inputs.get("cidrIpv6"),
-        "PrefixListId": s.inputs.get("prefixListId"),
-        "ReferencedGroupId": s.inputs.get("referencedSecurityGroupId"),
-        "Description": s.inputs.get("description"),
+    parameters = {
+        "IpProtocol": permissions.protocol_of(op.inputs["ipProtocol"]),
+        "FromPort": op.inputs.get("fromPort", -1),
+        "ToPort": op.inputs.get("toPort", -1),
+        "CidrIpv4": op.inputs.get("cidrIpv4"),
+        "CidrIpv6": op.inputs.get("cidrIpv6"),
+        "PrefixListId": op.inputs.get("prefixListId"),
+        "ReferencedGroupId": op.inputs.get("referencedSecurityGroupId"),
+        "Description": op.inputs.get("description"),
     }
-    rule = {key: value for key, value in asked.items() if value is not None}
-    both = [{"SecurityGroupRuleId": s.id, "SecurityGroupRule": rule}]
-    s.call("ModifySecurityGroupRules", GroupId=s.inputs["securityGroupId"], SecurityGroupRules=both)
+    rule = {key: value for key, value in parameters.items() if value is not None}
+    both = [{"SecurityGroupRuleId": op.id, "SecurityGroupRule": rule}]
+    op.call("ModifySecurityGroupRules", GroupId=op.inputs["securityGroupId"], SecurityGroupRules=both)
 
 
-def _ports(name: str, member: str) -> Callable[[Situation, Mapping[str, Any]], Any]:
-    """EC2 says -1 where a rule has no ports."""
+def _ports(name: str, member: str) -> Callable[[Operation, Mapping[str, Any]], Any]:
+    """Return the ports of a rule. EC2 returns -1 for a rule without ports."""
 
-    def show(s: Situation, document: Mapping[str, Any]) -> Any:
+    def show(op: Operation, document: Mapping[str, Any]) -> Any:
         port = document.get(member)
-        return s.inputs.get(name) if port in (None, -1) else port
+        return op.inputs.get(name) if port in (None, -1) else port
 
     return show
 
 
-def _single_rule(kind: str, way: str) -> Row:
+def _rule_row(kind: str, direction: str) -> Row:
     lower = kind[0].lower() + kind[1:]
     return Row(
         type=f"aws:vpc/{lower}:{kind}",
         service="ec2",
-        create=Make(_allow(way), (*ONE_SOURCE, "description", "fromPort", "ipProtocol", "securityGroupId", "toPort")),
-        id="SecurityGroupRules[0].SecurityGroupRuleId",
-        find=Look(
-            "DescribeSecurityGroupRules", {"SecurityGroupRuleIds": ["$id"]}, "SecurityGroupRules[0]", gone=RULE_GONE
+        create=CustomCreate(
+            _create(direction), (*ONE_SOURCE, "description", "fromPort", "ipProtocol", "securityGroupId", "toPort")
         ),
-        sets=(Do(_modify, (*ONE_SOURCE, "description", "fromPort", "ipProtocol", "toPort")),),
+        id="SecurityGroupRules[0].SecurityGroupRuleId",
+        read=ReadCall(
+            "DescribeSecurityGroupRules",
+            {"SecurityGroupRuleIds": ["$id"]},
+            "SecurityGroupRules[0]",
+            not_found_errors=RULE_GONE,
+        ),
+        updates=(CustomStep(_modify, (*ONE_SOURCE, "description", "fromPort", "ipProtocol", "toPort")),),
         delete=(
             Call(
-                DIRECTIONS[way][2],
-                given={"GroupId": "$in.securityGroupId", "SecurityGroupRuleIds": ["$id"]},
-                forgives=RULE_GONE,
+                DIRECTIONS[direction][2],
+                constants={"GroupId": "$in.securityGroupId", "SecurityGroupRuleIds": ["$id"]},
+                ignored_errors=RULE_GONE,
             ),
         ),
-        shows={
-            "arn": Form("arn:{partition}:ec2:{region}:{account}:security-group-rule/{id}"),
+        output_sources={
+            "arn": Template("arn:{partition}:ec2:{region}:{account}:security-group-rule/{id}"),
             "securityGroupId": "GroupId",
             "referencedSecurityGroupId": "ReferencedGroupInfo.GroupId",
             "fromPort": _ports("fromPort", "FromPort"),
             "toPort": _ports("toPort", "ToPort"),
         },
         tags=ec2_tags("security-group-rule"),
-        kinds={
+        value_kinds={
             "cidrIpv4": CIDR,
             "cidrIpv6": CIDR6,
             "description": ABOUT,
-            "ipProtocol": Kind(same=lambda a, b: permissions.protocol_of(a) == permissions.protocol_of(b)),
+            "ipProtocol": ValueKind(equal=lambda a, b: permissions.protocol_of(a) == permissions.protocol_of(b)),
         },
-        replaces=frozenset({"securityGroupId"}),
-        rules=(exactly_one(*ONE_SOURCE),),
+        replace_on_changes=frozenset({"securityGroupId"}),
+        validators=(exactly_one(*ONE_SOURCE),),
     )
 
 
@@ -120,94 +125,103 @@ def _single_rule(kind: str, way: str) -> Row:
 OLD_SOURCES: Final = ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds", "self", "sourceSecurityGroupId")
 
 
-def _block(s: Situation) -> dict[str, Any]:
-    """The rule as one of a group's blocks."""
+def _block(op: Operation) -> dict[str, Any]:
+    """Return the rule as a block of a security group."""
     names = ("fromPort", "toPort", "protocol", "description", *OLD_SOURCES[:4])
-    block = {name: s.value(name) for name in names}
-    source = s.value("sourceSecurityGroupId")
+    block = {name: op.value(name) for name in names}
+    source = op.value("sourceSecurityGroupId")
     return {**block, "securityGroups": [source] if source else []}
 
 
-def _singles(s: Situation) -> frozenset[Single]:
-    return permissions.from_blocks([_block(s)], str(s.value("securityGroupId")))
+def _rules(op: Operation) -> frozenset[SingleRule]:
+    return permissions.from_blocks([_block(op)], str(op.value("securityGroupId")))
 
 
-def _old_id(s: Situation, _: Mapping[str, Any]) -> str:
-    """From what identifies the rule: its description may change."""
-    singles = (f"{one.protocol} {one.first} {one.last} {one.kind} {one.source}" for one in sorted(_singles(s)))
-    words = "|".join([s.value("securityGroupId"), s.value("type"), *singles])
+def _legacy_id(op: Operation, _: Mapping[str, Any]) -> str:
+    """Return an id from what identifies the rule. Its description may change."""
+    singles = (f"{rule.protocol} {rule.first} {rule.last} {rule.kind} {rule.source}" for rule in sorted(_rules(op)))
+    words = "|".join([op.value("securityGroupId"), op.value("type"), *singles])
     return f"sgrule-{zlib.crc32(words.encode())}"
 
 
-def _old_allow(s: Situation) -> Mapping[str, Any]:
-    wanted = [one.permission() for one in sorted(_singles(s))]
-    return s.call(DIRECTIONS[s.inputs["type"]][1], GroupId=s.inputs["securityGroupId"], IpPermissions=wanted)
+def _legacy_create(op: Operation) -> Mapping[str, Any]:
+    expected = [rule.permission() for rule in sorted(_rules(op))]
+    return op.call(DIRECTIONS[op.inputs["type"]][1], GroupId=op.inputs["securityGroupId"], IpPermissions=expected)
 
 
-def _old_find(s: Situation) -> Mapping[str, Any] | None:
-    """The rule is there if the group lets all of it through; a source that is gone is a rule that changed."""
-    where = s.value("securityGroupId")
-    for group in s.call("DescribeSecurityGroups", GroupIds=[where], forgives=GROUP_GONE).get("SecurityGroups", []):
-        there = permissions.from_permissions(group.get(DIRECTIONS[s.value("type")][0], []))
-        wanted = _singles(s)
-        alike = {(one.protocol, one.first, one.last, one.kind, one.source): one for one in there}
-        left = [
-            alike[key] for one in wanted if (key := (one.protocol, one.first, one.last, one.kind, one.source)) in alike
+def _legacy_read(op: Operation) -> Mapping[str, Any] | None:
+    """Return the rule if the group has a part of it. A missing source is a change of the rule."""
+    identifiers = op.value("securityGroupId")
+    for group in op.call("DescribeSecurityGroups", GroupIds=[identifiers], ignored_errors=GROUP_GONE).get(
+        "SecurityGroups", []
+    ):
+        existing = permissions.from_permissions(group.get(DIRECTIONS[op.value("type")][0], []))
+        expected = _rules(op)
+        matches = {(rule.protocol, rule.first, rule.last, rule.kind, rule.source): rule for rule in existing}
+        remaining = [
+            matches[key]
+            for rule in expected
+            if (key := (rule.protocol, rule.first, rule.last, rule.kind, rule.source)) in matches
         ]
-        if left:
-            return {"Left": left, "GroupId": where}
+        if remaining:
+            return {"Left": remaining, "GroupId": identifiers}
     return None
 
 
-def _old_shows(s: Situation, document: Mapping[str, Any], out: dict[str, Any]) -> None:
+def _legacy_output(op: Operation, document: Mapping[str, Any], out: dict[str, Any]) -> None:
     own = str(document["GroupId"])
     block = permissions.to_blocks(document["Left"], own)[0]
     for name in ("cidrBlocks", "ipv6CidrBlocks", "prefixListIds"):
         if block[name]:
             out[name] = block[name]
-    out |= {"fromPort": s.value("fromPort"), "toPort": s.value("toPort"), "protocol": block["protocol"]}
-    out |= {"type": s.value("type"), "securityGroupId": own, "self": block["self"], "securityGroupRuleId": ""}
+    out |= {"fromPort": op.value("fromPort"), "toPort": op.value("toPort"), "protocol": block["protocol"]}
+    out |= {"type": op.value("type"), "securityGroupId": own, "self": block["self"], "securityGroupRuleId": ""}
     if block["description"]:
         out["description"] = block["description"]
     if block["securityGroups"]:
         out["sourceSecurityGroupId"] = block["securityGroups"][0]
-    s.id = s.id or _old_id(s, {})
+    op.id = op.id or _legacy_id(op, {})
 
 
-def _old_describe(s: Situation) -> None:
-    if not s.creating:
-        way = str(s.value("type")).capitalize()
-        wanted = [one.permission() for one in sorted(_singles(s))]
-        operation = f"UpdateSecurityGroupRuleDescriptions{way}"
-        s.call(operation, GroupId=s.value("securityGroupId"), IpPermissions=wanted)
+def _legacy_update(op: Operation) -> None:
+    if not op.creating:
+        direction = str(op.value("type")).capitalize()
+        expected = [rule.permission() for rule in sorted(_rules(op))]
+        operation = f"UpdateSecurityGroupRuleDescriptions{direction}"
+        op.call(operation, GroupId=op.value("securityGroupId"), IpPermissions=expected)
 
 
-def _old_revoke(s: Situation) -> None:
-    found = _old_find(s)
-    if found:
-        left = [one.permission() for one in found["Left"]]
-        s.call(DIRECTIONS[s.value("type")][2], GroupId=found["GroupId"], IpPermissions=left, forgives=RULE_GONE)
+def _legacy_delete(op: Operation) -> None:
+    current = _legacy_read(op)
+    if current:
+        remaining = [rule.permission() for rule in current["Left"]]
+        op.call(
+            DIRECTIONS[op.value("type")][2],
+            GroupId=current["GroupId"],
+            IpPermissions=remaining,
+            ignored_errors=RULE_GONE,
+        )
 
 
-def _parse_old(text: str) -> tuple[str, dict[str, Any]]:
+def _parse_legacy_id(text: str) -> tuple[str, dict[str, Any]]:
     parts = text.split("_")
     if len(parts) < 6 or parts[1] not in DIRECTIONS or not re.fullmatch(r"-?\d+", parts[3] + parts[4].lstrip("-")):
         raise ValueError("write GROUP_TYPE_PROTOCOL_FROM_TO_SOURCE[_SOURCE...], sg-1a2b_ingress_tcp_80_80_10.0.0.0/8")
-    group, way, protocol, first, last, *sources = parts
-    told: dict[str, Any] = {"securityGroupId": group, "type": way, "protocol": protocol}
-    told |= {"fromPort": int(first), "toPort": int(last)}
+    group, direction, protocol, first, last, *sources = parts
+    inputs: dict[str, Any] = {"securityGroupId": group, "type": direction, "protocol": protocol}
+    inputs |= {"fromPort": int(first), "toPort": int(last)}
     for source in sources:
         if source == "self":
-            told["self"] = True
+            inputs["self"] = True
         elif source.startswith("sg-"):
-            told["sourceSecurityGroupId"] = source
+            inputs["sourceSecurityGroupId"] = source
         else:
             six = "ipv6CidrBlocks" if ":" in source else "cidrBlocks"
-            told.setdefault("prefixListIds" if source.startswith("pl-") else six, []).append(source)
-    return "", told
+            inputs.setdefault("prefixListIds" if source.startswith("pl-") else six, []).append(source)
+    return "", inputs
 
 
-def _old_has_a_source(inputs: Mapping[str, Any]) -> list[Problem]:
+def _legacy_source_problems(inputs: Mapping[str, Any]) -> list[Problem]:
     if any(inputs.get(name) or has_unknown(inputs.get(name)) for name in OLD_SOURCES):
         return []
     return [("cidrBlocks", f"the rule has no source: give one of {', '.join(OLD_SOURCES)}")]
@@ -216,26 +230,28 @@ def _old_has_a_source(inputs: Mapping[str, Any]) -> list[Problem]:
 OLD_RULE = Row(
     type="aws:ec2/securityGroupRule:SecurityGroupRule",
     service="ec2",
-    create=Make(_old_allow, (*OLD_SOURCES, "description", "fromPort", "protocol", "securityGroupId", "toPort", "type")),
-    id=_old_id,
-    find=_old_find,
-    sets=(Do(_old_describe, ("description",)),),
-    delete=(Do(_old_revoke),),
-    kinds={
+    create=CustomCreate(
+        _legacy_create, (*OLD_SOURCES, "description", "fromPort", "protocol", "securityGroupId", "toPort", "type")
+    ),
+    id=_legacy_id,
+    read=_legacy_read,
+    updates=(CustomStep(_legacy_update, ("description",)),),
+    delete=(CustomStep(_legacy_delete),),
+    value_kinds={
         "cidrBlocks": CIDR,
         "ipv6CidrBlocks": CIDR6,
         "description": ABOUT,
-        "type": among(*DIRECTIONS),
-        "protocol": Kind(same=lambda a, b: permissions.protocol_of(a) == permissions.protocol_of(b)),
+        "type": one_of(*DIRECTIONS),
+        "protocol": ValueKind(equal=lambda a, b: permissions.protocol_of(a) == permissions.protocol_of(b)),
     },
     defaults={"self": False},
-    rules=(_old_has_a_source,),
-    parse=_parse_old,
-    repairs=_old_shows,
+    validators=(_legacy_source_problems,),
+    parse_import_id=_parse_legacy_id,
+    adjust_outputs=_legacy_output,
 )
 
 ROWS: Final = (
-    _single_rule("SecurityGroupIngressRule", "ingress"),
-    _single_rule("SecurityGroupEgressRule", "egress"),
+    _rule_row("SecurityGroupIngressRule", "ingress"),
+    _rule_row("SecurityGroupEgressRule", "egress"),
     OLD_RULE,
 )

@@ -1,15 +1,15 @@
-"""VPC and what lies in it: subnets, gateways, addresses."""
+"""VPCs, subnets, gateways and elastic IP addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Look, Row, Tags, Until
-from agentenv.rehearsal.providers.aws.value_kinds import ADDRESS, CIDR6, among, at_most_one, cidr, exactly_one
+from agentenv.rehearsal.providers.aws.row import Call, CustomStep, ReadCall, Row, StateCheck, Tagging, Template
+from agentenv.rehearsal.providers.aws.value_kinds import ADDRESS, CIDR6, at_most_one, cidr, exactly_one, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 NO_IPAM: Final = "address pools of IPAM are not simulated; give a CIDR block"
 NO_OUTPOST: Final = "Outposts are not simulated"
@@ -17,29 +17,31 @@ NO_REGIONAL: Final = "regional NAT gateways are not simulated; give a subnet"
 NO_SECONDARY: Final = "secondary addresses of NAT gateways are not simulated"
 
 
-def ec2_tags(kind: str) -> Tags:
-    """EC2's way: a specification at create, then CreateTags and DeleteTags on the id."""
-    return Tags("TagSpecifications", kind, "CreateTags", "DeleteTags", {"Resources": ["$id"]}, keys="Tags")
+def ec2_tags(kind: str) -> Tagging:
+    """Return EC2's tagging: a tag specification at create, later CreateTags and DeleteTags."""
+    return Tagging("TagSpecifications", kind, "CreateTags", "DeleteTags", {"Resources": ["$id"]}, keys_member="Tags")
 
 
 def attribute(operation: str, name: str, member: str, key: Mapping[str, Any]) -> Call:
-    """An attribute EC2 takes one at a time, wrapped in a Value."""
-    return Call(operation, takes=(name,), names={name: member}, turns={name: lambda v: {"Value": v}}, given=key)
+    """Return the step that sets one attribute. EC2 takes one at a time, wrapped in `Value`."""
+    return Call(
+        operation, inputs=(name,), member_names={name: member}, convert={name: lambda v: {"Value": v}}, constants=key
+    )
 
 
-def _look_attribute(member: str, name: str) -> Look:
-    return Look("DescribeVpcAttribute", {"VpcId": "$id", "Attribute": name}, "@", {member: f"{member}.Value"})
+def _read_attribute(member: str, name: str) -> ReadCall:
+    return ReadCall("DescribeVpcAttribute", {"VpcId": "$id", "Attribute": name}, "@", {member: f"{member}.Value"})
 
 
-def _born_with(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parts that every VPC is born with, and its IPv6 range if it has one."""
-    mine = [{"Name": "vpc-id", "Values": [s.id]}]
-    acls = s.call("DescribeNetworkAcls", Filters=[*mine, {"Name": "default", "Values": ["true"]}])["NetworkAcls"]
-    main = [*mine, {"Name": "association.main", "Values": ["true"]}]
-    tables = s.call("DescribeRouteTables", Filters=main)["RouteTables"]
-    named = [*mine, {"Name": "group-name", "Values": ["default"]}]
-    groups = s.call("DescribeSecurityGroups", Filters=named)["SecurityGroups"]
-    six = [a for a in document.get("Ipv6CidrBlockAssociationSet", []) if _associated(a)]
+def _read_defaults(op: Operation, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the default resources of a VPC, and its IPv6 range if it has one."""
+    filters = [{"Name": "vpc-id", "Values": [op.id]}]
+    acls = op.call("DescribeNetworkAcls", Filters=[*filters, {"Name": "default", "Values": ["true"]}])["NetworkAcls"]
+    main = [*filters, {"Name": "association.main", "Values": ["true"]}]
+    tables = op.call("DescribeRouteTables", Filters=main)["RouteTables"]
+    named = [*filters, {"Name": "group-name", "Values": ["default"]}]
+    groups = op.call("DescribeSecurityGroups", Filters=named)["SecurityGroups"]
+    six = [a for a in document.get("Ipv6CidrBlockAssociationSet", []) if _associations(a)]
     return {
         "DefaultNetworkAclId": acls[0]["NetworkAclId"] if acls else None,
         "DefaultRouteTableId": tables[0]["RouteTableId"] if tables else None,
@@ -52,48 +54,48 @@ def _born_with(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _associated(association: Mapping[str, Any]) -> bool:
+def _associations(association: Mapping[str, Any]) -> bool:
     state = association.get("Ipv6CidrBlockState", {}).get("State", "associated")
     return state in {"associated", "associating"}
 
 
-def _ipv6_of_vpc(s: Situation) -> None:
-    """Give the VPC an Amazon range, or take its range away; the create has a member for it."""
-    if s.creating:
+def _update_ipv6(op: Operation) -> None:
+    """Associate or disassociate an Amazon IPv6 range. The create has its own member for it."""
+    if op.creating:
         return
-    if s.inputs.get("assignGeneratedIpv6CidrBlock"):
-        s.call("AssociateVpcCidrBlock", VpcId=s.id, AmazonProvidedIpv6CidrBlock=True)
-    elif s.state.get("ipv6AssociationId"):
-        s.call("DisassociateVpcCidrBlock", AssociationId=s.state["ipv6AssociationId"])
+    if op.inputs.get("assignGeneratedIpv6CidrBlock"):
+        op.call("AssociateVpcCidrBlock", VpcId=op.id, AmazonProvidedIpv6CidrBlock=True)
+    elif op.state.get("ipv6AssociationId"):
+        op.call("DisassociateVpcCidrBlock", AssociationId=op.state["ipv6AssociationId"])
 
 
 VPC_ID: Final = {"VpcId": "$id"}
 VPC = Row(
     type="aws:ec2/vpc:Vpc",
     service="ec2",
-    create=Call("CreateVpc", None, names={"assignGeneratedIpv6CidrBlock": "AmazonProvidedIpv6CidrBlock"}),
+    create=Call("CreateVpc", None, member_names={"assignGeneratedIpv6CidrBlock": "AmazonProvidedIpv6CidrBlock"}),
     id="Vpc.VpcId",
-    find=Look("DescribeVpcs", {"VpcIds": ["$id"]}, "Vpcs[0]", gone=("InvalidVpcID.NotFound",)),
-    also=(
-        _look_attribute("EnableDnsSupport", "enableDnsSupport"),
-        _look_attribute("EnableDnsHostnames", "enableDnsHostnames"),
-        _look_attribute("EnableNetworkAddressUsageMetrics", "enableNetworkAddressUsageMetrics"),
-        _born_with,
+    read=ReadCall("DescribeVpcs", {"VpcIds": ["$id"]}, "Vpcs[0]", not_found_errors=("InvalidVpcID.NotFound",)),
+    more_reads=(
+        _read_attribute("EnableDnsSupport", "enableDnsSupport"),
+        _read_attribute("EnableDnsHostnames", "enableDnsHostnames"),
+        _read_attribute("EnableNetworkAddressUsageMetrics", "enableNetworkAddressUsageMetrics"),
+        _read_defaults,
     ),
-    sets=(
+    updates=(
         attribute("ModifyVpcAttribute", "enableDnsSupport", "EnableDnsSupport", VPC_ID),
         attribute("ModifyVpcAttribute", "enableDnsHostnames", "EnableDnsHostnames", VPC_ID),
         attribute("ModifyVpcAttribute", "enableNetworkAddressUsageMetrics", "EnableNetworkAddressUsageMetrics", VPC_ID),
-        Call("ModifyVpcTenancy", ("instanceTenancy",), given=VPC_ID, when=lambda s: not s.creating),
-        Do(_ipv6_of_vpc, ("assignGeneratedIpv6CidrBlock",)),
+        Call("ModifyVpcTenancy", ("instanceTenancy",), constants=VPC_ID, condition=lambda op: not op.creating),
+        CustomStep(_update_ipv6, ("assignGeneratedIpv6CidrBlock",)),
     ),
-    delete=(Call("DeleteVpc", given=VPC_ID),),
-    shows={"arn": Form("arn:{partition}:ec2:{region}:{account}:vpc/{id}")},
+    delete=(Call("DeleteVpc", constants=VPC_ID),),
+    output_sources={"arn": Template("arn:{partition}:ec2:{region}:{account}:vpc/{id}")},
     tags=ec2_tags("vpc"),
-    ready=Until("State", ("available",)),
-    kinds={"cidrBlock": cidr(16, 28), "instanceTenancy": among("default", "dedicated"), "ipv6CidrBlock": CIDR6},
+    ready=StateCheck("State", ("available",)),
+    value_kinds={"cidrBlock": cidr(16, 28), "instanceTenancy": one_of("default", "dedicated"), "ipv6CidrBlock": CIDR6},
     defaults={"enableDnsSupport": True, "instanceTenancy": "default"},
-    refused={
+    unsupported={
         "ipv4IpamPoolId": NO_IPAM,
         "ipv4NetmaskLength": NO_IPAM,
         "ipv6IpamPoolId": NO_IPAM,
@@ -101,9 +103,9 @@ VPC = Row(
         "ipv6CidrBlock": NO_IPAM,
         "ipv6CidrBlockNetworkBorderGroup": "border groups are not simulated",
     },
-    rules=(exactly_one("cidrBlock"),),
+    validators=(exactly_one("cidrBlock"),),
     # EC2 only lets a VPC become less dedicated; the official provider replaces it the other way round.
-    replaces_when=lambda old, new: (
+    replaced_inputs=lambda old, new: (
         {"instanceTenancy"}
         if (old.get("instanceTenancy"), new.get("instanceTenancy")) == ("default", "dedicated")
         else set()
@@ -120,17 +122,19 @@ SUBNET = Row(
     service="ec2",
     create=Call("CreateSubnet", None),
     id="Subnet.SubnetId",
-    find=Look("DescribeSubnets", {"SubnetIds": ["$id"]}, "Subnets[0]", gone=("InvalidSubnetID.NotFound",)),
-    sets=(
+    read=ReadCall(
+        "DescribeSubnets", {"SubnetIds": ["$id"]}, "Subnets[0]", not_found_errors=("InvalidSubnetID.NotFound",)
+    ),
+    updates=(
         _subnet_attribute("mapPublicIpOnLaunch", "MapPublicIpOnLaunch"),
         _subnet_attribute("assignIpv6AddressOnCreation", "AssignIpv6AddressOnCreation"),
         _subnet_attribute("enableDns64", "EnableDns64"),
         _subnet_attribute("enableResourceNameDnsARecordOnLaunch", "EnableResourceNameDnsARecordOnLaunch"),
         _subnet_attribute("enableResourceNameDnsAaaaRecordOnLaunch", "EnableResourceNameDnsAAAARecordOnLaunch"),
-        Call("ModifySubnetAttribute", ("privateDnsHostnameTypeOnLaunch",), given={"SubnetId": "$id"}),
+        Call("ModifySubnetAttribute", ("privateDnsHostnameTypeOnLaunch",), constants={"SubnetId": "$id"}),
     ),
-    delete=(Call("DeleteSubnet", given={"SubnetId": "$id"}),),
-    shows={
+    delete=(Call("DeleteSubnet", constants={"SubnetId": "$id"}),),
+    output_sources={
         "arn": "SubnetArn",
         "ipv6CidrBlock": "Ipv6CidrBlockAssociationSet[0].Ipv6CidrBlock",
         "ipv6CidrBlockAssociationId": "Ipv6CidrBlockAssociationSet[0].AssociationId",
@@ -139,11 +143,11 @@ SUBNET = Row(
         "privateDnsHostnameTypeOnLaunch": "PrivateDnsNameOptionsOnLaunch.HostnameType",
     },
     tags=ec2_tags("subnet"),
-    ready=Until("State", ("available",)),
-    kinds={
+    ready=StateCheck("State", ("available",)),
+    value_kinds={
         "cidrBlock": cidr(16, 28),
         "ipv6CidrBlock": CIDR6,
-        "privateDnsHostnameTypeOnLaunch": among("ip-name", "resource-name"),
+        "privateDnsHostnameTypeOnLaunch": one_of("ip-name", "resource-name"),
     },
     defaults={
         "assignIpv6AddressOnCreation": False,
@@ -152,7 +156,7 @@ SUBNET = Row(
         "enableResourceNameDnsAaaaRecordOnLaunch": False,
         "mapPublicIpOnLaunch": False,
     },
-    refused={
+    unsupported={
         "ipv4IpamPoolId": NO_IPAM,
         "ipv4NetmaskLength": NO_IPAM,
         "ipv6IpamPoolId": NO_IPAM,
@@ -162,25 +166,25 @@ SUBNET = Row(
         "mapCustomerOwnedIpOnLaunch": NO_OUTPOST,
         "outpostArn": NO_OUTPOST,
     },
-    twins=frozenset({"availabilityZoneId"}),
-    replaces=frozenset({"ipv6CidrBlock"}),
-    rules=(exactly_one("cidrBlock", "ipv6CidrBlock"), at_most_one("availabilityZone", "availabilityZoneId")),
+    duplicate_inputs=frozenset({"availabilityZoneId"}),
+    replace_on_changes=frozenset({"ipv6CidrBlock"}),
+    validators=(exactly_one("cidrBlock", "ipv6CidrBlock"), at_most_one("availabilityZone", "availabilityZoneId")),
 )
 
 
-def _attach(s: Situation) -> None:
-    """Let go of the VPC it is at, then take the one that is asked for."""
-    before, after = s.state.get("vpcId"), s.inputs.get("vpcId")
-    if before and not s.creating:
-        s.call("DetachInternetGateway", InternetGatewayId=s.id, VpcId=before, forgives=("Gateway.NotAttached",))
+def _attach(op: Operation) -> None:
+    """Detach the gateway from its VPC, then attach it to the one of the inputs."""
+    before, after = op.state.get("vpcId"), op.inputs.get("vpcId")
+    if before and not op.creating:
+        op.call("DetachInternetGateway", InternetGatewayId=op.id, VpcId=before, ignored_errors=("Gateway.NotAttached",))
     if after:
-        s.call("AttachInternetGateway", InternetGatewayId=s.id, VpcId=after)
+        op.call("AttachInternetGateway", InternetGatewayId=op.id, VpcId=after)
 
 
-def _detach(s: Situation) -> None:
-    if s.state.get("vpcId"):
-        gone = ("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound")
-        s.call("DetachInternetGateway", InternetGatewayId=s.id, VpcId=s.state["vpcId"], forgives=gone)
+def _detach(op: Operation) -> None:
+    if op.state.get("vpcId"):
+        not_found = ("Gateway.NotAttached", "InvalidInternetGatewayID.NotFound")
+        op.call("DetachInternetGateway", InternetGatewayId=op.id, VpcId=op.state["vpcId"], ignored_errors=not_found)
 
 
 INTERNET_GATEWAY = Row(
@@ -188,50 +192,50 @@ INTERNET_GATEWAY = Row(
     service="ec2",
     create=Call("CreateInternetGateway"),
     id="InternetGateway.InternetGatewayId",
-    find=Look(
+    read=ReadCall(
         "DescribeInternetGateways",
         {"InternetGatewayIds": ["$id"]},
         "InternetGateways[0]",
-        gone=("InvalidInternetGatewayID.NotFound",),
+        not_found_errors=("InvalidInternetGatewayID.NotFound",),
     ),
-    sets=(Do(_attach, ("vpcId",)),),
-    delete=(Do(_detach), Call("DeleteInternetGateway", given={"InternetGatewayId": "$id"})),
-    shows={
+    updates=(CustomStep(_attach, ("vpcId",)),),
+    delete=(CustomStep(_detach), Call("DeleteInternetGateway", constants={"InternetGatewayId": "$id"})),
+    output_sources={
         "vpcId": "Attachments[0].VpcId",
-        "arn": Form("arn:{partition}:ec2:{region}:{account}:internet-gateway/{id}"),
+        "arn": Template("arn:{partition}:ec2:{region}:{account}:internet-gateway/{id}"),
     },
     tags=ec2_tags("internet-gateway"),
 )
 
 
-def _associate(s: Situation) -> None:
-    """Move the address to the instance or interface that is asked for."""
-    if s.state.get("associationId") and not s.creating:
-        gone = ("InvalidAssociationID.NotFound",)
-        s.call("DisassociateAddress", AssociationId=s.state["associationId"], forgives=gone)
-    target = {"InstanceId": s.inputs.get("instance"), "NetworkInterfaceId": s.inputs.get("networkInterface")}
-    asked = {key: value for key, value in target.items() if value}
-    if asked:
-        if s.inputs.get("associateWithPrivateIp"):
-            asked["PrivateIpAddress"] = s.inputs["associateWithPrivateIp"]
-        s.call("AssociateAddress", AllocationId=s.id, **asked)
+def _associate(op: Operation) -> None:
+    """Associate the address with the instance or interface of the inputs."""
+    if op.state.get("associationId") and not op.creating:
+        not_found = ("InvalidAssociationID.NotFound",)
+        op.call("DisassociateAddress", AssociationId=op.state["associationId"], ignored_errors=not_found)
+    target = {"InstanceId": op.inputs.get("instance"), "NetworkInterfaceId": op.inputs.get("networkInterface")}
+    parameters = {key: value for key, value in target.items() if value}
+    if parameters:
+        if op.inputs.get("associateWithPrivateIp"):
+            parameters["PrivateIpAddress"] = op.inputs["associateWithPrivateIp"]
+        op.call("AssociateAddress", AllocationId=op.id, **parameters)
 
 
-def _disassociate(s: Situation) -> None:
-    if s.state.get("associationId"):
-        gone = ("InvalidAssociationID.NotFound",)
-        s.call("DisassociateAddress", AssociationId=s.state["associationId"], forgives=gone)
+def _disassociate(op: Operation) -> None:
+    if op.state.get("associationId"):
+        not_found = ("InvalidAssociationID.NotFound",)
+        op.call("DisassociateAddress", AssociationId=op.state["associationId"], ignored_errors=not_found)
 
 
-def _dns_of(s: Situation, address: str | None, kind: str) -> str | None:
-    """EC2 names an address after itself; us-east-1 is older than the rule the other regions follow."""
+def _public_dns(op: Operation, address: str | None, kind: str) -> str | None:
+    """Return the DNS name of an address. us-east-1 has its own form."""
     if not address:
         return None
     dashed = address.replace(".", "-")
-    first = s.region == "us-east-1"
+    first = op.region == "us-east-1"
     if kind == "public":
-        return f"ec2-{dashed}.{'compute-1' if first else f'{s.region}.compute'}.amazonaws.com"
-    return f"ip-{dashed}.{'ec2' if first else f'{s.region}.compute'}.internal"
+        return f"ec2-{dashed}.{'compute-1' if first else f'{op.region}.compute'}.amazonaws.com"
+    return f"ip-{dashed}.{'ec2' if first else f'{op.region}.compute'}.internal"
 
 
 EIP = Row(
@@ -239,23 +243,28 @@ EIP = Row(
     service="ec2",
     create=Call("AllocateAddress", ("address", "domain", "networkBorderGroup", "publicIpv4Pool")),
     id="AllocationId",
-    find=Look("DescribeAddresses", {"AllocationIds": ["$id"]}, "Addresses[0]", gone=("InvalidAllocationID.NotFound",)),
-    sets=(Do(_associate, ("instance", "networkInterface", "associateWithPrivateIp")),),
-    delete=(Do(_disassociate), Call("ReleaseAddress", given={"AllocationId": "$id"})),
-    shows={
-        "arn": Form("arn:{partition}:ec2:{region}:{account}:elastic-ip/{id}"),
+    read=ReadCall(
+        "DescribeAddresses",
+        {"AllocationIds": ["$id"]},
+        "Addresses[0]",
+        not_found_errors=("InvalidAllocationID.NotFound",),
+    ),
+    updates=(CustomStep(_associate, ("instance", "networkInterface", "associateWithPrivateIp")),),
+    delete=(CustomStep(_disassociate), Call("ReleaseAddress", constants={"AllocationId": "$id"})),
+    output_sources={
+        "arn": Template("arn:{partition}:ec2:{region}:{account}:elastic-ip/{id}"),
         "instance": "InstanceId",
         "networkInterface": "NetworkInterfaceId",
         "privateIp": "PrivateIpAddress",
-        "publicDns": lambda s, d: _dns_of(s, d.get("PublicIp"), "public"),
-        "privateDns": lambda s, d: _dns_of(s, d.get("PrivateIpAddress"), "private"),
+        "publicDns": lambda op, d: _public_dns(op, d.get("PublicIp"), "public"),
+        "privateDns": lambda op, d: _public_dns(op, d.get("PrivateIpAddress"), "private"),
     },
     tags=ec2_tags("elastic-ip"),
-    unread=frozenset({"address", "associateWithPrivateIp"}),
-    kinds={"domain": among("vpc"), "address": ADDRESS, "associateWithPrivateIp": ADDRESS},
-    refused={"customerOwnedIpv4Pool": NO_OUTPOST, "ipamPoolId": NO_IPAM},
-    busy=("DependencyViolation", "AuthFailure", "InvalidIPAddress.InUse"),
-    moves=frozenset({"associationId", "privateIp", "privateDns"}),
+    write_only=frozenset({"address", "associateWithPrivateIp"}),
+    value_kinds={"domain": one_of("vpc"), "address": ADDRESS, "associateWithPrivateIp": ADDRESS},
+    unsupported={"customerOwnedIpv4Pool": NO_OUTPOST, "ipamPoolId": NO_IPAM},
+    retry_delete_on=("DependencyViolation", "AuthFailure", "InvalidIPAddress.InUse"),
+    updated_outputs=frozenset({"associationId", "privateIp", "privateDns"}),
 )
 
 NAT_GATEWAY = Row(
@@ -264,12 +273,14 @@ NAT_GATEWAY = Row(
     create=Call(
         "CreateNatGateway",
         ("allocationId", "connectivityType", "privateIp", "subnetId"),
-        names={"privateIp": "PrivateIpAddress"},
+        member_names={"privateIp": "PrivateIpAddress"},
     ),
     id="NatGateway.NatGatewayId",
-    find=Look("DescribeNatGateways", {"NatGatewayIds": ["$id"]}, "NatGateways[0]", gone=("NatGatewayNotFound",)),
-    delete=(Call("DeleteNatGateway", given={"NatGatewayId": "$id"}),),
-    shows={
+    read=ReadCall(
+        "DescribeNatGateways", {"NatGatewayIds": ["$id"]}, "NatGateways[0]", not_found_errors=("NatGatewayNotFound",)
+    ),
+    delete=(Call("DeleteNatGateway", constants={"NatGatewayId": "$id"}),),
+    output_sources={
         "allocationId": "NatGatewayAddresses[0].AllocationId",
         "associationId": "NatGatewayAddresses[0].AssociationId",
         "networkInterfaceId": "NatGatewayAddresses[0].NetworkInterfaceId",
@@ -277,12 +288,12 @@ NAT_GATEWAY = Row(
         "publicIp": "NatGatewayAddresses[0].PublicIp",
     },
     tags=ec2_tags("natgateway"),
-    ready=Until("State", ("available",), ("failed", "deleted", "deleting")),
-    gone=Until("State", ("deleted",)),
-    ends=True,
-    kinds={"connectivityType": among("private", "public"), "privateIp": ADDRESS},
+    ready=StateCheck("State", ("available",), ("failed", "deleted", "deleting")),
+    deleted_state=StateCheck("State", ("deleted",)),
+    wait_until_deleted=True,
+    value_kinds={"connectivityType": one_of("private", "public"), "privateIp": ADDRESS},
     defaults={"connectivityType": "public"},
-    refused={
+    unsupported={
         "availabilityMode": NO_REGIONAL,
         "availabilityZoneAddresses": NO_REGIONAL,
         "vpcId": NO_REGIONAL,
@@ -290,7 +301,7 @@ NAT_GATEWAY = Row(
         "secondaryPrivateIpAddressCount": NO_SECONDARY,
         "secondaryPrivateIpAddresses": NO_SECONDARY,
     },
-    rules=(exactly_one("subnetId"),),
+    validators=(exactly_one("subnetId"),),
 )
 
 ROWS: Final = (VPC, SUBNET, INTERNET_GATEWAY, EIP, NAT_GATEWAY)

@@ -1,4 +1,4 @@
-"""EFS: file systems, where they can be mounted, who may, and the doors into them."""
+"""EFS: file systems, their policies, mount targets and access points."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Look, Problem, Row, Tags, Until
-from agentenv.rehearsal.providers.aws.value_kinds import ADDRESS, IS_ARN, POLICY, among, matching
+from agentenv.rehearsal.providers.aws.row import Call, CustomStep, Problem, ReadCall, Row, StateCheck, Tagging, Template
+from agentenv.rehearsal.providers.aws.value_kinds import ADDRESS, IS_ARN, POLICY, matching, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 FILE_SYSTEM_ID: Final = {"FileSystemId": "$id"}
-GONE: Final = ("FileSystemNotFound",)
-BY_ID: Final = Tags("Tags", "", "TagResource", "UntagResource", {"ResourceId": "$id"})
-READY: Final = Until("LifeCycleState", ("available",), ("error", "deleting", "deleted"))
-DELETED: Final = Until("LifeCycleState", ("deleted",))
+NOT_FOUND: Final = ("FileSystemNotFound",)
+BY_ID: Final = Tagging("Tags", "", "TagResource", "UntagResource", {"ResourceId": "$id"})
+READY: Final = StateCheck("LifeCycleState", ("available",), ("error", "deleting", "deleted"))
+DELETED: Final = StateCheck("LifeCycleState", ("deleted",))
 BUSY: Final = ("FileSystemInUse", "IncorrectFileSystemLifeCycleState", "IncorrectMountTargetState", "DependencyTimeout")
 
 
-def _token(s: Situation) -> str:
-    """EFS makes nothing twice under the same token."""
-    return s.inputs.get("creationToken") or f"agentenv-{secrets.token_hex(13)}"
+def _token(op: Operation) -> str:
+    """Return the creation token, which makes the create idempotent."""
+    return op.inputs.get("creationToken") or f"agentenv-{secrets.token_hex(13)}"
 
 
-def _throughput(s: Situation) -> None:
-    if s.creating:
+def _throughput(op: Operation) -> None:
+    if op.creating:
         return
-    asked: dict[str, Any] = {"ThroughputMode": s.inputs.get("throughputMode") or "bursting"}
-    if asked["ThroughputMode"] == "provisioned":
-        asked["ProvisionedThroughputInMibps"] = s.inputs.get("provisionedThroughputInMibps")
-    s.call("UpdateFileSystem", FileSystemId=s.id, **asked)
+    parameters: dict[str, Any] = {"ThroughputMode": op.inputs.get("throughputMode") or "bursting"}
+    if parameters["ThroughputMode"] == "provisioned":
+        parameters["ProvisionedThroughputInMibps"] = op.inputs.get("provisionedThroughputInMibps")
+    op.call("UpdateFileSystem", FileSystemId=op.id, **parameters)
 
 
-def _protect(s: Situation) -> None:
-    wanted = (s.inputs.get("protection") or {}).get("replicationOverwrite") or "ENABLED"
-    s.call("UpdateFileSystemProtection", FileSystemId=s.id, ReplicationOverwriteProtection=wanted)
+def _update_protection(op: Operation) -> None:
+    expected = (op.inputs.get("protection") or {}).get("replicationOverwrite") or "ENABLED"
+    op.call("UpdateFileSystemProtection", FileSystemId=op.id, ReplicationOverwriteProtection=expected)
 
 
-def _lifecycle_wrong(inputs: Mapping[str, Any]) -> list[Problem]:
+def _lifecycle_problems(inputs: Mapping[str, Any]) -> list[Problem]:
     policies = inputs.get("lifecyclePolicies")
     if isinstance(policies, list) and len(policies) > 3:
         return [("lifecyclePolicies", f"has {len(policies)} policies: at most 3, one for each transition")]
@@ -55,42 +55,45 @@ FILE_SYSTEM = Row(
             *("availabilityZoneName", "creationToken", "encrypted", "kmsKeyId", "performanceMode"),
             *("provisionedThroughputInMibps", "throughputMode"),
         ),
-        given={"CreationToken": _token},
+        constants={"CreationToken": _token},
     ),
     id="FileSystemId",
-    find=Look("DescribeFileSystems", FILE_SYSTEM_ID, "FileSystems[0]", gone=GONE),
-    also=(
-        Look(
-            "DescribeLifecycleConfiguration", FILE_SYSTEM_ID, puts={"LifecyclePolicies": "LifecyclePolicies"}, gone=GONE
+    read=ReadCall("DescribeFileSystems", FILE_SYSTEM_ID, "FileSystems[0]", not_found_errors=NOT_FOUND),
+    more_reads=(
+        ReadCall(
+            "DescribeLifecycleConfiguration",
+            FILE_SYSTEM_ID,
+            fields={"LifecyclePolicies": "LifecyclePolicies"},
+            not_found_errors=NOT_FOUND,
         ),
     ),
-    sets=(
-        Do(_throughput, ("provisionedThroughputInMibps", "throughputMode")),
-        Call("PutLifecycleConfiguration", ("lifecyclePolicies",), given=FILE_SYSTEM_ID),
-        Do(_protect, ("protection",)),
+    updates=(
+        CustomStep(_throughput, ("provisionedThroughputInMibps", "throughputMode")),
+        Call("PutLifecycleConfiguration", ("lifecyclePolicies",), constants=FILE_SYSTEM_ID),
+        CustomStep(_update_protection, ("protection",)),
     ),
-    delete=(Call("DeleteFileSystem", given=FILE_SYSTEM_ID),),
-    shows={
+    delete=(Call("DeleteFileSystem", constants=FILE_SYSTEM_ID),),
+    output_sources={
         "arn": "FileSystemArn",
-        "dnsName": Form("{id}.efs.{region}.amazonaws.com"),
+        "dnsName": Template("{id}.efs.{region}.amazonaws.com"),
         "protection": lambda _, d: {
             "ReplicationOverwrite": (d.get("FileSystemProtection") or {}).get("ReplicationOverwriteProtection")
         },
     },
     tags=BY_ID,
     ready=READY,
-    gone=DELETED,
-    ends=True,
-    busy=BUSY,
-    kinds={"kmsKeyId": IS_ARN, "protection.replicationOverwrite": among("ENABLED", "DISABLED")},
+    deleted_state=DELETED,
+    wait_until_deleted=True,
+    retry_delete_on=BUSY,
+    value_kinds={"kmsKeyId": IS_ARN, "protection.replicationOverwrite": one_of("ENABLED", "DISABLED")},
     defaults={"throughputMode": "bursting"},
-    rules=(_lifecycle_wrong,),
-    moves=frozenset({"name", "sizeInBytes"}),
+    validators=(_lifecycle_problems,),
+    updated_outputs=frozenset({"name", "sizeInBytes"}),
 )
 
 
-def _policy(operation: str, given: Mapping[str, Any], **more: Any) -> Call:
-    return Call(operation, ("policy", "bypassPolicyLockoutSafetyCheck"), given=given, **more)
+def _policy(operation: str, constants: Mapping[str, Any], **more: Any) -> Call:
+    return Call(operation, ("policy", "bypassPolicyLockoutSafetyCheck"), constants=constants, **more)
 
 
 FILE_SYSTEM_POLICY = Row(
@@ -98,13 +101,13 @@ FILE_SYSTEM_POLICY = Row(
     service="efs",
     create=Call("PutFileSystemPolicy", None),
     id="$in.fileSystemId",
-    find=Look("DescribeFileSystemPolicy", FILE_SYSTEM_ID, gone=(*GONE, "PolicyNotFound")),
-    sets=(_policy("PutFileSystemPolicy", FILE_SYSTEM_ID, when=lambda s: not s.creating),),
-    delete=(Call("DeleteFileSystemPolicy", given=FILE_SYSTEM_ID),),
-    unread=frozenset({"bypassPolicyLockoutSafetyCheck"}),
-    kinds={"policy": POLICY},
+    read=ReadCall("DescribeFileSystemPolicy", FILE_SYSTEM_ID, not_found_errors=(*NOT_FOUND, "PolicyNotFound")),
+    updates=(_policy("PutFileSystemPolicy", FILE_SYSTEM_ID, condition=lambda op: not op.creating),),
+    delete=(Call("DeleteFileSystemPolicy", constants=FILE_SYSTEM_ID),),
+    write_only=frozenset({"bypassPolicyLockoutSafetyCheck"}),
+    value_kinds={"policy": POLICY},
     defaults={"bypassPolicyLockoutSafetyCheck": False},
-    early=("IncorrectFileSystemLifeCycleState",),
+    retry_create_on=("IncorrectFileSystemLifeCycleState",),
 )
 
 BACKUP_POLICY = Row(
@@ -112,79 +115,83 @@ BACKUP_POLICY = Row(
     service="efs",
     create=Call("PutBackupPolicy", None),
     id="$in.fileSystemId",
-    find=Look("DescribeBackupPolicy", FILE_SYSTEM_ID, gone=(*GONE, "PolicyNotFound")),
-    sets=(Call("PutBackupPolicy", ("backupPolicy",), given=FILE_SYSTEM_ID, when=lambda s: not s.creating),),
+    read=ReadCall("DescribeBackupPolicy", FILE_SYSTEM_ID, not_found_errors=(*NOT_FOUND, "PolicyNotFound")),
+    updates=(
+        Call("PutBackupPolicy", ("backupPolicy",), constants=FILE_SYSTEM_ID, condition=lambda op: not op.creating),
+    ),
     # A file system always has a backup policy: to delete it is to switch it off.
-    delete=(Call("PutBackupPolicy", given={**FILE_SYSTEM_ID, "BackupPolicy": {"Status": "DISABLED"}}),),
-    shows={"fileSystemId": lambda s, _: s.id},
-    kinds={"backupPolicy.status": among("ENABLED", "DISABLED")},
-    early=("IncorrectFileSystemLifeCycleState",),
+    delete=(Call("PutBackupPolicy", constants={**FILE_SYSTEM_ID, "BackupPolicy": {"Status": "DISABLED"}}),),
+    output_sources={"fileSystemId": lambda op, _: op.id},
+    value_kinds={"backupPolicy.status": one_of("ENABLED", "DISABLED")},
+    retry_create_on=("IncorrectFileSystemLifeCycleState",),
 )
 
 MOUNT_TARGET_ID: Final = {"MountTargetId": "$id"}
-TARGET_GONE: Final = ("MountTargetNotFound",)
+TARGET_NOT_FOUND: Final = ("MountTargetNotFound",)
 MOUNT_TARGET = Row(
     type="aws:efs/mountTarget:MountTarget",
     service="efs",
     create=Call("CreateMountTarget", None),
     id="MountTargetId",
-    find=Look("DescribeMountTargets", MOUNT_TARGET_ID, "MountTargets[0]", gone=TARGET_GONE),
-    also=(
-        Look(
+    read=ReadCall("DescribeMountTargets", MOUNT_TARGET_ID, "MountTargets[0]", not_found_errors=TARGET_NOT_FOUND),
+    more_reads=(
+        ReadCall(
             "DescribeMountTargetSecurityGroups",
             MOUNT_TARGET_ID,
-            puts={"SecurityGroups": "SecurityGroups"},
-            gone=TARGET_GONE,
+            fields={"SecurityGroups": "SecurityGroups"},
+            not_found_errors=TARGET_NOT_FOUND,
         ),
     ),
-    sets=(
+    updates=(
         Call(
             "ModifyMountTargetSecurityGroups",
             ("securityGroups",),
-            given=MOUNT_TARGET_ID,
-            when=lambda s: not s.creating,
+            constants=MOUNT_TARGET_ID,
+            condition=lambda op: not op.creating,
         ),
     ),
-    delete=(Call("DeleteMountTarget", given=MOUNT_TARGET_ID),),
-    shows={
-        "dnsName": Form("{fileSystemId}.efs.{region}.amazonaws.com"),
-        "mountTargetDnsName": Form("{availabilityZoneName}.{fileSystemId}.efs.{region}.amazonaws.com"),
-        "fileSystemArn": Form("arn:{partition}:elasticfilesystem:{region}:{account}:file-system/{fileSystemId}"),
+    delete=(Call("DeleteMountTarget", constants=MOUNT_TARGET_ID),),
+    output_sources={
+        "dnsName": Template("{fileSystemId}.efs.{region}.amazonaws.com"),
+        "mountTargetDnsName": Template("{availabilityZoneName}.{fileSystemId}.efs.{region}.amazonaws.com"),
+        "fileSystemArn": Template("arn:{partition}:elasticfilesystem:{region}:{account}:file-system/{fileSystemId}"),
     },
     ready=READY,
-    gone=DELETED,
-    ends=True,
-    busy=BUSY,
-    early=("IncorrectFileSystemLifeCycleState",),
-    kinds={
+    deleted_state=DELETED,
+    wait_until_deleted=True,
+    retry_delete_on=BUSY,
+    retry_create_on=("IncorrectFileSystemLifeCycleState",),
+    value_kinds={
         "ipAddress": ADDRESS,
         "ipv6Address": ADDRESS,
-        "ipAddressType": among("IPV4_ONLY", "IPV6_ONLY", "DUAL_STACK"),
+        "ipAddressType": one_of("IPV4_ONLY", "IPV6_ONLY", "DUAL_STACK"),
     },
 )
 
 ACCESS_POINT = Row(
     type="aws:efs/accessPoint:AccessPoint",
     service="efs",
-    create=Call("CreateAccessPoint", None, given={"ClientToken": _token}),
+    create=Call("CreateAccessPoint", None, constants={"ClientToken": _token}),
     id="AccessPointId",
-    find=Look(
+    read=ReadCall(
         "DescribeAccessPoints",
         {"AccessPointId": "$id"},
         "AccessPoints[0]",
-        gone=("AccessPointNotFound", *GONE),
+        not_found_errors=("AccessPointNotFound", *NOT_FOUND),
     ),
-    delete=(Call("DeleteAccessPoint", given={"AccessPointId": "$id"}),),
-    shows={
+    delete=(Call("DeleteAccessPoint", constants={"AccessPointId": "$id"}),),
+    output_sources={
         "arn": "AccessPointArn",
-        "fileSystemArn": Form("arn:{partition}:elasticfilesystem:{region}:{account}:file-system/{fileSystemId}"),
+        "fileSystemArn": Template("arn:{partition}:elasticfilesystem:{region}:{account}:file-system/{fileSystemId}"),
     },
     tags=BY_ID,
     ready=READY,
-    gone=DELETED,
-    ends=True,
-    early=("IncorrectFileSystemLifeCycleState",),
-    kinds={"rootDirectory.creationInfo.permissions": matching(r"[0-7]{3,4}", "is not a mode of 3 or 4 octal digits")},
+    deleted_state=DELETED,
+    wait_until_deleted=True,
+    retry_create_on=("IncorrectFileSystemLifeCycleState",),
+    value_kinds={
+        "rootDirectory.creationInfo.permissions": matching(r"[0-7]{3,4}", "is not a mode of 3 or 4 octal digits")
+    },
 )
 
 ROWS: Final = (FILE_SYSTEM, FILE_SYSTEM_POLICY, BACKUP_POLICY, MOUNT_TARGET, ACCESS_POINT)

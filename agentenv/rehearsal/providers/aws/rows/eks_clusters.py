@@ -5,28 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
-from agentenv.rehearsal.providers.aws.row import Call, Do, Look, Name, Problem, Row, Tags, Until
-from agentenv.rehearsal.providers.aws.value_kinds import CIDR, IS_ARN, among, matching
+from agentenv.rehearsal.providers.aws import api_calls, name_mapping
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, Problem, ReadCall, Row, StateCheck, Tagging
+from agentenv.rehearsal.providers.aws.value_kinds import CIDR, IS_ARN, matching, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
-GONE: Final = ("ResourceNotFoundException",)
-ACTIVE: Final = Until("status", ("ACTIVE",), ("FAILED", "CREATE_FAILED", "DELETE_FAILED", "UPDATE_FAILED"))
+NOT_FOUND: Final = ("ResourceNotFoundException",)
+ACTIVE: Final = StateCheck("status", ("ACTIVE",), ("FAILED", "CREATE_FAILED", "DELETE_FAILED", "UPDATE_FAILED"))
 LOG_TYPES: Final = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 CLUSTER_NAME: Final = matching(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", "is not a cluster's name (letters, digits, - and _)")
 
 
-def eks_tags(arn: str) -> Tags:
-    """EKS's way: a map, by ARN."""
+def eks_tags(arn: str) -> Tagging:
+    """Return EKS's tagging: a map, by the ARN of the resource."""
     on = {"resourceArn": f"$out.{arn}"}
-    return Tags("tags", "", "TagResource", "UntagResource", on, "tags", "tagKeys", pair=None, at="tags")
+    return Tagging(
+        "tags", "", "TagResource", "UntagResource", on, "tags", "tagKeys", key_value_members=None, path="tags"
+    )
 
 
-def pair_id(separator: str, *names: str) -> Callable[[str], tuple[str, dict[str, Any]]]:
-    """How an import's id is taken apart into the inputs it is made of."""
+def import_id_parser(separator: str, *names: str) -> Callable[[str], tuple[str, dict[str, Any]]]:
+    """Return a parser that splits the id of an import into inputs."""
 
     def parse(text: str) -> tuple[str, dict[str, Any]]:
         parts = text.split(separator, len(names) - 1)
@@ -37,8 +38,8 @@ def pair_id(separator: str, *names: str) -> Callable[[str], tuple[str, dict[str,
     return parse
 
 
-def joined(separator: str, *names: str) -> Callable[[Situation, Mapping[str, Any]], str]:
-    return lambda s, _: separator.join(str(s.inputs[name]) for name in names)
+def joined_id(separator: str, *names: str) -> Callable[[Operation, Mapping[str, Any]], str]:
+    return lambda op, _: separator.join(str(op.inputs[name]) for name in names)
 
 
 # -- the cluster ------------------------------------------------------------------------------------------------------
@@ -47,102 +48,102 @@ NAMES: Final = {"vpcConfig": "resourcesVpcConfig", "enabledClusterLogTypes": "lo
 
 
 def _logging(types: Any) -> dict[str, Any]:
-    """EKS wants both said: which kinds are on, and which are off."""
+    """Return the log types that are enabled and those that are disabled; EKS needs both."""
     sides = ((True, sorted(types)), (False, sorted(set(LOG_TYPES) - set(types))))
     return {"clusterLogging": [{"types": kinds, "enabled": on} for on, kinds in sides if kinds]}
 
 
-def _configure(name: str, keep: Callable[[str], bool] = lambda _: True) -> Do:
-    """EKS takes one kind of change at a time, and only the parts that can be changed."""
+def _configure(name: str, keep: Callable[[str], bool] = lambda _: True) -> CustomStep:
+    """Return the step that updates one setting. EKS accepts one kind of update at a time."""
 
-    def run(s: Situation) -> None:
-        if s.creating:
+    def run(op: Operation) -> None:
+        if op.creating:
             return
-        value = s.inputs.get(name)
+        value = op.inputs.get(name)
         if isinstance(value, dict):
-            was = s.state.get(name) or {}
-            kept = {k: v for k, v in value.items() if keep(k) and v is not None}
-            if not kept or all(_alike(was.get(k), v) for k, v in kept.items()):
+            current = op.state.get(name) or {}
+            settings = {k: v for k, v in value.items() if keep(k) and v is not None}
+            if not settings or all(_equal(current.get(k), v) for k, v in settings.items()):
                 return
-            value = kept
+            value = settings
         member = NAMES.get(name, name)
         turned = _logging(value or []) if name == "enabledClusterLogTypes" else value
-        shape = calls.members("eks", "UpdateClusterConfig")[member]
-        s.call("UpdateClusterConfig", name=s.id, **{member: spelling.send(turned, shape, {}, name)})
+        shape = api_calls.members("eks", "UpdateClusterConfig")[member]
+        op.call("UpdateClusterConfig", name=op.id, **{member: name_mapping.send(turned, shape, {}, name)})
 
-    return Do(run, (name,))
-
-
-def _alike(was: Any, now: Any) -> bool:
-    return sorted(was) == sorted(now) if isinstance(was, list) and isinstance(now, list) else was == now
+    return CustomStep(run, (name,))
 
 
-def _auto_mode(s: Situation) -> None:
-    """Compute, storage and load balancing of Auto Mode go on and off together."""
-    if s.creating:
+def _equal(current: Any, now: Any) -> bool:
+    return sorted(current) == sorted(now) if isinstance(current, list) and isinstance(now, list) else current == now
+
+
+def _auto_mode(op: Operation) -> None:
+    """Update Auto Mode: compute, storage and load balancing are enabled together."""
+    if op.creating:
         return
-    parts = {name: s.inputs.get(name) for name in ("computeConfig", "storageConfig")}
-    balancing = (s.inputs.get("kubernetesNetworkConfig") or {}).get("elasticLoadBalancing")
-    asked = {name: value for name, value in parts.items() if value}
+    parts = {name: op.inputs.get(name) for name in ("computeConfig", "storageConfig")}
+    balancing = (op.inputs.get("kubernetesNetworkConfig") or {}).get("elasticLoadBalancing")
+    parameters = {name: value for name, value in parts.items() if value}
     if balancing:
-        asked["kubernetesNetworkConfig"] = {"elasticLoadBalancing": balancing}
-    if asked:
-        s.call("UpdateClusterConfig", name=s.id, **asked)
+        parameters["kubernetesNetworkConfig"] = {"elasticLoadBalancing": balancing}
+    if parameters:
+        op.call("UpdateClusterConfig", name=op.id, **parameters)
 
 
-def _upgrade(s: Situation) -> None:
-    if not s.creating and s.inputs.get("version") and s.inputs["version"] != s.state.get("version"):
-        force: dict[str, Any] = {"force": True} if s.inputs.get("forceUpdateVersion") else {}
-        s.call("UpdateClusterVersion", name=s.id, version=s.inputs["version"], **force)
+def _upgrade(op: Operation) -> None:
+    if not op.creating and op.inputs.get("version") and op.inputs["version"] != op.state.get("version"):
+        force: dict[str, Any] = {"force": True} if op.inputs.get("forceUpdateVersion") else {}
+        op.call("UpdateClusterVersion", name=op.id, version=op.inputs["version"], **force)
 
 
-def _encrypt(s: Situation) -> None:
-    wanted = s.inputs.get("encryptionConfig")
-    if not s.creating and wanted:
-        s.call("AssociateEncryptionConfig", clusterName=s.id, encryptionConfig=[wanted])
+def _encrypt(op: Operation) -> None:
+    expected = op.inputs.get("encryptionConfig")
+    if not op.creating and expected:
+        op.call("AssociateEncryptionConfig", clusterName=op.id, encryptionConfig=[expected])
 
 
-def _needs_subnets(inputs: Mapping[str, Any]) -> list[Problem]:
+def _subnet_problems(inputs: Mapping[str, Any]) -> list[Problem]:
     subnets = (inputs.get("vpcConfig") or {}).get("subnetIds") if isinstance(inputs.get("vpcConfig"), dict) else None
     return [("vpcConfig.subnetIds", "is empty: a cluster needs subnets in two zones")] if subnets == [] else []
 
 
-def _replaced_by(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
-    """Encryption can be put on, and never be taken off or moved to another key."""
+def _replaced_inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> set[str]:
+    """Return the inputs that force a replacement. Encryption can be enabled, but not disabled or given another key."""
     before, after = old.get("encryptionConfig"), new.get("encryptionConfig")
     return {"encryptionConfig"} if before and before != after else set()
 
 
-def _own_word(s: Situation, _: Mapping[str, Any], out: dict[str, Any]) -> None:
-    """Whether its creator was made an administrator is told at create only."""
-    said = "bootstrapClusterCreatorAdminPermissions"
-    for source in (s.inputs, s.state):
+def _add_write_only(op: Operation, _: Mapping[str, Any], out: dict[str, Any]) -> None:
+    """Keep `bootstrapClusterCreatorAdminPermissions`, which the service takes at create and never returns."""
+    name = "bootstrapClusterCreatorAdminPermissions"
+    for source in (op.inputs, op.state):
         access = source.get("accessConfig")
-        if isinstance(access, dict) and access.get(said) is not None:
-            out.setdefault("accessConfig", {}).setdefault(said, access[said])
+        if isinstance(access, dict) and access.get(name) is not None:
+            out.setdefault("accessConfig", {}).setdefault(name, access[name])
 
 
-def _enabled_logs(_: Situation, document: Mapping[str, Any]) -> list[str]:
+def _enabled_logs(_: Operation, document: Mapping[str, Any]) -> list[str]:
     setups = (document.get("logging") or {}).get("clusterLogging", [])
     return sorted(kind for setup in setups if setup.get("enabled") for kind in setup.get("types", []))
 
 
 ENDPOINT: Final = frozenset({"endpointPrivateAccess", "endpointPublicAccess", "publicAccessCidrs"})
-PLACE: Final = frozenset({"subnetIds", "securityGroupIds"})
+SUBNETS: Final = frozenset({"subnetIds", "securityGroupIds"})
 CLUSTER = Row(
     type="aws:eks/cluster:Cluster",
     service="eks",
     create=Call(
         "CreateCluster",
         None,
-        names=NAMES,
-        turns={"enabledClusterLogTypes": _logging, "encryptionConfig": lambda one: [one]},
+        member_names=NAMES,
+        convert={"enabledClusterLogTypes": _logging, "encryptionConfig": lambda one: [one]},
     ),
     id="cluster.name",
-    find=Look("DescribeCluster", {"name": "$id"}, "cluster", gone=GONE),
-    sets=(
+    read=ReadCall("DescribeCluster", {"name": "$id"}, "cluster", not_found_errors=NOT_FOUND),
+    updates=(
         _configure("vpcConfig", ENDPOINT.__contains__),
-        _configure("vpcConfig", PLACE.__contains__),
+        _configure("vpcConfig", SUBNETS.__contains__),
         _configure("accessConfig", "authenticationMode".__eq__),
         _configure("enabledClusterLogTypes"),
         _configure("upgradePolicy"),
@@ -150,12 +151,12 @@ CLUSTER = Row(
         _configure("remoteNetworkConfig"),
         _configure("controlPlaneScalingConfig"),
         _configure("deletionProtection"),
-        Do(_auto_mode, ("computeConfig", "storageConfig", "kubernetesNetworkConfig")),
-        Do(_encrypt, ("encryptionConfig",)),
-        Do(_upgrade, ("version", "forceUpdateVersion")),
+        CustomStep(_auto_mode, ("computeConfig", "storageConfig", "kubernetesNetworkConfig")),
+        CustomStep(_encrypt, ("encryptionConfig",)),
+        CustomStep(_upgrade, ("version", "forceUpdateVersion")),
     ),
-    delete=(Call("DeleteCluster", given={"name": "$id"}),),
-    shows={
+    delete=(Call("DeleteCluster", constants={"name": "$id"}),),
+    output_sources={
         "vpcConfig": "resourcesVpcConfig",
         "clusterId": "id",
         "enabledClusterLogTypes": _enabled_logs,
@@ -163,21 +164,21 @@ CLUSTER = Row(
             [{"Oidcs": [d["identity"]["oidc"]]}] if (d.get("identity") or {}).get("oidc") else []
         ),
     },
-    name=Name(longest=100, prefix_input=""),
+    auto_name=AutoName(max_length=100, prefix_input=""),
     tags=eks_tags("arn"),
     ready=ACTIVE,
-    ends=True,
-    busy=("ResourceInUseException",),
-    unread=frozenset({"bootstrapSelfManagedAddons", "forceUpdateVersion"}),
-    kinds={
+    wait_until_deleted=True,
+    retry_delete_on=("ResourceInUseException",),
+    write_only=frozenset({"bootstrapSelfManagedAddons", "forceUpdateVersion"}),
+    value_kinds={
         "name": CLUSTER_NAME,
-        "accessConfig.authenticationMode": among("API", "API_AND_CONFIG_MAP", "CONFIG_MAP"),
-        "enabledClusterLogTypes": among(*LOG_TYPES),
-        "encryptionConfig.resources": among("secrets"),
+        "accessConfig.authenticationMode": one_of("API", "API_AND_CONFIG_MAP", "CONFIG_MAP"),
+        "enabledClusterLogTypes": one_of(*LOG_TYPES),
+        "encryptionConfig.resources": one_of("secrets"),
         "encryptionConfig.provider.keyArn": IS_ARN,
-        "kubernetesNetworkConfig.ipFamily": among("ipv4", "ipv6"),
+        "kubernetesNetworkConfig.ipFamily": one_of("ipv4", "ipv6"),
         "kubernetesNetworkConfig.serviceIpv4Cidr": CIDR,
-        "upgradePolicy.supportType": among("STANDARD", "EXTENDED"),
+        "upgradePolicy.supportType": one_of("STANDARD", "EXTENDED"),
         "vpcConfig.publicAccessCidrs": CIDR,
     },
     defaults={
@@ -185,15 +186,15 @@ CLUSTER = Row(
         "vpcConfig.endpointPrivateAccess": False,
         "vpcConfig.endpointPublicAccess": True,
     },
-    refused={
+    unsupported={
         "defaultAddonsToRemoves": "it is deprecated; use bootstrapSelfManagedAddons",
         "outpostConfig": "Outposts are not simulated",
     },
-    rules=(_needs_subnets,),
-    replaces_when=_replaced_by,
-    repairs=_own_word,
-    fills=frozenset({"vpcConfig.clusterSecurityGroupId", "vpcConfig.vpcId"}),
-    moves=frozenset({"platformVersion", "status"}),
+    validators=(_subnet_problems,),
+    replaced_inputs=_replaced_inputs,
+    adjust_outputs=_add_write_only,
+    computed=frozenset({"vpcConfig.clusterSecurityGroupId", "vpcConfig.vpcId"}),
+    updated_outputs=frozenset({"platformVersion", "status"}),
 )
 
 ROWS: Final = (CLUSTER,)

@@ -1,16 +1,23 @@
-"""EKS around a cluster: what runs on Fargate, add-ons, who may enter, and identities of pods."""
+"""EKS: Fargate profiles, add-ons, access entries and pod identity associations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Do, Look, Name, Row
-from agentenv.rehearsal.providers.aws.rows.eks_clusters import ACTIVE, CLUSTER_NAME, GONE, eks_tags, joined, pair_id
-from agentenv.rehearsal.providers.aws.value_kinds import JSON, among
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, Row
+from agentenv.rehearsal.providers.aws.rows.eks_clusters import (
+    ACTIVE,
+    CLUSTER_NAME,
+    NOT_FOUND,
+    eks_tags,
+    import_id_parser,
+    joined_id,
+)
+from agentenv.rehearsal.providers.aws.value_kinds import JSON, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 # -- on Fargate -------------------------------------------------------------------------------------------------------
 
@@ -18,18 +25,18 @@ PROFILE: Final = {"clusterName": "$in.clusterName", "fargateProfileName": "$in.f
 FARGATE_PROFILE = Row(
     type="aws:eks/fargateProfile:FargateProfile",
     service="eks",
-    create=Call("CreateFargateProfile", None, names={"subnetIds": "subnets"}),
-    id=joined(":", "clusterName", "fargateProfileName"),
-    find=Look("DescribeFargateProfile", PROFILE, "fargateProfile", gone=GONE),
-    delete=(Call("DeleteFargateProfile", given=PROFILE, forgives=GONE),),
-    shows={"arn": "fargateProfileArn", "subnetIds": "subnets"},
-    name=Name(input="fargateProfileName", longest=100, prefix_input=""),
+    create=Call("CreateFargateProfile", None, member_names={"subnetIds": "subnets"}),
+    id=joined_id(":", "clusterName", "fargateProfileName"),
+    read=ReadCall("DescribeFargateProfile", PROFILE, "fargateProfile", not_found_errors=NOT_FOUND),
+    delete=(Call("DeleteFargateProfile", constants=PROFILE, ignored_errors=NOT_FOUND),),
+    output_sources={"arn": "fargateProfileArn", "subnetIds": "subnets"},
+    auto_name=AutoName(input="fargateProfileName", max_length=100, prefix_input=""),
     tags=eks_tags("arn"),
     ready=ACTIVE,
-    ends=True,
-    busy=("ResourceInUseException",),
-    kinds={"clusterName": CLUSTER_NAME},
-    parse=pair_id(":", "clusterName", "fargateProfileName"),
+    wait_until_deleted=True,
+    retry_delete_on=("ResourceInUseException",),
+    value_kinds={"clusterName": CLUSTER_NAME},
+    parse_import_id=import_id_parser(":", "clusterName", "fargateProfileName"),
 )
 
 # -- add-ons ----------------------------------------------------------------------------------------------------------
@@ -39,36 +46,38 @@ CONFLICTS: Final = ("NONE", "OVERWRITE", "PRESERVE")
 ADDON = Row(
     type="aws:eks/addon:Addon",
     service="eks",
-    create=Call("CreateAddon", None, names={"resolveConflictsOnCreate": "resolveConflicts"}),
-    id=joined(":", "clusterName", "addonName"),
-    find=Look("DescribeAddon", ADDON_ID, "addon", gone=GONE),
-    sets=(
+    create=Call("CreateAddon", None, member_names={"resolveConflictsOnCreate": "resolveConflicts"}),
+    id=joined_id(":", "clusterName", "addonName"),
+    read=ReadCall("DescribeAddon", ADDON_ID, "addon", not_found_errors=NOT_FOUND),
+    updates=(
         Call(
             "UpdateAddon",
             (
                 *("addonVersion", "configurationValues", "podIdentityAssociations", "resolveConflictsOnUpdate"),
                 "serviceAccountRoleArn",
             ),
-            names={"resolveConflictsOnUpdate": "resolveConflicts"},
-            given=ADDON_ID,
-            when=lambda s: not s.creating,
+            member_names={"resolveConflictsOnUpdate": "resolveConflicts"},
+            constants=ADDON_ID,
+            condition=lambda op: not op.creating,
         ),
-        Do(lambda _: None, ("resolveConflictsOnCreate",)),  # it mattered at the create
+        CustomStep(lambda _: None, ("resolveConflictsOnCreate",)),  # it mattered at the create
     ),
-    delete=(Call("DeleteAddon", ("preserve",), given=ADDON_ID, forgives=GONE),),
-    shows={"arn": "addonArn"},
+    delete=(Call("DeleteAddon", ("preserve",), constants=ADDON_ID, ignored_errors=NOT_FOUND),),
+    output_sources={"arn": "addonArn"},
     tags=eks_tags("arn"),
     ready=ACTIVE,
-    ends=True,
-    busy=("ResourceInUseException",),
-    unread=frozenset({"podIdentityAssociations", "preserve", "resolveConflictsOnCreate", "resolveConflictsOnUpdate"}),
-    kinds={
+    wait_until_deleted=True,
+    retry_delete_on=("ResourceInUseException",),
+    write_only=frozenset(
+        {"podIdentityAssociations", "preserve", "resolveConflictsOnCreate", "resolveConflictsOnUpdate"}
+    ),
+    value_kinds={
         "clusterName": CLUSTER_NAME,
         "configurationValues": JSON,
-        "resolveConflictsOnCreate": among(*CONFLICTS[:2]),
-        "resolveConflictsOnUpdate": among(*CONFLICTS),
+        "resolveConflictsOnCreate": one_of(*CONFLICTS[:2]),
+        "resolveConflictsOnUpdate": one_of(*CONFLICTS),
     },
-    parse=pair_id(":", "clusterName", "addonName"),
+    parse_import_id=import_id_parser(":", "clusterName", "addonName"),
 )
 
 # -- who may enter ----------------------------------------------------------------------------------------------------
@@ -78,41 +87,52 @@ ACCESS_ENTRY = Row(
     type="aws:eks/accessEntry:AccessEntry",
     service="eks",
     create=Call("CreateAccessEntry", None),
-    id=joined(":", "clusterName", "principalArn"),
-    find=Look("DescribeAccessEntry", ENTRY_ID, "accessEntry", gone=GONE),
-    sets=(Call("UpdateAccessEntry", ("kubernetesGroups", "userName"), given=ENTRY_ID, when=lambda s: not s.creating),),
-    delete=(Call("DeleteAccessEntry", given=ENTRY_ID, forgives=GONE),),
+    id=joined_id(":", "clusterName", "principalArn"),
+    read=ReadCall("DescribeAccessEntry", ENTRY_ID, "accessEntry", not_found_errors=NOT_FOUND),
+    updates=(
+        Call(
+            "UpdateAccessEntry",
+            ("kubernetesGroups", "userName"),
+            constants=ENTRY_ID,
+            condition=lambda op: not op.creating,
+        ),
+    ),
+    delete=(Call("DeleteAccessEntry", constants=ENTRY_ID, ignored_errors=NOT_FOUND),),
     tags=eks_tags("accessEntryArn"),
-    kinds={"clusterName": CLUSTER_NAME},
+    value_kinds={"clusterName": CLUSTER_NAME},
     defaults={"type": "STANDARD"},
-    parse=pair_id(":", "clusterName", "principalArn"),
-    moves=frozenset({"modifiedAt"}),
+    parse_import_id=import_id_parser(":", "clusterName", "principalArn"),
+    updated_outputs=frozenset({"modifiedAt"}),
 )
 
 
-def _find_policy(s: Situation) -> Mapping[str, Any] | None:
-    entry = {"clusterName": s.value("clusterName"), "principalArn": s.value("principalArn")}
+def _read_policy(op: Operation) -> Mapping[str, Any] | None:
+    entry = {"clusterName": op.value("clusterName"), "principalArn": op.value("principalArn")}
     token: dict[str, str] = {}
     while True:
-        answer = s.call("ListAssociatedAccessPolicies", forgives=GONE, **entry, **token)
-        for one in answer.get("associatedAccessPolicies", []):
-            if one["policyArn"] == s.value("policyArn"):
-                return {**one, **entry}
-        if not answer.get("nextToken"):
+        response = op.call("ListAssociatedAccessPolicies", ignored_errors=NOT_FOUND, **entry, **token)
+        for policy in response.get("associatedAccessPolicies", []):
+            if policy["policyArn"] == op.value("policyArn"):
+                return {**policy, **entry}
+        if not response.get("nextToken"):
             return None
-        token = {"nextToken": answer["nextToken"]}
+        token = {"nextToken": response["nextToken"]}
 
 
 ACCESS_POLICY_ASSOCIATION = Row(
     type="aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
     service="eks",
     create=Call("AssociateAccessPolicy", None),
-    id=joined("#", "clusterName", "principalArn", "policyArn"),
-    find=_find_policy,
-    delete=(Call("DisassociateAccessPolicy", given={**ENTRY_ID, "policyArn": "$in.policyArn"}, forgives=GONE),),
-    kinds={"clusterName": CLUSTER_NAME, "accessScope.type": among("cluster", "namespace")},
-    early=GONE,  # the entry may be a moment old
-    parse=pair_id("#", "clusterName", "principalArn", "policyArn"),
+    id=joined_id("#", "clusterName", "principalArn", "policyArn"),
+    read=_read_policy,
+    delete=(
+        Call(
+            "DisassociateAccessPolicy", constants={**ENTRY_ID, "policyArn": "$in.policyArn"}, ignored_errors=NOT_FOUND
+        ),
+    ),
+    value_kinds={"clusterName": CLUSTER_NAME, "accessScope.type": one_of("cluster", "namespace")},
+    retry_create_on=NOT_FOUND,  # the entry may be a moment old
+    parse_import_id=import_id_parser("#", "clusterName", "principalArn", "policyArn"),
 )
 
 ASSOCIATION: Final = {"clusterName": "$in.clusterName", "associationId": "$id"}
@@ -130,20 +150,20 @@ POD_IDENTITY_ASSOCIATION = Row(
     service="eks",
     create=Call("CreatePodIdentityAssociation", None),
     id="association.associationId",
-    find=Look("DescribePodIdentityAssociation", ASSOCIATION, "association", gone=GONE),
-    sets=(
+    read=ReadCall("DescribePodIdentityAssociation", ASSOCIATION, "association", not_found_errors=NOT_FOUND),
+    updates=(
         Call(
             "UpdatePodIdentityAssociation",
             ("disableSessionTags", "roleArn", "targetRoleArn"),
-            given=ASSOCIATION,
-            when=lambda s: not s.creating,
+            constants=ASSOCIATION,
+            condition=lambda op: not op.creating,
         ),
     ),
-    delete=(Call("DeletePodIdentityAssociation", given=ASSOCIATION, forgives=GONE),),
+    delete=(Call("DeletePodIdentityAssociation", constants=ASSOCIATION, ignored_errors=NOT_FOUND),),
     tags=eks_tags("associationArn"),
-    kinds={"clusterName": CLUSTER_NAME},
-    replaces=frozenset({"clusterName", "namespace", "serviceAccount"}),
-    parse=_parse_association,
+    value_kinds={"clusterName": CLUSTER_NAME},
+    replace_on_changes=frozenset({"clusterName", "namespace", "serviceAccount"}),
+    parse_import_id=_parse_association,
 )
 
 ROWS: Final = (FARGATE_PROFILE, ADDON, ACCESS_ENTRY, ACCESS_POLICY_ASSOCIATION, POD_IDENTITY_ASSOCIATION)

@@ -1,4 +1,4 @@
-"""IAM beside roles: policies and what ties them to roles, providers of identities, instance profiles."""
+"""IAM: policies, policy attachments, identity providers and instance profiles."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from agentenv.rehearsal.providers.aws import value_kinds as kinds
-from agentenv.rehearsal.providers.aws.row import Call, Do, Look, Name, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import POLICY, Kind, matching
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.value_kinds import POLICY, ValueKind, matching
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
-GONE: Final = ("NoSuchEntity",)
+NOT_FOUND: Final = ("NoSuchEntity",)
 PATH: Final = matching(r"/|/[\x21-\x7e]+/", "is not a path: it begins and ends with /")
 
 
-def iam_tags(noun: str, on: Mapping[str, Any]) -> Tags:
-    """IAM's way: an operation for each kind of thing."""
-    return Tags("Tags", "", f"Tag{noun}", f"Untag{noun}", on)
+def iam_tags(noun: str, on: Mapping[str, Any]) -> Tagging:
+    """Return IAM's tagging, which has an operation per kind of resource."""
+    return Tagging("Tags", "", f"Tag{noun}", f"Untag{noun}", on)
 
 
-def every(s: Situation, operation: str, at: str, **parameters: Any) -> list[Any]:
-    """All pages of a list."""
+def all_pages(op: Operation, operation: str, at: str, **parameters: Any) -> list[Any]:
+    """Return the items of all pages of a list."""
     out: list[Any] = []
     marker: dict[str, str] = {}
     while True:
-        answer = s.call(operation, forgives=GONE, **parameters, **marker)
-        out += answer.get(at, [])
-        if not answer.get("IsTruncated"):
+        response = op.call(operation, ignored_errors=NOT_FOUND, **parameters, **marker)
+        out += response.get(at, [])
+        if not response.get("IsTruncated"):
             return out
-        marker = {"Marker": answer["Marker"]}
+        marker = {"Marker": response["Marker"]}
 
 
-def read_document(told: Any) -> str:
-    """IAM writes documents escaped for addresses; boto3 has most of them parsed already."""
-    return json.dumps(told) if isinstance(told, dict) else urllib.parse.unquote(str(told))
+def read_document(response: Any) -> str:
+    """Return a policy document as text. IAM URL-encodes documents; boto3 has parsed most of them."""
+    return json.dumps(response) if isinstance(response, dict) else urllib.parse.unquote(str(response))
 
 
 # -- policies ---------------------------------------------------------------------------------------------------------
@@ -46,31 +46,31 @@ def read_document(told: Any) -> str:
 KEPT_VERSIONS: Final = 5  # a policy has at most as many
 
 
-def _current(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = s.call("GetPolicyVersion", PolicyArn=s.id, VersionId=document["DefaultVersionId"])
-    return {"Policy": read_document(told["PolicyVersion"]["Document"])}
+def _read_current_version(op: Operation, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    response = op.call("GetPolicyVersion", PolicyArn=op.id, VersionId=document["DefaultVersionId"])
+    return {"Policy": read_document(response["PolicyVersion"]["Document"])}
 
 
-def _revise(s: Situation) -> None:
-    """A policy is changed by a new version; the oldest has to make room for it."""
-    if s.creating:
+def _update_policy(op: Operation) -> None:
+    """Update a policy by a new version, after deleting the oldest if there are too many."""
+    if op.creating:
         return
-    old = [v for v in every(s, "ListPolicyVersions", "Versions", PolicyArn=s.id) if not v["IsDefaultVersion"]]
+    old = [v for v in all_pages(op, "ListPolicyVersions", "Versions", PolicyArn=op.id) if not v["IsDefaultVersion"]]
     if len(old) >= KEPT_VERSIONS - 1:
         oldest = min(old, key=lambda v: v["CreateDate"])
-        s.call("DeletePolicyVersion", PolicyArn=s.id, VersionId=oldest["VersionId"])
-    s.call("CreatePolicyVersion", PolicyArn=s.id, PolicyDocument=s.inputs["policy"], SetAsDefault=True)
+        op.call("DeletePolicyVersion", PolicyArn=op.id, VersionId=oldest["VersionId"])
+    op.call("CreatePolicyVersion", PolicyArn=op.id, PolicyDocument=op.inputs["policy"], SetAsDefault=True)
 
 
-def _drop_versions(s: Situation) -> None:
-    for version in every(s, "ListPolicyVersions", "Versions", PolicyArn=s.id):
+def _delete_versions(op: Operation) -> None:
+    for version in all_pages(op, "ListPolicyVersions", "Versions", PolicyArn=op.id):
         if not version["IsDefaultVersion"]:
-            s.call("DeletePolicyVersion", PolicyArn=s.id, VersionId=version["VersionId"], forgives=GONE)
+            op.call("DeletePolicyVersion", PolicyArn=op.id, VersionId=version["VersionId"], ignored_errors=NOT_FOUND)
 
 
-def _let_spread(s: Situation) -> None:
-    if s.creating:
-        time.sleep(float(s.inputs.get("delayAfterPolicyCreationInMs") or 0) / 1000)
+def _detach_all(op: Operation) -> None:
+    if op.creating:
+        time.sleep(float(op.inputs.get("delayAfterPolicyCreationInMs") or 0) / 1000)
 
 
 POLICY_ROW = Row(
@@ -80,21 +80,21 @@ POLICY_ROW = Row(
     create=Call(
         "CreatePolicy",
         ("description", "name", "path", "policy"),
-        names={"name": "PolicyName", "policy": "PolicyDocument"},
+        member_names={"name": "PolicyName", "policy": "PolicyDocument"},
     ),
     id="Policy.Arn",
-    find=Look("GetPolicy", {"PolicyArn": "$id"}, "Policy", gone=GONE),
-    also=(_current,),
-    sets=(Do(_revise, ("policy",)), Do(_let_spread, ("delayAfterPolicyCreationInMs",))),
-    delete=(Do(_drop_versions), Call("DeletePolicy", given={"PolicyArn": "$id"})),
-    shows={"name": "PolicyName"},
-    name=Name(longest=128),
+    read=ReadCall("GetPolicy", {"PolicyArn": "$id"}, "Policy", not_found_errors=NOT_FOUND),
+    more_reads=(_read_current_version,),
+    updates=(CustomStep(_update_policy, ("policy",)), CustomStep(_detach_all, ("delayAfterPolicyCreationInMs",))),
+    delete=(CustomStep(_delete_versions), Call("DeletePolicy", constants={"PolicyArn": "$id"})),
+    output_sources={"name": "PolicyName"},
+    auto_name=AutoName(max_length=128),
     tags=iam_tags("Policy", {"PolicyArn": "$id"}),
-    unread=frozenset({"delayAfterPolicyCreationInMs", "namePrefix"}),
-    kinds={"policy": POLICY, "path": PATH},
+    write_only=frozenset({"delayAfterPolicyCreationInMs", "namePrefix"}),
+    value_kinds={"policy": POLICY, "path": PATH},
     defaults={"path": "/"},
-    busy=("DeleteConflict",),
-    moves=frozenset({"attachmentCount"}),
+    retry_delete_on=("DeleteConflict",),
+    updated_outputs=frozenset({"attachmentCount"}),
 )
 
 
@@ -108,42 +108,50 @@ def _parse_role_policy(text: str) -> tuple[str, dict[str, Any]]:
 PUT_ROLE_POLICY: Final = Call(
     "PutRolePolicy",
     ("name", "policy", "role"),
-    names={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"},
+    member_names={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"},
 )
 ROLE_POLICY = Row(
     type="aws:iam/rolePolicy:RolePolicy",
     service="iam",
     regional=False,
     create=PUT_ROLE_POLICY,
-    id=lambda s, _: f"{s.inputs['role']}:{s.inputs['name']}",
-    find=Look("GetRolePolicy", {"RoleName": "$in.role", "PolicyName": "$in.name"}, gone=GONE),
-    sets=(
+    id=lambda op, _: f"{op.inputs['role']}:{op.inputs['name']}",
+    read=ReadCall("GetRolePolicy", {"RoleName": "$in.role", "PolicyName": "$in.name"}, not_found_errors=NOT_FOUND),
+    updates=(
         Call(
             "PutRolePolicy",
             ("policy",),
-            names={"policy": "PolicyDocument"},
-            given={"RoleName": "$in.role", "PolicyName": "$in.name"},
-            when=lambda s: not s.creating,
+            member_names={"policy": "PolicyDocument"},
+            constants={"RoleName": "$in.role", "PolicyName": "$in.name"},
+            condition=lambda op: not op.creating,
         ),
     ),
-    delete=(Call("DeleteRolePolicy", given={"RoleName": "$in.role", "PolicyName": "$in.name"}, forgives=GONE),),
-    shows={"role": "RoleName", "name": "PolicyName", "policy": lambda _, d: read_document(d["PolicyDocument"])},
-    name=Name(longest=128),
-    unread=frozenset({"namePrefix"}),
-    kinds={"policy": POLICY},
-    parse=_parse_role_policy,
+    delete=(
+        Call(
+            "DeleteRolePolicy", constants={"RoleName": "$in.role", "PolicyName": "$in.name"}, ignored_errors=NOT_FOUND
+        ),
+    ),
+    output_sources={
+        "role": "RoleName",
+        "name": "PolicyName",
+        "policy": lambda _, d: read_document(d["PolicyDocument"]),
+    },
+    auto_name=AutoName(max_length=128),
+    write_only=frozenset({"namePrefix"}),
+    value_kinds={"policy": POLICY},
+    parse_import_id=_parse_role_policy,
 )
 
 
-def _find_attachment(s: Situation) -> Mapping[str, Any] | None:
-    role, arn = str(s.value("role")), s.value("policyArn")
-    attached = every(s, "ListAttachedRolePolicies", "AttachedPolicies", RoleName=role)
+def _read_attachment(op: Operation) -> Mapping[str, Any] | None:
+    role, arn = str(op.value("role")), op.value("policyArn")
+    attached = all_pages(op, "ListAttachedRolePolicies", "AttachedPolicies", RoleName=role)
     return next(({**p, "Role": role} for p in attached if p["PolicyArn"] == arn), None)
 
 
 def _parse_attachment(text: str) -> tuple[str, dict[str, Any]]:
     role, _, arn = text.partition("/")
-    if kinds.IS_ARN.wrong(arn):
+    if kinds.IS_ARN.validate(arn):
         raise ValueError("write ROLE/POLICY-ARN")
     return text, {"role": role, "policyArn": arn}
 
@@ -153,31 +161,36 @@ ROLE_POLICY_ATTACHMENT = Row(
     type="aws:iam/rolePolicyAttachment:RolePolicyAttachment",
     service="iam",
     regional=False,
-    create=Call("AttachRolePolicy", ("policyArn", "role"), names={"role": "RoleName"}),
-    id=lambda s, _: f"{s.inputs['role']}/{s.inputs['policyArn']}",
-    find=_find_attachment,
-    delete=(Call("DetachRolePolicy", given=ATTACHMENT, forgives=GONE),),
-    parse=_parse_attachment,
+    create=Call("AttachRolePolicy", ("policyArn", "role"), member_names={"role": "RoleName"}),
+    id=lambda op, _: f"{op.inputs['role']}/{op.inputs['policyArn']}",
+    read=_read_attachment,
+    delete=(Call("DetachRolePolicy", constants=ATTACHMENT, ignored_errors=NOT_FOUND),),
+    parse_import_id=_parse_attachment,
 )
 
 # -- profiles and providers -------------------------------------------------------------------------------------------
 
 
-def _fill_profile(s: Situation) -> None:
-    """A profile holds one role: the old one goes before the new one comes."""
-    told = s.call("GetInstanceProfile", InstanceProfileName=s.id)["InstanceProfile"]
-    there = {r["RoleName"] for r in told.get("Roles", [])}
-    wanted = {s.inputs["role"]} if s.inputs.get("role") else set[str]()
-    for role in sorted(there - wanted):
-        s.call("RemoveRoleFromInstanceProfile", InstanceProfileName=s.id, RoleName=role, forgives=GONE)
-    for role in sorted(wanted - there):
-        s.call("AddRoleToInstanceProfile", InstanceProfileName=s.id, RoleName=role)
+def _update_profile_role(op: Operation) -> None:
+    """Set the role of a profile. It has one role only: the old one is removed first."""
+    response = op.call("GetInstanceProfile", InstanceProfileName=op.id)["InstanceProfile"]
+    existing = {r["RoleName"] for r in response.get("Roles", [])}
+    expected = {op.inputs["role"]} if op.inputs.get("role") else set[str]()
+    for role in sorted(existing - expected):
+        op.call("RemoveRoleFromInstanceProfile", InstanceProfileName=op.id, RoleName=role, ignored_errors=NOT_FOUND)
+    for role in sorted(expected - existing):
+        op.call("AddRoleToInstanceProfile", InstanceProfileName=op.id, RoleName=role)
 
 
-def _empty_profile(s: Situation) -> None:
-    told = s.call("GetInstanceProfile", InstanceProfileName=s.id, forgives=GONE)
-    for role in told.get("InstanceProfile", {}).get("Roles", []):
-        s.call("RemoveRoleFromInstanceProfile", InstanceProfileName=s.id, RoleName=role["RoleName"], forgives=GONE)
+def _remove_profile_roles(op: Operation) -> None:
+    response = op.call("GetInstanceProfile", InstanceProfileName=op.id, ignored_errors=NOT_FOUND)
+    for role in response.get("InstanceProfile", {}).get("Roles", []):
+        op.call(
+            "RemoveRoleFromInstanceProfile",
+            InstanceProfileName=op.id,
+            RoleName=role["RoleName"],
+            ignored_errors=NOT_FOUND,
+        )
 
 
 PROFILE_NAME: Final = {"InstanceProfileName": "$id"}
@@ -185,29 +198,29 @@ INSTANCE_PROFILE = Row(
     type="aws:iam/instanceProfile:InstanceProfile",
     service="iam",
     regional=False,
-    create=Call("CreateInstanceProfile", ("name", "path"), names={"name": "InstanceProfileName"}),
+    create=Call("CreateInstanceProfile", ("name", "path"), member_names={"name": "InstanceProfileName"}),
     id="InstanceProfile.InstanceProfileName",
-    find=Look("GetInstanceProfile", PROFILE_NAME, "InstanceProfile", gone=GONE),
-    sets=(Do(_fill_profile, ("role",)),),
-    delete=(Do(_empty_profile), Call("DeleteInstanceProfile", given=PROFILE_NAME)),
-    shows={"name": "InstanceProfileName", "uniqueId": "InstanceProfileId", "role": "Roles[0].RoleName"},
-    name=Name(longest=128),
+    read=ReadCall("GetInstanceProfile", PROFILE_NAME, "InstanceProfile", not_found_errors=NOT_FOUND),
+    updates=(CustomStep(_update_profile_role, ("role",)),),
+    delete=(CustomStep(_remove_profile_roles), Call("DeleteInstanceProfile", constants=PROFILE_NAME)),
+    output_sources={"name": "InstanceProfileName", "uniqueId": "InstanceProfileId", "role": "Roles[0].RoleName"},
+    auto_name=AutoName(max_length=128),
     tags=iam_tags("InstanceProfile", PROFILE_NAME),
-    unread=frozenset({"namePrefix"}),
-    kinds={"path": PATH},
+    write_only=frozenset({"namePrefix"}),
+    value_kinds={"path": PATH},
     defaults={"path": "/"},
 )
 
 
-def _clients(s: Situation) -> None:
-    if s.creating:
+def _update_clients(op: Operation) -> None:
+    if op.creating:
         return
-    there = set(s.call("GetOpenIDConnectProvider", OpenIDConnectProviderArn=s.id).get("ClientIDList", []))
-    wanted = set(s.inputs["clientIdLists"])
-    for client in sorted(there - wanted):
-        s.call("RemoveClientIDFromOpenIDConnectProvider", OpenIDConnectProviderArn=s.id, ClientID=client)
-    for client in sorted(wanted - there):
-        s.call("AddClientIDToOpenIDConnectProvider", OpenIDConnectProviderArn=s.id, ClientID=client)
+    existing = set(op.call("GetOpenIDConnectProvider", OpenIDConnectProviderArn=op.id).get("ClientIDList", []))
+    expected = set(op.inputs["clientIdLists"])
+    for client in sorted(existing - expected):
+        op.call("RemoveClientIDFromOpenIDConnectProvider", OpenIDConnectProviderArn=op.id, ClientID=client)
+    for client in sorted(expected - existing):
+        op.call("AddClientIDToOpenIDConnectProvider", OpenIDConnectProviderArn=op.id, ClientID=client)
 
 
 def _bare_host(url: Any) -> str:
@@ -222,30 +235,30 @@ OIDC_PROVIDER = Row(
     create=Call(
         "CreateOpenIDConnectProvider",
         ("clientIdLists", "thumbprintLists", "url"),
-        names={"clientIdLists": "ClientIDList", "thumbprintLists": "ThumbprintList"},
+        member_names={"clientIdLists": "ClientIDList", "thumbprintLists": "ThumbprintList"},
     ),
     id="OpenIDConnectProviderArn",
-    find=Look("GetOpenIDConnectProvider", PROVIDER_ARN, gone=GONE),
-    sets=(
-        Do(_clients, ("clientIdLists",)),
+    read=ReadCall("GetOpenIDConnectProvider", PROVIDER_ARN, not_found_errors=NOT_FOUND),
+    updates=(
+        CustomStep(_update_clients, ("clientIdLists",)),
         Call(
             "UpdateOpenIDConnectProviderThumbprint",
             ("thumbprintLists",),
-            names={"thumbprintLists": "ThumbprintList"},
-            given=PROVIDER_ARN,
-            when=lambda s: not s.creating,
+            member_names={"thumbprintLists": "ThumbprintList"},
+            constants=PROVIDER_ARN,
+            condition=lambda op: not op.creating,
         ),
     ),
-    delete=(Call("DeleteOpenIDConnectProvider", given=PROVIDER_ARN),),
-    shows={
-        "arn": lambda s, _: s.id,
+    delete=(Call("DeleteOpenIDConnectProvider", constants=PROVIDER_ARN),),
+    output_sources={
+        "arn": lambda op, _: op.id,
         "clientIdLists": "ClientIDList",
         "thumbprintLists": "ThumbprintList",
         "url": lambda _, d: _bare_host(d["Url"]),
     },
     tags=iam_tags("OpenIDConnectProvider", PROVIDER_ARN),
-    kinds={
-        "url": Kind(
+    value_kinds={
+        "url": ValueKind(
             lambda v: f"{v!r} has to begin with https://" if str(v).startswith("http://") else None,
             lambda a, b: _bare_host(a) == _bare_host(b),
             lambda v: f"https://{_bare_host(v)}",  # IAM tells the host alone, and takes it only whole

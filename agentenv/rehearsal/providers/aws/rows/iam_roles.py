@@ -5,81 +5,91 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Do, Look, Name, Row
-from agentenv.rehearsal.providers.aws.rows.iam import GONE, PATH, every, iam_tags, read_document
-from agentenv.rehearsal.providers.aws.value_kinds import POLICY, Kind
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, ReadCall, Row
+from agentenv.rehearsal.providers.aws.rows.iam import NOT_FOUND, PATH, all_pages, iam_tags, read_document
+from agentenv.rehearsal.providers.aws.value_kinds import POLICY, ValueKind
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 ROLE_NAME: Final = {"RoleName": "$id"}
 
 
-def _attached(s: Situation) -> set[str]:
-    return {p["PolicyArn"] for p in every(s, "ListAttachedRolePolicies", "AttachedPolicies", RoleName=s.id)}
+def _attached_policies(op: Operation) -> set[str]:
+    return {p["PolicyArn"] for p in all_pages(op, "ListAttachedRolePolicies", "AttachedPolicies", RoleName=op.id)}
 
 
-def _inline(s: Situation) -> dict[str, str]:
-    names = every(s, "ListRolePolicies", "PolicyNames", RoleName=s.id)
-    told = {name: s.call("GetRolePolicy", RoleName=s.id, PolicyName=name, forgives=GONE) for name in names}
-    return {name: read_document(one["PolicyDocument"]) for name, one in told.items() if one}
+def _inline_policies(op: Operation) -> dict[str, str]:
+    names = all_pages(op, "ListRolePolicies", "PolicyNames", RoleName=op.id)
+    response = {
+        name: op.call("GetRolePolicy", RoleName=op.id, PolicyName=name, ignored_errors=NOT_FOUND) for name in names
+    }
+    return {
+        name: read_document(response_item["PolicyDocument"])
+        for name, response_item in response.items()
+        if response_item
+    }
 
 
-def _role_parts(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    inline = [{"name": name, "policy": policy} for name, policy in sorted(_inline(s).items())]
+def _read_policies(op: Operation, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    inline = [{"name": name, "policy": policy} for name, policy in sorted(_inline_policies(op).items())]
     boundary = (document.get("PermissionsBoundary") or {}).get("PermissionsBoundaryArn")
-    return {"ManagedPolicyArns": sorted(_attached(s)), "InlinePolicies": inline, "PermissionsBoundary": boundary}
+    return {
+        "ManagedPolicyArns": sorted(_attached_policies(op)),
+        "InlinePolicies": inline,
+        "PermissionsBoundary": boundary,
+    }
 
 
-def _set_attached(s: Situation) -> None:
-    there, wanted = _attached(s), set(s.inputs.get("managedPolicyArns") or [])
-    for arn in sorted(there - wanted):
-        s.call("DetachRolePolicy", RoleName=s.id, PolicyArn=arn, forgives=GONE)
-    for arn in sorted(wanted - there):
-        s.call("AttachRolePolicy", RoleName=s.id, PolicyArn=arn)
+def _update_attached(op: Operation) -> None:
+    existing, expected = _attached_policies(op), set(op.inputs.get("managedPolicyArns") or [])
+    for arn in sorted(existing - expected):
+        op.call("DetachRolePolicy", RoleName=op.id, PolicyArn=arn, ignored_errors=NOT_FOUND)
+    for arn in sorted(expected - existing):
+        op.call("AttachRolePolicy", RoleName=op.id, PolicyArn=arn)
 
 
-def _set_inline(s: Situation) -> None:
-    there = _inline(s)
-    blocks = [b for b in s.inputs.get("inlinePolicies") or [] if b.get("name")]
-    wanted = {b["name"]: b.get("policy") or "" for b in blocks}
-    for name in sorted(there.keys() - wanted.keys()):
-        s.call("DeleteRolePolicy", RoleName=s.id, PolicyName=name, forgives=GONE)
-    for name, policy in wanted.items():
-        if not POLICY.same(there.get(name), policy):
-            s.call("PutRolePolicy", RoleName=s.id, PolicyName=name, PolicyDocument=policy)
+def _update_inline(op: Operation) -> None:
+    existing = _inline_policies(op)
+    blocks = [b for b in op.inputs.get("inlinePolicies") or [] if b.get("name")]
+    expected = {b["name"]: b.get("policy") or "" for b in blocks}
+    for name in sorted(existing.keys() - expected.keys()):
+        op.call("DeleteRolePolicy", RoleName=op.id, PolicyName=name, ignored_errors=NOT_FOUND)
+    for name, policy in expected.items():
+        if not POLICY.equal(existing.get(name), policy):
+            op.call("PutRolePolicy", RoleName=op.id, PolicyName=name, PolicyDocument=policy)
 
 
-def _set_boundary(s: Situation) -> None:
-    if s.creating:
+def _update_boundary(op: Operation) -> None:
+    if op.creating:
         return
-    if s.inputs.get("permissionsBoundary"):
-        s.call("PutRolePermissionsBoundary", RoleName=s.id, PermissionsBoundary=s.inputs["permissionsBoundary"])
+    if op.inputs.get("permissionsBoundary"):
+        op.call("PutRolePermissionsBoundary", RoleName=op.id, PermissionsBoundary=op.inputs["permissionsBoundary"])
     else:
-        s.call("DeleteRolePermissionsBoundary", RoleName=s.id, forgives=GONE)
+        op.call("DeleteRolePermissionsBoundary", RoleName=op.id, ignored_errors=NOT_FOUND)
 
 
-def _strip(s: Situation) -> None:
-    """Take off what this resource put on, and everything else if it was told to."""
-    force = s.inputs.get("forceDetachPolicies")
-    for profile in every(s, "ListInstanceProfilesForRole", "InstanceProfiles", RoleName=s.id) if force else ():
+def _detach_all_policies(op: Operation) -> None:
+    """Detach the policies this resource attached, and with `forceDetachPolicies` all others."""
+    force = op.inputs.get("forceDetachPolicies")
+    for profile in all_pages(op, "ListInstanceProfilesForRole", "InstanceProfiles", RoleName=op.id) if force else ():
         name = profile["InstanceProfileName"]
-        s.call("RemoveRoleFromInstanceProfile", RoleName=s.id, InstanceProfileName=name, forgives=GONE)
-    for arn in sorted(_attached(s)):
-        if force or arn in (s.inputs.get("managedPolicyArns") or ()):
-            s.call("DetachRolePolicy", RoleName=s.id, PolicyArn=arn, forgives=GONE)
-    ours = {b.get("name") for b in s.inputs.get("inlinePolicies") or []}
-    for name in sorted(_inline(s)):
+        op.call("RemoveRoleFromInstanceProfile", RoleName=op.id, InstanceProfileName=name, ignored_errors=NOT_FOUND)
+    for arn in sorted(_attached_policies(op)):
+        if force or arn in (op.inputs.get("managedPolicyArns") or ()):
+            op.call("DetachRolePolicy", RoleName=op.id, PolicyArn=arn, ignored_errors=NOT_FOUND)
+    ours = {b.get("name") for b in op.inputs.get("inlinePolicies") or []}
+    for name in sorted(_inline_policies(op)):
         if force or name in ours:
-            s.call("DeleteRolePolicy", RoleName=s.id, PolicyName=name, forgives=GONE)
+            op.call("DeleteRolePolicy", RoleName=op.id, PolicyName=name, ignored_errors=NOT_FOUND)
 
 
-def _same_inline(left: Any, right: Any) -> bool:
+def _equal_inline(left: Any, right: Any) -> bool:
     def named(blocks: Any) -> dict[str, Any]:
         return {b["name"]: b.get("policy") for b in blocks or [] if b.get("name")}
 
     a, b = named(left), named(right)
-    return a.keys() == b.keys() and all(POLICY.same(a[name], b[name]) for name in a)
+    return a.keys() == b.keys() and all(POLICY.equal(a[name], b[name]) for name in a)
 
 
 ROLE = Row(
@@ -89,41 +99,46 @@ ROLE = Row(
     create=Call(
         "CreateRole",
         ("assumeRolePolicy", "description", "maxSessionDuration", "name", "path", "permissionsBoundary"),
-        names={"name": "RoleName", "assumeRolePolicy": "AssumeRolePolicyDocument"},
+        member_names={"name": "RoleName", "assumeRolePolicy": "AssumeRolePolicyDocument"},
     ),
     id="Role.RoleName",
-    find=Look("GetRole", ROLE_NAME, "Role", gone=GONE),
-    also=(_role_parts,),
-    sets=(
+    read=ReadCall("GetRole", ROLE_NAME, "Role", not_found_errors=NOT_FOUND),
+    more_reads=(_read_policies,),
+    updates=(
         Call(
             "UpdateAssumeRolePolicy",
             ("assumeRolePolicy",),
-            names={"assumeRolePolicy": "PolicyDocument"},
-            given=ROLE_NAME,
-            when=lambda s: not s.creating,
+            member_names={"assumeRolePolicy": "PolicyDocument"},
+            constants=ROLE_NAME,
+            condition=lambda op: not op.creating,
         ),
-        Call("UpdateRole", ("description", "maxSessionDuration"), given=ROLE_NAME, when=lambda s: not s.creating),
-        Do(_set_boundary, ("permissionsBoundary",)),
-        Do(_set_attached, ("managedPolicyArns",)),
-        Do(_set_inline, ("inlinePolicies",)),
+        Call(
+            "UpdateRole",
+            ("description", "maxSessionDuration"),
+            constants=ROLE_NAME,
+            condition=lambda op: not op.creating,
+        ),
+        CustomStep(_update_boundary, ("permissionsBoundary",)),
+        CustomStep(_update_attached, ("managedPolicyArns",)),
+        CustomStep(_update_inline, ("inlinePolicies",)),
     ),
-    delete=(Do(_strip, ("forceDetachPolicies",)), Call("DeleteRole", given=ROLE_NAME)),
-    shows={
+    delete=(CustomStep(_detach_all_policies, ("forceDetachPolicies",)), Call("DeleteRole", constants=ROLE_NAME)),
+    output_sources={
         "name": "RoleName",
         "uniqueId": "RoleId",
         "assumeRolePolicy": lambda _, d: read_document(d["AssumeRolePolicyDocument"]),
     },
-    name=Name(longest=64),
+    auto_name=AutoName(max_length=64),
     tags=iam_tags("Role", ROLE_NAME),
-    unread=frozenset({"forceDetachPolicies", "namePrefix"}),
-    kinds={
+    write_only=frozenset({"forceDetachPolicies", "namePrefix"}),
+    value_kinds={
         "assumeRolePolicy": POLICY,
         "inlinePolicies.policy": POLICY,
-        "inlinePolicies": Kind(same=_same_inline, whole=True),
+        "inlinePolicies": ValueKind(equal=_equal_inline, whole_list=True),
         "path": PATH,
     },
     defaults={"forceDetachPolicies": False, "maxSessionDuration": 3600, "path": "/"},
-    busy=("DeleteConflict",),
+    retry_delete_on=("DeleteConflict",),
 )
 
 ROWS: Final = (ROLE,)

@@ -1,39 +1,48 @@
-"""KMS: keys and the names they go by."""
+"""KMS: keys and aliases."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Look, Name, Row, Tags, Until
-from agentenv.rehearsal.providers.aws.value_kinds import POLICY, Kind, between, matching
+from agentenv.rehearsal.providers.aws.row import (
+    AutoName,
+    Call,
+    CustomStep,
+    ReadCall,
+    Row,
+    StateCheck,
+    Tagging,
+    Template,
+)
+from agentenv.rehearsal.providers.aws.value_kinds import POLICY, ValueKind, between, matching
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 KEY_ID: Final = {"KeyId": "$id"}
-GONE: Final = ("NotFoundException",)
+NOT_FOUND: Final = ("NotFoundException",)
 
 
-def _rotation(s: Situation) -> None:
-    if s.inputs.get("enableKeyRotation"):
-        days = s.inputs.get("rotationPeriodInDays")
-        s.call("EnableKeyRotation", KeyId=s.id, **({"RotationPeriodInDays": days} if days else {}))
+def _update_rotation(op: Operation) -> None:
+    if op.inputs.get("enableKeyRotation"):
+        days = op.inputs.get("rotationPeriodInDays")
+        op.call("EnableKeyRotation", KeyId=op.id, **({"RotationPeriodInDays": days} if days else {}))
     else:
-        s.call("DisableKeyRotation", KeyId=s.id)
+        op.call("DisableKeyRotation", KeyId=op.id)
 
 
-def _switch(s: Situation) -> None:
-    s.call("DisableKey" if s.inputs.get("isEnabled") is False else "EnableKey", KeyId=s.id)
+def _update_enabled(op: Operation) -> None:
+    op.call("DisableKey" if op.inputs.get("isEnabled") is False else "EnableKey", KeyId=op.id)
 
 
-def _rotates(s: Situation, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Only symmetric keys rotate; of others there is nothing to ask."""
+def _read_rotation(op: Operation, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the rotation status. Only symmetric keys rotate."""
     if document.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":
         return {"EnableKeyRotation": False}
-    told = s.call("GetKeyRotationStatus", KeyId=s.id)
-    on = told.get("KeyRotationEnabled", False)
-    return {"EnableKeyRotation": on, "RotationPeriodInDays": told.get("RotationPeriodInDays") if on else None}
+    response = op.call("GetKeyRotationStatus", KeyId=op.id)
+    on = response.get("KeyRotationEnabled", False)
+    return {"EnableKeyRotation": on, "RotationPeriodInDays": response.get("RotationPeriodInDays") if on else None}
 
 
 KEY = Row(
@@ -45,40 +54,40 @@ KEY = Row(
             *("bypassPolicyLockoutSafetyCheck", "customKeyStoreId", "customerMasterKeySpec", "description"),
             *("keyUsage", "multiRegion", "policy", "xksKeyId"),
         ),
-        names={"customerMasterKeySpec": "KeySpec"},
+        member_names={"customerMasterKeySpec": "KeySpec"},
     ),
     id="KeyMetadata.KeyId",
-    find=Look("DescribeKey", KEY_ID, "KeyMetadata", gone=GONE),
-    also=(
-        Look("GetKeyPolicy", {"KeyId": "$id", "PolicyName": "default"}, puts={"Policy": "Policy"}),
-        Look("ListResourceTags", KEY_ID, puts={"Tags": "Tags"}),
-        _rotates,
+    read=ReadCall("DescribeKey", KEY_ID, "KeyMetadata", not_found_errors=NOT_FOUND),
+    more_reads=(
+        ReadCall("GetKeyPolicy", {"KeyId": "$id", "PolicyName": "default"}, fields={"Policy": "Policy"}),
+        ReadCall("ListResourceTags", KEY_ID, fields={"Tags": "Tags"}),
+        _read_rotation,
     ),
-    sets=(
-        Call("UpdateKeyDescription", ("description",), given=KEY_ID, when=lambda s: not s.creating),
+    updates=(
+        Call("UpdateKeyDescription", ("description",), constants=KEY_ID, condition=lambda op: not op.creating),
         Call(
             "PutKeyPolicy",
             ("policy", "bypassPolicyLockoutSafetyCheck"),
-            given={"KeyId": "$id", "PolicyName": "default"},
-            when=lambda s: not s.creating and bool(s.inputs.get("policy")),
+            constants={"KeyId": "$id", "PolicyName": "default"},
+            condition=lambda op: not op.creating and bool(op.inputs.get("policy")),
         ),
-        Do(_rotation, ("enableKeyRotation", "rotationPeriodInDays")),
-        Do(_switch, ("isEnabled",)),
+        CustomStep(_update_rotation, ("enableKeyRotation", "rotationPeriodInDays")),
+        CustomStep(_update_enabled, ("isEnabled",)),
     ),
     delete=(
         Call(
             "ScheduleKeyDeletion",
             ("deletionWindowInDays",),
-            names={"deletionWindowInDays": "PendingWindowInDays"},
-            given=KEY_ID,
-            forgives=(*GONE, "KMSInvalidStateException"),
+            member_names={"deletionWindowInDays": "PendingWindowInDays"},
+            constants=KEY_ID,
+            ignored_errors=(*NOT_FOUND, "KMSInvalidStateException"),
         ),
     ),
-    shows={"customerMasterKeySpec": "KeySpec", "isEnabled": "Enabled", "xksKeyId": "XksKeyConfiguration.Id"},
-    tags=Tags("Tags", "", "TagResource", "UntagResource", KEY_ID, pair=("TagKey", "TagValue")),
-    gone=Until("KeyState", ("PendingDeletion", "PendingReplicaDeletion")),
-    unread=frozenset({"bypassPolicyLockoutSafetyCheck", "deletionWindowInDays"}),
-    kinds={
+    output_sources={"customerMasterKeySpec": "KeySpec", "isEnabled": "Enabled", "xksKeyId": "XksKeyConfiguration.Id"},
+    tags=Tagging("Tags", "", "TagResource", "UntagResource", KEY_ID, key_value_members=("TagKey", "TagValue")),
+    deleted_state=StateCheck("KeyState", ("PendingDeletion", "PendingReplicaDeletion")),
+    write_only=frozenset({"bypassPolicyLockoutSafetyCheck", "deletionWindowInDays"}),
+    value_kinds={
         "policy": POLICY,
         "deletionWindowInDays": between(7, 30),
         "rotationPeriodInDays": between(90, 2560),
@@ -93,43 +102,45 @@ KEY = Row(
 )
 
 
-def _find_alias(s: Situation) -> Mapping[str, Any] | None:
+def _read_alias(op: Operation) -> Mapping[str, Any] | None:
     marker: dict[str, str] = {}
     while True:
-        answer = s.call("ListAliases", **marker)
-        for alias in answer["Aliases"]:
-            if alias["AliasName"] == s.id:
+        response = op.call("ListAliases", **marker)
+        for alias in response["Aliases"]:
+            if alias["AliasName"] == op.id:
                 return alias
-        if not answer.get("Truncated"):
+        if not response.get("Truncated"):
             return None
-        marker = {"Marker": answer["NextMarker"]}
+        marker = {"Marker": response["NextMarker"]}
 
 
-def _bare_key(text: Any) -> str:
+def _key_id(text: Any) -> str:
     return str(text).rsplit("key/", 1)[-1]
 
 
 ALIAS = Row(
     type="aws:kms/alias:Alias",
     service="kms",
-    create=Call("CreateAlias", ("name", "targetKeyId"), names={"name": "AliasName"}),
+    create=Call("CreateAlias", ("name", "targetKeyId"), member_names={"name": "AliasName"}),
     id="$in.name",
-    find=_find_alias,
-    sets=(Call("UpdateAlias", ("targetKeyId",), given={"AliasName": "$id"}, when=lambda s: not s.creating),),
-    delete=(Call("DeleteAlias", given={"AliasName": "$id"}, forgives=GONE),),
-    shows={
+    read=_read_alias,
+    updates=(
+        Call("UpdateAlias", ("targetKeyId",), constants={"AliasName": "$id"}, condition=lambda op: not op.creating),
+    ),
+    delete=(Call("DeleteAlias", constants={"AliasName": "$id"}, ignored_errors=NOT_FOUND),),
+    output_sources={
         "name": "AliasName",
         "arn": "AliasArn",
-        "targetKeyArn": Form("arn:{partition}:kms:{region}:{account}:key/{targetKeyId}"),
+        "targetKeyArn": Template("arn:{partition}:kms:{region}:{account}:key/{targetKeyId}"),
     },
-    name=Name(longest=256, prefix="alias/"),
-    unread=frozenset({"namePrefix"}),
-    kinds={
+    auto_name=AutoName(max_length=256, prefix="alias/"),
+    write_only=frozenset({"namePrefix"}),
+    value_kinds={
         "name": matching(r"alias/[a-zA-Z0-9/_-]{1,250}", "is not an alias: write alias/NAME"),
-        "targetKeyId": Kind(same=lambda a, b: _bare_key(a) == _bare_key(b)),
+        "targetKeyId": ValueKind(equal=lambda a, b: _key_id(a) == _key_id(b)),
     },
-    parse=lambda text: (text, {"name": text}),
-    moves=frozenset({"targetKeyArn"}),
+    parse_import_id=lambda text: (text, {"name": text}),
+    updated_outputs=frozenset({"targetKeyArn"}),
 )
 
 ROWS: Final = (KEY, ALIAS)

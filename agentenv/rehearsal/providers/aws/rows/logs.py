@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Name, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import IS_ARN, among
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomStep, Row, Tagging, Template
+from agentenv.rehearsal.providers.aws.value_kinds import IS_ARN, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
-GONE: Final = ("ResourceNotFoundException",)
+NOT_FOUND: Final = ("ResourceNotFoundException",)
 FOREVER: Final = 0
 RETENTION: Final = (
     *(FOREVER, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922),
@@ -20,38 +20,38 @@ RETENTION: Final = (
 GROUP: Final = {"logGroupName": "$id"}
 
 
-def _arn(s: Situation) -> str:
-    return s.form("arn:{partition}:logs:{region}:{account}:log-group:{id}", {})
+def _arn(op: Operation) -> str:
+    return op.format("arn:{partition}:logs:{region}:{account}:log-group:{id}", {})
 
 
-def _find(s: Situation) -> Mapping[str, Any] | None:
-    """Log groups can only be asked for by the beginning of their name."""
+def _read(op: Operation) -> Mapping[str, Any] | None:
+    """Return the log group. The API can only list by name prefix."""
     token: dict[str, str] = {}
     while True:
-        answer = s.call("DescribeLogGroups", logGroupNamePrefix=s.id, **token)
-        for group in answer["logGroups"]:
-            if group["logGroupName"] == s.id:
-                return {**group, "tags": s.call("ListTagsForResource", resourceArn=_arn(s)).get("tags", {})}
-        if not answer.get("nextToken"):
+        response = op.call("DescribeLogGroups", logGroupNamePrefix=op.id, **token)
+        for group in response["logGroups"]:
+            if group["logGroupName"] == op.id:
+                return {**group, "tags": op.call("ListTagsForResource", resourceArn=_arn(op)).get("tags", {})}
+        if not response.get("nextToken"):
             return None
-        token = {"nextToken": answer["nextToken"]}
+        token = {"nextToken": response["nextToken"]}
 
 
-def _retain(s: Situation) -> None:
-    days = s.inputs.get("retentionInDays") or FOREVER
+def _update_retention(op: Operation) -> None:
+    days = op.inputs.get("retentionInDays") or FOREVER
     if days == FOREVER:
-        s.call("DeleteRetentionPolicy", logGroupName=s.id)
+        op.call("DeleteRetentionPolicy", logGroupName=op.id)
     else:
-        s.call("PutRetentionPolicy", logGroupName=s.id, retentionInDays=days)
+        op.call("PutRetentionPolicy", logGroupName=op.id, retentionInDays=days)
 
 
-def _encrypt(s: Situation) -> None:
-    if s.creating:
+def _update_key(op: Operation) -> None:
+    if op.creating:
         return
-    if s.inputs.get("kmsKeyId"):
-        s.call("AssociateKmsKey", logGroupName=s.id, kmsKeyId=s.inputs["kmsKeyId"])
+    if op.inputs.get("kmsKeyId"):
+        op.call("AssociateKmsKey", logGroupName=op.id, kmsKeyId=op.inputs["kmsKeyId"])
     else:
-        s.call("DisassociateKmsKey", logGroupName=s.id)
+        op.call("DisassociateKmsKey", logGroupName=op.id)
 
 
 LOG_GROUP = Row(
@@ -60,46 +60,54 @@ LOG_GROUP = Row(
     create=Call(
         "CreateLogGroup",
         ("deletionProtectionEnabled", "kmsKeyId", "logGroupClass", "name"),
-        names={"name": "logGroupName"},
+        member_names={"name": "logGroupName"},
     ),
     id="$in.name",
-    find=_find,
-    sets=(
-        Do(_retain, ("retentionInDays",)),
-        Do(_encrypt, ("kmsKeyId",)),
+    read=_read,
+    updates=(
+        CustomStep(_update_retention, ("retentionInDays",)),
+        CustomStep(_update_key, ("kmsKeyId",)),
         Call(
             "PutLogGroupDeletionProtection",
             ("deletionProtectionEnabled",),
-            given={"logGroupIdentifier": "$id"},
-            when=lambda s: not s.creating,
+            constants={"logGroupIdentifier": "$id"},
+            condition=lambda op: not op.creating,
         ),
     ),
     delete=(
         Call(
             "DeleteLogGroup",
-            given=GROUP,
-            forgives=GONE,
-            when=lambda s: not s.inputs.get("skipDestroy"),
+            constants=GROUP,
+            ignored_errors=NOT_FOUND,
+            condition=lambda op: not op.inputs.get("skipDestroy"),
         ),
-        Do(lambda _: None, ("skipDestroy",)),
+        CustomStep(lambda _: None, ("skipDestroy",)),
     ),
-    shows={
+    output_sources={
         "name": "logGroupName",
-        "arn": Form("arn:{partition}:logs:{region}:{account}:log-group:{id}"),
+        "arn": Template("arn:{partition}:logs:{region}:{account}:log-group:{id}"),
         "retentionInDays": lambda _, d: d.get("retentionInDays", FOREVER),
     },
-    name=Name(longest=512),
-    tags=Tags(
-        "tags", "", "TagResource", "UntagResource", {"resourceArn": _arn}, "tags", "tagKeys", pair=None, at="tags"
+    auto_name=AutoName(max_length=512),
+    tags=Tagging(
+        "tags",
+        "",
+        "TagResource",
+        "UntagResource",
+        {"resourceArn": _arn},
+        "tags",
+        "tagKeys",
+        key_value_members=None,
+        path="tags",
     ),
-    unread=frozenset({"namePrefix", "skipDestroy"}),
-    kinds={
-        "retentionInDays": among(*RETENTION),
-        "logGroupClass": among("STANDARD", "INFREQUENT_ACCESS", "DELIVERY"),
+    write_only=frozenset({"namePrefix", "skipDestroy"}),
+    value_kinds={
+        "retentionInDays": one_of(*RETENTION),
+        "logGroupClass": one_of("STANDARD", "INFREQUENT_ACCESS", "DELIVERY"),
         "kmsKeyId": IS_ARN,
     },
     defaults={"retentionInDays": FOREVER, "skipDestroy": False},
-    parse=lambda text: (text, {"name": text}),
+    parse_import_id=lambda text: (text, {"name": text}),
 )
 
 ROWS: Final = (LOG_GROUP,)

@@ -1,124 +1,141 @@
-"""S3: buckets, and each of their settings as a resource of its own."""
+"""S3: buckets, and their settings as separate resources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
-from agentenv.rehearsal.providers.aws.row import Call, Do, Form, Look, Make, Name, Problem, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import POLICY, among
+from agentenv.rehearsal.providers.aws import api_calls, name_mapping
+from agentenv.rehearsal.providers.aws.row import (
+    AutoName,
+    Call,
+    CustomCreate,
+    CustomStep,
+    Problem,
+    ReadCall,
+    Row,
+    Tagging,
+    Template,
+)
+from agentenv.rehearsal.providers.aws.value_kinds import POLICY, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 BUCKET: Final = {"Bucket": "$id"}
-GONE: Final = ("NoSuchBucket", "404")
+NOT_FOUND: Final = ("NoSuchBucket", "404")
 ITS_OWN: Final = "it is deprecated; give it a resource of its own"
 OWNER: Final = "it is deprecated, and says nothing about the bucket"
 SMALLEST: Final = "all_storage_classes_128K"
 
 
-def _make_bucket(s: Situation) -> Mapping[str, Any]:
-    asked: dict[str, Any] = {"Bucket": s.inputs["bucket"]}
-    if s.region != "us-east-1":
-        asked["CreateBucketConfiguration"] = {"LocationConstraint": s.region}
-    if s.inputs.get("objectLockEnabled"):
-        asked["ObjectLockEnabledForBucket"] = True
-    return s.call("CreateBucket", **asked)
+def _create_bucket(op: Operation) -> Mapping[str, Any]:
+    parameters: dict[str, Any] = {"Bucket": op.inputs["bucket"]}
+    if op.region != "us-east-1":
+        parameters["CreateBucketConfiguration"] = {"LocationConstraint": op.region}
+    if op.inputs.get("objectLockEnabled"):
+        parameters["ObjectLockEnabledForBucket"] = True
+    return op.call("CreateBucket", **parameters)
 
 
-def _find_bucket(s: Situation) -> Mapping[str, Any] | None:
-    found = s.call("HeadBucket", Bucket=s.id, forgives=GONE)
-    if not found:
+def _read_bucket(op: Operation) -> Mapping[str, Any] | None:
+    versions = op.call("HeadBucket", Bucket=op.id, ignored_errors=NOT_FOUND)
+    if not versions:
         return None
-    tags = s.call("GetBucketTagging", Bucket=s.id, forgives=("NoSuchTagSet",))
-    lock = s.call("GetObjectLockConfiguration", Bucket=s.id, forgives=("ObjectLockConfigurationNotFoundError",))
-    return {"Bucket": s.id, "TagSet": tags.get("TagSet", []), "ObjectLockEnabled": bool(lock)}
+    tags = op.call("GetBucketTagging", Bucket=op.id, ignored_errors=("NoSuchTagSet",))
+    lock = op.call("GetObjectLockConfiguration", Bucket=op.id, ignored_errors=("ObjectLockConfigurationNotFoundError",))
+    return {"Bucket": op.id, "TagSet": tags.get("TagSet", []), "ObjectLockEnabled": bool(lock)}
 
 
-def _empty_bucket(s: Situation) -> None:
-    """Everything in it, in every version; only where the program said that it may go with its objects."""
-    if not s.inputs.get("forceDestroy"):
+def _empty_bucket(op: Operation) -> None:
+    """Delete all objects and versions, if `forceDestroy` is set."""
+    if not op.inputs.get("forceDestroy"):
         return
     while True:
-        there = s.call("ListObjectVersions", Bucket=s.id, forgives=GONE)
-        found = [*there.get("Versions", []), *there.get("DeleteMarkers", [])]
-        if not found:
+        response = op.call("ListObjectVersions", Bucket=op.id, ignored_errors=NOT_FOUND)
+        versions = [*response.get("Versions", []), *response.get("DeleteMarkers", [])]
+        if not versions:
             return
-        named = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in found]
-        s.call("DeleteObjects", Bucket=s.id, Delete={"Objects": named, "Quiet": True})
+        objects = [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions]
+        op.call("DeleteObjects", Bucket=op.id, Delete={"Objects": objects, "Quiet": True})
 
 
 BUCKET_ROW = Row(
     type="aws:s3/bucket:Bucket",
     service="s3",
-    create=Make(_make_bucket, ("bucket", "objectLockEnabled")),
+    create=CustomCreate(_create_bucket, ("bucket", "objectLockEnabled")),
     id="$in.bucket",
-    find=_find_bucket,
-    delete=(Do(_empty_bucket, ("forceDestroy",)), Call("DeleteBucket", given=BUCKET, forgives=GONE)),
-    shows={
-        "arn": Form("arn:{partition}:s3:::{id}"),
-        "bucketDomainName": Form("{id}.s3.amazonaws.com"),
-        "bucketRegionalDomainName": Form("{id}.s3.{region}.amazonaws.com"),
-        "bucketRegion": Form("{region}"),
+    read=_read_bucket,
+    delete=(
+        CustomStep(_empty_bucket, ("forceDestroy",)),
+        Call("DeleteBucket", constants=BUCKET, ignored_errors=NOT_FOUND),
+    ),
+    output_sources={
+        "arn": Template("arn:{partition}:s3:::{id}"),
+        "bucketDomainName": Template("{id}.s3.amazonaws.com"),
+        "bucketRegionalDomainName": Template("{id}.s3.{region}.amazonaws.com"),
+        "bucketRegion": Template("{region}"),
         "bucketNamespace": lambda _, __: "global",
     },
-    name=Name(input="bucket", longest=63, prefix_input="bucketPrefix"),
-    tags=Tags(
-        put="PutBucketTagging", drop="DeleteBucketTagging", on=BUCKET, member="Tagging", at="TagSet", whole="TagSet"
+    auto_name=AutoName(input="bucket", max_length=63, prefix_input="bucketPrefix"),
+    tags=Tagging(
+        tag_operation="PutBucketTagging",
+        untag_operation="DeleteBucketTagging",
+        constants=BUCKET,
+        tags_member="Tagging",
+        path="TagSet",
+        wrapper="TagSet",
     ),
-    unread=frozenset({"bucketPrefix", "forceDestroy"}),
+    write_only=frozenset({"bucketPrefix", "forceDestroy"}),
     defaults={"forceDestroy": False},
-    refused={
+    unsupported={
         **dict.fromkeys(("accelerationStatus", "acl", "corsRules", "grants", "lifecycleRules", "logging"), ITS_OWN),
         **dict.fromkeys(("objectLockConfiguration", "policy", "replicationConfiguration", "requestPayer"), ITS_OWN),
         **dict.fromkeys(("serverSideEncryptionConfiguration", "versioning", "website"), ITS_OWN),
         "bucketNamespace": "namespaces of an account are not simulated",
     },
-    busy=("OperationAborted",),
-    parse=lambda text: (text, {"bucket": text}),
+    retry_delete_on=("OperationAborted",),
+    parse_import_id=lambda text: (text, {"bucket": text}),
 )
 
 
-# -- settings that are put as a whole ---------------------------------------------------------------------------------
+# -- settings that are replaced as a whole -----------------------------------------------------------------------------
 
 
-def _put(operation: str, member: str, shaped: Any) -> Any:
-    """The operation that says one setting of a bucket anew; `shaped` makes its member of the inputs."""
+def _put_setting(operation: str, member: str, shaped: Any) -> Any:
+    """Return the step that puts one setting of a bucket; `shaped` builds its member from the inputs."""
 
-    def put(s: Situation) -> Mapping[str, Any]:
-        shape = calls.members("s3", operation)[member]
-        s.call(operation, Bucket=s.value("bucket"), **{member: spelling.send(shaped(s.inputs), shape, {})})
+    def put(op: Operation) -> Mapping[str, Any]:
+        shape = api_calls.members("s3", operation)[member]
+        op.call(operation, Bucket=op.value("bucket"), **{member: name_mapping.send(shaped(op.inputs), shape, {})})
         return {}
 
     return put
 
 
-def _again(put: Any) -> Any:
-    def renew(s: Situation) -> None:
-        if not s.creating:
-            put(s)
+def _update_setting(put: Any) -> Any:
+    def update(op: Operation) -> None:
+        if not op.creating:
+            put(op)
 
-    return renew
-
-
-def _of_bucket(s: Situation, _: Mapping[str, Any]) -> Any:
-    return s.id
+    return update
 
 
-def _setting(kind: str, put: Any, drop: str, find: Look, takes: tuple[str, ...], **more: Any) -> Row:
+def _bucket_of(op: Operation, _: Mapping[str, Any]) -> Any:
+    return op.id
+
+
+def _setting(kind: str, put: Any, delete: str, read: ReadCall, inputs: tuple[str, ...], **more: Any) -> Row:
     return Row(
         type=f"aws:s3/{kind[0].lower()}{kind[1:]}:{kind}",
         service="s3",
-        create=Make(put, ("bucket", *takes)),
+        create=CustomCreate(put, ("bucket", *inputs)),
         id="$in.bucket",
-        find=find,
-        sets=(Do(_again(put), takes),),
-        delete=(Call(drop, given=BUCKET, forgives=(*GONE, *find.gone)),),
-        shows={"bucket": _of_bucket, **more.pop("shows", {})},
-        parse=lambda text: (text, {"bucket": text}),
+        read=read,
+        updates=(CustomStep(_update_setting(put), inputs),),
+        delete=(Call(delete, constants=BUCKET, ignored_errors=(*NOT_FOUND, *read.not_found_errors)),),
+        output_sources={"bucket": _bucket_of, **more.pop("output_sources", {})},
+        parse_import_id=lambda text: (text, {"bucket": text}),
         **more,
     )
 
@@ -126,72 +143,83 @@ def _setting(kind: str, put: Any, drop: str, find: Look, takes: tuple[str, ...],
 BLOCKS: Final = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 PUBLIC_ACCESS_BLOCK = _setting(
     "BucketPublicAccessBlock",
-    _put("PutPublicAccessBlock", "PublicAccessBlockConfiguration", lambda i: {k: bool(i.get(k)) for k in BLOCKS}),
+    _put_setting(
+        "PutPublicAccessBlock", "PublicAccessBlockConfiguration", lambda i: {k: bool(i.get(k)) for k in BLOCKS}
+    ),
     "DeletePublicAccessBlock",
-    Look(
+    ReadCall(
         "GetPublicAccessBlock",
         BUCKET,
         "PublicAccessBlockConfiguration",
-        gone=(*GONE, "NoSuchPublicAccessBlockConfiguration"),
+        not_found_errors=(*NOT_FOUND, "NoSuchPublicAccessBlockConfiguration"),
     ),
     BLOCKS,
     defaults=dict.fromkeys(BLOCKS, False),
-    refused={"skipDestroy": "what a program made stays with retainOnDelete"},
+    unsupported={"skipDestroy": "use retainOnDelete to keep it"},
 )
 
 OWNERSHIP_CONTROLS = _setting(
     "BucketOwnershipControls",
-    _put("PutBucketOwnershipControls", "OwnershipControls", lambda i: {"rules": [i["rule"]]}),
+    _put_setting("PutBucketOwnershipControls", "OwnershipControls", lambda i: {"rules": [i["rule"]]}),
     "DeleteBucketOwnershipControls",
-    Look("GetBucketOwnershipControls", BUCKET, "OwnershipControls", gone=(*GONE, "OwnershipControlsNotFoundError")),
+    ReadCall(
+        "GetBucketOwnershipControls",
+        BUCKET,
+        "OwnershipControls",
+        not_found_errors=(*NOT_FOUND, "OwnershipControlsNotFoundError"),
+    ),
     ("rule",),
-    shows={"rule": "Rules[0]"},
-    kinds={"rule.objectOwnership": among("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")},
+    output_sources={"rule": "Rules[0]"},
+    value_kinds={"rule.objectOwnership": one_of("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")},
 )
 
 
-def _one_algorithm(inputs: Mapping[str, Any]) -> list[Problem]:
-    """A key of KMS is named for encryption by KMS, and only there."""
+def _encryption_problems(inputs: Mapping[str, Any]) -> list[Problem]:
+    """Report a KMS key without KMS encryption, and the reverse."""
     rules = inputs.get("rules")
-    said = [(rule.get("applyServerSideEncryptionByDefault") or {}) for rule in rules] if isinstance(rules, list) else []
+    encryptions = (
+        [(rule.get("applyServerSideEncryptionByDefault") or {}) for rule in rules] if isinstance(rules, list) else []
+    )
     return [
-        (f"rules[{number}].applyServerSideEncryptionByDefault.kmsMasterKeyId", "goes with an algorithm of KMS only")
-        for number, one in enumerate(said)
-        if isinstance(one, dict) and one.get("kmsMasterKeyId") and one.get("sseAlgorithm") == "AES256"
+        (f"rules[{number}].applyServerSideEncryptionByDefault.kmsMasterKeyId", "is valid only with a KMS algorithm")
+        for number, encryption in enumerate(encryptions)
+        if isinstance(encryption, dict)
+        and encryption.get("kmsMasterKeyId")
+        and encryption.get("sseAlgorithm") == "AES256"
     ]
 
 
 ENCRYPTION = _setting(
     "BucketServerSideEncryptionConfiguration",
-    _put("PutBucketEncryption", "ServerSideEncryptionConfiguration", lambda i: {"rules": i["rules"]}),
+    _put_setting("PutBucketEncryption", "ServerSideEncryptionConfiguration", lambda i: {"rules": i["rules"]}),
     "DeleteBucketEncryption",
-    Look("GetBucketEncryption", BUCKET, "ServerSideEncryptionConfiguration", gone=GONE),
+    ReadCall("GetBucketEncryption", BUCKET, "ServerSideEncryptionConfiguration", not_found_errors=NOT_FOUND),
     ("rules",),
-    refused={"expectedBucketOwner": OWNER},
-    kinds={"rules.applyServerSideEncryptionByDefault.sseAlgorithm": among("AES256", "aws:kms", "aws:kms:dsse")},
-    rules=(_one_algorithm,),
+    unsupported={"expectedBucketOwner": OWNER},
+    value_kinds={"rules.applyServerSideEncryptionByDefault.sseAlgorithm": one_of("AES256", "aws:kms", "aws:kms:dsse")},
+    validators=(_encryption_problems,),
 )
 
 
-def _put_lifecycle(s: Situation) -> Mapping[str, Any]:
-    shape = calls.members("s3", "PutBucketLifecycleConfiguration")["LifecycleConfiguration"]
+def _put_lifecycle(op: Operation) -> Mapping[str, Any]:
+    shape = api_calls.members("s3", "PutBucketLifecycleConfiguration")["LifecycleConfiguration"]
     rules = [
-        {**rule, "filter": rule.get("filter") or {"prefix": rule.get("prefix") or ""}} for rule in s.inputs["rules"]
+        {**rule, "filter": rule.get("filter") or {"prefix": rule.get("prefix") or ""}} for rule in op.inputs["rules"]
     ]
-    smallest = s.value("transitionDefaultMinimumObjectSize") or SMALLEST
-    s.call(
+    smallest = op.value("transitionDefaultMinimumObjectSize") or SMALLEST
+    op.call(
         "PutBucketLifecycleConfiguration",
-        Bucket=s.value("bucket"),
-        LifecycleConfiguration=spelling.send({"rules": rules}, shape, {}),
+        Bucket=op.value("bucket"),
+        LifecycleConfiguration=name_mapping.send({"rules": rules}, shape, {}),
         TransitionDefaultMinimumObjectSize=smallest,
     )
     return {}
 
 
-def _plain_filters(inputs: Mapping[str, Any]) -> list[Problem]:
+def _filter_problems(inputs: Mapping[str, Any]) -> list[Problem]:
     rules = inputs.get("rules")
     return [
-        (f"rules[{number}].filter.and.tags", "the stand-in provider cannot carry this out: use one tag")
+        (f"rules[{number}].filter.and.tags", "the stand-in provider does not support this: use one tag")
         for number, rule in enumerate(rules if isinstance(rules, list) else [])
         if isinstance(rule, dict) and ((rule.get("filter") or {}).get("and") or {}).get("tags")
     ]
@@ -201,15 +229,15 @@ LIFECYCLE = _setting(
     "BucketLifecycleConfiguration",
     _put_lifecycle,
     "DeleteBucketLifecycle",
-    Look("GetBucketLifecycleConfiguration", BUCKET, gone=(*GONE, "NoSuchLifecycleConfiguration")),
+    ReadCall("GetBucketLifecycleConfiguration", BUCKET, not_found_errors=(*NOT_FOUND, "NoSuchLifecycleConfiguration")),
     ("rules", "transitionDefaultMinimumObjectSize"),
-    replaces=frozenset({"bucket"}),
-    refused={"expectedBucketOwner": OWNER, "timeouts": "nothing here takes long"},
-    kinds={
-        "rules.status": among("Enabled", "Disabled"),
-        "transitionDefaultMinimumObjectSize": among(SMALLEST, "varies_by_storage_class"),
+    replace_on_changes=frozenset({"bucket"}),
+    unsupported={"expectedBucketOwner": OWNER, "timeouts": "no operation takes long"},
+    value_kinds={
+        "rules.status": one_of("Enabled", "Disabled"),
+        "transitionDefaultMinimumObjectSize": one_of(SMALLEST, "varies_by_storage_class"),
     },
-    rules=(_plain_filters,),
+    validators=(_filter_problems,),
 )
 
 POLICY_ROW = Row(
@@ -217,12 +245,12 @@ POLICY_ROW = Row(
     service="s3",
     create=Call("PutBucketPolicy", ("bucket", "policy")),
     id="$in.bucket",
-    find=Look("GetBucketPolicy", BUCKET, gone=(*GONE, "NoSuchBucketPolicy")),
-    sets=(Call("PutBucketPolicy", ("policy",), given=BUCKET, when=lambda s: not s.creating),),
-    delete=(Call("DeleteBucketPolicy", given=BUCKET, forgives=(*GONE, "NoSuchBucketPolicy")),),
-    shows={"bucket": _of_bucket},
-    kinds={"policy": POLICY},
-    parse=lambda text: (text, {"bucket": text}),
+    read=ReadCall("GetBucketPolicy", BUCKET, not_found_errors=(*NOT_FOUND, "NoSuchBucketPolicy")),
+    updates=(Call("PutBucketPolicy", ("policy",), constants=BUCKET, condition=lambda op: not op.creating),),
+    delete=(Call("DeleteBucketPolicy", constants=BUCKET, ignored_errors=(*NOT_FOUND, "NoSuchBucketPolicy")),),
+    output_sources={"bucket": _bucket_of},
+    value_kinds={"policy": POLICY},
+    parse_import_id=lambda text: (text, {"bucket": text}),
 )
 
 ROWS: Final = (BUCKET_ROW, PUBLIC_ACCESS_BLOCK, OWNERSHIP_CONTROLS, ENCRYPTION, LIFECYCLE, POLICY_ROW)

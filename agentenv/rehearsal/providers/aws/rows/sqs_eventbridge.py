@@ -1,4 +1,4 @@
-"""Queues and events: SQS, and EventBridge's rules and their targets."""
+"""SQS queues and their policies; EventBridge rules and targets."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
+from agentenv.rehearsal.providers.aws import api_calls, name_mapping
 from agentenv.rehearsal.providers.aws.api_calls import CloudError
-from agentenv.rehearsal.providers.aws.row import Call, Do, Look, Make, Name, Row, Tags
-from agentenv.rehearsal.providers.aws.value_kinds import JSON, POLICY, among, at_most_one, between
+from agentenv.rehearsal.providers.aws.row import AutoName, Call, CustomCreate, CustomStep, ReadCall, Row, Tagging
+from agentenv.rehearsal.providers.aws.value_kinds import JSON, POLICY, at_most_one, between, one_of
 
 if TYPE_CHECKING:
-    from agentenv.rehearsal.providers.aws.operation import Situation
+    from agentenv.rehearsal.providers.aws.operation import Operation
 
 # -- queues -----------------------------------------------------------------------------------------------------------
 
@@ -36,54 +35,58 @@ ATTRIBUTES: Final = {
 }
 
 
-def _text(value: Any) -> str:
+def _attribute_text(value: Any) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
-def _make_queue(s: Situation) -> Mapping[str, Any]:
-    attributes = {member: _text(s.inputs[n]) for n, member in ATTRIBUTES.items() if s.inputs.get(n) is not None}
-    if s.inputs.get("fifoQueue"):
+def _create_queue(op: Operation) -> Mapping[str, Any]:
+    attributes = {
+        member: _attribute_text(op.inputs[n]) for n, member in ATTRIBUTES.items() if op.inputs.get(n) is not None
+    }
+    if op.inputs.get("fifoQueue"):
         attributes["FifoQueue"] = "true"
     else:
         attributes.pop("ContentBasedDeduplication", None)  # a plain queue refuses even to hear it is off
-    tags = {"tags": s.inputs["tags"]} if s.inputs.get("tags") else {}
-    return s.call("CreateQueue", QueueName=s.inputs["name"], Attributes=attributes, **tags)
+    tags = {"tags": op.inputs["tags"]} if op.inputs.get("tags") else {}
+    return op.call("CreateQueue", QueueName=op.inputs["name"], Attributes=attributes, **tags)
 
 
-def _set_attributes(s: Situation) -> None:
-    if s.creating:
+def _set_attributes(op: Operation) -> None:
+    if op.creating:
         return
-    changed = {name: s.inputs.get(name) for name in ATTRIBUTES if name in s.changed}
-    attributes = {ATTRIBUTES[name]: "" if value is None else _text(value) for name, value in changed.items()}
-    s.call("SetQueueAttributes", QueueUrl=s.id, Attributes=attributes)
+    changed = {name: op.inputs.get(name) for name in ATTRIBUTES if name in op.changed}
+    attributes = {ATTRIBUTES[name]: "" if value is None else _attribute_text(value) for name, value in changed.items()}
+    op.call("SetQueueAttributes", QueueUrl=op.id, Attributes=attributes)
 
 
 QUEUE = Row(
     type="aws:sqs/queue:Queue",
     service="sqs",
-    create=Make(_make_queue, (*ATTRIBUTES, "fifoQueue")),
+    create=CustomCreate(_create_queue, (*ATTRIBUTES, "fifoQueue")),
     id="QueueUrl",
-    find=Look("GetQueueAttributes", {"QueueUrl": "$id", "AttributeNames": ["All"]}, "Attributes", gone=QUEUE_GONE),
-    also=(Look("ListQueueTags", {"QueueUrl": "$id"}, puts={"Tags": "Tags"}),),
-    sets=(Do(_set_attributes, tuple(ATTRIBUTES)),),
-    delete=(Call("DeleteQueue", given={"QueueUrl": "$id"}),),
-    shows={
+    read=ReadCall(
+        "GetQueueAttributes", {"QueueUrl": "$id", "AttributeNames": ["All"]}, "Attributes", not_found_errors=QUEUE_GONE
+    ),
+    more_reads=(ReadCall("ListQueueTags", {"QueueUrl": "$id"}, fields={"Tags": "Tags"}),),
+    updates=(CustomStep(_set_attributes, tuple(ATTRIBUTES)),),
+    delete=(Call("DeleteQueue", constants={"QueueUrl": "$id"}),),
+    output_sources={
         **ATTRIBUTES,
         "arn": "QueueArn",
         "fifoQueue": "FifoQueue",
         "name": lambda _, d: str(d["QueueArn"]).rsplit(":", 1)[-1],
-        "url": lambda s, _: s.id,
+        "url": lambda op, _: op.id,
     },
-    name=Name(longest=80, suffix=lambda inputs: ".fifo" if inputs.get("fifoQueue") else ""),
-    tags=Tags("", "", "TagQueue", "UntagQueue", {"QueueUrl": "$id"}, pair=None),
-    unread=frozenset({"namePrefix"}),
-    kinds={
+    auto_name=AutoName(max_length=80, suffix=lambda inputs: ".fifo" if inputs.get("fifoQueue") else ""),
+    tags=Tagging("", "", "TagQueue", "UntagQueue", {"QueueUrl": "$id"}, key_value_members=None),
+    write_only=frozenset({"namePrefix"}),
+    value_kinds={
         "policy": POLICY,
         "redrivePolicy": JSON,
         "redriveAllowPolicy": JSON,
-        "deduplicationScope": among("messageGroup", "queue"),
+        "deduplicationScope": one_of("messageGroup", "queue"),
         "delaySeconds": between(0, 900),
-        "fifoThroughputLimit": among("perQueue", "perMessageGroupId"),
+        "fifoThroughputLimit": one_of("perQueue", "perMessageGroupId"),
         "kmsDataKeyReusePeriodSeconds": between(60, 86400),
         "maxMessageSize": between(1024, 1048576),
         "messageRetentionSeconds": between(60, 1209600),
@@ -99,39 +102,39 @@ QUEUE = Row(
         "receiveWaitTimeSeconds": 0,
         "visibilityTimeoutSeconds": 30,
     },
-    rules=(at_most_one("kmsMasterKeyId", "sqsManagedSseEnabled"),),
+    validators=(at_most_one("kmsMasterKeyId", "sqsManagedSseEnabled"),),
 )
 
 
-def _queue_policy(s: Situation) -> Mapping[str, Any] | None:
-    answer = s.call("GetQueueAttributes", QueueUrl=s.id, AttributeNames=["Policy"], forgives=QUEUE_GONE)
-    policy = answer.get("Attributes", {}).get("Policy")
-    return {"Policy": policy, "QueueUrl": s.id} if policy else None
+def _queue_policy(op: Operation) -> Mapping[str, Any] | None:
+    response = op.call("GetQueueAttributes", QueueUrl=op.id, AttributeNames=["Policy"], ignored_errors=QUEUE_GONE)
+    policy = response.get("Attributes", {}).get("Policy")
+    return {"Policy": policy, "QueueUrl": op.id} if policy else None
 
 
-def _put_policy(s: Situation) -> Mapping[str, Any]:
-    s.call("SetQueueAttributes", QueueUrl=s.inputs["queueUrl"], Attributes={"Policy": s.inputs["policy"]})
+def _put_policy(op: Operation) -> Mapping[str, Any]:
+    op.call("SetQueueAttributes", QueueUrl=op.inputs["queueUrl"], Attributes={"Policy": op.inputs["policy"]})
     return {}
 
 
-def _renew_policy(s: Situation) -> None:
-    if not s.creating:
-        _put_policy(s)
+def _update_policy(op: Operation) -> None:
+    if not op.creating:
+        _put_policy(op)
 
 
-def _drop_policy(s: Situation) -> None:
-    s.call("SetQueueAttributes", QueueUrl=s.id, Attributes={"Policy": ""}, forgives=QUEUE_GONE)
+def _delete_policy(op: Operation) -> None:
+    op.call("SetQueueAttributes", QueueUrl=op.id, Attributes={"Policy": ""}, ignored_errors=QUEUE_GONE)
 
 
 QUEUE_POLICY = Row(
     type="aws:sqs/queuePolicy:QueuePolicy",
     service="sqs",
-    create=Make(_put_policy, ("policy", "queueUrl")),
+    create=CustomCreate(_put_policy, ("policy", "queueUrl")),
     id="$in.queueUrl",
-    find=_queue_policy,
-    sets=(Do(_renew_policy, ("policy",)),),
-    delete=(Do(_drop_policy),),
-    kinds={"policy": POLICY},
+    read=_queue_policy,
+    updates=(CustomStep(_update_policy, ("policy",)),),
+    delete=(CustomStep(_delete_policy),),
+    value_kinds={"policy": POLICY},
 )
 
 # -- events -----------------------------------------------------------------------------------------------------------
@@ -141,15 +144,15 @@ DEFAULT_BUS: Final = "default"
 NOT_HERE: Final = "this kind of target is not simulated"
 
 
-def _rule_arn(s: Situation) -> str:
-    bus = s.value("eventBusName") or DEFAULT_BUS
-    path = s.value("name") if bus == DEFAULT_BUS else f"{bus}/{s.value('name')}"
-    return s.form("arn:{partition}:events:{region}:{account}:rule/", {}) + str(path)
+def _rule_arn(op: Operation) -> str:
+    bus = op.value("eventBusName") or DEFAULT_BUS
+    path = op.value("name") if bus == DEFAULT_BUS else f"{bus}/{op.value('name')}"
+    return op.format("arn:{partition}:events:{region}:{account}:rule/", {}) + str(path)
 
 
-def _rule_id(s: Situation, _: Mapping[str, Any]) -> str:
-    bus = s.inputs.get("eventBusName") or DEFAULT_BUS
-    return s.inputs["name"] if bus == DEFAULT_BUS else f"{bus}/{s.inputs['name']}"
+def _rule_id(op: Operation, _: Mapping[str, Any]) -> str:
+    bus = op.inputs.get("eventBusName") or DEFAULT_BUS
+    return op.inputs["name"] if bus == DEFAULT_BUS else f"{bus}/{op.inputs['name']}"
 
 
 def _parse_rule(text: str) -> tuple[str, dict[str, Any]]:
@@ -164,29 +167,37 @@ EVENT_RULE = Row(
     service="events",
     create=Call("PutRule", RULE_INPUTS),
     id=_rule_id,
-    find=Look("DescribeRule", RULE, gone=RULE_GONE),
-    also=(Look("ListTagsForResource", {"ResourceARN": _rule_arn}, puts={"Tags": "Tags"}),),
-    sets=(
+    read=ReadCall("DescribeRule", RULE, not_found_errors=RULE_GONE),
+    more_reads=(ReadCall("ListTagsForResource", {"ResourceARN": _rule_arn}, fields={"Tags": "Tags"}),),
+    updates=(
         Call(
             "PutRule",
             ("description", "eventPattern", "roleArn", "scheduleExpression", "state"),
-            given=RULE,
-            when=lambda s: not s.creating,
+            constants=RULE,
+            condition=lambda op: not op.creating,
         ),
     ),
-    delete=(Call("DeleteRule", ("forceDestroy",), names={"forceDestroy": "Force"}, given=RULE, forgives=RULE_GONE),),
-    name=Name(longest=64),
-    tags=Tags("Tags", "", "TagResource", "UntagResource", {"ResourceARN": _rule_arn}),
-    unread=frozenset({"forceDestroy", "namePrefix"}),
-    kinds={
+    delete=(
+        Call(
+            "DeleteRule",
+            ("forceDestroy",),
+            member_names={"forceDestroy": "Force"},
+            constants=RULE,
+            ignored_errors=RULE_GONE,
+        ),
+    ),
+    auto_name=AutoName(max_length=64),
+    tags=Tagging("Tags", "", "TagResource", "UntagResource", {"ResourceARN": _rule_arn}),
+    write_only=frozenset({"forceDestroy", "namePrefix"}),
+    value_kinds={
         "eventPattern": JSON,
-        "state": among("ENABLED", "DISABLED", "ENABLED_WITH_ALL_CLOUDTRAIL_MANAGEMENT_EVENTS"),
+        "state": one_of("ENABLED", "DISABLED", "ENABLED_WITH_ALL_CLOUDTRAIL_MANAGEMENT_EVENTS"),
     },
     defaults={"eventBusName": DEFAULT_BUS, "forceDestroy": False},
-    undeclared=frozenset({"state"}),
-    refused={"isEnabled": "it is deprecated; use state"},
-    busy=("ValidationException",),  # its targets are still there
-    parse=_parse_rule,
+    compared_if_set=frozenset({"state"}),
+    unsupported={"isEnabled": "it is deprecated; use state"},
+    retry_delete_on=("ValidationException",),  # its targets are still there
+    parse_import_id=_parse_rule,
 )
 
 
@@ -203,48 +214,48 @@ TARGET_INPUTS: Final = (
 )
 
 
-def _put_target(s: Situation) -> Mapping[str, Any]:
-    """PutTargets answers with success even if it put nothing: what it could not do stands beside."""
-    s.inputs["targetId"] = s.value("targetId") or f"target-{secrets.token_hex(13)}"
-    asked = {name: s.inputs[name] for name in (*TARGET_INPUTS, "targetId") if s.inputs.get(name)}
-    shape = calls.members("events", "PutTargets")["Targets"].member
-    target = spelling.send(asked, shape, TARGET_NAMES)
-    bus = s.value("eventBusName") or DEFAULT_BUS
-    answer = s.call("PutTargets", Rule=s.value("rule"), EventBusName=bus, Targets=[target])
-    for failed in answer.get("FailedEntries") or []:
+def _put_target(op: Operation) -> Mapping[str, Any]:
+    """Put a target. PutTargets succeeds even if it fails for a target, which the response lists."""
+    op.inputs["targetId"] = op.value("targetId") or f"target-{secrets.token_hex(13)}"
+    parameters = {name: op.inputs[name] for name in (*TARGET_INPUTS, "targetId") if op.inputs.get(name)}
+    shape = api_calls.members("events", "PutTargets")["Targets"].member
+    target = name_mapping.send(parameters, shape, TARGET_NAMES)
+    bus = op.value("eventBusName") or DEFAULT_BUS
+    response = op.call("PutTargets", Rule=op.value("rule"), EventBusName=bus, Targets=[target])
+    for failed in response.get("FailedEntries") or []:
         raise CloudError("events", "PutTargets", failed.get("ErrorCode", "Failed"), failed.get("ErrorMessage", ""))
-    return answer
+    return response
 
 
-def _renew_target(s: Situation) -> None:
-    if not s.creating:
-        _put_target(s)
+def _update_target(op: Operation) -> None:
+    if not op.creating:
+        _put_target(op)
 
 
-def _target_id(s: Situation, _: Mapping[str, Any]) -> str:
-    bus = s.value("eventBusName") or DEFAULT_BUS
-    parts = [s.value("rule"), s.value("targetId")]
+def _target_id(op: Operation, _: Mapping[str, Any]) -> str:
+    bus = op.value("eventBusName") or DEFAULT_BUS
+    parts = [op.value("rule"), op.value("targetId")]
     return "-".join(parts if bus == DEFAULT_BUS else [bus, *parts])
 
 
-def _find_target(s: Situation) -> Mapping[str, Any] | None:
-    bus = s.value("eventBusName") or DEFAULT_BUS
+def _read_target(op: Operation) -> Mapping[str, Any] | None:
+    bus = op.value("eventBusName") or DEFAULT_BUS
     token: dict[str, str] = {}
     while True:
-        where = {"Rule": s.value("rule"), "EventBusName": bus}
-        answer = s.call("ListTargetsByRule", forgives=RULE_GONE, **where, **token)
-        for target in answer.get("Targets", []):
-            if target["Id"] == s.value("targetId"):
-                return {**target, **where}
-        if not answer.get("NextToken"):
+        identifiers = {"Rule": op.value("rule"), "EventBusName": bus}
+        response = op.call("ListTargetsByRule", ignored_errors=RULE_GONE, **identifiers, **token)
+        for target in response.get("Targets", []):
+            if target["Id"] == op.value("targetId"):
+                return {**target, **identifiers}
+        if not response.get("NextToken"):
             return None
-        token = {"NextToken": answer["NextToken"]}
+        token = {"NextToken": response["NextToken"]}
 
 
-def _remove_target(s: Situation) -> None:
-    where = {"Rule": s.value("rule"), "EventBusName": s.value("eventBusName") or DEFAULT_BUS}
-    force: dict[str, Any] = {"Force": True} if s.inputs.get("forceDestroy") else {}
-    s.call("RemoveTargets", Ids=[s.value("targetId")], forgives=RULE_GONE, **where, **force)
+def _delete_target(op: Operation) -> None:
+    identifiers = {"Rule": op.value("rule"), "EventBusName": op.value("eventBusName") or DEFAULT_BUS}
+    force: dict[str, Any] = {"Force": True} if op.inputs.get("forceDestroy") else {}
+    op.call("RemoveTargets", Ids=[op.value("targetId")], ignored_errors=RULE_GONE, **identifiers, **force)
 
 
 def _parse_target(text: str) -> tuple[str, dict[str, Any]]:
@@ -259,16 +270,16 @@ def _parse_target(text: str) -> tuple[str, dict[str, Any]]:
 EVENT_TARGET = Row(
     type="aws:cloudwatch/eventTarget:EventTarget",
     service="events",
-    create=Make(_put_target, (*TARGET_INPUTS, "eventBusName", "rule", "targetId")),
+    create=CustomCreate(_put_target, (*TARGET_INPUTS, "eventBusName", "rule", "targetId")),
     id=_target_id,
-    find=_find_target,
-    sets=(Do(_renew_target, TARGET_INPUTS),),
-    delete=(Do(_remove_target, ("forceDestroy",)),),
-    shows={"targetId": "Id", "sqsTarget": "SqsParameters", "kinesisTarget": "KinesisParameters"},
-    names={"inputTransformer.inputPaths": "InputPathsMap"},
-    unread=frozenset({"forceDestroy"}),
+    read=_read_target,
+    updates=(CustomStep(_update_target, TARGET_INPUTS),),
+    delete=(CustomStep(_delete_target, ("forceDestroy",)),),
+    output_sources={"targetId": "Id", "sqsTarget": "SqsParameters", "kinesisTarget": "KinesisParameters"},
+    member_names={"inputTransformer.inputPaths": "InputPathsMap"},
+    write_only=frozenset({"forceDestroy"}),
     defaults={"eventBusName": DEFAULT_BUS, "forceDestroy": False},
-    refused={
+    unsupported={
         "appsyncTarget": NOT_HERE,
         "batchTarget": NOT_HERE,
         "ecsTarget": NOT_HERE,
@@ -277,8 +288,8 @@ EVENT_TARGET = Row(
         "runCommandTargets": NOT_HERE,
         "sagemakerPipelineTarget": NOT_HERE,
     },
-    rules=(at_most_one("input", "inputPath", "inputTransformer"),),
-    parse=_parse_target,
+    validators=(at_most_one("input", "inputPath", "inputTransformer"),),
+    parse_import_id=_parse_target,
 )
 
 ROWS: Final = (QUEUE, QUEUE_POLICY, EVENT_RULE, EVENT_TARGET)

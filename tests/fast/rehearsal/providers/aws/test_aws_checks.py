@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.rehearsal.providers.aws import provider_config as settings
+from agentenv.rehearsal.providers.aws import provider_config
 from agentenv.rehearsal.providers.aws.provider import Provider, Unsupported
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN
 from tests.fast.rehearsal.providers.aws.samples.sample import ALLOW, TRUST
@@ -22,15 +22,15 @@ ACCESS_POINT = "aws:efs/accessPoint:AccessPoint"
 @pytest.fixture
 def unplugged() -> Provider:
     """A provider that could not call anything if it tried."""
-    return Provider(settings.configuration({"region": "us-east-1"}, {}))
+    return Provider(provider_config.configuration({"region": "us-east-1"}, {}))
 
 
-REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+UNSUPPORTED: list[tuple[str, dict[str, Any], str, str]] = [
     (VPC, {"cidrBlock": "10.0.0.1/16"}, "cidrBlock", "host bits"),
     (VPC, {"cidrBlock": "10.0.0.0"}, "cidrBlock", "prefix length"),
     (VPC, {"cidrBlock": "ten"}, "cidrBlock", "not an IPv4 CIDR"),
     (VPC, {"cidrBlock": "10.0.0.0/8"}, "cidrBlock", "/16 to /28"),
-    (VPC, {}, "cidrBlock", "none is given"),
+    (VPC, {}, "cidrBlock", "none is set"),
     (VPC, {"cidrBlok": "10.0.0.0/16"}, "cidrBlok", "did you mean 'cidrBlock'"),
     (VPC, {"cidrBlock": "10.0.0.0/16", "enableDnsSupport": "perhaps"}, "enableDnsSupport", "boolean"),
     (VPC, {"cidrBlock": "10.0.0.0/16", "instanceTenancy": "shared"}, "instanceTenancy", "default, dedicated"),
@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("token", "inputs", "path", "reason"), REFUSED)
+@pytest.mark.parametrize(("token", "inputs", "path", "reason"), UNSUPPORTED)
 def test_a_mistake_is_named(unplugged: Provider, token: str, inputs: dict[str, Any], path: str, reason: str) -> None:
     _, problems = unplugged.check(token, "thing", inputs, {})
     assert [p for p, _ in problems] == [path]
@@ -232,10 +232,10 @@ def test_ignored_changes_are_ignored(unplugged: Provider) -> None:
 
 def test_a_chosen_name_has_to_go_before_it_can_come_again(unplugged: Provider) -> None:
     old, new = {"name": "nodes", "path": "/"}, {"name": "nodes", "path": "/a/"}
-    assert unplugged.diff(ROLE, old, new).first_delete
-    assert not unplugged.diff(ROLE, old, {**new, "name": "others"}).first_delete
+    assert unplugged.diff(ROLE, old, new).delete_before_replace
+    assert not unplugged.diff(ROLE, old, {**new, "name": "others"}).delete_before_replace
     made = {**new, "__defaults": ["name"]}
-    assert not unplugged.diff(ROLE, {**old, "__defaults": ["name"]}, made).first_delete
+    assert not unplugged.diff(ROLE, {**old, "__defaults": ["name"]}, made).delete_before_replace
 
 
 def test_an_unknown_is_a_change(unplugged: Provider) -> None:
@@ -260,7 +260,7 @@ AT_HOME = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
 @pytest.mark.parametrize(
     ("values", "environment", "key", "reason"),
     [
-        ({}, {"AWS_REGION": "us-east-1"}, "endpoints", "never speaks to AWS itself"),
+        ({}, {"AWS_REGION": "us-east-1"}, "endpoints", "never calls AWS itself"),
         ({}, {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "region", "aws:region"),
         ({"regoin": "x"}, AT_HOME, "regoin", "did you mean 'region'"),
         ({"httpProxy": "x"}, AT_HOME, "httpProxy", "official aws plugin"),
@@ -268,7 +268,7 @@ AT_HOME = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_REGION": "us-east-1"}
     ],
 )
 def test_a_wrong_setting_is_named(values: dict[str, Any], environment: dict[str, str], key: str, reason: str) -> None:
-    problems = settings.check(values, environment)
+    problems = provider_config.check(values, environment)
     assert [name for name, _ in problems] == [key]
     assert reason in problems[0][1]
 
@@ -282,16 +282,19 @@ def test_settings_reach_the_calls() -> None:
         "maxRetries": "1",
         "skipCredentialsValidation": "true",
     }
-    assert settings.check(values, AT_HOME) == []
-    found = settings.configuration(values, AT_HOME)
+    assert provider_config.check(values, AT_HOME) == []
+    found = provider_config.configuration(values, AT_HOME)
     assert (found.access.region, found.access.attempts) == ("eu-west-1", 1)
-    assert (found.access.at("ec2"), found.access.at("iam")) == ("http://127.0.0.1:2", "http://127.0.0.1:1")
+    assert (found.access.endpoint_of("ec2"), found.access.endpoint_of("iam")) == (
+        "http://127.0.0.1:2",
+        "http://127.0.0.1:1",
+    )
     assert found.access.allowed == {"123456789012"}
     assert found.tags == {"owner": "platform"}
 
 
 def test_default_tags_are_in_the_inputs() -> None:
-    tagging = Provider(settings.configuration({"defaultTags": '{"tags":{"owner":"all","a":"b"}}'}, AT_HOME))
+    tagging = Provider(provider_config.configuration({"defaultTags": '{"tags":{"owner":"all","a":"b"}}'}, AT_HOME))
     kept, _ = tagging.check(VPC, "thing", {"cidrBlock": "10.0.0.0/16", "tags": {"owner": "me"}}, {})
     assert kept["tags"] == {"owner": "me", "a": "b"}
     assert "tags" not in tagging.check("aws:iam/rolePolicyAttachment:RolePolicyAttachment", "x", {"role": "r"}, {})[0]

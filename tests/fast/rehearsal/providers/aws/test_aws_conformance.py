@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.rehearsal.providers.aws import api_calls as calls
-from agentenv.rehearsal.providers.aws import coverage, functions, rows, shapes
-from agentenv.rehearsal.providers.aws.row import Call, Form, Look, Row
+from agentenv.rehearsal.providers.aws import api_calls, coverage, functions, rows, shapes
+from agentenv.rehearsal.providers.aws.row import Call, ReadCall, Row, Template
 
 FACTS = "AGENTENV_FACTS"
 OWN_FIELDS = {"id", "region", "account", "partition"}
@@ -58,51 +57,61 @@ def _snake(name: str) -> str:
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
 def test_every_input_is_used_or_refused_by_name(row: Row) -> None:
     shape = shapes.shape(row.type)
-    used = coverage.mapped(row.type)
-    assert not used & row.refused.keys()
-    assert used | row.refused.keys() == set(shape.inputs)
-    assert all(reason for reason in row.refused.values())
+    used = coverage.mapped_inputs(row.type)
+    assert not used & row.unsupported.keys()
+    assert used | row.unsupported.keys() == set(shape.inputs)
+    assert all(reason for reason in row.unsupported.values())
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
 def test_what_does_not_replace_can_be_changed_in_place(row: Row) -> None:
     shape = shapes.shape(row.type)
-    free = {n for n, f in shape.inputs.items() if not f.replaces} - row.replaces - row.refused.keys() - {"region"}
-    assert free <= coverage.changeable(row)
+    free = (
+        {n for n, f in shape.inputs.items() if not f.replaces}
+        - row.replace_on_changes
+        - row.unsupported.keys()
+        - {"region"}
+    )
+    assert free <= coverage.updatable_inputs(row)
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
 def test_a_row_names_only_what_exists(row: Row) -> None:
     shape = shapes.shape(row.type)
-    tops = {name.split(".")[0] for name in (*row.kinds, *row.forms, *row.ordered, *row.fills, *row.defaults)}
+    tops = {
+        name.split(".")[0]
+        for name in (*row.value_kinds, *row.normalize, *row.ordered_lists, *row.computed, *row.defaults)
+    }
     assert tops <= set(shape.inputs) | set(shape.outputs)
-    assert {*row.unread, *row.refused, *row.twins, *row.undeclared} <= set(shape.inputs)
-    assert {*row.shows, *row.moves} <= set(shape.outputs)
-    for text in row.shows.values():
-        if isinstance(text, Form):
+    assert {*row.write_only, *row.unsupported, *row.duplicate_inputs, *row.compared_if_set} <= set(shape.inputs)
+    assert {*row.output_sources, *row.updated_outputs} <= set(shape.outputs)
+    for text in row.output_sources.values():
+        if isinstance(text, Template):
             from agentenv.rehearsal.providers.aws.operation import FIELD
 
             assert set(FIELD.findall(text)) <= set(shape.outputs) | OWN_FIELDS
 
 
 def calls_of(row: Row) -> list[tuple[str, set[str]]]:
-    steps = [one for one in (row.create, *row.sets, *row.delete) if isinstance(one, Call)]
-    out = [(f"{one.service or row.service} {one.operation}", {*one.given, *one.names_at_top()}) for one in steps]
-    looks = [one for one in (row.find, *row.also) if isinstance(one, Look)]
-    return out + [(f"{one.service or row.service} {one.operation}", set(one.given)) for one in looks]
+    steps = [step for step in (row.create, *row.updates, *row.delete) if isinstance(step, Call)]
+    out = [
+        (f"{one.service or row.service} {one.operation}", {*one.constants, *one.top_level_members()}) for one in steps
+    ]
+    reads = [read for read in (row.read, *row.more_reads) if isinstance(read, ReadCall)]
+    return out + [(f"{r.service or row.service} {r.operation}", set(r.constants)) for r in reads]
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())
 def test_operations_and_members_are_botocores(row: Row) -> None:
     for operation, members in calls_of(row):
-        assert members <= set(calls.members(*operation.split())), operation
+        assert members <= set(api_calls.members(*operation.split())), operation
     if row.tags:
         service = row.tags.service or row.service
-        assert {*row.tags.on, row.tags.member} <= set(calls.members(service, row.tags.put))
-        named = {*row.tags.on} if row.tags.whole else {*row.tags.on, row.tags.keys}
-        assert named <= set(calls.members(service, row.tags.drop))
-        if row.tags.create and isinstance(row.create, Call):
-            assert row.tags.create in calls.members(service, row.create.operation)
+        assert {*row.tags.constants, row.tags.tags_member} <= set(api_calls.members(service, row.tags.tag_operation))
+        named = {*row.tags.constants} if row.tags.wrapper else {*row.tags.constants, row.tags.keys_member}
+        assert named <= set(api_calls.members(service, row.tags.untag_operation))
+        if row.tags.create_member and isinstance(row.create, Call):
+            assert row.tags.create_member in api_calls.members(service, row.create.operation)
 
 
 @pytest.mark.parametrize("row", rows.TABLE.values(), ids=rows.TABLE.keys())

@@ -15,7 +15,7 @@ import pytest
 from agentenv.rehearsal.providers.aws.rows import TABLE
 
 SCOPE = re.compile(r"Credential=[^/]+/\d+/(?P<region>[^/]+)/")
-AT_HOME = sorted({(row.service, row.home) for row in TABLE.values() if row.home})
+AT_HOME = sorted({(row.service, row.fixed_region) for row in TABLE.values() if row.fixed_region})
 
 
 class _AskedError(Exception):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentenv.rehearsal.providers.aws import name_mapping as spelling
+from agentenv.rehearsal.providers.aws import name_mapping
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from agentenv.rehearsal.providers.aws import name_mapping as spelling
     ],
 )
 def test_a_member_is_found_by_rule(members: list[str], name: str, found: str | None) -> None:
-    assert spelling.member(members, name) == found
+    assert name_mapping.member(members, name) == found

@@ -18,9 +18,9 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from agentenv.rehearsal.providers.aws.api_calls import Cloud, CloudError
 from agentenv.rehearsal.providers.aws.provider import Provider
 from agentenv.rehearsal.providers.aws.servicer import Servicer
-from agentenv.rehearsal.providers.common import property_values as wire
-from agentenv.rehearsal.providers.common import server as serving
 from agentenv.rehearsal.providers.common.errors import status_type
+from agentenv.rehearsal.providers.common.property_values import UNKNOWN, Path, decode, encode
+from agentenv.rehearsal.providers.common.server import start
 from tests.fast.rehearsal.providers.aws.samples.sample import ALLOW, Ground
 
 VPC = "aws:ec2/vpc:Vpc"
@@ -33,29 +33,34 @@ def urn(token: str, name: str = "thing") -> str:
 
 @pytest.fixture(scope="module")
 def stub(endpoint: str) -> Iterator[Any]:
-    server, port = serving.start(Servicer("7.0.0", Provider()))
+    server, port = start(Servicer("7.0.0", Provider()))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.MonkeyPatch.context() as surroundings:
         one = provider_pb2_grpc.ResourceProviderStub(channel)
         surroundings.setenv("AWS_ENDPOINT_URL", endpoint)
-        one.Configure(provider_pb2.ConfigureRequest(args=wire.write({"region": "us-east-1"}), acceptSecrets=True))
+        one.Configure(provider_pb2.ConfigureRequest(args=encode({"region": "us-east-1"}), acceptSecrets=True))
         yield one
     server.stop(None).wait()
 
 
 def create(
-    stub: Any, token: str, inputs: dict[str, Any], *, secrets: tuple[wire.Path, ...] = (), preview: bool = False
+    stub: Any,
+    token: str,
+    inputs: dict[str, Any],
+    *,
+    secrets: tuple[Path, ...] = (),
+    preview: bool = False,
 ) -> Any:
-    checked = stub.Check(provider_pb2.CheckRequest(urn=urn(token), news=wire.write(inputs, secrets)))
+    checked = stub.Check(provider_pb2.CheckRequest(urn=urn(token), news=encode(inputs, secrets)))
     assert not checked.failures
     return stub.Create(provider_pb2.CreateRequest(urn=urn(token), properties=checked.inputs, preview=preview))
 
 
 def test_a_preview_leaves_unknown_what_only_the_cloud_knows(stub: Any) -> None:
     answer = create(stub, VPC, {"cidrBlock": "10.3.0.0/16"}, preview=True)
-    out, _ = wire.read(answer.properties)
+    out, _ = decode(answer.properties)
     assert answer.id == ""
     assert out["cidrBlock"] == "10.3.0.0/16"
-    assert out["arn"] is wire.UNKNOWN
+    assert out["arn"] is UNKNOWN
     assert out["region"] == "us-east-1"
 
 
@@ -63,25 +68,28 @@ def test_a_secret_stays_one(stub: Any, ground: Ground) -> None:
     secrets = (("description",), ("tags", "owner"))
     inputs = {"description": "for nobody to read", "tags": {"owner": "nobody here", "plain": "yes"}}
     answer = create(stub, "aws:kms/key:Key", inputs, secrets=secrets)
-    out, hidden = wire.read(answer.properties)
+    out, hidden = decode(answer.properties)
     assert out["description"] == "for nobody to read"
     assert {("description",), ("tags", "owner"), ("tagsAll", "owner")} <= hidden
     read = stub.Read(
         provider_pb2.ReadRequest(
-            id=answer.id, urn=urn("aws:kms/key:Key"), properties=answer.properties, inputs=wire.write(inputs, secrets)
+            id=answer.id,
+            urn=urn("aws:kms/key:Key"),
+            properties=answer.properties,
+            inputs=encode(inputs, secrets),
         )
     )
-    assert ("description",) in wire.read(read.properties)[1]
-    assert ("description",) in wire.read(read.inputs)[1]
+    assert ("description",) in decode(read.properties)[1]
+    assert ("description",) in decode(read.inputs)[1]
 
 
 def test_credentials_of_the_provider_are_secret(stub: Any) -> None:
-    news = wire.write({"accessKey": "AKIAEXAMPLE", "secretKey": "s3cret", "region": "us-east-1"})
+    news = encode({"accessKey": "AKIAEXAMPLE", "secretKey": "s3cret", "region": "us-east-1"})
     checked = stub.CheckConfig(
         provider_pb2.CheckRequest(urn="urn:pulumi:dev::p::pulumi:providers:aws::default", news=news)
     )
     assert not checked.failures
-    assert wire.read(checked.inputs)[1] == {("accessKey",), ("secretKey",)}
+    assert decode(checked.inputs)[1] == {("accessKey",), ("secretKey",)}
 
 
 def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,11 +115,11 @@ def test_what_was_half_made_comes_back_with_its_id(stub: Any, ground: Ground, mo
     failed = provider_pb2.ErrorResourceInitFailed()
     assert status.details[0].Unpack(failed)
     assert failed.id == "half"
-    known, hidden = wire.read(failed.properties)
-    assert known["retentionInDays"] == 0
+    outputs, hidden = decode(failed.properties)
+    assert outputs["retentionInDays"] == 0
     assert ("tags",) in hidden
     # The next update has the same inputs as the failed create, and has to finish it all the same.
-    inputs = wire.write(asked)
+    inputs = encode(asked)
     state = failed.properties
     stub.Update(provider_pb2.UpdateRequest(urn=urn(GROUP), id="half", olds=state, old_inputs=inputs, news=inputs))
     assert ground.client("logs").describe_log_groups(logGroupNamePrefix="half")["logGroups"][0]["retentionInDays"] == 7
@@ -128,7 +136,7 @@ def test_a_refusal_has_the_services_words_and_the_urn(stub: Any) -> None:
 
 
 def test_what_is_gone_reads_as_nothing(stub: Any) -> None:
-    state = wire.write({"cidrBlock": "10.0.0.0/16"})
+    state = encode({"cidrBlock": "10.0.0.0/16"})
     gone = provider_pb2.ReadRequest(id="vpc-0123456789abcdef0", urn=urn(VPC), properties=state, inputs=state)
     assert stub.Read(gone).id == ""
 
@@ -141,7 +149,10 @@ def test_an_import_with_a_wrong_id_says_how_to_write_it(stub: Any) -> None:
 
 
 def test_a_diff_tells_replacement_in_detail(stub: Any) -> None:
-    old, new = wire.write({"cidrBlock": "10.0.0.0/16"}), wire.write({"cidrBlock": "10.1.0.0/16", "tags": {"a": "b"}})
+    old, new = (
+        encode({"cidrBlock": "10.0.0.0/16"}),
+        encode({"cidrBlock": "10.1.0.0/16", "tags": {"a": "b"}}),
+    )
     answer = stub.Diff(provider_pb2.DiffRequest(id="vpc-1", urn=urn(VPC), old_inputs=old, olds=old, news=new))
     assert list(answer.replaces) == ["cidrBlock"]
     assert answer.changes == provider_pb2.DiffResponse.DIFF_SOME
@@ -172,9 +183,9 @@ def test_a_diff_tells_replacement_in_detail(stub: Any) -> None:
     ],
 )
 def test_functions_answer(stub: Any, token: str, arguments: dict[str, Any], expected: dict[str, Any]) -> None:
-    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
+    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
     assert not answer.failures
-    out, _ = wire.read(getattr(answer, "return"))
+    out, _ = decode(getattr(answer, "return"))
     assert {name: out.get(name) for name in expected} == expected
 
 
@@ -183,8 +194,8 @@ def test_functions_over_a_network(stub: Any, ground: Ground) -> None:
     subnet = ground.subnet(vpc)
 
     def ask(token: str, **arguments: Any) -> dict[str, Any]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
-        return wire.read(getattr(answer, "return"))[0]
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        return decode(getattr(answer, "return"))[0]
 
     assert ask("aws:ec2/getVpc:getVpc", id=vpc)["cidrBlock"] == "10.20.0.0/16"
     assert ask("aws:ec2/getSubnet:getSubnet", id=subnet)["vpcId"] == vpc
@@ -204,8 +215,8 @@ def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argumen
     ground.client("ec2").associate_route_table(RouteTableId=table, SubnetId=subnet)
 
     def ask(token: str, **arguments: Any) -> dict[str, Any]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
-        return wire.read(getattr(answer, "return"))[0]
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        return decode(getattr(answer, "return"))[0]
 
     assert "state" not in ask("aws:ec2/getVpc:getVpc", id=vpc)
     assert ask("aws:ec2/getVpc:getVpc", id=vpc, state="available")["state"] == "available"
@@ -217,7 +228,7 @@ def test_an_output_that_is_only_a_filter_is_answered_only_when_it_was_an_argumen
 
 def test_a_vpc_that_does_not_exist_or_is_not_in_the_state_asked_for_is_refused(stub: Any, ground: Ground) -> None:
     for arguments in ({"id": ground.vpc(), "state": "pending"}, {"id": "vpc-0123456789abcdef0"}):
-        request = provider_pb2.InvokeRequest(tok="aws:ec2/getVpc:getVpc", args=wire.write(arguments))
+        request = provider_pb2.InvokeRequest(tok="aws:ec2/getVpc:getVpc", args=encode(arguments))
         with pytest.raises(grpc.RpcError, match="no matching EC2 VPC found"):
             stub.Invoke(request)
 
@@ -233,8 +244,8 @@ def test_a_file_system_that_stands_is_told(stub: Any, ground: Ground) -> None:
     )
 
     def ask(**arguments: Any) -> dict[str, Any]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
-        return wire.read(getattr(answer, "return"))[0]
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        return decode(getattr(answer, "return"))[0]
 
     found = ask(fileSystemId=made["FileSystemId"])
     assert found == ask(creationToken="stands") == ask(tags={"owner": "files"})
@@ -265,8 +276,8 @@ def test_things_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
     ]
 
     def ask(**arguments: Any) -> dict[str, dict[str, str]]:
-        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write(arguments)))
-        found, _ = wire.read(getattr(answer, "return"))
+        answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode(arguments)))
+        found, _ = decode(getattr(answer, "return"))
         return {one["resourceArn"]: one["tags"] for one in found["resourceTagMappingLists"]}
 
     environment = {"key": "environment", "values": ["one"]}
@@ -283,18 +294,18 @@ def test_things_are_found_by_their_tags(stub: Any, ground: Ground) -> None:
 
 def test_a_functions_mistake_is_named(stub: Any) -> None:
     token = "aws:ec2/getSubnets:getSubnets"
-    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=wire.write({"filter": []})))
+    answer = stub.Invoke(provider_pb2.InvokeRequest(tok=token, args=encode({"filter": []})))
     assert [failure.property for failure in answer.failures] == ["filter"]
 
 
 def test_without_an_endpoint_it_refuses_to_work(surroundings: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
-    server, port = serving.start(Servicer("7.0.0", Provider()))
+    server, port = start(Servicer("7.0.0", Provider()))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = provider_pb2_grpc.ResourceProviderStub(channel)
-        config = wire.write({"region": "us-east-1"})
+        config = encode({"region": "us-east-1"})
         failures = stub.CheckConfig(provider_pb2.CheckRequest(news=config)).failures
-        with pytest.raises(grpc.RpcError, match="never speaks to AWS itself"):
+        with pytest.raises(grpc.RpcError, match="never calls AWS itself"):
             stub.Configure(provider_pb2.ConfigureRequest(args=config))
     server.stop(None).wait()
     assert "AWS_ENDPOINT_URL" in failures[0].reason

@@ -6,7 +6,7 @@ import pytest
 
 from agentenv.rehearsal.providers.aws import diff, rows, shapes
 from agentenv.rehearsal.providers.aws.api_calls import Cloud
-from agentenv.rehearsal.providers.aws.provider import Provider, known
+from agentenv.rehearsal.providers.aws.provider import Provider, row_and_shape
 from agentenv.rehearsal.providers.common.property_values import UNKNOWN
 from tests.fast.rehearsal.providers.aws.official import strange
 from tests.fast.rehearsal.providers.aws.samples import OTHERS, SAMPLES
@@ -38,7 +38,7 @@ class Life:
 
     def __init__(self, provider: Provider, ground: Ground, token: str, sample: Sample) -> None:
         self.provider, self.ground, self.token, self.sample = provider, ground, token, sample
-        self.row, self.shape = known(token)
+        self.row, self.shape = row_and_shape(token)
         self.asked = self.sample.inputs(ground)
         self.inputs: dict[str, Any] = {}
         self.outputs: dict[str, Any] = {}
@@ -55,13 +55,13 @@ class Life:
         for name, promised in preview.items():
             if promised is not UNKNOWN:
                 kind = self.shape.outputs[name].type
-                assert diff.same(
+                assert diff.equal(
                     self.row, kind, without_unknown(promised), self.outputs.get(name), name, partial=True
                 ), name
         for name, value in self.inputs.items():
             if name in self.shape.outputs:
                 kind = self.shape.inputs[name].type
-                assert diff.same(self.row, kind, value, self.outputs.get(name), name, partial=True), name
+                assert diff.equal(self.row, kind, value, self.outputs.get(name), name, partial=True), name
 
     def is_settled(self) -> None:
         """A second check gives the same inputs, and neither they nor a refresh find anything to do."""
@@ -78,8 +78,10 @@ class Life:
         more = self.sample.update_more
         patch = {**self.sample.update, **(more(self.ground, self.asked) if more else {})}
         if not patch:
-            updatable = {n for n, f in self.shape.inputs.items() if not f.replaces} - self.row.replaces - {"region"}
-            assert updatable <= self.row.refused.keys(), "the sample has to update something"
+            updatable = (
+                {n for n, f in self.shape.inputs.items() if not f.replaces} - self.row.replace_on_changes - {"region"}
+            )
+            assert updatable <= self.row.unsupported.keys(), "the sample has to update something"
             return
         wanted = patched(self.asked, patch)
         new = checked(self.provider, self.token, wanted, self.inputs)
@@ -91,7 +93,7 @@ class Life:
         for name in patch:
             if name in self.shape.outputs:
                 kind = self.shape.inputs[name].type
-                assert diff.same(self.row, kind, new.get(name), self.outputs.get(name), name, partial=True), name
+                assert diff.equal(self.row, kind, new.get(name), self.outputs.get(name), name, partial=True), name
         self.is_settled()
 
     def would_be_replaced(self) -> None:
