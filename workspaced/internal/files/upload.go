@@ -149,7 +149,8 @@ func (p *patient) Read(into []byte) (int, error) {
 	}
 	_ = p.controller.SetReadDeadline(time.Now().Add(idle))
 	count, err := p.body.Read(into)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
+		// Not after a failure: the server would wait for the rest of the body.
 		_ = p.controller.SetReadDeadline(time.Time{})
 	}
 	return count, err

@@ -31,11 +31,12 @@ type Service struct {
 	accounts *account.Directory
 	hub      *watch.Hub
 	polled   *polled
+	limit    int // of the entries of a list
 }
 
 // NewHandler returns the path and handler of the service.
 func NewHandler(d *account.Directory, hub *watch.Hub) (string, http.Handler) {
-	return filesystemconnect.NewFilesystemHandler(&Service{d, hub, newPolled()},
+	return filesystemconnect.NewFilesystemHandler(&Service{d, hub, newPolled(), maxEntries},
 		connect.WithReadMaxBytes(maxMessage), connect.WithCompressMinBytes(1<<16))
 }
 
@@ -179,9 +180,9 @@ func (s *Service) list(ctx context.Context, root string, depth int) ([]*filesyst
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if len(entries) >= maxEntries {
+		if len(entries) >= s.limit {
 			return connect.NewError(connect.CodeResourceExhausted,
-				fmt.Errorf("more than %d entries below %s; list a folder below it, or use a smaller depth", maxEntries, root))
+				fmt.Errorf("more than %d entries below %s; list a folder below it, or use a smaller depth", s.limit, root))
 		}
 		info, err := entry.Info()
 		if err != nil {

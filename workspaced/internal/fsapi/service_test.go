@@ -177,14 +177,18 @@ func TestListMoveRemove(t *testing.T) {
 }
 
 func TestAListIsBounded(t *testing.T) {
-	c, home := client(t)
-	for i := range maxEntries + 1 {
-		if err := os.WriteFile(filepath.Join(home, fmt.Sprint(i)), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	home := t.TempDir()
+	s := &Service{accounts: account.NewDirectory("/nonexistent", "ada", home), limit: 5}
+	for i := range 6 {
+		write(t, filepath.Join(home, fmt.Sprint(i)))
 	}
-	_, err := c.ListDir(t.Context(), request(&filesystem.ListDirRequest{Path: "."}))
-	if connect.CodeOf(err) != connect.CodeResourceExhausted {
+	if _, err := s.ListDir(t.Context(), request(&filesystem.ListDirRequest{})); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(home, "0")); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.ListDir(t.Context(), request(&filesystem.ListDirRequest{})); err != nil || len(r.Msg.GetEntries()) != 5 {
 		t.Fatal(err)
 	}
 }

@@ -123,8 +123,16 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	access.WriteError(w, http.StatusNotFound, "no such endpoint")
 }
 
+// unread is how long the server waits for the rest of a body that nobody read,
+// before it answers or takes the next request of the connection.
+const unread = 2 * time.Second
+
 // ServeHTTP admits a request and passes it on.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		// The server clears the deadline before the next request.
+		defer func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(unread)) }()
+	}
 	if text := r.Header.Get(relay.PortHeader); text != "" {
 		s.relayed(w, r, text)
 		return
