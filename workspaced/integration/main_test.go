@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,7 +47,12 @@ func sandbox(t *testing.T, options ...string) *harness.Sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Stop)
+	t.Cleanup(func() {
+		s.Stop()
+		if log := s.Log.String(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic") {
+			t.Errorf("the program's log: %s", log)
+		}
+	})
 	return s
 }
 

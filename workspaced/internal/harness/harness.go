@@ -29,18 +29,41 @@ import (
 // Pod is the uid that sandboxes of this package have.
 const Pod = "harness-pod"
 
+// RaceVariable asks for a program with the race detector.
+const RaceVariable = "HARNESS_RACE"
+
 // Sandbox is a running program.
 type Sandbox struct {
 	URL    string
 	Port   int
 	Home   string
 	Signer *devkeys.Signer
-	Log    *bytes.Buffer
-	Out    *bytes.Buffer
+	Log    *Text
+	Out    *Text
 
 	process *exec.Cmd
 	exited  chan struct{}
 	stopped sync.Once
+}
+
+// Text is what a program has written so far.
+type Text struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+// Write appends to the text.
+func (t *Text) Write(data []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buffer.Write(data)
+}
+
+// String returns the text.
+func (t *Text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buffer.String()
 }
 
 // Build builds a command of this module into a folder and returns its path.
@@ -51,8 +74,12 @@ func Build(folder, name string) (string, error) {
 	}
 	path := filepath.Join(folder, name)
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./cmd/"+name)
-	build.Dir = strings.TrimSpace(string(root))
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if os.Getenv(RaceVariable) != "" {
+		build = exec.Command("go", "build", "-race", "-o", path, "./cmd/"+name)
+		build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
+	build.Dir = strings.TrimSpace(string(root))
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 	}
@@ -85,7 +112,7 @@ func StartAs(uid int, program, folder string, options ...string) (*Sandbox, erro
 	}
 	s := &Sandbox{
 		URL: "http://127.0.0.1:" + strconv.Itoa(port), Port: port, Home: home, Signer: signer,
-		Log: &bytes.Buffer{}, Out: &bytes.Buffer{}, exited: make(chan struct{}),
+		Log: &Text{}, Out: &Text{}, exited: make(chan struct{}),
 	}
 	arguments := []string{
 		"run", "--listen", "127.0.0.1:" + strconv.Itoa(port), "--keys", keys, "--home", home,
