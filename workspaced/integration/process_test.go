@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -380,5 +381,57 @@ func TestInit(t *testing.T) {
 		if code := post(document); code != 400 {
 			t.Errorf("%s: %d", document, code)
 		}
+	}
+}
+
+// As in a pod: process 1 of a namespace of its own.
+func TestAsProcessOne(t *testing.T) {
+	need(t, "unshare")
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: a process namespace is made")
+	}
+	wrapper := filepath.Join(t.TempDir(), "wrapper")
+	content := "#!/bin/sh\nexec unshare --pid --fork --mount-proc --kill-child " + program + " \"$@\"\n"
+	if err := os.WriteFile(wrapper, []byte(content), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "true").Run(); err != nil {
+		t.Skip("no process namespaces here:", err)
+	}
+	s, err := harness.Start(wrapper, t.TempDir(), "--grace", "1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	c := processes(s, "")
+	if r := run(t, c, `echo $PPID; tr '\0' ' ' < /proc/1/cmdline`); !strings.HasPrefix(r.stdout, "1\n") || !strings.Contains(r.stdout, " run ") {
+		t.Fatalf("%+v", r)
+	}
+	// A double fork becomes its child; a session of its own hides from its caller.
+	run(t, c, `for i in 1 2 3; do (setsid sh -c 'trap "" TERM; sleep 600; true' >/dev/null 2>&1 &); done; (sleep 0.01 &)`)
+	eventually(t, "orphans are collected", func() bool {
+		_, body, err := harness.Get(s.Client("control", ""), s.URL+"/metrics?format=prometheus")
+		return err == nil && !strings.Contains(body, "workspaced_orphans_reaped_total 0\n")
+	})
+	if r := run(t, c, `for one in /proc/[0-9]*/stat; do cat $one; done 2>/dev/null | grep -c ") Z"; true`); r.stdout != "0\n" {
+		t.Fatalf("zombies: %s", r.stdout)
+	}
+	if total := status(t, s).Processes.Total; total < 3 {
+		t.Fatalf("%d processes", total)
+	}
+	stream, _ := begin(t, t.Context(), c, `trap "echo asked; exit 3" TERM; echo up; while :; do sleep 0.05; done`)
+	if _, err := s.Client("control", "").Post(s.URL+"/suspend", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	var r result
+	for stream.Receive() {
+		r.add(stream.Msg().GetEvent())
+	}
+	if r.stdout != "asked\n" || r.end.GetExitCode() != 3 {
+		t.Fatalf("%+v %v", r, stream.Err())
+	}
+	<-s.Exited()
+	if s.ExitCode() != 0 {
+		t.Fatalf("exit code %d: %s", s.ExitCode(), s.Log)
 	}
 }

@@ -37,7 +37,7 @@ func newFlags(name string) *flag.FlagSet {
 func parse(arguments []string) (options, error) {
 	var o options
 	set := newFlags("run")
-	set.StringVar(&o.listen, "listen", ":49983", "the address to listen on")
+	set.StringVar(&o.listen, "listen", ":49983", "the address to listen on, or unix:PATH")
 	set.StringVar(&o.podUID, "pod-uid", "", "the uid of this pod: the audience of its tokens")
 	set.StringVar(&o.podUIDFile, "pod-uid-file", "", "a file with that uid (downward API)")
 	set.StringVar(&o.keys, "keys", "/etc/workspaced/keys.json", "the service's public keys (JWKS); read again when the file changes")

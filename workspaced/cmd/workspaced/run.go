@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -126,7 +127,11 @@ func wait(o options, command *command, signals <-chan os.Signal, stop, ended <-c
 	}
 }
 
+// portOf returns this program's own port; 0 where it listens on a Unix socket.
 func portOf(address string) (int, error) {
+	if strings.HasPrefix(address, "unix:") {
+		return 0, nil
+	}
 	_, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return 0, fmt.Errorf("--listen: %w", err)

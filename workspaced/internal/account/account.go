@@ -34,6 +34,7 @@ type Directory struct {
 
 	mu          sync.Mutex
 	defaultName string
+	names       names
 }
 
 // NewDirectory returns a directory whose default account is this process's own.
@@ -167,18 +168,4 @@ func (a Account) Resolve(path string) string {
 		return filepath.Clean(path)
 	}
 	return filepath.Join(a.Home, path)
-}
-
-// Names returns the names of a uid and a gid, or their numbers.
-func (d *Directory) Names(uid, gid uint32) (owner, group string) {
-	owner, group = strconv.Itoa(int(uid)), strconv.Itoa(int(gid))
-	if uid == d.self.UID {
-		owner = d.self.Name
-	} else if one, ok := d.find(func(a Account) bool { return a.UID == uid }); ok {
-		owner = one.Name
-	}
-	if gid == d.self.GID && uid == d.self.UID {
-		group = d.self.Name
-	}
-	return owner, group
 }

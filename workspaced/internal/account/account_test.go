@@ -156,3 +156,18 @@ func TestWriteProfileLeavesAProfile(t *testing.T) {
 		t.Fatalf("%q", raw)
 	}
 }
+
+func TestNames(t *testing.T) {
+	d := directory(t, "bob:x:54321:7::/:/bin/sh\n")
+	if err := os.WriteFile(filepath.Join(filepath.Dir(d.passwd), "group"), []byte("staff:x:54322:\nbroken\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for ids, want := range map[[2]uint32][2]string{
+		{54321, 54322}: {"bob", "staff"}, {999, 998}: {"999", "998"},
+		{uint32(os.Geteuid()), uint32(os.Getegid())}: {"ada", "ada"},
+	} {
+		if owner, group := d.Names(ids[0], ids[1]); owner != want[0] || group != want[1] {
+			t.Errorf("%v: %s %s", ids, owner, group)
+		}
+	}
+}

@@ -44,6 +44,11 @@ func (h *Handler) download(w http.ResponseWriter, r *http.Request, who account.A
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
+		leave, err := take(r.Context(), h.packing)
+		if err != nil {
+			return // the caller is gone
+		}
+		defer leave()
 		header.Set("Content-Encoding", "gzip")
 		header.Set("Last-Modified", info.ModTime().UTC().Format(http.TimeFormat))
 		compressed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)

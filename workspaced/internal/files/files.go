@@ -3,6 +3,7 @@
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,10 +29,31 @@ func (b badPath) Error() string { return "path '" + b.path + "' " + b.why }
 // Handler serves /files and /files/compose.
 type Handler struct {
 	accounts *account.Directory
+	// uploads and packing are places: each holds a buffer.
+	uploads chan struct{}
+	packing chan struct{}
 }
 
+// What runs at once; the rest waits. Plain downloads hold no buffer.
+const (
+	maxUploads = 32
+	maxPacking = 8
+)
+
 // NewHandler returns a handler.
-func NewHandler(d *account.Directory) *Handler { return &Handler{accounts: d} }
+func NewHandler(d *account.Directory) *Handler {
+	return &Handler{d, make(chan struct{}, maxUploads), make(chan struct{}, maxPacking)}
+}
+
+// take waits for a place, and returns the function to leave it.
+func take(ctx context.Context, places chan struct{}) (leave func(), err error) {
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // ServeHTTP serves a request. Signatures of links (signature,
 // signature_expiration) were checked by the gateway; here the token counts.

@@ -39,6 +39,11 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who account.Acc
 		answer(w, err)
 		return
 	}
+	leave, err := take(r.Context(), h.uploads)
+	if err != nil {
+		return // the caller is gone
+	}
+	defer leave()
 	body := io.Reader(&patient{r.Context(), r.Body, http.NewResponseController(w)})
 	switch coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding {
 	case "", "identity":

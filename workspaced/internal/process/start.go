@@ -27,7 +27,6 @@ type Spec struct {
 	Terminal *Size // nil: pipes
 	Stdin    bool
 	Tag      string
-	HangUp   bool // the terminal goes with its caller, as in SSH
 }
 
 // ErrInvalid marks mistakes of the caller.

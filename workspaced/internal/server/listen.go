@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -18,18 +19,23 @@ const (
 	unacknowledged = 60 * time.Second
 )
 
-// Listen listens with a bound on connections and notices dead peers.
+// Listen listens on a TCP address, or on a Unix socket ("unix:/path") where a relay
+// on the host enters a sandbox without a network. It listens with a bound on connections and notices dead peers.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	config := net.ListenConfig{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3},
 		Control: func(_, _ string, raw syscall.RawConn) error {
 			return raw.Control(func(fd uintptr) {
-				// Not every kernel of a sandbox knows it.
+				// Neither a Unix socket nor every kernel of a sandbox knows it.
 				_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unacknowledged.Milliseconds()))
 			})
 		},
 	}
-	listener, err := config.Listen(ctx, "tcp", address)
+	network := "tcp"
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		network, address = "unix", path
+	}
+	listener, err := config.Listen(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -49,19 +55,30 @@ func (b *bounded) Accept() (net.Conn, error) {
 		<-b.places
 		return nil, err
 	}
-	return &placed{Conn: conn.(*net.TCPConn), free: sync.OnceFunc(func() { <-b.places })}, nil
+	free := sync.OnceFunc(func() { <-b.places })
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return &placed{tcp, free}, nil
+	}
+	return &placedOther{conn, free}, nil
 }
 
 // placed is a connection that keeps the methods of TCP (ReadFrom uses sendfile).
 type placed struct {
-	Conn
+	*net.TCPConn
 	free func()
 }
 
-// Conn is a TCP connection.
-type Conn = *net.TCPConn
-
 func (p *placed) Close() error {
+	defer p.free()
+	return p.TCPConn.Close()
+}
+
+type placedOther struct {
+	net.Conn
+	free func()
+}
+
+func (p *placedOther) Close() error {
 	defer p.free()
 	return p.Conn.Close()
 }

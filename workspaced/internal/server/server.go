@@ -55,7 +55,7 @@ type Server struct {
 	served   atomic.Uint64
 }
 
-// route is a path (or the start of one, with a slash at its end) and who may use it.
+// route is a path (or a first folder, with a slash at its end) and who may use it.
 type route struct {
 	scopes  []string
 	quiet   bool // does not count as use
@@ -104,15 +104,12 @@ func (s *Server) quiet(path string, handler http.HandlerFunc, scopes ...string) 
 // find returns the route of a request. A path that has none needs what processes
 // and files need, so that an answer tells nothing to those without it.
 func (s *Server) find(r *http.Request) route {
-	path := r.URL.Path
-	for _, name := range []string{r.Method + " " + path, path} {
-		if found, ok := s.routes[name]; ok {
-			return found
-		}
+	path, folder := r.URL.Path, "/"
+	if first, _, deeper := strings.Cut(strings.TrimPrefix(path, "/"), "/"); deeper {
+		folder = "/" + first + "/"
 	}
-	folder := path[:strings.LastIndexByte(path, '/')+1]
-	for _, name := range []string{folder, r.Method + " /sessions/"} {
-		if found, ok := s.routes[name]; ok && (name == folder || strings.HasPrefix(path, "/sessions/")) {
+	for _, name := range []string{r.Method + " " + path, path, r.Method + " " + folder, folder} {
+		if found, ok := s.routes[name]; ok {
 			return found
 		}
 	}

@@ -122,7 +122,7 @@ func (s *session) run(ctx context.Context, command string, done chan<- struct{})
 		go s.fail(127, "workspaced: the image of this sandbox has no shell (neither /bin/bash nor /bin/sh); add one to it", done)
 		return true
 	}
-	spec := process.Spec{Command: shell, Stdin: true, Terminal: s.terminal, HangUp: true, Tag: "ssh"}
+	spec := process.Spec{Command: shell, Stdin: true, Terminal: s.terminal, Tag: "ssh"}
 	if command == "" {
 		spec.Name = "-" + filepath.Base(shell)
 	} else {
