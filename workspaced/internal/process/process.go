@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 
 	"workspaced/internal/output"
 	"workspaced/internal/procs"
@@ -139,17 +139,9 @@ func (p *Process) Resize(size Size) error {
 	}
 	var inner error
 	err = raw.Control(func(fd uintptr) {
-		// Setsize of an os.File would put the descriptor into blocking mode.
-		file := os.NewFile(dupFD(fd), "terminal")
-		inner = pty.Setsize(file, &pty.Winsize{Cols: size.Cols, Rows: size.Rows})
-		file.Close()
+		inner = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Col: size.Cols, Row: size.Rows})
 	})
 	return errors.Join(err, inner)
-}
-
-func dupFD(fd uintptr) uintptr {
-	got, _, _ := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_DUPFD_CLOEXEC, 3)
-	return got
 }
 
 // Signal signals the process group, and the whole session where the signal ends
