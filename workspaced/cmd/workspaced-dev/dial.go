@@ -23,15 +23,21 @@ func dialCommand(arguments []string) error {
 }
 
 func dial(address, tokenFile string) error {
-	target, err := url.Parse(address)
-	if err != nil {
-		return err
+	network, target := "tcp", ""
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		network, target, address = "unix", path, "http://sandbox"
+	} else {
+		parsed, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		target = parsed.Host
 	}
 	token, err := os.ReadFile(tokenFile)
 	if err != nil {
 		return err
 	}
-	conn, err := net.Dial("tcp", target.Host)
+	conn, err := net.Dial(network, target)
 	if err != nil {
 		return err
 	}
@@ -57,7 +63,7 @@ func dial(address, tokenFile string) error {
 	}
 	go func() {
 		_, _ = io.Copy(conn, os.Stdin)
-		if half, ok := conn.(*net.TCPConn); ok {
+		if half, ok := conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	}()

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"strings"
 
 	"workspaced/internal/access"
 	"workspaced/internal/devkeys"
@@ -102,7 +105,7 @@ func token(arguments []string) error {
 func gateway(arguments []string) error {
 	set := newSigning("gateway")
 	listen := set.String("listen", "127.0.0.1:49984", "the address to listen on")
-	to := set.String("to", "http://127.0.0.1:49983", "the sandbox")
+	to := set.String("to", "http://127.0.0.1:49983", "the sandbox, or unix:PATH")
 	port := set.String("port", "", "relay to this port of the sandbox")
 	if err := set.Parse(arguments); err != nil {
 		return err
@@ -111,11 +114,18 @@ func gateway(arguments []string) error {
 	if err != nil {
 		return err
 	}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	if path, unix := strings.CutPrefix(*to, "unix:"); unix {
+		*to = "http://sandbox"
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		}
+	}
 	target, err := url.Parse(*to)
 	if err != nil {
 		return err
 	}
-	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host
 		access.Strip(r.Out.Header)
