@@ -2,6 +2,8 @@ module workspaced
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	connectrpc.com/connect v1.21.1
 	github.com/coder/websocket v1.8.15

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/coder/websocket"
 
 	"workspaced/internal/access"
 	"workspaced/internal/harness"
@@ -178,6 +179,21 @@ func TestEndingASessionEndsWhatRunsInIt(t *testing.T) {
 	}
 	defer relayed.Body.Close()
 
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if socket, err := websocket.Accept(w, r, nil); err == nil {
+			_, _, _ = socket.Read(r.Context())
+		}
+	}))
+	defer echo.Close()
+	_, echoPort, _ := net.SplitHostPort(echo.Listener.Addr().String())
+	socket, _, err := websocket.Dial(t.Context(), s.URL, &websocket.DialOptions{HTTPHeader: http.Header{
+		access.TokenHeader: {s.Signer.Token("ports", "s1")}, relay.PortHeader: {echoPort},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.CloseNow()
+
 	upload, feed := io.Pipe()
 	defer feed.Close()
 	uploaded := make(chan error, 1)
@@ -205,6 +221,9 @@ func TestEndingASessionEndsWhatRunsInIt(t *testing.T) {
 	}
 	if _, err := io.ReadAll(relayed.Body); err == nil {
 		t.Fatal("the relayed answer ended well")
+	}
+	if _, _, err := socket.Read(t.Context()); err == nil {
+		t.Fatal("the WebSocket lives")
 	}
 	eventually(t, "the upload's file is removed", func() bool { return len(parts()) == 0 })
 	feed.CloseWithError(io.ErrUnexpectedEOF) // the client waits for its own writer

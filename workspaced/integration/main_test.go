@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,27 @@ func sandbox(t *testing.T, options ...string) *harness.Sandbox {
 		}
 	})
 	return s
+}
+
+// ordinary runs a sandbox as a user without rights; root may look into everything.
+func ordinary(t *testing.T) (s *harness.Sandbox, uid int) {
+	t.Helper()
+	uid = os.Geteuid()
+	if uid == 0 {
+		uid = 54321
+	}
+	folder := t.TempDir()
+	for _, one := range []string{folder, filepath.Dir(folder)} {
+		if err := os.Chmod(one, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := harness.StartAs(uid, program, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s, uid
 }
 
 func processes(s *harness.Sandbox, session string) processconnect.ProcessClient {

@@ -13,10 +13,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
 
 	"workspaced/internal/access"
@@ -276,6 +278,38 @@ func TestEndingASessionClosesSSHAndHangsItsTerminalUp(t *testing.T) {
 		t.Fatal("the connection ended well")
 	}
 	eventually(t, "the terminal's process is gone", func() bool { return !alive(pid) })
+}
+
+func TestSFTPAsAnOrdinaryUser(t *testing.T) {
+	s, uid := ordinary(t)
+	client, err := sftp.NewClient(dial(t, s, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	file, err := client.Create("new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write([]byte("content")); err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	info, err := os.Stat(filepath.Join(s.Home, "new"))
+	if err != nil || int(info.Sys().(*syscall.Stat_t).Uid) != uid {
+		t.Fatal(info, err)
+	}
+	if os.Geteuid() == 0 {
+		if _, err := client.Create("/etc/workspaced-test"); !errors.Is(err, os.ErrPermission) {
+			t.Fatalf("it writes as root: %v", err)
+		}
+		if _, err := client.Open("/etc/shadow"); !errors.Is(err, os.ErrPermission) {
+			t.Fatalf("it reads as root: %v", err)
+		}
+	}
+	if listed := list(t, s); len(listed) != 1 || listed[0].GetTag() != "sftp" {
+		t.Fatalf("it is not listed: %v", listed)
+	}
 }
 
 func TestTheHostKeyIsKeptInTheHome(t *testing.T) {

@@ -76,6 +76,10 @@ func (r *Relay) Parse(text string) (int, error) {
 
 // Serve relays an admitted request to a port.
 func (r *Relay) Serve(w http.ResponseWriter, request *http.Request, port int) {
+	if request.ProtoMajor == 1 {
+		// A program may answer before it has read the request to its end.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+	}
 	outgoing := request.WithContext(context.WithValue(request.Context(), portKey{}, port))
 	kind := request.Header.Get("Content-Type")
 	grpc := kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+") || strings.HasPrefix(kind, "application/grpc;")

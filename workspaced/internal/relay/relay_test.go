@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -217,5 +218,39 @@ func TestGRPCPassesWithItsTrailers(t *testing.T) {
 	go func() { _, _ = write.Write([]byte("pong")); write.Close() }()
 	if _, err := io.ReadAll(response.Body); err != nil || response.Trailer.Get("Grpc-Status") != "0" {
 		t.Fatalf("%v %v", err, response.Trailer)
+	}
+}
+
+// A program may answer while its caller still sends, over HTTP/1.1 too.
+func TestBothDirectionsAtOnce(t *testing.T) {
+	port := program(t, "tcp4", "127.0.0.1:0", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		buffer := make([]byte, 4)
+		for range 2 {
+			if _, err := io.ReadFull(r.Body, buffer); err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(buffer)
+			w.(http.Flusher).Flush()
+		}
+	})
+	conn, err := net.Dial("tcp", strings.TrimPrefix(serve(t, port).URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nping\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 4)
+	if _, err := io.ReadFull(response.Body, buffer); err != nil || string(buffer) != "ping" {
+		t.Fatalf("%q %v", buffer, err)
+	}
+	_, _ = io.WriteString(conn, "4\r\npong\r\n0\r\n\r\n")
+	if rest, err := io.ReadAll(response.Body); err != nil || string(rest) != "pong" {
+		t.Fatalf("%q %v", rest, err)
 	}
 }
