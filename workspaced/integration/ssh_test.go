@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 
 	"workspaced/internal/access"
 	"workspaced/internal/harness"
@@ -278,6 +280,41 @@ func TestEndingASessionClosesSSHAndHangsItsTerminalUp(t *testing.T) {
 		t.Fatal("the connection ended well")
 	}
 	eventually(t, "the terminal's process is gone", func() bool { return !alive(pid) })
+}
+
+func TestTheCallersAgentIsForwarded(t *testing.T) {
+	need(t, "ssh-add")
+	s := sandbox(t)
+	client := dial(t, s, "")
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyring := agent.NewKeyring()
+	if err := keyring.Add(agent.AddedKey{PrivateKey: key, Comment: "of the caller"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.ForwardToAgent(client, keyring); err != nil {
+		t.Fatal(err)
+	}
+	folder := ""
+	for range 2 { // both sessions share the socket
+		session, err := client.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.RequestAgentForwarding(session); err != nil {
+			t.Fatal(err)
+		}
+		out, err := session.Output(`dirname "$SSH_AUTH_SOCK"; ssh-add -L`)
+		first, rest, _ := strings.Cut(string(out), "\n")
+		if err != nil || !strings.Contains(rest, "of the caller") || folder != "" && folder != first {
+			t.Fatalf("%q %v", out, err)
+		}
+		folder = first
+	}
+	client.Close()
+	eventually(t, "the socket's folder is removed", func() bool { _, err := os.Stat(folder); return os.IsNotExist(err) })
 }
 
 func TestSFTPAsAnOrdinaryUser(t *testing.T) {

@@ -191,8 +191,14 @@ func (c *connection) listenUnix(path string, open func() (string, []byte)) error
 	return nil
 }
 
-// forwardAgent listens on a socket that leads to the caller's SSH agent.
+// forwardAgent listens on a socket that leads to the caller's SSH agent; the
+// sessions of a connection share it.
 func (c *connection) forwardAgent() (string, error) {
+	c.agentMu.Lock()
+	defer c.agentMu.Unlock()
+	if c.agent != "" {
+		return c.agent, nil
+	}
 	var folder string
 	err := c.who.As(func() (err error) {
 		folder, err = os.MkdirTemp("", "ssh-")
@@ -202,7 +208,12 @@ func (c *connection) forwardAgent() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(folder, "agent")
-	return path, c.listenUnix(path, func() (string, []byte) { return "auth-agent@openssh.com", nil })
+	if err := c.listenUnix(path, func() (string, []byte) { return "auth-agent@openssh.com", nil }); err != nil {
+		_ = os.Remove(folder)
+		return "", err
+	}
+	c.agent = path
+	return path, nil
 }
 
 func (c *connection) accept(listener net.Listener, open func(net.Conn) (string, []byte)) {
@@ -255,11 +266,13 @@ func (c *connection) closeListener(name string) bool {
 func (c *connection) closeListeners() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, listener := range c.listeners {
+	for _, listener := range c.listeners {
 		listener.Close()
-		if path, unix := strings.CutPrefix(name, "unix:"); unix && filepath.Base(path) == "agent" {
-			_ = os.Remove(filepath.Dir(path)) // the agent's own folder, if it is empty
-		}
 	}
 	clear(c.listeners)
+	c.agentMu.Lock()
+	defer c.agentMu.Unlock()
+	if c.agent != "" {
+		_ = os.Remove(filepath.Dir(c.agent))
+	}
 }

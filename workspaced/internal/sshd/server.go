@@ -47,6 +47,9 @@ type connection struct {
 	mu        sync.Mutex
 	channels  int
 	listeners map[string]net.Listener
+
+	agentMu sync.Mutex
+	agent   string // the socket of the caller's agent
 }
 
 // Serve serves a connection until it ends or the context is cancelled.
