@@ -89,11 +89,6 @@ func shell(script string) *connect.Request[process.StartRequest] {
 	})
 }
 
-type events interface {
-	Receive() bool
-	Err() error
-}
-
 // result is what a stream of a process brought.
 type result struct {
 	pid    uint32

@@ -211,7 +211,7 @@ func (r *Reader) Next(ctx context.Context, timeout time.Duration) (Chunk, error)
 	var expired <-chan time.Time
 	for {
 		r.buffer.mu.Lock()
-		chunk, err, more := r.take()
+		chunk, more, err := r.take()
 		r.buffer.mu.Unlock()
 		if more == nil {
 			return chunk, err
@@ -232,10 +232,10 @@ func (r *Reader) Next(ctx context.Context, timeout time.Duration) (Chunk, error)
 }
 
 // take returns a chunk or an error, or a channel to wait on.
-func (r *Reader) take() (Chunk, error, <-chan struct{}) {
+func (r *Reader) take() (Chunk, <-chan struct{}, error) {
 	b := r.buffer
 	if r.err != nil {
-		return Chunk{}, r.err, nil
+		return Chunk{}, nil, r.err
 	}
 	if r.next < b.first+uint64(len(b.chunks)) {
 		chunk := b.chunks[r.next-b.first]
@@ -244,7 +244,7 @@ func (r *Reader) take() (Chunk, error, <-chan struct{}) {
 		return chunk, nil, nil
 	}
 	if b.closed {
-		return Chunk{}, ErrEnd, nil
+		return Chunk{}, nil, ErrEnd
 	}
-	return Chunk{}, nil, b.more
+	return Chunk{}, b.more, nil
 }

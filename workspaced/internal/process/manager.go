@@ -120,7 +120,7 @@ func startError(spec Spec, err error) error {
 	case errors.Is(err, syscall.EAGAIN):
 		return fmt.Errorf("%w: the limit of the sandbox is reached", ErrTooMany)
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w %q: no program of this machine's architecture, and no script with #!", ErrInvalid, spec.Command)
+		return fmt.Errorf("%w %q: neither a program of this machine's architecture nor a script with #! and its interpreter", ErrInvalid, spec.Command)
 	case errors.Is(err, syscall.ENOENT):
 		return fmt.Errorf("%w %q: its interpreter or loader is missing in the image", ErrInvalid, spec.Command)
 	}
