@@ -42,7 +42,7 @@ func main() {
 		os.Exit(1)
 	}
 	held := true
-	fmt.Printf("%-40s %12s %12s  %-5s %9s  %s\n", "", "workspaced", "baseline", "", "figure", "bound")
+	fmt.Printf("%-44s %12s %12s  %-5s %9s  %s\n", "", "workspaced", "baseline", "", "figure", "bound")
 	for _, r := range rows {
 		sign, verdict := "<=", "held"
 		if r.Least {
@@ -55,7 +55,7 @@ func main() {
 		if r.Baseline != 0 {
 			baseline = fmt.Sprintf("%.2f", r.Baseline)
 		}
-		fmt.Printf("%-40s %12.2f %12s  %-5s %9.2f  %s %g %s: %s\n", r.Name, r.Value, baseline, r.Unit, r.Figure, sign, r.Bound, r.What, verdict)
+		fmt.Printf("%-44s %12.2f %12s  %-5s %9.2f  %s %g %s: %s\n", r.Name, r.Value, baseline, r.Unit, r.Figure, sign, r.Bound, r.What, verdict)
 	}
 	if *asJSON {
 		document, _ := json.Marshal(map[string]any{"rows": rows, "held": held})
@@ -83,7 +83,8 @@ func measure(program string, megabytes, runs int) ([]row, error) {
 		func(s *harness.Sandbox) ([]row, error) { return commands(s, runs) },
 		output,
 		func(s *harness.Sandbox) ([]row, error) { return files(s, megabytes) },
-		crowd,
+		func(s *harness.Sandbox) ([]row, error) { return crowd(s, s.Client2("api", ""), "HTTP/2") },
+		func(s *harness.Sandbox) ([]row, error) { return crowd(s, s.Client("api", ""), "HTTP/1") },
 	} {
 		// Each with a program of its own: memory is measured from its start.
 		own, err := os.MkdirTemp(folder, "run-")
