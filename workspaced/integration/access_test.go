@@ -127,6 +127,24 @@ func TestScopesOfTheEndpoints(t *testing.T) {
 	}
 }
 
+func TestALookerSeesNoVariables(t *testing.T) {
+	s := sandbox(t)
+	r := shell("echo up; sleep 600")
+	r.Msg.Process.Envs = map[string]string{"TOKEN": "secret"}
+	stream, err := processes(s, "").Start(t.Context(), r)
+	if err != nil || !stream.Receive() {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if own := list(t, s); own[0].GetConfig().GetEnvs()["TOKEN"] != "secret" {
+		t.Fatalf("%v", own)
+	}
+	seen, err := s.Processes(s.Client("look", "")).List(t.Context(), connect.NewRequest(&empty))
+	if err != nil || len(seen.Msg.GetProcesses()) != 1 || len(seen.Msg.GetProcesses()[0].GetConfig().GetEnvs()) != 0 {
+		t.Fatal(seen, err)
+	}
+}
+
 func TestPortsAreRelayedByScope(t *testing.T) {
 	s := sandbox(t)
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -128,6 +129,19 @@ func (g *Gate) pin(claims token.Claims, scopes []string) error {
 		return token.ErrClaim
 	}
 	return nil
+}
+
+type claimsKey struct{}
+
+// WithClaims returns a context of an admitted request.
+func WithClaims(ctx context.Context, claims token.Claims) context.Context {
+	return context.WithValue(ctx, claimsKey{}, claims)
+}
+
+// Granted reports whether the token of a request has a scope.
+func Granted(ctx context.Context, scope string) bool {
+	claims, _ := ctx.Value(claimsKey{}).(token.Claims)
+	return slices.Contains(strings.Fields(claims.Scope), scope)
 }
 
 // FromRequest returns the token of a request.

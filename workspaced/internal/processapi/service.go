@@ -14,6 +14,7 @@ import (
 
 	"workspaced/gen/process"
 	"workspaced/gen/process/processconnect"
+	"workspaced/internal/access"
 	"workspaced/internal/account"
 	"workspaced/internal/output"
 	proc "workspaced/internal/process"
@@ -41,14 +42,18 @@ func NewHandler(m *proc.Manager, d *account.Directory, dir func() string) (strin
 		connect.WithReadMaxBytes(MaxMessage), connect.WithCompressMinBytes(1<<20))
 }
 
-// List returns the running processes.
-func (s *Service) List(context.Context, *connect.Request[process.ListRequest]) (*connect.Response[process.ListResponse], error) {
+// List returns the running processes. Their variables may be secrets: only those
+// who may start processes see them.
+func (s *Service) List(ctx context.Context, _ *connect.Request[process.ListRequest]) (*connect.Response[process.ListResponse], error) {
 	answer := &process.ListResponse{}
 	for _, p := range s.processes.List() {
 		dir := p.Spec.Dir
 		info := &process.ProcessInfo{Pid: uint32(p.PID), Config: &process.ProcessConfig{
-			Cmd: p.Spec.Command, Args: p.Spec.Args, Envs: p.Spec.Envs, Cwd: &dir,
+			Cmd: p.Spec.Command, Args: p.Spec.Args, Cwd: &dir,
 		}}
+		if access.Granted(ctx, access.ScopeAPI) {
+			info.Config.Envs = p.Spec.Envs
+		}
 		if p.Spec.Tag != "" {
 			tag := p.Spec.Tag
 			info.Tag = &tag

@@ -178,7 +178,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, claims token.Clai
 	ctx, leave := s.Gate.Sessions.Join(r.Context(), claims.Session)
 	defer leave()
 	defer access.Interrupt(ctx, w)()
-	handler(w, r.WithContext(ctx))
+	handler(w, r.WithContext(access.WithClaims(ctx, claims)))
 }
 
 // Drain refuses new processes and fails /health from now on.
