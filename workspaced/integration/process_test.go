@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"os"
@@ -58,6 +59,34 @@ func TestChildrenHaveNothingOfTheProgram(t *testing.T) {
 	}
 	if strings.Count(r.stderr, "Permission denied") != 2 {
 		t.Fatalf("it looks into the program: %q", r.stderr)
+	}
+}
+
+func TestRootBecomesTheNamedUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: only root can become another user")
+	}
+	s := sandbox(t)
+	for name, terminal := range map[string]*process.PTY{"pipes": nil, "terminal": {Size: &process.PTY_Size{Cols: 80, Rows: 24}}} {
+		r := shell("id -u; id -G; echo $USER; pwd; cat /etc/shadow; test -w $(tty) && echo own")
+		r.Msg.Pty = terminal
+		r.Header().Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("nobody:")))
+		stream, err := processes(s, "").Start(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got result
+		for stream.Receive() {
+			got.add(stream.Msg().GetEvent())
+		}
+		stream.Close()
+		lines := strings.Fields(got.stdout)
+		if len(lines) < 4 || lines[0] != "65534" || lines[1] != "65534" || lines[2] != "nobody" || lines[3] != "/" || strings.Contains(got.stdout, "root:") {
+			t.Errorf("%s: %+v %v", name, got, stream.Err())
+		}
+		if terminal != nil && !strings.Contains(got.stdout, "own") {
+			t.Errorf("the terminal is not the user's: %+v", got)
+		}
 	}
 }
 

@@ -63,6 +63,9 @@ func (m *Manager) Start(spec Spec, timeout time.Duration) (*Process, error) {
 		return nil, err
 	}
 	defer m.unreserve()
+	if _, err := os.Stat(spec.Account.Home); spec.Dir == "" && err != nil {
+		spec.Dir = "/" // a user of the image without a home
+	}
 	spec.Dir = spec.Account.Resolve(spec.Dir)
 	if info, err := os.Stat(spec.Dir); err != nil {
 		return nil, fmt.Errorf("%w: working directory %q: %w", ErrInvalid, spec.Dir, err)

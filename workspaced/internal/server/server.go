@@ -199,7 +199,9 @@ func (s *Server) Serve(ctx context.Context, address string) error {
 	protocols.SetUnencryptedHTTP2(true)
 	h := &http.Server{
 		Handler: s, Protocols: &protocols,
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+		// Idle for longer than the gateway keeps a connection (an hour): it would
+		// otherwise send a request into one that is being closed.
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 65 * time.Minute, MaxHeaderBytes: 64 << 10,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 512, SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second,
 			MaxReceiveBufferPerConnection: 4 << 20, MaxReceiveBufferPerStream: 1 << 20,
