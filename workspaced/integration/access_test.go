@@ -89,6 +89,21 @@ func TestARefusedBodyIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// Go's server answers this request by itself unless it is told not to.
+func TestOptionsOfTheServerAreRefused(t *testing.T) {
+	s := sandbox(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401") {
+		t.Fatalf("%q %v", answer, err)
+	}
+}
+
 func TestScopesOfTheEndpoints(t *testing.T) {
 	s := sandbox(t)
 	get := func(scope, path string) int {

@@ -198,7 +198,7 @@ func (s *Server) Serve(ctx context.Context, address string) error {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	h := &http.Server{
-		Handler: s, Protocols: &protocols,
+		Handler: s, Protocols: &protocols, DisableGeneralOptionsHandler: true,
 		// Idle for longer than the gateway keeps a connection (an hour): it would
 		// otherwise send a request into one that is being closed.
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 65 * time.Minute, MaxHeaderBytes: 64 << 10,
