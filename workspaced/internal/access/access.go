@@ -98,6 +98,9 @@ func (g *Gate) check(text string, scopes []string) (token.Claims, error) {
 	if err != nil {
 		return claims, err
 	}
+	if !ValidSession(claims.Session) {
+		return claims, token.ErrMalformed
+	}
 	granted := strings.Fields(claims.Scope)
 	if !slices.ContainsFunc(scopes, func(scope string) bool { return slices.Contains(granted, scope) }) {
 		return claims, errScope

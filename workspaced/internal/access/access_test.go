@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,18 @@ func TestAnEndedSessionIsCancelledAndRefused(t *testing.T) {
 	clock = clock.Add(2 * time.Minute)
 	if g.Sessions.Ended("s1") {
 		t.Fatal("remembered beyond every token's life")
+	}
+}
+
+func TestASessionThatCannotBeEndedIsRefused(t *testing.T) {
+	g, s := gate(t)
+	for _, session := range []string{"a/b", "a b", "ü", strings.Repeat("x", 129)} {
+		if _, err := g.Check(s.Token("api", session), ScopeAPI); !errors.Is(err, token.ErrMalformed) {
+			t.Errorf("%.10q: %v", session, err)
+		}
+	}
+	if _, err := g.Check(s.Token("api", "Az09-_.~"), ScopeAPI); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +23,13 @@ var ErrEnded = errors.New("the session was ended")
 
 // ErrTooMany says that more sessions end than can be remembered.
 var ErrTooMany = errors.New("too many ended sessions")
+
+// ValidSession reports whether a session id can stand in the path that ends it; an
+// empty one is none.
+func ValidSession(id string) bool {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+	return len(id) <= 128 && strings.Trim(id, allowed) == ""
+}
 
 // Sessions are the running requests and connections by session id.
 type Sessions struct {

@@ -65,7 +65,7 @@ func (s *Server) suspend(w http.ResponseWriter, _ *http.Request) {
 // endSession answers POST /sessions/{id}/end.
 func (s *Server) endSession(w http.ResponseWriter, r *http.Request) {
 	id, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/sessions/"), "/end")
-	if !ok || id == "" || len(id) > 256 || strings.Contains(id, "/") {
+	if !ok || id == "" || !access.ValidSession(id) {
 		access.WriteError(w, http.StatusNotFound, "use POST /sessions/{id}/end")
 		return
 	}
