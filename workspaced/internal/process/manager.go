@@ -132,9 +132,9 @@ func startError(spec Spec, err error) error {
 
 func (p *Process) pump(e *ends) {
 	add := func(file *os.File, kind output.Kind) {
-		one := &pump{done: make(chan struct{})}
+		one := &pump{file: file, done: make(chan struct{})}
 		p.pumps = append(p.pumps, one)
-		go one.run(file, kind, p.Output, p.manager.touch)
+		go one.run(kind, p.Output, p.manager.touch)
 	}
 	if e.tty != nil {
 		add(e.tty, output.PTY)

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"os"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -184,57 +182,6 @@ func (p *Process) supervise() {
 	p.manager.finished(p)
 }
 
-const (
-	lingering = 250 * time.Millisecond
-	pollDrain = 10 * time.Millisecond
-)
-
-// drain waits until all output of an ended process was taken. Descendants that hold
-// its pipes open do not hold its end back: once nothing comes for a while, what
-// they write later is discarded.
-func (p *Process) drain() {
-	ended := time.Now()
-	for {
-		open := false
-		for _, one := range p.pumps {
-			select {
-			case <-one.done:
-				continue
-			default:
-			}
-			since := time.Unix(0, one.waiting.Load())
-			if one.waiting.Load() != 0 && since.Before(ended) {
-				since = ended
-			}
-			if one.waiting.Load() == 0 || time.Since(since) < lingering {
-				open = true
-			}
-		}
-		if !open {
-			return
-		}
-		timer := time.NewTimer(pollDrain)
-		select {
-		case <-p.nextDone():
-			timer.Stop()
-		case <-timer.C:
-		}
-	}
-}
-
-// nextDone returns the channel of a pump that still works.
-func (p *Process) nextDone() <-chan struct{} {
-	last := p.pumps[len(p.pumps)-1]
-	for _, one := range p.pumps {
-		select {
-		case <-one.done:
-		default:
-			return one.done
-		}
-	}
-	return last.done
-}
-
 func describe(status syscall.WaitStatus) End {
 	if status.Signaled() {
 		text := "signal: " + status.Signal().String()
@@ -244,55 +191,4 @@ func describe(status syscall.WaitStatus) End {
 		return End{Code: -1, Signal: status.Signal(), Status: text}
 	}
 	return End{Code: status.ExitStatus(), Exited: true, Status: "exit status " + strconv.Itoa(status.ExitStatus())}
-}
-
-// pump moves output from a descriptor into the buffer.
-type pump struct {
-	waiting atomic.Int64 // since when nothing came; 0 while it is at work
-	done    chan struct{}
-}
-
-var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
-
-// run reads until the other side is closed. A buffer is held only while there is
-// something to read.
-func (one *pump) run(file *os.File, kind output.Kind, into *output.Buffer, touch func()) {
-	defer close(one.done)
-	defer func() {
-		if kind != output.PTY {
-			file.Close()
-		}
-	}()
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return
-	}
-	for {
-		var data []byte
-		var inner error
-		err := raw.Read(func(fd uintptr) bool {
-			buffer := buffers.Get().(*[32 << 10]byte)
-			defer buffers.Put(buffer)
-			for {
-				count, err := syscall.Read(int(fd), buffer[:])
-				if err == syscall.EINTR {
-					continue
-				}
-				if err == syscall.EAGAIN {
-					one.waiting.Store(time.Now().UnixNano())
-					return false
-				}
-				if inner = err; err == nil && count > 0 {
-					data = append(data, buffer[:count]...)
-				}
-				return true
-			}
-		})
-		one.waiting.Store(0)
-		if err != nil || inner != nil || len(data) == 0 {
-			return // closed, EIO of a terminal without processes, or end of file
-		}
-		touch()
-		into.Append(kind, data)
-	}
 }

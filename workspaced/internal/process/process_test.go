@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -411,4 +412,54 @@ func TestDescriptorsAreNotLost(t *testing.T) {
 		_, _ = m.Start(Spec{Command: "/no/such", Account: self(t)}, 0)
 	}
 	until(t, "as many descriptors as before", func() bool { return count() <= before })
+}
+
+func TestADescendantThatKeepsWritingDoesNotHoldTheEndBack(t *testing.T) {
+	p := start(t, manager(t), sh(t, "(while :; do echo x; sleep 0.02; done) & echo $!; head -c 50000 /dev/zero"))
+	got := collect(t, p)
+	first, _, _ := strings.Cut(strings.ReplaceAll(got[output.Stdout], "x\n", ""), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatalf("%q", got)
+	}
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	if err := syscall.Kill(pid, 0); err != nil {
+		t.Fatalf("the descendant is gone: %v", err)
+	}
+	if zeros := strings.Count(got[output.Stdout], "\x00"); zeros != 50000 {
+		t.Fatalf("%d bytes of the process itself", zeros)
+	}
+}
+
+// On a busy machine a pump may come to its next read late: what lies in the pipe by
+// then is still delivered.
+func TestOutputThatWasNotReadYetHoldsTheEndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read, write, err := pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(write)
+		file := own(read, "output")
+		defer file.Close()
+		if _, err := syscall.Write(write, []byte("last words")); err != nil {
+			t.Fatal(err)
+		}
+		late := &pump{file: file, done: make(chan struct{})}
+		late.waiting.Store(time.Now().UnixNano()) // it has seen an empty pipe, and nothing since
+		p := &Process{pumps: []*pump{late}}
+		drained := make(chan struct{})
+		go func() { p.drain(); close(drained) }()
+		time.Sleep(time.Minute) // of the bubble's clock
+		select {
+		case <-drained:
+			t.Fatal("the end came before the output")
+		default:
+		}
+		var buffer [64]byte
+		if _, err := syscall.Read(read, buffer[:]); err != nil {
+			t.Fatal(err)
+		}
+		<-drained
+	})
 }
