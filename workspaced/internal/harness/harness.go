@@ -202,6 +202,12 @@ func (s *Sandbox) Client(scope, session string) *http.Client {
 	return s.client(scope, session, &http.Transport{MaxIdleConnsPerHost: 64})
 }
 
+// ClientWithBuffers returns a client of the API that reads much at once, as those
+// that copy files.
+func (s *Sandbox) ClientWithBuffers(size int) *http.Client {
+	return s.client("api", "", &http.Transport{ReadBufferSize: size, WriteBufferSize: size})
+}
+
 // Client2 does the same over HTTP/2.
 func (s *Sandbox) Client2(scope, session string) *http.Client {
 	var protocols http.Protocols
