@@ -89,7 +89,7 @@ func TestARefusedBodyIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Go's server answers this request by itself unless it is told not to.
+// Go's server answers this request by itself unless that is disabled.
 func TestOptionsOfTheServerAreRefused(t *testing.T) {
 	s := sandbox(t)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))

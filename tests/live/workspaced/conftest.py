@@ -19,7 +19,7 @@ from rehearsal.tools import compiler
 from rehearsal.tools.versions import Version
 
 SOURCES = Path(__file__).resolve().parents[3] / "workspaced"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Sandbox:
         """The document of /status."""
         token = subprocess.run(self.control, check=True, capture_output=True, text=True).stdout.strip()
         answer = urllib3.request(
-            "GET", f"{self.direct}/status", headers={"X-Workspace-Token": token}, timeout=PATIENCE, retries=False
+            "GET", f"{self.direct}/status", headers={"X-Workspace-Token": token}, timeout=TIMEOUT, retries=False
         )
         assert answer.status == 200
         return answer.json()
@@ -68,11 +68,11 @@ def _free_port() -> int:
 
 
 def _wait(url: str, *processes: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         assert all(one.poll() is None for one in processes), "a program ended at its start"
         try:
-            answer = urllib3.request("GET", url, timeout=PATIENCE, retries=False)
+            answer = urllib3.request("GET", url, timeout=TIMEOUT, retries=False)
         except urllib3.exceptions.HTTPError:
             assert time.monotonic() < deadline, f"{url} does not answer"
             time.sleep(0.02)
@@ -115,7 +115,7 @@ def sandbox(programs: Programs, tmp_path: Path) -> Iterator[Sandbox]:
             one.terminate()
         for one in (gateway, program):
             try:
-                one.wait(PATIENCE)
+                one.wait(TIMEOUT)
             except subprocess.TimeoutExpired:
                 one.kill()
                 one.wait()

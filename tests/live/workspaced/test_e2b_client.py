@@ -13,7 +13,7 @@ from e2b import Sandbox as Client
 from e2b.exceptions import AuthenticationException
 from e2b.sandbox.commands.command_handle import PtySize
 
-from tests.live.workspaced.conftest import PATIENCE, Sandbox
+from tests.live.workspaced.conftest import TIMEOUT, Sandbox
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def client(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def _eventually(what: str, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
@@ -80,7 +80,7 @@ def test_much_output(client: Client) -> None:
     assert len(client.commands.run("head -c 20000000 /dev/zero | tr '\\0' x").stdout) == 20_000_000
 
 
-def test_mistakes_are_told(client: Client) -> None:
+def test_errors_have_the_types_of_the_client(client: Client) -> None:
     with pytest.raises(InvalidArgumentException, match="working directory"):
         client.commands.run("true", cwd="/no/such")
     with pytest.raises(AuthenticationException, match="unknown user"):
@@ -153,5 +153,5 @@ def test_nothing_is_left_when_the_sandbox_stops(client: Client, sandbox: Sandbox
     )
     pid = int((sandbox.home / "fled").read_text())
     sandbox.program.terminate()
-    sandbox.program.wait(PATIENCE)
+    sandbox.program.wait(TIMEOUT)
     assert not Path(f"/proc/{pid}").exists()

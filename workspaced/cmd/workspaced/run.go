@@ -173,7 +173,7 @@ func (c *command) start(m *process.Manager, self account.Account, o options) <-c
 // command is held back: nothing piles up here.
 func (c *command) forward() {
 	defer close(c.finished)
-	reader := c.process.Output.AttachPatient()
+	reader := c.process.Output.AttachBlocking()
 	defer reader.Detach()
 	for {
 		chunk, err := reader.Next(context.Background(), 0)

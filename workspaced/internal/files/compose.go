@@ -51,7 +51,7 @@ func (h *Handler) compose(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(written{Path: target, Name: filepath.Base(target), Type: "file"})
+	_ = json.NewEncoder(w).Encode(fileInfo{Path: target, Name: filepath.Base(target), Type: "file"})
 }
 
 // concatenate copies within the kernel where the file system can.

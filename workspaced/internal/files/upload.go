@@ -24,7 +24,7 @@ const (
 	maxParts = 1000
 )
 
-type written struct {
+type fileInfo struct {
 	Path     string            `json:"path"`
 	Name     string            `json:"name"`
 	Type     string            `json:"type"`
@@ -44,7 +44,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who account.Acc
 		return // the caller is gone
 	}
 	defer leave()
-	body := io.Reader(&patient{r.Context(), r.Body, http.NewResponseController(w)})
+	body := io.Reader(&timedBody{r.Context(), r.Body, http.NewResponseController(w)})
 	switch coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding {
 	case "", "identity":
 	case "gzip":
@@ -62,7 +62,7 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who account.Acc
 	if err != nil {
 		kind = "application/octet-stream"
 	}
-	var results []written
+	var results []fileInfo
 	if kind == "multipart/form-data" {
 		results, err = receiveForm(who, body, parameters["boundary"], path, metadata)
 	} else if path == "" {
@@ -84,12 +84,12 @@ func (h *Handler) upload(w http.ResponseWriter, r *http.Request, who account.Acc
 
 // receiveForm stores every part "file". The path of the query wins over the name
 // of the part if it is the only one.
-func receiveForm(who account.Account, body io.Reader, boundary, path string, metadata map[string]string) ([]written, error) {
+func receiveForm(who account.Account, body io.Reader, boundary, path string, metadata map[string]string) ([]fileInfo, error) {
 	if boundary == "" {
 		return nil, fmt.Errorf("%w: a multipart form without a boundary", errBadRequest)
 	}
 	form := multipart.NewReader(body, boundary)
-	results := []written{}
+	results := []fileInfo{}
 	for {
 		part, err := form.NextRawPart()
 		if errors.Is(err, io.EOF) {
@@ -133,22 +133,22 @@ func partPath(part *multipart.Part) string {
 	return parameters["filename"]
 }
 
-func receive(who account.Account, body io.Reader, path string, size int64, metadata map[string]string, results []written) ([]written, error) {
+func receive(who account.Account, body io.Reader, path string, size int64, metadata map[string]string, results []fileInfo) ([]fileInfo, error) {
 	target := who.Resolve(path)
 	if err := store(who, target, body, size, metadata); err != nil {
 		return nil, err
 	}
-	return append(results, written{target, filepath.Base(target), "file", metadata}), nil
+	return append(results, fileInfo{target, filepath.Base(target), "file", metadata}), nil
 }
 
-// patient is a body that may pause for a while, but not for ever.
-type patient struct {
+// timedBody is a body that may pause for a while, but not for ever.
+type timedBody struct {
 	ctx        context.Context
 	body       io.Reader
 	controller *http.ResponseController
 }
 
-func (p *patient) Read(into []byte) (int, error) {
+func (p *timedBody) Read(into []byte) (int, error) {
 	if p.ctx.Err() != nil {
 		return 0, context.Cause(p.ctx)
 	}

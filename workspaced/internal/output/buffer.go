@@ -137,7 +137,7 @@ func (b *Buffer) detachSlowest() {
 			slowest = reader
 		}
 	}
-	if slowest != nil && !slowest.patient {
+	if slowest != nil && !slowest.blocking {
 		slowest.err = ErrSlow
 		delete(b.readers, slowest)
 		b.wake()
@@ -176,24 +176,24 @@ func (b *Buffer) Dropped() uint64 {
 
 // Reader takes chunks in order from the oldest one that is still there.
 type Reader struct {
-	buffer  *Buffer
-	next    uint64
-	err     error
-	patient bool
+	buffer   *Buffer
+	next     uint64
+	err      error
+	blocking bool
 }
 
 // Attach returns a reader. It holds the writer back until Detach, or until it has
 // taken nothing for the stall time.
 func (b *Buffer) Attach() *Reader { return b.attach(false) }
 
-// AttachPatient returns a reader that may hold the writer back for ever, as a
+// AttachBlocking returns a reader that may hold the writer back for ever, as a
 // terminal whose user stopped it. Its owner must notice that nobody is there.
-func (b *Buffer) AttachPatient() *Reader { return b.attach(true) }
+func (b *Buffer) AttachBlocking() *Reader { return b.attach(true) }
 
-func (b *Buffer) attach(patient bool) *Reader {
+func (b *Buffer) attach(blocking bool) *Reader {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	reader := &Reader{buffer: b, next: b.first, patient: patient}
+	reader := &Reader{buffer: b, next: b.first, blocking: blocking}
 	b.readers[reader] = struct{}{}
 	return reader
 }

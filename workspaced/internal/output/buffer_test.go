@@ -82,10 +82,10 @@ func TestAStalledReaderIsDetachedAndTheWriterGoesOn(t *testing.T) {
 	})
 }
 
-func TestAPatientReaderIsNotDetached(t *testing.T) {
+func TestABlockingReaderIsNotDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(1000, time.Minute)
-		paused := b.AttachPatient()
+		paused := b.AttachBlocking()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -21,7 +21,7 @@ import (
 var (
 	ErrNotFound   = errors.New("no such process")
 	ErrNoTerminal = errors.New("the process has no terminal")
-	ErrNoStdin    = errors.New("the standard input of the process is closed or was not asked for")
+	ErrNoStdin    = errors.New("the standard input of the process is closed or was not requested")
 )
 
 // End is how a process ended.

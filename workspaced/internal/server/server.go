@@ -153,7 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) relayed(w http.ResponseWriter, r *http.Request, text string) {
 	port, err := s.Relay.Parse(text)
 	if err != nil {
-		// The token first: without it nothing is told.
+		// The token first: without it the answer reveals nothing.
 		if _, refused := s.Gate.Check(r.Header.Get(access.TokenHeader), access.ScopePorts); refused != nil {
 			access.Refuse(w, r, refused)
 			return

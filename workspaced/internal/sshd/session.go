@@ -183,7 +183,7 @@ func (s *session) feed(ctx context.Context, p *process.Process) {
 // deliver passes the program's output and its end on to the caller.
 func (s *session) deliver(ctx context.Context, p *process.Process, done chan<- struct{}) {
 	defer close(done)
-	reader := p.Output.AttachPatient()
+	reader := p.Output.AttachBlocking()
 	defer reader.Detach()
 	for {
 		chunk, err := reader.Next(ctx, 0)

@@ -105,7 +105,7 @@ func TestTheEndOfTheFolder(t *testing.T) {
 	}
 }
 
-func TestTooManyEventsAreToldOnce(t *testing.T) {
+func TestLostEventsAreReportedOnce(t *testing.T) {
 	w := &Watch{root: "/r", signal: make(chan struct{}, 1)}
 	for i := range queueLength + 10 {
 		w.push(Event{Path: fmt.Sprintf("/r/%d", i), Op: 1})
