@@ -18,6 +18,7 @@ _PULUMI = "v3.259.0"
 _KUBERNETES = "v1.35.4"
 _AGENT_SANDBOX = "v1.0.3"
 _PROMETHEUS = "v3.14.0"
+_GVISOR = "v20260701.0.0"  # releases are named by date; the module has a pseudo-version of that day
 _ASSETS = "KUBEBUILDER_ASSETS"  # where controllers' own tests keep an API server and its etcd
 
 
@@ -126,6 +127,17 @@ RECIPES: tuple[Recipe, ...] = (
             go_room_mb=4000,
         )
         for name, minutes in (("kube-apiserver", 6), ("kube-controller-manager", 2), ("kube-scheduler", 0.5))
+    ),
+    Program(
+        name="runsc",
+        group="gvisor",
+        version=_GVISOR,
+        package="gvisor.dev/gvisor/runsc",
+        stamp="gvisor.dev/gvisor/runsc/version.version",
+        pinned="v0.0.0-20260701204157-69c2d17aea96",
+        ask=("--version",),
+        minutes=1,
+        go_room_mb=900,
     ),
     Program(
         name="kwok",

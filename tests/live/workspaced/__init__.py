@@ -1,0 +1,1 @@
+"""The program inside a sandbox, as its clients see it."""

@@ -1,0 +1,121 @@
+"""A sandbox that is a process of this machine, behind a gateway that brings the token."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+
+from agentenv.rehearsal.tools import go_compiler
+from agentenv.rehearsal.tools.versions import Version
+
+SOURCES = Path(__file__).resolve().parents[3] / "workspaced"
+TIMEOUT = 30.0
+
+
+@dataclass(frozen=True)
+class Programs:
+    """The built programs."""
+
+    workspaced: Path
+    dev: Path
+
+
+@dataclass
+class Sandbox:
+    """A running sandbox and its gateway."""
+
+    url: str  # of the gateway: requests need no token there
+    home: Path
+    program: subprocess.Popen[bytes]
+    control: tuple[str, ...]  # the command that prints a token for control
+    direct: str
+
+    def status(self) -> dict[str, Any]:
+        """The document of /status."""
+        token = subprocess.run(self.control, check=True, capture_output=True, text=True).stdout.strip()
+        answer = urllib3.request(
+            "GET", f"{self.direct}/status", headers={"X-Workspace-Token": token}, timeout=TIMEOUT, retries=False
+        )
+        assert answer.status == 200
+        return answer.json()
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    folder = tmp_path_factory.mktemp("workspaced")
+    go = go_compiler.find(Version(1, 26, 0), lambda line: print(line, file=sys.stderr))
+    subprocess.run(
+        [go.path, "build", "-trimpath", "-buildvcs=false", "-o", f"{folder}/", "./cmd/..."],
+        cwd=SOURCES, env=go.environment(), check=True,
+    )  # fmt: skip
+    return Programs(folder / "workspaced", folder / "workspaced-dev")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _wait(url: str, *processes: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        assert all(one.poll() is None for one in processes), "a program ended at its start"
+        try:
+            answer = urllib3.request("GET", url, timeout=TIMEOUT, retries=False)
+        except urllib3.exceptions.HTTPError:
+            assert time.monotonic() < deadline, f"{url} does not answer"
+            time.sleep(0.02)
+        else:
+            assert answer.status == 204
+            return
+
+
+@pytest.fixture
+def sandbox(programs: Programs, tmp_path: Path) -> Iterator[Sandbox]:
+    """A sandbox with an empty home."""
+    home, keys = tmp_path / "home", tmp_path / "keys"
+    home.mkdir()
+    subprocess.run([programs.dev, "keys", keys], check=True, stdout=subprocess.DEVNULL)
+    inner, outer = (f"127.0.0.1:{_free_port()}" for _ in range(2))
+    environment = {**os.environ, "WORKSPACED_POD_UID": "dev-pod", "WORKSPACED_KEYS": f"{keys}/keys.json"}
+    program = subprocess.Popen(
+        [
+            programs.workspaced,
+            "run",
+            "--listen",
+            inner,
+            "--home",
+            home,
+            "--grace",
+            "2s",
+            "--busy-dir",
+            tmp_path / "busy",
+        ],
+        env=environment,
+    )
+    gateway = subprocess.Popen([programs.dev, "gateway", "--listen", outer, "--to", f"http://{inner}", keys])
+    try:
+        _wait(f"http://{inner}/health", program)
+        _wait(f"http://{outer}/health", gateway)
+        control = (str(programs.dev), "token", "--scope", "control", str(keys))
+        yield Sandbox(f"http://{outer}", home, program, control, f"http://{inner}")
+    finally:
+        for one in (gateway, program):
+            one.terminate()
+        for one in (gateway, program):
+            try:
+                one.wait(TIMEOUT)
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
