@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
-from agentenv.core.classes.pools.sizes import with_rollover
+from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover
 from agentenv.core.metering.sizes import sizes
 from agentenv.core.service.home_metering import passes
 from agentenv.core.values.quantities import Quantity
@@ -73,7 +73,7 @@ def _addons() -> list[PlatformPod]:
 def _metering(settings: Settings) -> list[PlatformPod]:
     if not settings.cost.dashboards:
         return []
-    given = sizes(sum(with_rollover(one) for one in settings.sandbox_classes))
+    given = sizes(sum(max_sandboxes_with_rollover(one) for one in settings.sandbox_classes))
     amounts = {"Prometheus": given.prometheus, "OpenCost": given.opencost, "Grafana": given.grafana}
     return [_pod(name, 1, one.cpu, one.memory, "system") for name, one in amounts.items()]
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CHANNEL_LABEL, CONSTRAINTS, EXTENSIONS, cold_pool
-from agentenv.core.classes.pools.hours import HOURS_KEY, hours_of
+from agentenv.core.classes.pools.hours import HOURS_KEY, parse_pool_hours
 from agentenv.core.classes.retirement import (
     RELEASES_KEY,
     RETIRING,
@@ -110,7 +110,7 @@ def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | N
     current = _current(told)
     if current is None:
         return None
-    hours = hours_of(text(told, HOURS_KEY))
+    hours = parse_pool_hours(text(told, HOURS_KEY))
     of_pools = readable("SandboxWarmPool", pools.values(), lambda one: _pool(one, members), failures)
     of_templates = readable("SandboxTemplate", templates.values(), lambda one: Template(*_marks(one)), failures)
     state = ClassState(
@@ -207,7 +207,7 @@ def _pool(document: Document, members: Mapping[str, int]) -> Pool:
     return Pool(
         *_marks(document),
         # Upstream's own default.
-        wanted=number(spec, "replicas") if "replicas" in spec else 1,
+        desired=number(spec, "replicas") if "replicas" in spec else 1,
         ready=number(status, "readyReplicas"),
         observed=status.get("observedGeneration") == section(document, "metadata").get("generation"),
         members=members.get(required(document, "metadata", "uid"), 0),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from agentenv.config.constraints.names import LONGEST_CLASS
-from agentenv.core.classes.objects import Known, class_objects
+from agentenv.core.classes.objects import DeploymentValues, class_objects
 from agentenv.core.classes.plan import ClassPlan
 from agentenv.core.classes.storage_classes import LONGEST_PATH, LONGEST_VOLUME
 from agentenv.rehearsal.controlplane.storage.efs_provisioning import Wish, refuse_claim
@@ -72,7 +72,7 @@ def test_no_class_is_below_another() -> None:
 def test_ids_that_are_not_known_yet_pass_through_untouched() -> None:
     later = object()
     plan = plan_of(sandbox(identity={"kind": "irsa"}))
-    objects = class_objects(plan, Known([later], later, {plan.name: later}))
+    objects = class_objects(plan, DeploymentValues([later], later, {plan.name: later}))
     assert objects.storage_classes[0]["parameters"]["fileSystemId"] is later
     assert objects.constraints["data"]["fileSystems"] is later
     assert objects.account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"] is later
