@@ -26,7 +26,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from agentenv.rehearsal import tools
-from agentenv.rehearsal.tools import catalog as catalogue
+from agentenv.rehearsal.tools import catalog
 from agentenv.rehearsal.tools.progress import telling
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -100,7 +100,7 @@ def build_tools() -> Result:
     """Everything that the engine and live tests run: a build beside them would try their patience."""
     began = time.monotonic()
     try:
-        box = tools.ensure([row.name for row in catalogue.RECIPES], telling(sys.stdout))
+        box = tools.ensure([row.name for row in catalog.RECIPES], telling(sys.stdout))
     except tools.ToolError as failure:
         return Result("tools", False, time.monotonic() - began, "", str(failure))
     return Result("tools", True, time.monotonic() - began, f"{len(box.tools)} at hand", "")

@@ -13,9 +13,7 @@ import sys
 import threading
 
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, PlaneFailed, control_plane
-from agentenv.rehearsal.stage import cleanup_process as warden
-from agentenv.rehearsal.stage import processes
-from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage import cleanup_process, processes, run_folders
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.errors import ToolError
 from agentenv.rehearsal.tools.progress import Lines
@@ -29,9 +27,9 @@ def main() -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    runs.sweep()
-    run = runs.create()
-    keeper = warden.hire(run.id, run.folder)
+    run_folders.sweep()
+    run = run_folders.create()
+    keeper = cleanup_process.start(run.id, run.folder)
     try:
         toolbox = ensure(PROGRAMS, Lines(sys.stderr))
         with control_plane(toolbox, run.folder / "plane", {**os.environ, processes.MARK: run.id}) as plane:
@@ -52,7 +50,7 @@ def main() -> int:
     finally:
         processes.end(run.id)
         run.remove()
-        warden.dismiss(keeper, "done")
+        cleanup_process.stop(keeper, "done")
     return 0
 
 

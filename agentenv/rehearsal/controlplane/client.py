@@ -62,7 +62,7 @@ class Client:
         self._mine = threading.local()
         self._kinds: dict[str, dict[str, Object]] = {}
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
@@ -94,12 +94,12 @@ class Client:
 
     def get(self, path: str, **query: str) -> Any:
         """What lies at that path."""
-        return self.ask("GET", path, query=query)
+        return self.request("GET", path, query=query)
 
     def find(self, path: str) -> Object | None:
         """What lies at that path, or None."""
         try:
-            return self.ask("GET", path)
+            return self.request("GET", path)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -107,7 +107,7 @@ class Client:
 
     def create(self, thing: Object) -> Object:
         """Make an object where its kind lives."""
-        return self.ask("POST", self.path(thing, named=False), thing)
+        return self.request("POST", self.path(thing, named=False), thing)
 
     def make(self, thing: Object) -> bool:
         """Make an object; False where one of that name is there, which may be ours, by a try whose answer got lost."""
@@ -121,18 +121,18 @@ class Client:
 
     def apply(self, thing: Object, manager: str = "rehearsal") -> Object:
         """Server-side apply, taking over what others own."""
-        return self.ask(
+        return self.request(
             "PATCH", self.path(thing), thing, content=_APPLY, query={"fieldManager": manager, "force": "true"}
         )
 
     def merge(self, path: str, change: Object) -> Object:
         """A merge patch."""
-        return self.ask("PATCH", path, change, content=_MERGE)
+        return self.request("PATCH", path, change, content=_MERGE)
 
     def delete(self, path: str, **options: Any) -> None:
         """Delete; what is gone already is fine."""
         try:
-            self.ask("DELETE", path, options or None)
+            self.request("DELETE", path, options or None)
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -173,7 +173,7 @@ class Client:
     def _watch_once(
         self, path: str, query: Mapping[str, str], known: Mapping[str, Object], ended: threading.Event
     ) -> Iterator[tuple[str, Object]]:
-        listed = self.ask("GET", path, query=query)
+        listed = self.request("GET", path, query=query)
         version = listed["metadata"]["resourceVersion"]
         about = {"apiVersion": listed["apiVersion"], "kind": listed["kind"].removesuffix("List")}
         there = {item["metadata"]["uid"] for item in listed["items"]}

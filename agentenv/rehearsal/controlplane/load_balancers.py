@@ -85,7 +85,7 @@ class Balancers:
             Tags=self._tags(service),
         )["LoadBalancers"][0]
         status = {"loadBalancer": {"ingress": [{"hostname": made["DNSName"]}]}}
-        self._client.ask("PATCH", f"{path}/status", {"status": status}, content="application/merge-patch+json")
+        self._client.request("PATCH", f"{path}/status", {"status": status}, content="application/merge-patch+json")
         self._events.tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
 
     def _take_away(self, service: Object) -> None:

@@ -62,7 +62,7 @@ class ControlPlane:
     processes: Mapping[str, subprocess.Popen[bytes]] = field(repr=False)
     seconds: float  # what it took to come up
     server_seconds: float  # of those, until the API server was ready
-    kept: bool = False  # whether it stays up when it is closed; the run's mark ends it then
+    keep_running: bool = False  # whether it stays up when it is closed; the run's mark ends it then
 
     @property
     def server(self) -> str:
@@ -142,7 +142,7 @@ def control_plane(
             plane = ControlPlane(layout, admin, started, time.monotonic() - began, served)
             yield plane
         finally:
-            if plane is None or not plane.kept:
+            if plane is None or not plane.keep_running:
                 _end(started)
                 shutil.rmtree(folder, ignore_errors=True)
 

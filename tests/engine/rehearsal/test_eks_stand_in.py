@@ -177,7 +177,7 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
     main = tmp_path / "program"
     main.mkdir()
     (main / "__main__.py").write_text(PROGRAM, encoding="utf-8")
-    before = set(opened.left())
+    before = set(opened.leftovers())
     engine = opened.program(main, "dev", {"rehearsed:type": "m8g.large"})
     with pytest.raises(EngineError, match="instanceType is not taken by the stand-in: node groups"):
         engine.preview()
@@ -191,17 +191,17 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
         kept_as_it_is(opened, engine.state())
         handed_out(engine.outputs(), api, engine.environment)
         refreshed = engine.refresh()
-        assert refreshed.changed == 0, refreshed.touched()
+        assert refreshed.changed == 0, refreshed.changed_resources()
 
         # That nothing else is touched says that a second update alone would have had nothing to do.
         engine.call("config", "set", "--stack", engine.stack, "support", "EXTENDED")
-        assert [(done, urn.rsplit("::", 1)[-1]) for done, urn, _ in engine.up().touched()] == [
+        assert [(done, urn.rsplit("::", 1)[-1]) for done, urn, _ in engine.up().changed_resources()] == [
             ("update", "seats-eksCluster")
         ]
     finally:
         engine.destroy()
     assert engine.state() == []
-    assert set(opened.left()) == before
+    assert set(opened.leftovers()) == before
 
 
 def kept_as_it_is(stage: Stage, state: list[dict[str, Any]]) -> None:
@@ -215,7 +215,7 @@ def kept_as_it_is(stage: Stage, state: list[dict[str, Any]]) -> None:
     assert addon["inputs"]["clusterName"] == "seats"
     assert eks["urn"] in addon["dependencies"]
     assert addon["parent"].startswith(f"{component['urn'].rpartition('::')[0]}$eks:index:Addon::")
-    assert "eks.clusters" in {line.split(" ")[0] for line in stage.left()}
+    assert "eks.clusters" in {line.split(" ")[0] for line in stage.leftovers()}
 
 
 def handed_out(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]) -> None:

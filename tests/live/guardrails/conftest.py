@@ -215,7 +215,7 @@ def _wait_until_in_force(made: Guarded) -> None:
 
     def refused() -> bool:
         try:
-            made.speak_as(INSIDER).ask("POST", made.admin.path(probe, named=False), probe, query={"dryRun": "All"})
+            made.speak_as(INSIDER).request("POST", made.admin.path(probe, named=False), probe, query={"dryRun": "All"})
         except ApiError as error:
             return "sandbox-guardrail" in str(error)
         return False

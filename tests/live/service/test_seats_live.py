@@ -96,7 +96,7 @@ def test_a_seat_stays_through_changes_and_its_data_after_it(stack: Stack) -> Non
     # A new release of the class, and seats in another order: what runs goes on, and what sleeps is not woken.
     path = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/side"
     asleep = {"spec": {"operatingMode": "Suspended"}}
-    stack.box.client.ask("PATCH", path, asleep, content="application/merge-patch+json")
+    stack.box.client.request("PATCH", path, asleep, content="application/merge-patch+json")
     assert until(lambda: stack.box.client.find(f"/api/v1/namespaces/{stack.box.space}/pods/side") is None, PATIENCE)
     stack.image = IMAGES[1]
     assert stack.up(side, desk) == {"update": 2}

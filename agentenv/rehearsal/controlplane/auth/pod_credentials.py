@@ -86,4 +86,4 @@ class PodKeys:
         wanted = {"spec": {"audiences": [audience], "expirationSeconds": _TOKEN_SECONDS}}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", **wanted}
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{self._name}/token"
-        return self._client.ask("POST", path, asked)["status"]["token"]
+        return self._client.request("POST", path, asked)["status"]["token"]

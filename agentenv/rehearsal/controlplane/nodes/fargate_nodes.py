@@ -57,7 +57,7 @@ def _place(client: Client, pod: Object, zone: str) -> str | None:
     )
     client.make(shape.node())
     client.merge(path, {"metadata": {"annotations": {"CapacityProvisioned": fargate.capacity(provided)}}})
-    client.ask(
+    client.request(
         "POST",
         f"{path}/binding",
         {
@@ -74,7 +74,7 @@ def _unplaced(client: Client, path: str, pod: Object, words: str) -> None:
     told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
     known = (pod.get("status") or {}).get("conditions") or []
     if not any(one.get("message") == words for one in known):
-        client.ask(
+        client.request(
             "PATCH",
             f"{path}/status",
             {"status": {"conditions": [told]}},

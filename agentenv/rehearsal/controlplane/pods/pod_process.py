@@ -190,7 +190,7 @@ class Tenancy:
         wanted = {**spec, "audiences": list(audiences)} if audiences else spec
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": wanted}
         path = f"/api/v1/namespaces/{about['namespace']}/serviceaccounts/{account}/token"
-        token = self._client.ask("POST", path, body)["status"]["token"]
+        token = self._client.request("POST", path, body)["status"]["token"]
         file = self._folder / name
         fresh = self._folder / f"{name}.new"
         fresh.touch(mode=0o600)
@@ -236,7 +236,7 @@ class Tenancy:
         try:
             # Strategic, so that the scheduler's own condition stays
             kind = "application/strategic-merge-patch+json"
-            self._client.ask("PATCH", f"{self._path}/status", {"status": status}, content=kind)
+            self._client.request("PATCH", f"{self._path}/status", {"status": status}, content=kind)
         except ApiError as error:
             if error.status == 404:
                 return True

@@ -32,7 +32,7 @@ class Server:
         assert path == f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}"
         return {"metadata": {"annotations": self.annotations}}
 
-    def ask(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def request(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         assert (method, path) == ("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}/token")
         (audience,) = body["spec"]["audiences"]
         self.asked.append(audience)
