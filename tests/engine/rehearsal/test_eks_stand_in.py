@@ -23,7 +23,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agentenv.rehearsal.controlplane.auth import eks_token as token
+from agentenv.rehearsal.controlplane.auth import eks_token
 from agentenv.rehearsal.stage.engine import EngineError
 from agentenv.rehearsal.stage.stage import Stage
 from agentenv.rehearsal.tools import plugins
@@ -240,7 +240,7 @@ def handed_out(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]
     )
     given = json.loads(ran.stdout)["status"]["token"]
     host = environment["AWS_ENDPOINT_URL"].removeprefix("http://")
-    presented = token.read(given, datetime.datetime.now(datetime.UTC), also_from=host)
+    presented = eks_token.read(given, datetime.datetime.now(datetime.UTC), also_from=host)
     assert presented.signed_for("seats", environment["AWS_SECRET_ACCESS_KEY"])
 
 
@@ -257,5 +257,5 @@ def test_without_the_aws_cli_the_stage_has_one_of_its_own(tmp_path: Path, monkey
         timeout=60,
         check=True,
     )
-    presented = token.read(json.loads(ran.stdout)["status"]["token"], datetime.datetime.now(datetime.UTC))
+    presented = eks_token.read(json.loads(ran.stdout)["status"]["token"], datetime.datetime.now(datetime.UTC))
     assert presented.signed_for("seats", "rehearsal")

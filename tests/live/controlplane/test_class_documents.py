@@ -165,7 +165,7 @@ def test_hours_scale_the_classes_pools_and_nothing_else(world: World, admin: Cli
         admin.apply(document)
     certificate = world.plane.admin
     name = f"system:serviceaccount:{SCHEDULES}:papers-roster"
-    job = world.plane.speak_as(Credentials(certificate.certificate, certificate.key, acting_as=name))
+    job = world.plane.client_as(Credentials(certificate.certificate, certificate.key, acting_as=name))
     mine, theirs = admin.path(objects.pools[0]), admin.path(other.pools[0])
     patch, content = {"spec": {"replicas": 4}}, "application/merge-patch+json"
     # As kubectl goes about it: first a look at the pool.

@@ -23,14 +23,14 @@ def test_it_is_the_version_and_the_issuer_that_were_asked_for(world: World) -> N
 
 
 def test_nobody_may_see_the_version_and_nothing_else(world: World) -> None:
-    nobody = world.plane.speak_as(Credentials())
+    nobody = world.plane.client_as(Credentials())
     assert nobody.get("/version")["major"] == "1"
     for path in ("/api/v1/namespaces", "/api/v1/secrets", "/apis", "/metrics"):
         with pytest.raises(ApiError, match="system:anonymous") as refused:
             nobody.get(path)
         assert refused.value.status == 403
     with pytest.raises(ApiError) as refused:
-        world.plane.speak_as(Credentials(token=lambda: "made-up")).get("/version")
+        world.plane.client_as(Credentials(token=lambda: "made-up")).get("/version")
     assert refused.value.status == 401
 
 
@@ -38,7 +38,7 @@ def test_a_service_account_may_do_what_it_was_given(world: World) -> None:
     admin, space = world.plane.client, namespace(world.plane.client, "accounts")
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
     token = admin.request("POST", f"/api/v1/namespaces/{space}/serviceaccounts/default/token", asked)["status"]["token"]
-    account = world.plane.speak_as(Credentials(token=lambda: token))
+    account = world.plane.client_as(Credentials(token=lambda: token))
     secrets = f"/api/v1/namespaces/{space}/secrets"
     with pytest.raises(ApiError, match=f"system:serviceaccount:{space}:default"):
         account.get(secrets)

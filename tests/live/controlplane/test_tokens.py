@@ -68,7 +68,7 @@ def leave(world: World, principal: str) -> None:
 
 
 def speaks(world: World, text: str) -> Client:
-    return world.plane.speak_as(Credentials(token=lambda: text))
+    return world.plane.client_as(Credentials(token=lambda: text))
 
 
 def refused(client: Client, path: str = "/api/v1/namespaces") -> int:
