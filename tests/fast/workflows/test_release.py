@@ -72,6 +72,9 @@ def test_an_image_is_built_on_each_architecture_with_sbom_and_provenance(machine
     login, _, build = machine.called("docker")
     assert login == "docker [login] [ghcr.io] [--username] [bot] [--password-stdin]"
     assert "[--platform] [linux/arm64] [--sbom=true] [--provenance=mode=max] [--push]" in build
+    assert "[--build-arg] [VERSION=1.2.3]" in build
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "LABEL org.opencontainers.image.version=${VERSION}" in dockerfile
     assert build.endswith("[--tag] [ghcr.io/team/platform/workspace-service:1.2.3-arm64] [.]")
     assert "very-secret" not in machine.calls.read_text(encoding="utf-8")
     matrix = read("release.yml")["jobs"]["image"]["strategy"]["matrix"]["include"]
