@@ -9,7 +9,7 @@ from agentenv.core.cost.assumptions import Assumptions
 from agentenv.core.cost.estimate import model
 from agentenv.core.cost.sandboxes import HEADROOM
 from agentenv.core.metering.tariff import number
-from agentenv.core.prices.book import NoPrices
+from agentenv.core.prices.book import MissingPricesError
 
 # Of nodes the price is known where they run, whoever they are kept for.
 _NODES = ("system nodes", HEADROOM)
@@ -33,7 +33,7 @@ def _tariff(settings: Settings) -> ClusterTariff:
         tariff["per_user_cap"] = number(settings.cost.per_user_cap)
     try:
         parts = model(settings).parts
-    except NoPrices:
+    except MissingPricesError:
         # Nobody is refused a dashboard because nobody looked up what its region costs.
         return tariff
     tariff["fixed"] = {

@@ -131,5 +131,5 @@ def _labels(plan: ClassPlan, release: Release, task: str) -> dict[str, str]:
 def _check(plan: ClassPlan, task: str) -> None:
     if plan.settings.storage.kind != "shared":
         raise ValueError(f"class {plan.name} has storage {plan.settings.storage.kind}; a swarm wants one with shared")
-    if not KINDS["kubernetes-label"].takes(task):
+    if not KINDS["kubernetes-label"].accepts(task):
         raise ValueError(f"{task!r} is no task: {KINDS['kubernetes-label'].allowed}, 63 at the most")

@@ -38,7 +38,7 @@ def platform_pods(settings: Settings) -> list[PlatformPod]:
     return [*_controllers(settings), *_addons(), *_metering(settings), *_service(settings)]
 
 
-def passing_pods(settings: Settings) -> list[PlatformPod]:
+def transient_pods(settings: Settings) -> list[PlatformPod]:
     """What is there for a while, on the system's nodes: a look at homes, and one more of the service as it changes."""
     looks = PlatformPod("look at homes", len(passes(settings)), LOOKING_CORES, settings.service.memory.value, "system")
     return [*([looks] if looks.replicas else ()), *(replace(pod, replicas=1) for pod in _service(settings))]

@@ -26,7 +26,7 @@ from agentenv.core.classes.retirement import (
     plan,
 )
 from agentenv.core.values.object_fields import UnreadableError, number, required, rows, text
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.service.kube.sync_client import (
     CLAIMS,
     CONFIGURATIONS,
@@ -218,12 +218,12 @@ def _pool(document: Document, members: Mapping[str, int]) -> Pool:
 def _marks(document: Document) -> tuple[str, str, datetime | None]:
     about = section(document, "metadata")
     marked = section(about, "annotations").get(RETIRING)
-    since = (moment(marked) or _UNKNOWN) if marked else None
+    since = (parse_timestamp(marked) or _UNKNOWN) if marked else None
     return required(document, "metadata", "name"), text(section(about, "labels"), CHANNEL_LABEL), since
 
 
 def _claim(document: Document) -> Claim:
-    made = moment(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
+    made = parse_timestamp(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
     sandbox = text(section(section(document, "status"), "sandbox"), "name") or None
     name, pool = required(document, "metadata", "name"), required(document, "spec", "warmPoolRef", "name")
     return Claim(name, pool, made, sandbox)

@@ -78,7 +78,7 @@ def test_jobs_scale_all_pools_of_the_class_and_may_do_nothing_else(plan: ClassPl
     assert len(jobs) == len(made_by.jobs) == len(size_changes(plan.settings.pool))
     for (name, job), change in zip(jobs.items(), size_changes(plan.settings.pool), strict=True):
         assert len(name) <= 52
-        assert KINDS["kubernetes-label"].takes(name)
+        assert KINDS["kubernetes-label"].accepts(name)
         assert job["spec"]["timeZone"] == "Europe/Berlin"
         pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         assert violations(pod) == []
