@@ -28,6 +28,8 @@ RUN python -m compileall -q --invalidation-mode unchecked-hash /app \
  && find /app -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 FROM ${BASE}
+ARG VERSION=unreleased
+LABEL org.opencontainers.image.version=${VERSION}
 COPY --from=made /app /app
 ENV PYTHONPATH=/app PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /app

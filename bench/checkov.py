@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage import run_folders
 
 PINNED = Path(__file__).with_name("checkov.txt")
 
@@ -22,7 +22,7 @@ class NoCheckovError(Exception):
 
 def installed(say: Callable[[str], None]) -> Path:
     """The command, installed where it is missing."""
-    folder = runs.cache() / "bench" / "checkov"
+    folder = run_folders.cache() / "bench" / "checkov"
     command, stamp = folder / "bin" / "checkov", folder / "pinned.txt"
     if command.is_file() and stamp.is_file() and stamp.read_bytes() == PINNED.read_bytes():
         return command

@@ -19,8 +19,8 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import HOME
 from agentenv.core.workspaces.claims import claim
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.scenario import pool_probe as probe
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.scenario import pool_probe
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import telling
 from bench.timing import percentile
@@ -36,13 +36,13 @@ def measure(repeat: int) -> dict[str, Any]:
     """Bring the local stack up, and claim from a pool on its nodes and from its own."""
     root = Path(__file__).resolve().parent.parent
     count = repeat * PER_REPEAT
-    with stage(telling(), cluster=Serving()) as opened:
+    with stage(telling(), cluster=ClusterOptions()) as opened:
         opened.project(root, "local").up()
         if opened.cluster is None:
             raise Refusal("there is no cluster on this stage")
         client = opened.cluster.plane.client
         slots, slot_rate = slots_claimed(client, stacks_pool(client), count)
-        with probe.pool_of_our_own(client, POOL) as pool:
+        with pool_probe.temporary_pool(client, POOL) as pool:
             began = time.monotonic()
             claims = claimed(client, pool, count)
             rate = count / (time.monotonic() - began)
@@ -61,7 +61,7 @@ def measure(repeat: int) -> dict[str, Any]:
 
 def stacks_pool(client: Client) -> Object:
     """The first pool of the stack's first class; its members have storage."""
-    pools = client.get(f"/apis/{probe.EXTENSIONS}/sandboxwarmpools")["items"]
+    pools = client.get(f"/apis/{pool_probe.EXTENSIONS}/sandboxwarmpools")["items"]
     found = [pool for pool in pools if pool["spec"].get("replicas") and CLASS_LABEL in pool["metadata"]["labels"]]
     if not found:
         raise Refusal("the stack has no pool of a class")
@@ -72,7 +72,7 @@ def claimed(client: Client, pool: Object, count: int) -> list[float]:
     """Milliseconds to Ready of so many claims, each against the full pool."""
     spec = {"warmPoolRef": {"name": pool["metadata"]["name"]}}
     space = pool["metadata"]["namespace"]
-    about = {"apiVersion": probe.EXTENSIONS, "kind": "SandboxClaim", "spec": spec}
+    about = {"apiVersion": pool_probe.EXTENSIONS, "kind": "SandboxClaim", "spec": spec}
     return _timed(client, lambda name: _named(about, space, name), count, before=lambda: _full(client, pool))
 
 
@@ -100,7 +100,7 @@ def slots_claimed(client: Client, pool: Object, count: int) -> tuple[list[float]
 def podded(client: Client, pool: Object, count: int) -> list[float]:
     """Milliseconds to Ready of so many bare pods, as those of the pool are."""
     space = pool["metadata"]["namespace"]
-    template = client.get(f"/apis/{probe.EXTENSIONS}/namespaces/{space}/sandboxtemplates")["items"][0]
+    template = client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxtemplates")["items"][0]
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]["podTemplate"]["spec"]}
     return _timed(client, lambda name: _named(pod, space, name), count)
 
@@ -168,14 +168,14 @@ class Watched:
 
     def _follow(self, client: Client) -> None:
         for _, thing in client.watch(self._path, self._ended):
-            if probe.is_ready(thing):
+            if pool_probe.is_ready(thing):
                 with self._news:
                     self._told.setdefault(thing["metadata"]["name"], time.monotonic())
                     self._news.notify_all()
 
 
 def _full(client: Client, pool: Object) -> None:
-    if not until(lambda: probe.ready_members(client, pool) == pool["spec"]["replicas"], _PATIENCE_SECONDS):
+    if not until(lambda: pool_probe.ready_members(client, pool) == pool["spec"]["replicas"], _PATIENCE_SECONDS):
         raise Refusal(f"{client.path(pool)} did not fill up again")
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from agentenv.cli.main import Refusal
-from agentenv.rehearsal.stage import run_folders as runs
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage import run_folders
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import telling
 from bench.crowd import hold_off
@@ -30,7 +30,7 @@ def measure(repeat: int) -> dict[str, Any]:
     root = Path(__file__).resolve().parent.parent
     python = _installed()
     found: dict[str, dict[str, float]] = {}
-    with stage(telling(), cluster=Serving()) as opened:
+    with stage(telling(), cluster=ClusterOptions()) as opened:
         if opened.cluster is None:
             raise Refusal("there is no cluster on this stage")
         opened.project(root, "local").up()
@@ -52,7 +52,7 @@ def measure(repeat: int) -> dict[str, Any]:
 
 def _installed() -> Path:
     """An environment with all of them, made where it is missing."""
-    folder = runs.cache() / "bench" / "clients"
+    folder = run_folders.cache() / "bench" / "clients"
     python, stamp = folder / "bin" / "python", folder / "pinned.txt"
     if python.is_file() and stamp.is_file() and stamp.read_bytes() == PINNED.read_bytes():
         return python

@@ -13,7 +13,7 @@ from typing import Any
 from agentenv.cli.main import Refusal
 from agentenv.core.service.rbac import NAME
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.controlplane.pods import listen_addresses as listening
+from agentenv.rehearsal.controlplane.pods import listen_addresses
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAME}/leases/workspace-service-loops"
@@ -62,7 +62,7 @@ def _leader(client: Client) -> str:
 def _passes(client: Client, folder: Path, pod: str) -> dict[str, int]:
     """How many passes of each loop a replica has made, as its metrics say."""
     found = client.find(f"{PODS}/{pod}") if pod else None
-    address = listening.address(folder, found["metadata"]["uid"], "--metrics-port") if found else None
+    address = listen_addresses.address(folder, found["metadata"]["uid"], "--metrics-port") if found else None
     if address is None:
         return {}
     try:

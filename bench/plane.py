@@ -7,7 +7,7 @@ from typing import Any
 
 from agentenv.cli.main import Refusal
 from agentenv.rehearsal.controlplane.plane import ControlPlane
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import telling
 
@@ -20,7 +20,7 @@ def measure(repeat: int) -> dict[str, Any]:
     ups: list[tuple[float, float]] = []
     used: dict[str, float] = {}
     for _ in range(repeat):
-        with stage(telling(), cluster=Serving()) as opened:
+        with stage(telling(), cluster=ClusterOptions()) as opened:
             if opened.cluster is None:
                 raise Refusal("there is no cluster on this stage")
             plane: ControlPlane = opened.cluster.plane

@@ -23,9 +23,9 @@ from agentenv.cli.review.preview import Call
 from agentenv.cli.stack_files import stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.policies.packs.reporting import BROKE
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.engine import Engine, EngineError
-from agentenv.rehearsal.stage.policy_packs import Packs, staged
+from agentenv.rehearsal.stage.policy_packs import Packs, prepare
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import Progress, telling
 from bench import checkov
@@ -57,7 +57,7 @@ def measure(repeat: int) -> dict[str, Any]:
             raise EngineError("preview", 1, "\n".join(found.errors))
         resources = list(found.after.values())
         sources = (root / "policies" / "isolation", root / "policies" / "cost", root / "bench" / "empty_pack")
-        packs = staged(sources, opened.run.folder / "packs")
+        packs = prepare(sources, opened.run.folder / "packs")
         return {
             "resources": len(resources),
             **_added(packs, resources, repeat, around(root)),
@@ -69,7 +69,7 @@ def measure(repeat: int) -> dict[str, Any]:
 def _program(opened: Stage, root: Path) -> Engine:
     settings = settings_in(root, STACK)
     if settings is not None:
-        opened.environment = {**opened.environment, **Serving.stack(settings).around(opened.cloud)}
+        opened.environment = {**opened.environment, **ClusterOptions.for_stack(settings).environment(opened.cloud)}
     return opened.project(root, STACK)
 
 

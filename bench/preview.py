@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import Any
 
 from agentenv.cli.main import Refusal
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import telling
@@ -90,7 +90,7 @@ class Recorded:
 
 def measure(repeat: int) -> dict[str, Any]:
     """All of it on one stage; the program's preview is at most one and a half times the engine's."""
-    with stage(telling(), cluster=Serving()) as opened:
+    with stage(telling(), cluster=ClusterOptions()) as opened:
         standing = stacks.project(opened, stacks.local(seats=_SEATS_RECORDED))
         standing.up()
         local, seats = record(standing.state())
@@ -148,7 +148,7 @@ def _users(opened: Stage, standing: Engine, repeat: int) -> dict[str, Any]:
         if there != users:
             raise Refusal(f"{users} claims were made, and {there} are there")
         found: list[Any] = []
-        (shortest,) = best(repeat, lambda found=found: found.append(standing.preview("--refresh").touched()))
+        (shortest,) = best(repeat, lambda found=found: found.append(standing.preview("--refresh").changed_resources()))
         taken.append((shortest, found))
     (few_s, few), (many_s, many) = taken
     if few[-1] != many[-1]:

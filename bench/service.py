@@ -30,11 +30,10 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import KEPT, SANDBOXES
 from agentenv.core.workspaces.claims import claim
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.scenario import pool_probe as probe
-from agentenv.rehearsal.scenario import service_probe as serving
+from agentenv.rehearsal.scenario import pool_probe, service_probe
 from agentenv.rehearsal.scenario.service_probe import Service
 from agentenv.rehearsal.stage import processes
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import telling
 from agentenv.service.aws import clients as aws
@@ -63,13 +62,13 @@ _PATIENCE_SECONDS = 120.0
 
 def measure(repeat: int) -> dict[str, Any]:
     """All of the figures, of one stage."""
-    with stage(telling(), cluster=Serving(heap=HEAP)) as opened, ExitStack() as ending:
+    with stage(telling(), cluster=ClusterOptions(heap=HEAP)) as opened, ExitStack() as ending:
         if opened.cluster is None:
             raise Refusal("there is no cluster on this stage")
         _up(opened)
         client, folder = opened.cluster.plane.client, opened.cluster.plane.layout.folder
-        callers = [ending.enter_context(serving.caller(client, folder)) for _ in range(CALLERS)]
-        boss = ending.enter_context(serving.caller(client, folder, name="bench"))
+        callers = [ending.enter_context(service_probe.service_client(client, folder)) for _ in range(CALLERS)]
+        boss = ending.enter_context(service_probe.service_client(client, folder, name="bench"))
         pool = stacks_pool(client)
         _grow(client, pool)
         alone = _there(client, pool)
@@ -110,15 +109,15 @@ def _asleep(client: Client, pool: Object, service: Service) -> Object:
     _full(client, pool)
     name = _ask(service, pool)
     space = pool["metadata"]["namespace"]
-    path = f"/apis/{probe.EXTENSIONS}/namespaces/{space}/sandboxclaims/{name}"
+    path = f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxclaims/{name}"
     # Whoever keeps its volume says so a moment later.
     kept = until(lambda: client.get(path)["metadata"].get("annotations", {}).get(KEPT), _PATIENCE_SECONDS)
-    service.ask("POST", f"/v1/workspaces/{name}/suspend")
+    service.request("POST", f"/v1/workspaces/{name}/suspend")
     sandbox = f"/apis/{SANDBOXES}/namespaces/{space}/sandboxes/{client.get(path)['status']['sandbox']['name']}"
 
     def sleeps() -> bool:
         rows = client.get(sandbox)["status"].get("conditions", [])
-        told = service.ask("GET", f"/v1/workspaces/{name}")["state"]
+        told = service.request("GET", f"/v1/workspaces/{name}")["state"]
         return told == "suspended" and any((one["type"], one["status"]) == ("Suspended", "True") for one in rows)
 
     if not kept or not until(sleeps, _PATIENCE_SECONDS):
@@ -139,8 +138,8 @@ def _grow(client: Client, pool: Object) -> None:
 
 
 def _full(client: Client, pool: Object) -> None:
-    if not until(lambda: probe.ready_members(client, pool) >= BURST, _PATIENCE_SECONDS):
-        found = probe.ready_members(client, pool)
+    if not until(lambda: pool_probe.ready_members(client, pool) >= BURST, _PATIENCE_SECONDS):
+        found = pool_probe.ready_members(client, pool)
         raise Refusal(f"the pool has {found} of {BURST} sandboxes after {_PATIENCE_SECONDS:.0f} s")
 
 
@@ -155,7 +154,7 @@ def _still(client: Client, pool: Object, alone: tuple[int, ...]) -> None:
 def _there(client: Client, pool: Object) -> tuple[int, ...]:
     """How many claims and pods there are in the pool's class, and volumes that have still to be taken away."""
     space = pool["metadata"]["namespace"]
-    claims = client.get(f"/apis/{probe.EXTENSIONS}/namespaces/{space}/sandboxclaims")["items"]
+    claims = client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxclaims")["items"]
     pods = client.get(f"/api/v1/namespaces/{space}/pods")["items"]
     volumes = client.get("/api/v1/persistentvolumes")["items"]
     return len(claims), len(pods), sum(_going(one) for one in volumes)
@@ -172,7 +171,7 @@ def _at(
     """Both sides at a rate, by turns, each against the full pool; `alone` is what is there without a turn."""
     raw: list[float] = []
     served: list[float] = []
-    watched = Watched(client, f"/apis/{probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims")
+    watched = Watched(client, f"/apis/{pool_probe.EXTENSIONS}/namespaces/{pool['metadata']['namespace']}/sandboxclaims")
     for _ in range(turns):
         _still(client, pool, alone)
         raw += _claims(client, pool, watched, rate, A_TURN[rate])
@@ -219,7 +218,7 @@ def _requests(pool: Object, callers: list[Service], rate: float, count: int) -> 
     made: list[tuple[Service, str]] = []
     # Whoever asks for a workspace has looked at theirs before: their tokens are known, as those who claim are.
     for service in callers:
-        service.ask("GET", "/v1/workspaces?limit=1")
+        service.request("GET", "/v1/workspaces?limit=1")
 
     def one(number: int) -> float:
         service = callers[number % len(callers)]
@@ -230,12 +229,12 @@ def _requests(pool: Object, callers: list[Service], rate: float, count: int) -> 
         return took
 
     took = _paced(rate, count, one)
-    _away(lambda pair: pair[0].ask("DELETE", f"/v1/workspaces/{pair[1]}"), made)
+    _away(lambda pair: pair[0].request("DELETE", f"/v1/workspaces/{pair[1]}"), made)
     return took
 
 
 def _ask(service: Service, pool: Object) -> str:
-    found = service.ask("POST", "/v1/workspaces?wait=60", {"class": _class_of(pool), "key": secrets.token_hex(6)})
+    found = service.request("POST", "/v1/workspaces?wait=60", {"class": _class_of(pool), "key": secrets.token_hex(6)})
     if found["state"] != "running":
         raise Refusal(f"a workspace is {found['state']}: {found.get('why')}")
     return found["id"]
@@ -248,8 +247,8 @@ def _burst(client: Client, pool: Object, callers: list[Service]) -> dict[str, in
         asked = [hands.submit(_ask, callers[number % len(callers)], pool) for number in range(BURST)]
         names = [one.result() for one in asked]
     space = pool["metadata"]["namespace"]
-    found = [client.get(f"/apis/{probe.EXTENSIONS}/namespaces/{space}/sandboxclaims/{name}") for name in names]
-    sandboxes = [one["status"]["sandbox"]["name"] for one in found if probe.is_ready(one)]
+    found = [client.get(f"/apis/{pool_probe.EXTENSIONS}/namespaces/{space}/sandboxclaims/{name}") for name in names]
+    sandboxes = [one["status"]["sandbox"]["name"] for one in found if pool_probe.is_ready(one)]
     return {
         "asked": BURST,
         "ready": len(sandboxes),
@@ -277,7 +276,7 @@ def _pages(boss: Service) -> list[float]:
 
 def _page(boss: Service, after: str | None) -> tuple[list[Object], str | None]:
     more = f"&after={after}" if after else ""
-    said = boss.ask("GET", f"/v1/workspaces?everybody=true&limit={PAGES}{more}")
+    said = boss.request("GET", f"/v1/workspaces?everybody=true&limit={PAGES}{more}")
     return said["items"], said.get("after")
 
 

@@ -4,12 +4,12 @@ from decimal import Decimal
 
 from agentenv.components.cost.cluster_costs import ClusterTariff, MeteringLayout
 from agentenv.config import Settings
-from agentenv.core.classes.pools.sizes import with_rollover
+from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover
 from agentenv.core.cost.assumptions import Assumptions
 from agentenv.core.cost.estimate import model
 from agentenv.core.cost.sandboxes import HEADROOM
 from agentenv.core.metering.tariff import number
-from agentenv.core.prices.book import NoPrices
+from agentenv.core.prices.book import MissingPricesError
 
 # Of nodes the price is known where they run, whoever they are kept for.
 _NODES = ("system nodes", HEADROOM)
@@ -18,7 +18,7 @@ _FILES = ("homes", "backups of homes")
 
 def metering_layout(settings: Settings) -> MeteringLayout:
     """The sizes for as many sandboxes as the classes allow, and what the estimate says of what no metric knows."""
-    sandboxes = sum(with_rollover(one) for one in settings.sandbox_classes)
+    sandboxes = sum(max_sandboxes_with_rollover(one) for one in settings.sandbox_classes)
     layout: MeteringLayout = {"sandboxes": sandboxes, "tariff": _tariff(settings)}
     if settings.network.mirrors.registry is not None:
         layout["registry"] = settings.network.mirrors.registry
@@ -33,7 +33,7 @@ def _tariff(settings: Settings) -> ClusterTariff:
         tariff["per_user_cap"] = number(settings.cost.per_user_cap)
     try:
         parts = model(settings).parts
-    except NoPrices:
+    except MissingPricesError:
         # Nobody is refused a dashboard because nobody looked up what its region costs.
         return tariff
     tariff["fixed"] = {

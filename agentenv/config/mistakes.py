@@ -25,6 +25,7 @@ class Mistake:
     allowed: str
     hint: str
     place: Place = field(default=(), compare=False, repr=False)
+    unknown_key: Place = field(default=(), compare=False, repr=False)  # the place of a key that is no setting
 
     def __str__(self) -> str:
         hint = f"; {self.hint}" if self.hint else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 from collections.abc import Collection, Mapping
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 from agentenv.config.decode import Plain, Reader
 from agentenv.config.mistakes import NAMESPACE, Mistake, Mistakes, Place, mistake_at, nearest, shown
@@ -37,6 +39,38 @@ def read(config: Mapping[str, object], environment: str, secrets: Collection[str
     if mistakes or checked.settings is None:
         raise Mistakes(mistakes)
     return checked.settings
+
+
+def read_known(config: Mapping[str, object], environment: str) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings that this version knows, and the paths of the keys that it does not.
+
+    For a service that is older than the program which wrote the configuration. The values of known keys are read as
+    `read` reads them, and raise `Mistakes`.
+    """
+    try:
+        return read(config, environment), ()
+    except Mistakes as failure:
+        unknown = [mistake for mistake in failure.mistakes if mistake.unknown_key]
+        known = cast("dict[str, Any]", copy.deepcopy(config))
+        if not unknown or not all(_removed(known, mistake.unknown_key) for mistake in unknown):
+            raise
+    return read(known, environment), tuple(mistake.path for mistake in unknown)
+
+
+def _removed(config: dict[str, Any], place: Place) -> bool:
+    """Remove a key from a configuration; return False where the configuration has no such place."""
+    section, *rest = place
+    node: Any = config
+    spelled = (f"{NAMESPACE}:{section}", f"{NAMESPACE}:config:{section}", section)
+    tokens = [next((key for key in spelled if key in config), section), *rest]
+    for token in tokens[:-1]:
+        if not isinstance(node, dict | list):
+            return False
+        node = cast("Any", node)[token]
+    if not isinstance(node, dict) or tokens[-1] not in node:
+        return False
+    del node[tokens[-1]]
+    return True
 
 
 def _read_sections(config: object, secrets: frozenset[str], reader: Reader) -> dict[str, Plain]:
@@ -79,7 +113,7 @@ def _unknown(namespace: str, name: str) -> list[Mistake]:
         mistake = mistake_at((name,), f"the key {shown(name)}", ", ".join(SECTIONS), hint)
         # The place is that of the probable key, so that no constraint is checked against its defaults.
         place: Place = (hint.split("'")[1],) if "'" in hint else (name,)
-        return [Mistake(mistake.path, mistake.found, mistake.allowed, mistake.hint, place)]
+        return [replace(mistake, place=place, unknown_key=(name,))]
     if namespace == "aws" and difflib.SequenceMatcher(None, name[:80], "region").ratio() > 0.8:
         hint = f"write {REGION_KEY}"
         return [Mistake(f"aws:{shown(name)[1:-1]}", f"the key {shown(name)}", REGION_KEY, hint, ("region",))]

@@ -7,7 +7,7 @@ result. `reader` drops the findings that depend on a replaced value.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
@@ -97,7 +97,7 @@ def _unknown(place: Place) -> Mistake:
     hint = nearest(key, known)
     if not hint and (elsewhere := vocabulary.sections_with(key)):
         hint = f"it belongs under {' or '.join(elsewhere)}"
-    return mistake_at(place, f"the key {shown(key)}", ", ".join(known), hint)
+    return replace(mistake_at(place, f"the key {shown(key)}", ", ".join(known), hint), unknown_key=place)
 
 
 def _meant(place: Place, error: ErrorDetails) -> Place:

@@ -41,6 +41,9 @@ def main(arguments: list[str]) -> int:
         _LOG.critical("%s", failure)
         return WRONG
     logs.set_up(configuration.settings.service.log_level)
+    if configuration.ignored:
+        facts = {"keys": list(configuration.ignored)}
+        _LOG.warning("settings that this version does not know are ignored", extra={"facts": facts})
     metrics = Metrics()
     end_traces = traces.set_up(configuration.traces, configuration.replica)
     exposed, _ = start_http_server(configuration.metrics_port, configuration.host, metrics.registry)

@@ -45,17 +45,17 @@ class Class:
     @property
     def modes(self) -> tuple[Mode, ...]:
         """What its workspaces may be for."""
-        return self.plan.asked.modes
+        return self.plan.settings.modes
 
     @property
     def idle_after(self) -> timedelta:
         """How long one idles before it sleeps, where it does not say so itself."""
-        return self.plan.asked.suspend_after
+        return self.plan.settings.suspend_after
 
     @property
     def max_lifetime(self) -> timedelta | None:
         """How long one may live."""
-        return self.plan.asked.max_lifetime
+        return self.plan.settings.max_lifetime
 
     @property
     def kept(self) -> bool:
@@ -86,7 +86,7 @@ class Catalog:
         self.here = here or cluster_facts(settings, api=())
         cap = settings.cost.per_user_cap
         self.classes: Mapping[str, Class] = {
-            plan.name: Class(plan, plan.asked.budget if plan.asked.budget is not None else cap)
+            plan.name: Class(plan, plan.settings.budget if plan.settings.budget is not None else cap)
             for plan in plans(settings, self.here)
         }
         self._compare = lru_cache(maxsize=1024)(self._decided)
@@ -125,7 +125,7 @@ class Catalog:
     def _decided(self, child: str, parent: str) -> Verdict:
         one, other = self.get(child), self.get(parent)
         return decide(
-            envelope_of(one.plan.asked, self.settings, self.here),
-            envelope_of(other.plan.asked, self.settings, self.here),
+            envelope_of(one.plan.settings, self.settings, self.here),
+            envelope_of(other.plan.settings, self.settings, self.here),
             self.here,
         )

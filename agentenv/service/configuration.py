@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agentenv.config import Mistakes, Settings, read
+from agentenv.config import Mistakes, Settings
+from agentenv.config.reader import read_known
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Configuration:
     """All that one replica knows from its start to its end."""
 
     settings: Settings = field(repr=False)
+    # The paths of settings that this version does not know: the program that wrote them may be newer
+    ignored: tuple[str, ...] = field(default=(), kw_only=True)
     replica: str  # its name among the others: the pod's
     namespace: str = "workspace-service"
     host: str = "0.0.0.0"  # noqa: S104 - in a pod; the network policy says who comes in
@@ -86,9 +89,11 @@ def parse_configuration(arguments: Sequence[str], environment: Mapping[str, str]
     """The configuration that the command line and its settings file say; `ConfigurationError` where there is none."""
     around = os.environ if environment is None else environment
     said = parser().parse_args(arguments)
+    settings, ignored = settings_of(said.settings)
     kubeconfig = said.kubeconfig or (Path(around["KUBECONFIG"]) if around.get("KUBECONFIG") else None)
     return Configuration(
-        settings=settings_of(said.settings),
+        settings=settings,
+        ignored=ignored,
         replica=said.replica or around.get("POD_NAME") or socket.gethostname(),
         namespace=said.namespace,
         host=said.host,
@@ -108,15 +113,15 @@ def parse_configuration(arguments: Sequence[str], environment: Mapping[str, str]
     )
 
 
-def settings_of(file: Path) -> Settings:
-    """The settings in a file; all their mistakes are told at once."""
+def settings_of(file: Path) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings in a file, and the paths of those that are not known; all mistakes are raised at once."""
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
         config, environment = said["config"], said["environment"]
     except (OSError, ValueError, KeyError, TypeError) as failure:
         raise ConfigurationError(f"{file} is no settings file: {failure!r}") from failure
     try:
-        return read(config, environment)
+        return read_known(config, environment)
     except Mistakes as failure:
         raise ConfigurationError(f"the settings in {file} have mistakes:\n{failure}") from failure
 

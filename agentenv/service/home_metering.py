@@ -20,7 +20,7 @@ from agentenv.config.sections.cost import ENTRIES_A_DAY
 from agentenv.core.classes.names import WORKSPACE_LABEL
 from agentenv.core.service.home_metering import NAME
 from agentenv.core.values.object_fields import counted, required, text
-from agentenv.core.values.timestamps import in_seconds, moment
+from agentenv.core.values.timestamps import format_whole_seconds, parse_timestamp
 from agentenv.core.workspaces.home_sizes import ENTRIES_A_HOME, Home, Size, due, scaled
 from agentenv.core.workspaces.records import of_claim
 from agentenv.service.aws.access_points import AccessPoints, Efs
@@ -117,7 +117,7 @@ def _write(
             MEASURED: str(told[volume]),
             FOUND: str(found.bytes),
             ENTRIES: str(found.entries),
-            MEASURED_AT: in_seconds(now),
+            MEASURED_AT: format_whole_seconds(now),
         }
         if not api.change(VOLUMES, volumes[volume], {"metadata": {"annotations": notes}}):
             _LOG.info("a volume changed while it was measured", extra={"facts": {"volume": volume}})
@@ -157,7 +157,11 @@ def _home(volume: Document, used: Mapping[str, datetime]) -> Home:
     about = section(volume, "metadata")
     notes, name, point = section(about, "annotations"), _name_of(volume), _handle(volume)[1]
     used_at = used.get(text(section(about, "labels"), WORKSPACE_LABEL))
-    size, entries, when = counted(notes.get(FOUND)), counted(notes.get(ENTRIES)), moment(notes.get(MEASURED_AT))
+    size, entries, when = (
+        counted(notes.get(FOUND)),
+        counted(notes.get(ENTRIES)),
+        parse_timestamp(notes.get(MEASURED_AT)),
+    )
     if size is None or entries is None or when is None:
         return Home(name, point, used_at=used_at)
     return Home(name, point, size, when, entries, used_at)

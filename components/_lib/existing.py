@@ -12,10 +12,10 @@ import pulumi
 from pulumi_aws import ec2, efs, eks
 
 from agentenv.components._lib.arguments import ArgumentError, ArgumentReader
-from agentenv.core.adoption import Shortcoming
-from agentenv.core.adoption.cluster import FoundCluster, cluster_shortcomings
-from agentenv.core.adoption.file_systems import FoundFileSystem, file_system_shortcomings
-from agentenv.core.adoption.network import AVAILABLE, FoundSubnet, FoundVpc, network_shortcomings
+from agentenv.core.adoption import AdoptionProblem
+from agentenv.core.adoption.cluster import FoundCluster, cluster_problems
+from agentenv.core.adoption.file_systems import FoundFileSystem, file_system_problems
+from agentenv.core.adoption.network import AVAILABLE, FoundSubnet, FoundVpc, network_problems
 from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ class Existing(TypedDict):
 class ExistingError(pulumi.RunError):
     """What stands already is not as it has to be: all of it at once, each with its way out."""
 
-    def __init__(self, wrong: Sequence[Shortcoming]) -> None:
+    def __init__(self, wrong: Sequence[AdoptionProblem]) -> None:
         lines = "\n".join(f"  {one}" for one in wrong)
         super().__init__(f"what stands already cannot be used as it is:\n{lines}")
 
@@ -150,7 +150,7 @@ def read_network(named: ExistingNetwork, cluster: str, asked: pulumi.InvokeOptio
     private = [_subnet(id_, asked) for id_ in named["private_subnet_ids"]]
     public = [_subnet(id_, asked) for id_ in named.get("public_subnet_ids") or []]
     known = FoundVpc(vpc.id, AVAILABLE, vpc.enable_dns_support, vpc.enable_dns_hostnames)
-    _refuse(network_shortcomings(known, private, public, discovered.ids, cluster))
+    _refuse(network_problems(known, private, public, discovered.ids, cluster))
     ranges = [one.cidr_block for one in vpc.cidr_block_associations or [] if one.state in IN_USE_STATES]
     return ExistingNetworkFacts(vpc.cidr_block, ranges or [vpc.cidr_block], [one.zone for one in private])
 
@@ -169,7 +169,7 @@ def read_cluster(name: str, version: str, vpc_id: str | None, asked: pulumi.Invo
         bool(vpc.endpoint_private_access),
         issuer,
     )
-    _refuse(cluster_shortcomings(known, version, vpc_id))
+    _refuse(cluster_problems(known, version, vpc_id))
     authority = found.certificate_authorities[0].data
     services = next((one.service_ipv4_cidr for one in found.kubernetes_network_configs or []), "")
     return ExistingClusterFacts(
@@ -187,7 +187,7 @@ def read_file_systems(named: ExistingFileSystems, asked: pulumi.InvokeOptions) -
         FoundFileSystem(one.file_system_id, one.encrypted, one.availability_zone_name or "", one.performance_mode)
         for one in found
     ]
-    _refuse([wrong for one in systems for wrong in file_system_shortcomings(one)])
+    _refuse([wrong for one in systems for wrong in file_system_problems(one)])
     return ExistingFileSystemFacts(
         [one.arn for one in found], [one.dns_name for one in found], [one.kms_key_id for one in found]
     )
@@ -222,7 +222,7 @@ def _answer(
     except Exception as silence:  # noqa: BLE001 - the engine raises nothing more exact
         # The official provider lists its errors, a line each.
         told = " ".join(str(silence).rpartition("returned an error: ")[2].split()).rstrip(".")
-        raise ExistingError([Shortcoming(thing, f"{lack}: {told}", way_out)]) from None
+        raise ExistingError([AdoptionProblem(thing, f"{lack}: {told}", way_out)]) from None
 
 
 def _subnet(id_: str, asked: pulumi.InvokeOptions) -> FoundSubnet:
@@ -237,6 +237,6 @@ def _subnet(id_: str, asked: pulumi.InvokeOptions) -> FoundSubnet:
     )
 
 
-def _refuse(wrong: Sequence[Shortcoming]) -> None:
+def _refuse(wrong: Sequence[AdoptionProblem]) -> None:
     if wrong:
         raise ExistingError(wrong)

@@ -17,7 +17,7 @@ from agentenv.components._lib.tags import Labels, Ownership
 from agentenv.components.network.endpoints import Doors, create_endpoints, endpoint_services
 from agentenv.components.network.flow_logs import create_flow_logs, read_flow_log_settings
 from agentenv.components.network.node_security_group import create_nodes_security_group
-from agentenv.core.values.addresses import NoRoomError, plan
+from agentenv.core.values.addresses import AddressSpaceError, plan
 
 NAT = ("none", "single", "per-zone")
 ANYWHERE = "0.0.0.0/0"
@@ -110,7 +110,7 @@ class Network(pulumi.ComponentResource):
         record = read_flow_log_settings(layout)
         try:
             addresses = plan(layout.text("cidr"), count)
-        except NoRoomError as error:
+        except AddressSpaceError as error:
             raise ArgumentError(f"{layout.path}.cidr", error.found, f"{error.allowed}; {error.hint}") from None
 
         super().__init__("agent-environment:index:Network", name, {}, opts)

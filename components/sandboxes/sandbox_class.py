@@ -31,9 +31,9 @@ from agentenv.components.cluster.irsa import Issuer, Roles, ServiceAccount, pod_
 from agentenv.components.settings_argument import read_settings
 from agentenv.config import Settings
 from agentenv.core.capabilities.from_settings import cluster_facts_with_existing
-from agentenv.core.classes.advice import remarks
+from agentenv.core.classes.advice import class_notes
 from agentenv.core.classes.names import SANDBOX, namespace
-from agentenv.core.classes.objects import ClassObjects, Known, class_objects
+from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import ClassPlan, plans
 
 
@@ -103,7 +103,7 @@ class SandboxClass(pulumi.ComponentResource):
         cluster = reader.text("cluster_name")
 
         super().__init__("agent-environment:index:SandboxClass", name, {}, opts)
-        for remark in remarks(plan):
+        for remark in class_notes(plan):
             pulumi.log.info(remark, self)
         inner = child_options_without_dependencies(self)
         roles = Roles(labels, inner, boundary)
@@ -119,8 +119,8 @@ class SandboxClass(pulumi.ComponentResource):
         # children, by every way there is to each, and the engine walks all of them when a deletion fails.
         self.ready = output_after(namespace(plan.name), held)
         self.releases = pulumi.Output.from_input({one.channel: one.name() for one in objects.releases})
-        self.pool_size = pulumi.Output.from_input(objects.choice.size)
-        expected = objects.choice.expected_miss_rate
+        self.pool_size = pulumi.Output.from_input(objects.pool_choice.size)
+        expected = objects.pool_choice.expected_miss_rate
         self.expected_miss_rate = pulumi.Output.from_input(None if expected is None else f"{expected:.6f}")
         self.role_arn = role.arn.apply(str) if role else pulumi.Output.from_input(None)
         self.register_outputs({**component_outputs(self), OUTPUT: roles.planned_documents.entries})
@@ -157,14 +157,14 @@ def stable_template(objects: ClassObjects) -> Document:
     return objects.templates[0]["spec"]
 
 
-def _known(plan: ClassPlan, args: SandboxClassArgs, role: iam.Role | None) -> Known:
+def _known(plan: ClassPlan, args: SandboxClassArgs, role: iam.Role | None) -> DeploymentValues:
     systems = pulumi.Output.from_input(args["file_system_ids"])
     groups = args.get("security_group_ids")
-    return Known(
+    return DeploymentValues(
         file_systems=[systems.apply(lambda ids, shard=shard: ids[shard]) for shard in range(plan.shards)],
         file_systems_joined=systems.apply(",".join),
         # A role that the agent on the node hands out is tied to the account by an association instead.
-        role_arns={plan.name: role.arn} if role and plan.asked.identity.kind == "irsa" else {},
+        role_arns={plan.name: role.arn} if role and plan.settings.identity.kind == "irsa" else {},
         group_ids={plan.name: groups} if groups is not None else {},
     )
 
@@ -181,7 +181,7 @@ class _ToAws:
 
     def role(self, component: pulumi.ComponentResource, args: SandboxClassArgs) -> iam.Role | None:
         """The one role of all its sandboxes, where its settings give it one."""
-        identity = self.plan.asked.identity
+        identity = self.plan.settings.identity
         bearer = ServiceAccount(namespace(self.plan.name), SANDBOX)
         said = f"Sandboxes of class {self.plan.name}"
         if identity.kind == "irsa":

@@ -39,6 +39,20 @@ def test_what_did_not_run_is_told_and_fails_in_ci(
     assert said.splitlines()[-1] == "1 passed, 0 failed, 1 skipped"
 
 
+@pytest.mark.parametrize(("reason", "ok"), [("needs THE_MOON: a folder", True), ("needs the sun", False)])
+def test_only_what_needs_an_absent_variable_may_be_skipped_in_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reason: str, ok: bool
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    (tmp_path / "tests" / "some").mkdir(parents=True)
+    (tmp_path / "tests" / "some" / "test_it.py").write_text(PASSES + SKIPS.replace("needs the moon", reason))
+    monkeypatch.setattr(gate, "ROOT", tmp_path)
+    result = gate.run_group(gate.Group("some", 0), ("THE_MOON",))
+    assert result.ok is ok
+    assert gate.conclude([result], 1.0, ("THE_MOON",)) == (0 if ok else 1)
+    assert f"not run ({'allowed' if ok else 'a failure, because CI is set'}):" in capsys.readouterr().out
+
+
 def test_a_failing_test_fails_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = group(tmp_path, monkeypatch, PASSES + "def test_three():\n    assert not True\n")
     assert (result.ok, result.counts) == (False, {"passed": 1, "failed": 1})

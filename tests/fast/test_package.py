@@ -63,6 +63,8 @@ def test_no_file_is_imported_twice() -> None:
 def test_the_version_is_written_once() -> None:
     written = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert version("agent-environment") == written
+    locked = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))["package"]
+    assert [row["version"] for row in locked if row["name"] == "agent-environment"] == [written]
     files = ("*.py", "*.yaml", "*.yml", "*.toml", ":!tests", ":!pyproject.toml")
     listed = subprocess.run(
         ["git", "grep", "-lwF", written, "--", *files], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False

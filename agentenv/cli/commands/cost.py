@@ -135,8 +135,8 @@ def as_json(shown: View, written: list[str]) -> dict[str, Any]:
 
 def _focus(costed: Costed, arguments: argparse.Namespace) -> None:
     from agentenv.cli.reports.focus import write_focus
-    from agentenv.core.focus.rows import About, focus_rows, used
+    from agentenv.core.focus.rows import FocusContext, focus_rows, metered_quantities
 
-    about = About(costed.about.environment, arguments.account or costed.about.environment, costed.region)
-    rows = list(focus_rows(costed.statement, used(costed.rows), about))
+    about = FocusContext(costed.about.environment, arguments.account or costed.about.environment, costed.region)
+    rows = list(focus_rows(costed.statement, metered_quantities(costed.rows), about))
     write_focus(rows, costed.statement.bill, arguments.focus)

@@ -93,13 +93,13 @@ class Asked:
         """What follows from settings; refused with the way out where there are no prices or no sense."""
         from agentenv.core.cost.assumptions import Assumptions
         from agentenv.core.cost.estimate import model
-        from agentenv.core.prices.book import NoPrices
+        from agentenv.core.prices.book import MissingPricesError
 
         shares = None if self.mix is None else {name: share_of(name, text) for name, text in self.mix.items()}
         spent = self.active_hours if active_hours is None else active_hours
         try:
             return model(settings, spent, taken=Assumptions().but(self.assume), mix=shares)
-        except (NoPrices, ValueError) as wrong:
+        except (MissingPricesError, ValueError) as wrong:
             raise Refusal(str(wrong)) from wrong
 
 

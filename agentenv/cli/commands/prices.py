@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     from agentenv.core.prices.book import price_book, regions
 
     folder = arguments.out or Path(prices.__file__).parent
-    written: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     wanted = [region_of(text) for text in arguments.region] if arguments.region else regions()
     for region in wanted:
         sources = Sources(_client(arguments, "pricing", LISTED_IN), _client(arguments, "ec2", region))
@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         file = folder / f"{region}.toml"
         write(file, found)
         sys.stdout.write(told(file, found))
-        written.append(as_json(file, found))
+        results.append(as_json(file, found))
     if arguments.json:
-        sys.stdout.write(json.dumps({"written": written}) + "\n")
+        sys.stdout.write(json.dumps({"written": results}) + "\n")
     return OK
 
 
@@ -94,9 +94,9 @@ def write(file: Path, found: Refreshed) -> None:
     """Put the book into its file, if reading it gives the same book."""
     from agentenv.cli.reports.plots import put
     from agentenv.core.prices.book import read_book
-    from agentenv.core.prices.write import written
+    from agentenv.core.prices.write import price_book_text
 
-    text = written(found.book)
+    text = price_book_text(found.book)
     if read_book(text) != found.book:
         raise Refusal(f"{file.name} would not be read as it was meant, and was not written")
     put(file, text.encode())

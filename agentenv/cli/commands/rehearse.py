@@ -49,10 +49,10 @@ def port_number(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     """Rehearse, or look after rehearsals that were kept."""
-    from agentenv.rehearsal.stage import run_folders as runs
+    from agentenv.rehearsal.stage import run_folders
 
     if arguments.kept:
-        return show_kept(runs.kept(), as_json=arguments.json)
+        return show_kept(run_folders.kept_runs(), as_json=arguments.json)
     if arguments.end:
         return end(arguments.end, as_json=arguments.json)
     return rehearse(arguments.stack, keep=arguments.keep, port=arguments.port, as_json=arguments.json)
@@ -65,10 +65,10 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     from agentenv.cli.stack_files import stack_file
     from agentenv.cli.stack_yaml import read_document
     from agentenv.config import read
-    from agentenv.rehearsal.scenario.scenario import Course, CourseError
-    from agentenv.rehearsal.stage.cluster import Serving
+    from agentenv.rehearsal.scenario.scenario import Scenario, ScenarioError
+    from agentenv.rehearsal.stage.cluster import ClusterOptions
     from agentenv.rehearsal.stage.engine import EngineError
-    from agentenv.rehearsal.stage.policy_packs import staged
+    from agentenv.rehearsal.stage.policy_packs import prepare
     from agentenv.rehearsal.stage.stage import StageError, stage
     from agentenv.rehearsal.tools import ToolError
 
@@ -76,17 +76,17 @@ def rehearse(stack: str, *, keep: bool, port: int, as_json: bool) -> int:
     known_stack(project, stack)
     file = stack_file(project, stack)
     sound(file, stack)
-    serving = Serving.stack(read(read_document(file).value.get("config") or {}, stack))
+    serving = ClusterOptions.for_stack(read(read_document(file).value.get("config") or {}, stack))
     view = View(to_terminal=sys.stderr.isatty())
     try:
         with view, stage(view.tools, port=port, cluster=serving) as opened:
             view.opened(stack, opened)
             engine = opened.project(project, stack, view.event)
-            packs = staged([project / "policies" / name for name in PACKS], opened.run.folder / "packs")
-            course = Course(opened, engine, view, packs=packs)
+            packs = prepare([project / "policies" / name for name in PACKS], opened.run.folder / "packs")
+            course = Scenario(opened, engine, view, packs=packs)
             try:
                 report = course.play(keep=keep)
-            except (CourseError, EngineError) as failure:
+            except (ScenarioError, EngineError) as failure:
                 view.failed(str(failure), opened)
                 course.report.error = str(failure)
                 report_json(course.report, as_json=as_json)
@@ -151,11 +151,11 @@ def show_kept(records: list[dict[str, Any]], *, as_json: bool) -> int:
 
 def end(name: str, *, as_json: bool) -> int:
     """End one kept rehearsal, or all of them."""
-    from agentenv.rehearsal.stage import run_folders as runs
+    from agentenv.rehearsal.stage import run_folders
 
-    known = [str(row["run"]) for row in runs.kept()]
+    known = [str(row["run"]) for row in run_folders.kept_runs()]
     wanted = known if name == "all" else [name]
-    ended = [run_id for run_id in wanted if runs.finish(run_id)]
+    ended = [run_id for run_id in wanted if run_folders.finish(run_id)]
     if name != "all" and not ended:
         raise Refusal(f"no rehearsal '{name}' was left running; there is: {', '.join(known) or 'none'}")
     sys.stdout.write(json.dumps({"ended": ended}) + "\n" if as_json else "".join(f"ended {one}\n" for one in ended))

@@ -53,18 +53,18 @@ class View:
         """The stage is open; what it took to build tools was told when they were built."""
         self._line("stage", opened.seconds, f"stack '{stack}' against a simulated AWS at {opened.cloud}")
 
-    def began(self, what: str) -> None:
-        """A step has begun."""
-        self._step, self._began, self._seen = what, time.monotonic(), 0
+    def started(self, step: str) -> None:
+        """Show that a step has started."""
+        self._step, self._began, self._seen = step, time.monotonic(), 0
         if self._status:
-            self._status.update(what)
+            self._status.update(step)
             self._status.start()
 
-    def ended(self, what: str, seconds: float, result: str) -> None:
-        """A step has ended well."""
+    def finished(self, step: str, seconds: float, result: str) -> None:
+        """Show that a step has succeeded."""
         if self._status:
             self._status.stop()
-        self._line(what, seconds, result)
+        self._line(step, seconds, result)
 
     def event(self, verb: str, event: Event) -> None:
         """Something the engine told of; the moving line shows how far it is."""
@@ -90,7 +90,7 @@ class View:
         self._console.print(Text(f"\n{self._step or 'rehearsal'} failed: " + "\n".join(shown), style="red"))
         unknown: list[str] = []
         with suppress(StageError):  # a cloud that does not answer any more has been told of already
-            unknown = opened.ask("unknown")
+            unknown = opened.query("unknown")
         if unknown:
             self._console.print(f"the simulated AWS was asked for what it does not know: {', '.join(unknown)}")
 

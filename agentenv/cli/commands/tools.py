@@ -55,8 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def tool_rows(found: Iterable[Tool]) -> list[Row]:
     """The tools, with what it would take to have those that are absent."""
-    from agentenv.rehearsal.tools import catalog as catalogue
-    from agentenv.rehearsal.tools import toolbox
+    from agentenv.rehearsal.tools import catalog, toolbox
 
     return [
         Row(
@@ -67,7 +66,7 @@ def tool_rows(found: Iterable[Tool]) -> list[Row]:
             "; ".join(
                 words
                 for words in (
-                    toolbox.effort(catalogue.recipe(tool.name)) if tool.source == "absent" else "",
+                    toolbox.effort(catalog.recipe(tool.name)) if tool.source == "absent" else "",
                     tool.detail,
                 )
                 if words

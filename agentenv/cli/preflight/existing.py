@@ -11,22 +11,22 @@ from agentenv.cli.preflight.check import Answer, Question
 from agentenv.cli.preflight.zones import zones
 from agentenv.config import Settings
 from agentenv.config.sections.network import ExistingNetwork
-from agentenv.core.adoption import Shortcoming
-from agentenv.core.adoption.cluster import FoundAddon, FoundCluster, addon_shortcomings, cluster_shortcomings
+from agentenv.core.adoption import AdoptionProblem
+from agentenv.core.adoption.cluster import FoundAddon, FoundCluster, addon_problems, cluster_problems
 from agentenv.core.adoption.file_systems import (
     FoundFileSystem,
     FoundMountTarget,
-    file_system_shortcomings,
-    mount_shortcomings,
-    policy_shortcomings,
+    file_system_problems,
+    mount_problems,
+    policy_problems,
 )
-from agentenv.core.adoption.network import FoundSubnet, FoundVpc, network_shortcomings
+from agentenv.core.adoption.network import FoundSubnet, FoundVpc, network_problems
 from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 
 # Whom tokens of service accounts are for.
 AUDIENCE = "sts.amazonaws.com"
 
-Judge = Callable[[Account], Sequence[Shortcoming]]
+Judge = Callable[[Account], Sequence[AdoptionProblem]]
 
 
 def questions(settings: Settings) -> list[Question]:
@@ -62,7 +62,7 @@ def _judged(name: str, needed: str, judge: Judge) -> Question:
     return Question(name, needed, ask)
 
 
-def _network(account: Account, named: ExistingNetwork, settings: Settings) -> list[Shortcoming]:
+def _network(account: Account, named: ExistingNetwork, settings: Settings) -> list[AdoptionProblem]:
     vpc = account.ask("ec2", "describe_vpcs", VpcIds=[named.vpc_id])["Vpcs"][0]
     switches = {
         word: account.ask("ec2", "describe_vpc_attribute", VpcId=named.vpc_id, Attribute=word)[
@@ -75,7 +75,7 @@ def _network(account: Account, named: ExistingNetwork, settings: Settings) -> li
     discovered = account.all("ec2", "describe_subnets", "Subnets", Filters=tagged)
     private, public = _subnets(account, named.private_subnet_ids), _subnets(account, named.public_subnet_ids)
     ids = [one["SubnetId"] for one in discovered]
-    wrong = network_shortcomings(found, private, public, ids, settings.cluster_name)
+    wrong = network_problems(found, private, public, ids, settings.cluster_name)
     return [*wrong, *_ways_out(account, named, settings)]
 
 
@@ -96,30 +96,30 @@ def _subnets(account: Account, ids: Sequence[str]) -> list[FoundSubnet]:
     ]
 
 
-def _ways_out(account: Account, named: ExistingNetwork, settings: Settings) -> list[Shortcoming]:
+def _ways_out(account: Account, named: ExistingNetwork, settings: Settings) -> list[AdoptionProblem]:
     """A private subnet has a default route, and not to the internet's own gateway; none where there is no NAT."""
     where = [{"Name": "vpc-id", "Values": [named.vpc_id]}]
     tables = account.all("ec2", "describe_route_tables", "RouteTables", Filters=where)
     usual = next((t for t in tables if any(a.get("Main") for a in t["Associations"])), None)
-    wrong: list[Shortcoming] = []
+    wrong: list[AdoptionProblem] = []
     for id_ in named.private_subnet_ids:
         own = (t for t in tables if any(a.get("SubnetId") == id_ for a in t["Associations"]))
         table = next(own, usual) or {"Routes": []}
         out = [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
         if any(str(route.get("GatewayId", "")).startswith("igw-") for route in out):
             lack = "leads to the internet by its own gateway, which takes public addresses"
-            wrong.append(Shortcoming(id_, lack, "name a private subnet, or route it to a NAT gateway"))
+            wrong.append(AdoptionProblem(id_, lack, "name a private subnet, or route it to a NAT gateway"))
         elif not out and settings.network.nat != "none":
             lack = "has no way out, and nodes reach neither images nor AWS"
             wrong.append(
-                Shortcoming(id_, lack, "route 0.0.0.0/0 to a NAT or transit gateway, or set network.nat: none")
+                AdoptionProblem(id_, lack, "route 0.0.0.0/0 to a NAT or transit gateway, or set network.nat: none")
             )
         elif any(route.get("State") == "blackhole" for route in out):
-            wrong.append(Shortcoming(id_, "has a way out that leads nowhere", "mend its default route"))
+            wrong.append(AdoptionProblem(id_, "has a way out that leads nowhere", "mend its default route"))
     return wrong
 
 
-def _cluster(account: Account, settings: Settings) -> list[Shortcoming]:
+def _cluster(account: Account, settings: Settings) -> list[AdoptionProblem]:
     one = account.ask("eks", "describe_cluster", name=settings.cluster_name)["cluster"]
     vpc, network = one.get("resourcesVpcConfig") or {}, settings.network.existing
     issuer = ((one.get("identity") or {}).get("oidc") or {}).get("issuer", "")
@@ -132,11 +132,11 @@ def _cluster(account: Account, settings: Settings) -> list[Shortcoming]:
         bool(vpc.get("endpointPrivateAccess")),
         issuer,
     )
-    wrong = cluster_shortcomings(found, settings.cluster.version, network.vpc_id if network else None)
+    wrong = cluster_problems(found, settings.cluster.version, network.vpc_id if network else None)
     return [*wrong, *(_issuer(account, issuer, one["arn"]) if issuer else [])]
 
 
-def _issuer(account: Account, issuer: str, cluster_arn: str) -> list[Shortcoming]:
+def _issuer(account: Account, issuer: str, cluster_arn: str) -> list[AdoptionProblem]:
     """The cluster's issuer has to be known to IAM: the environment uses it and does not make it."""
     partition, owner = cluster_arn.split(":")[1], cluster_arn.split(":")[4]
     arn = f"arn:{partition}:iam::{owner}:oidc-provider/{issuer.removeprefix('https://')}"
@@ -146,17 +146,17 @@ def _issuer(account: Account, issuer: str, cluster_arn: str) -> list[Shortcoming
         if silence.code != "NoSuchEntity":
             raise
         way_out = f"aws iam create-open-id-connect-provider --url {issuer} --client-id-list {AUDIENCE}"
-        return [Shortcoming(issuer, "is no identity provider of IAM, and controllers get no roles", way_out)]
+        return [AdoptionProblem(issuer, "is no identity provider of IAM, and controllers get no roles", way_out)]
     if AUDIENCE not in known.get("ClientIDList", []):
         way_out = (
             "aws iam add-client-id-to-open-id-connect-provider"
             f" --open-id-connect-provider-arn {arn} --client-id {AUDIENCE}"
         )
-        return [Shortcoming(arn, f"does not take tokens for {AUDIENCE}", way_out)]
+        return [AdoptionProblem(arn, f"does not take tokens for {AUDIENCE}", way_out)]
     return []
 
 
-def _addons(account: Account, settings: Settings) -> list[Shortcoming]:
+def _addons(account: Account, settings: Settings) -> list[AdoptionProblem]:
     cluster = settings.cluster_name
     found: dict[str, FoundAddon] = {}
     for name in account.all("eks", "list_addons", "addons", clusterName=cluster):
@@ -164,7 +164,7 @@ def _addons(account: Account, settings: Settings) -> list[Shortcoming]:
         found[name] = FoundAddon(
             name, one["addonVersion"], one["status"], one.get("configurationValues") or "", one.get("tags") or {}
         )
-    return addon_shortcomings(cluster, found, settings.environment)
+    return addon_problems(cluster, found, settings.environment)
 
 
 def _free(account: Account, settings: Settings) -> Answer:
@@ -177,7 +177,7 @@ def _free(account: Account, settings: Settings) -> Answer:
     return Answer("taken", ok=False, why=why)
 
 
-def _file_system(account: Account, id_: str, settings: Settings) -> list[Shortcoming]:
+def _file_system(account: Account, id_: str, settings: Settings) -> list[AdoptionProblem]:
     one = account.ask("efs", "describe_file_systems", FileSystemId=id_)["FileSystems"][0]
     found = FoundFileSystem(
         id_, bool(one.get("Encrypted")), one.get("AvailabilityZoneName") or "", one["PerformanceMode"]
@@ -202,9 +202,9 @@ def _file_system(account: Account, id_: str, settings: Settings) -> list[Shortco
     ]
     places = zones(account, settings) if group is not None else []
     return [
-        *file_system_shortcomings(found),
-        *mount_shortcomings(id_, targets, places, network.vpc_id if network else None, group),
-        *policy_shortcomings(id_, _policy(account, id_)),
+        *file_system_problems(found),
+        *mount_problems(id_, targets, places, network.vpc_id if network else None, group),
+        *policy_problems(id_, _policy(account, id_)),
     ]
 
 

@@ -9,7 +9,7 @@ from math import ceil
 
 from agentenv.config import Settings
 from agentenv.config.sections.classes import SandboxClass
-from agentenv.core.classes.pools.sizes import most_sandboxes, most_volumes
+from agentenv.core.classes.pools.sizes import max_sandboxes, max_volumes
 from agentenv.core.nodes.fargate_sizes import size_up
 from agentenv.core.nodes.from_settings import demands, node_layout
 from agentenv.core.nodes.node_pools import METAL, NodeLayout, NodePool, node_pools, processor
@@ -87,10 +87,10 @@ def node_cores(settings: Settings) -> list[Cores]:
         asked = sum((_cores(one) for one in classes), Decimal(0))
         room = settings.capacity.headroom
         asked += room.pods * room.cpu.value
-        pods = sum(most_sandboxes(one) for one in classes) + room.pods
+        pods = sum(max_sandboxes(one) for one in classes) + room.pods
         nodes = max(1, ceil(Decimal(pods) / settings.capacity.pods_per_node))
         cores = ceil((asked + nodes * NODE_SHARE) / NODE_CORES) * NODE_CORES
-        names = ", ".join(f"{most_sandboxes(one)} of {one.name}" for one in classes)
+        names = ", ".join(f"{max_sandboxes(one)} of {one.name}" for one in classes)
         add(families, capacity, min(cores, limit), names + (f", {room.pods} kept free" if room.pods else ""))
     return [Cores(group, capacity, cores, "; ".join(said)) for (group, capacity), (cores, said) in found.items()]
 
@@ -112,7 +112,7 @@ def _cores(one: SandboxClass) -> Decimal:
     """What all sandboxes of a class ask of nodes, with what their wall takes."""
     wall = Quantity.parse(wall_of(one.tier, one.kernel).overhead.get("cpu", "0")).value
     each = max(one.resources.cpu.value + wall, Decimal(one.gpu * CORES_A_GPU))
-    return each * most_sandboxes(one)
+    return each * max_sandboxes(one)
 
 
 def _whole(amount: str) -> int:
@@ -124,7 +124,7 @@ def fargate_cores(settings: Settings) -> int:
     cores = CONTROLLER_CORES
     for one in settings.sandbox_classes:
         if one.compute == "fargate" and (size := size_up(one.resources.cpu.value, one.resources.memory.value)):
-            cores += size.cpu * most_sandboxes(one)
+            cores += size.cpu * max_sandboxes(one)
     return ceil(cores)
 
 
@@ -138,7 +138,7 @@ def access_points(settings: Settings) -> int:
     """The access points of the file system that has most of them: homes are spread evenly, and looked at by further
     ones.
     """
-    volumes = sum(most_volumes(one) for one in settings.sandbox_classes)
+    volumes = sum(max_volumes(one) for one in settings.sandbox_classes)
     looked_at = sum(one.shard == 0 for one in folders(settings))
     return ceil((volumes + len(settings.workspaces)) / settings.storage.file_systems) + looked_at
 

@@ -8,7 +8,7 @@ from agentenv.cli.preflight.aws_calls import Account, cluster_called
 from agentenv.cli.preflight.check import Answer, Question
 from agentenv.config import Settings
 from agentenv.config.constraints.network import PLATFORM_PODS
-from agentenv.core.classes.pools.sizes import most_sandboxes
+from agentenv.core.classes.pools.sizes import max_sandboxes
 from agentenv.core.values.addresses import PLATFORM_ADDRESSES, PODS_PER_PREFIX, WARM_PREFIXES
 
 
@@ -35,7 +35,7 @@ def questions(settings: Settings) -> list[Question]:
 def addresses(settings: Settings) -> int:
     """The addresses of everything at its most: pods by whole blocks, a spare one a node, and the platform's own."""
     pods = PLATFORM_PODS + settings.capacity.headroom.pods + len(settings.workspaces)
-    pods += sum(most_sandboxes(one) for one in settings.sandbox_classes)
+    pods += sum(max_sandboxes(one) for one in settings.sandbox_classes)
     nodes = ceil(pods / settings.capacity.pods_per_node)
     blocks = nodes * (ceil(settings.capacity.pods_per_node / PODS_PER_PREFIX) + WARM_PREFIXES)
     return PLATFORM_ADDRESSES + nodes + blocks * PODS_PER_PREFIX

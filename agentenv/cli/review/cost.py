@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from agentenv.config import Settings
 from agentenv.core.cost.estimate import Estimate, estimate
-from agentenv.core.prices.book import NoPrices
+from agentenv.core.prices.book import MissingPricesError
 from agentenv.core.prices.units import cents
 
 NONE = "the stack file is not understood here"
@@ -23,7 +23,7 @@ class Estimator(Protocol):
     """Who reckons."""
 
     def __call__(self, settings: Settings, users: int, active_hours: Decimal, /) -> Estimate:
-        """What the environment of these settings costs; `NoPrices` where nobody knows."""
+        """What the environment of these settings costs; `MissingPricesError` where nobody knows."""
         ...
 
 
@@ -69,7 +69,7 @@ def costs(before: Settings | None, after: Settings | None, estimator: Estimator 
     try:
         then = reckon(before, users, hours) if before else None
         now = reckon(after, users, hours) if after else None
-    except NoPrices as missing:
+    except MissingPricesError as missing:
         return Costs(note=str(missing))
     last = now or then
     return Costs(

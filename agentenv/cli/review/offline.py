@@ -26,8 +26,8 @@ from agentenv.cli.review.preview import Call, PreviewFailed
 from agentenv.cli.stack_files import settings_of_file, stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import Settings
-from agentenv.rehearsal.stage import run_folders as runs
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage import run_folders
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import stage
 from agentenv.rehearsal.tools.progress import Progress, Silent
 
@@ -82,7 +82,7 @@ def desired(root: Path, stack: str, progress: Progress | None = None) -> Desired
         (program / "__main__.py").write_text(runner, encoding="utf-8")
         config = read_document(stack_file(root, stack)).value["config"]
         if settings is not None:
-            opened.environment = {**opened.environment, **Serving.stack(settings).around(opened.cloud)}
+            opened.environment = {**opened.environment, **ClusterOptions.for_stack(settings).environment(opened.cloud)}
         engine = opened.program(program, stack, config, described)
         found = Call(engine.pulumi, engine.project, root, stack, engine.environment).preview()
     if found.refused:
@@ -104,7 +104,7 @@ def settings_at(root: Path, stack: str, base: str) -> Settings | None:
 
 def kept_in() -> Path:
     """Where the graphs of commits are kept."""
-    return runs.cache() / "review"
+    return run_folders.cache() / "review"
 
 
 def of_base(root: Path, stack: str, base: str, scratch: Path) -> Desired:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.core.capabilities.containment import Answer
-from agentenv.core.capabilities.from_settings import cluster_facts, exceeding, policy_of, refused_grants
+from agentenv.core.capabilities.from_settings import cluster_facts, parent_violations, policy_of, refused_grants
 from agentenv.core.capabilities.grants import RefusedGrantError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _may_exceed(settings: Settings) -> Iterator[Finding]:
 
 def _exceeding(settings: Settings, answer: Answer) -> Iterator[Finding]:
     places = {excess.name: index for index, excess in enumerate(settings.sandbox_classes)}
-    for excess in exceeding(settings):
+    for excess in parent_violations(settings):
         for finding in excess.verdict.findings:
             if finding.answer is answer and finding.part in PARTS:
                 place = ("sandboxClasses", places[excess.name])

@@ -151,7 +151,7 @@ def _seats_collide(settings: Settings) -> Iterator[Finding]:
 
 def _seat_too_long(settings: Settings) -> Iterator[Finding]:
     for index, seat in enumerate(settings.workspaces):
-        if not KINDS["kubernetes-label"].takes(f"home-{seat.name}"):
+        if not KINDS["kubernetes-label"].accepts(f"home-{seat.name}"):
             yield Finding(("workspaces", index, "name"), f"{len(seat.name)} characters")
 
 
@@ -174,7 +174,7 @@ def _principals_twice(settings: Settings) -> Iterator[Finding]:
 def _tags(settings: Settings) -> Iterator[Finding]:
     keys = [tag.key for tag in settings.cost.tags]
     for index, key in enumerate(keys):
-        if key in OUR_TAGS or key in keys[:index] or not KINDS["aws-tag-key"].takes(key):
+        if key in OUR_TAGS or key in keys[:index] or not KINDS["aws-tag-key"].accepts(key):
             yield Finding(("cost", "tags", index, "key"), key)
 
 

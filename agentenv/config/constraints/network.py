@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.config.constraints.isolation import reaches_internet
-from agentenv.core.classes.pools.sizes import most_sandboxes
+from agentenv.core.classes.pools.sizes import max_sandboxes
 from agentenv.core.values import addresses
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def _too_few_zones(settings: Settings) -> Iterator[Finding]:
     if network.existing is None and _valid_vpc(network.cidr):
         try:
             addresses.plan(str(network.cidr), network.zone_count)
-        except addresses.NoRoomError as refusal:
-            yield Finding(_CIDR, refusal.found, refusal.hint, (_ZONES,))
+        except addresses.AddressSpaceError as error:
+            yield Finding(_CIDR, error.found, error.hint, (_ZONES,))
 
 
 def _too_few_pods(settings: Settings) -> Iterator[Finding]:
@@ -53,13 +53,13 @@ def _too_few_pods(settings: Settings) -> Iterator[Finding]:
     if network.existing is not None or not _valid_vpc(network.cidr) or any(_too_few_zones(settings)):
         return
     pods = PLATFORM_PODS + settings.capacity.headroom.pods + len(settings.workspaces)
-    pods += sum(most_sandboxes(sandbox_class) for sandbox_class in settings.sandbox_classes)
+    pods += sum(max_sandboxes(sandbox_class) for sandbox_class in settings.sandbox_classes)
     try:
-        addresses.plan(str(network.cidr), network.zone_count).demand(pods, settings.capacity.pods_per_node)
-    except addresses.NoRoomError as refusal:
+        addresses.plan(str(network.cidr), network.zone_count).check_capacity(pods, settings.capacity.pods_per_node)
+    except addresses.AddressSpaceError as error:
         also = (_ZONES, ("capacity",), ("sandboxClasses",), ("workspaces",))
-        hint = f"{refusal.hint}, or lower capacity.podsPerNode"
-        yield Finding(_CIDR, f"{refusal.found}, and {pods} are needed", hint, also)
+        hint = f"{error.hint}, or lower capacity.podsPerNode"
+        yield Finding(_CIDR, f"{error.found}, and {pods} are needed", hint, also)
 
 
 def _services_overlap(settings: Settings) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentenv.config.constraints.constraint import Constraint, Finding
 from agentenv.core.classes.names import SHARED_PATH, storage_class
-from agentenv.core.classes.pools.sizes import most_volumes
+from agentenv.core.classes.pools.sizes import max_volumes
 from agentenv.core.nodes.node_pools import has_local_disk, processor
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _THROUGHPUT, _FILE_SYSTEMS = ("storage", "throughput"), ("storage", "fileSystems
 
 
 def _access_points(settings: Settings) -> Iterator[Finding]:
-    needed = sum(most_volumes(sandbox_class) for sandbox_class in settings.sandbox_classes) + len(settings.workspaces)
+    needed = sum(max_volumes(sandbox_class) for sandbox_class in settings.sandbox_classes) + len(settings.workspaces)
     shards = settings.storage.file_systems
     if needed > shards * ACCESS_POINTS:
         yield Finding(

@@ -1,8 +1,8 @@
-"""What stands already and is to be used: what has to be true of it, judged from plain facts.
+"""Checks of existing resources before they are adopted: VPCs, clusters and file systems.
 
-Who found the facts does not matter: the program asks the provider, preflight asks AWS, and both judge here.
+The checks take plain data: the program reads it through the provider, preflight reads it from AWS.
 """
 
-from agentenv.core.adoption.problem import Shortcoming
+from agentenv.core.adoption.problem import AdoptionProblem
 
-__all__ = ["Shortcoming"]
+__all__ = ["AdoptionProblem"]

@@ -1,4 +1,4 @@
-"""EFS file systems that stand already: how they are made, who is let in, and where they are mounted."""
+"""Checks of existing EFS file systems: their attributes, mount targets and policies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from agentenv.core.adoption.problem import Shortcoming
+from agentenv.core.adoption.problem import AdoptionProblem
 
 MOUNT = "elasticfilesystem:ClientMount"
 WRITE = "elasticfilesystem:ClientWrite"
@@ -15,7 +15,7 @@ ROOT = "elasticfilesystem:ClientRootAccess"
 
 @dataclass(frozen=True)
 class FoundFileSystem:
-    """What there is to know of a file system."""
+    """The attributes of an existing file system."""
 
     id: str
     encrypted: bool
@@ -25,7 +25,7 @@ class FoundFileSystem:
 
 @dataclass(frozen=True)
 class FoundMountTarget:
-    """What there is to know of a mount target."""
+    """The attributes of an existing mount target."""
 
     id: str
     file_system: str
@@ -34,104 +34,108 @@ class FoundMountTarget:
     groups: Sequence[str]
 
 
-def file_system_shortcomings(found: FoundFileSystem) -> list[Shortcoming]:
-    """What keeps homes off a file system, whoever may mount it."""
-    return list(_of_file_system(found))
+def file_system_problems(file_system: FoundFileSystem) -> list[AdoptionProblem]:
+    """Return the problems of a file system itself."""
+    return list(_file_system_problems(file_system))
 
 
-def _of_file_system(found: FoundFileSystem) -> Iterator[Shortcoming]:
-    if not found.encrypted:
-        yield Shortcoming(
-            found.id,
+def _file_system_problems(file_system: FoundFileSystem) -> Iterator[AdoptionProblem]:
+    if not file_system.encrypted:
+        yield AdoptionProblem(
+            file_system.id,
             "is not encrypted, and that cannot be changed",
-            "copy its files into an encrypted one and name that",
+            "copy its files to an encrypted file system and use that",
         )
-    if found.one_zone:
-        yield Shortcoming(
-            found.id,
-            f"keeps its files in {found.one_zone} alone, and nodes of other zones lose them with it",
-            "name a regional one",
+    if file_system.one_zone:
+        yield AdoptionProblem(
+            file_system.id,
+            f"stores its files in {file_system.one_zone} only, so nodes in other zones depend on it",
+            "use a regional file system",
         )
-    if found.performance != "generalPurpose":
-        yield Shortcoming(
-            found.id, f"has the performance mode {found.performance}, which is slow for homes", "name another"
+    if file_system.performance != "generalPurpose":
+        yield AdoptionProblem(
+            file_system.id,
+            f"has the performance mode {file_system.performance}, which is slow for homes",
+            "use another file system",
         )
 
 
-def mount_shortcomings(
-    id_: str, found: Sequence[FoundMountTarget], zones: Sequence[str], vpc_id: str | None, group: str | None
-) -> list[Shortcoming]:
-    """What is wrong with the places where a file system is mounted.
+def mount_problems(
+    id_: str, targets: Sequence[FoundMountTarget], zones: Sequence[str], vpc_id: str | None, group: str | None
+) -> list[AdoptionProblem]:
+    """Return the problems of the mount targets of a file system.
 
-    With a `group` named, mount targets stand already: one in each zone, all with that group. Without one they are made,
-    and none may be there: a file system is mounted in one VPC, and once in each zone.
+    With a security group, mount targets must exist: one in each zone, all with that group. Without one they are
+    created, and none may exist: a file system can be mounted in one VPC only, and once in each zone.
     """
-    return list(_of_targets(id_, found, zones, vpc_id, group))
+    return list(_mount_problems(id_, targets, zones, vpc_id, group))
 
 
-def _of_targets(
-    id_: str, found: Sequence[FoundMountTarget], zones: Sequence[str], vpc_id: str | None, group: str | None
-) -> Iterator[Shortcoming]:
+def _mount_problems(
+    id_: str, targets: Sequence[FoundMountTarget], zones: Sequence[str], vpc_id: str | None, group: str | None
+) -> Iterator[AdoptionProblem]:
     if group is None:
-        if found:
-            places = ", ".join(sorted(one.zone for one in found))
-            yield Shortcoming(
+        if targets:
+            places = ", ".join(sorted(target.zone for target in targets))
+            yield AdoptionProblem(
                 id_,
-                f"has mount targets already ({places})",
-                "name their security group in storage.mountGroup, or delete them",
+                f"already has mount targets ({places})",
+                "set storage.mountGroup to their security group, or delete them",
             )
         return
-    for one in found:
-        if vpc_id is not None and one.vpc_id != vpc_id:
-            yield Shortcoming(id_, f"is mounted in {one.vpc_id} and not in {vpc_id}", "name that VPC, or another one")
-        elif group not in one.groups:
-            yield Shortcoming(
-                one.id,
-                f"has {', '.join(one.groups)} and not {group}, to which nodes are let in",
-                f"aws efs modify-mount-target-security-groups --mount-target-id {one.id}"
-                f" --security-groups {' '.join((*one.groups, group))}",
+    for target in targets:
+        if vpc_id is not None and target.vpc_id != vpc_id:
+            yield AdoptionProblem(
+                id_, f"is mounted in {target.vpc_id} and not in {vpc_id}", "use that VPC, or another file system"
             )
-    for zone in sorted(set(zones) - {one.zone for one in found}):
-        yield Shortcoming(id_, f"has no mount target in {zone}", "make one there, with the same security group")
+        elif group not in target.groups:
+            yield AdoptionProblem(
+                target.id,
+                f"has {', '.join(target.groups)} and not {group}, which allows the nodes",
+                f"aws efs modify-mount-target-security-groups --mount-target-id {target.id}"
+                f" --security-groups {' '.join((*target.groups, group))}",
+            )
+    for zone in sorted(set(zones) - {target.zone for target in targets}):
+        yield AdoptionProblem(id_, f"has no mount target in {zone}", "create one there, with the same security group")
 
 
-def policy_shortcomings(id_: str, policy: Mapping[str, Any] | None) -> list[Shortcoming]:
-    """Whom a file system's policy lets in who should not be; with none at all, `pulumi up` writes one."""
-    return [] if policy is None else list(_of_policy(id_, policy))
+def policy_problems(id_: str, policy: Mapping[str, Any] | None) -> list[AdoptionProblem]:
+    """Return the problems of a file system policy; without a policy `pulumi up` creates one."""
+    return [] if policy is None else list(_policy_problems(id_, policy))
 
 
-def _of_policy(id_: str, policy: Mapping[str, Any]) -> Iterator[Shortcoming]:
-    written = "`pulumi up` writes its own policy in its place: whoever relies on this one needs another file system"
-    rows = _statements(policy)
-    for statement in rows:
-        actions = _listed(statement.get("Action"))
+def _policy_problems(id_: str, policy: Mapping[str, Any]) -> Iterator[AdoptionProblem]:
+    fix = "`pulumi up` replaces the policy: if other clients rely on it, use another file system"
+    statements = _statements(policy)
+    for statement in statements:
+        actions = _as_list(statement.get("Action"))
         if statement.get("Effect") != "Allow" or not any(_grants(action, MOUNT) for action in actions):
             if statement.get("Effect") == "Allow" and any(_grants(action, ROOT) for action in actions):
-                yield Shortcoming(id_, "has a policy that lets clients act as root", written)
+                yield AdoptionProblem(id_, "has a policy that allows clients root access", fix)
             continue
         keys = {key for test in _conditions(statement).values() for key in test}
-        who = _principals(statement.get("Principal"))
+        principals = _principals(statement.get("Principal"))
         if "elasticfilesystem:AccessPointArn" not in keys:
-            yield Shortcoming(id_, f"has a policy that lets {who} in without an access point", written)
+            yield AdoptionProblem(id_, f"has a policy that allows {principals} to mount without an access point", fix)
         if any(_grants(action, ROOT) for action in actions):
-            yield Shortcoming(id_, f"has a policy that lets {who} act as root", written)
-    if not any(_demands_tls(statement) for statement in rows):
-        yield Shortcoming(id_, "has a policy that lets clients in without TLS", written)
+            yield AdoptionProblem(id_, f"has a policy that allows {principals} root access", fix)
+    if not any(_demands_tls(statement) for statement in statements):
+        yield AdoptionProblem(id_, "has a policy that allows clients without TLS", fix)
 
 
-def _grants(action: str, wanted: str) -> bool:
-    pattern, wanted = action.lower(), wanted.lower()
-    return pattern == wanted or (pattern.endswith("*") and wanted.startswith(pattern[:-1]))
+def _grants(action: str, requested: str) -> bool:
+    pattern, requested = action.lower(), requested.lower()
+    return pattern == requested or (pattern.endswith("*") and requested.startswith(pattern[:-1]))
 
 
 def _demands_tls(statement: Mapping[str, Any]) -> bool:
-    told = _conditions(statement).get("Bool", {}).get("aws:SecureTransport")
-    return statement.get("Effect") == "Deny" and str(told).lower() == "false"
+    condition = _conditions(statement).get("Bool", {}).get("aws:SecureTransport")
+    return statement.get("Effect") == "Deny" and str(condition).lower() == "false"
 
 
 def _statements(policy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found: Any = policy.get("Statement") or []
-    return cast("list[Mapping[str, Any]]", list(found) if isinstance(found, list) else [found])  # pyright: ignore[reportUnknownArgumentType] - somebody else's document
+    statements: Any = policy.get("Statement") or []
+    return cast("list[Mapping[str, Any]]", list(statements) if isinstance(statements, list) else [statements])  # pyright: ignore[reportUnknownArgumentType] - somebody else's document
 
 
 def _conditions(statement: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
@@ -140,9 +144,9 @@ def _conditions(statement: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]
 
 def _principals(principal: Any) -> str:
     if isinstance(principal, Mapping):
-        return ", ".join(sorted(_listed(next(iter(principal.values()), "*"))))  # pyright: ignore[reportUnknownArgumentType] - somebody else's document
+        return ", ".join(sorted(_as_list(next(iter(principal.values()), "*"))))  # pyright: ignore[reportUnknownArgumentType] - somebody else's document
     return "everybody" if principal in {"*", None} else str(principal)
 
 
-def _listed(value: Any) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - somebody else's document
+def _as_list(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - somebody else's document

@@ -1,22 +1,22 @@
-"""A VPC that stands already, with its subnets."""
+"""Checks of an existing VPC and of its subnets."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agentenv.core.adoption.problem import Shortcoming
+from agentenv.core.adoption.problem import AdoptionProblem
 from agentenv.core.nodes.node_pools import DISCOVERY_TAG
 
-# EKS asks for six in each subnet that its own interfaces are in, and for as many again when it updates them.
-LEAST_FREE = 6
+# EKS needs six free addresses in each subnet of its interfaces, also during updates.
+MIN_FREE_ADDRESSES = 6
 AVAILABLE = "available"
 BALANCERS = {"private": "kubernetes.io/role/internal-elb", "public": "kubernetes.io/role/elb"}
 
 
 @dataclass(frozen=True)
 class FoundVpc:
-    """What there is to know of a VPC."""
+    """The attributes of an existing VPC."""
 
     id: str
     state: str
@@ -26,7 +26,7 @@ class FoundVpc:
 
 @dataclass(frozen=True)
 class FoundSubnet:
-    """What there is to know of a subnet."""
+    """The attributes of an existing subnet."""
 
     id: str
     vpc_id: str
@@ -36,96 +36,102 @@ class FoundSubnet:
     tags: Mapping[str, str]
 
 
-def network_shortcomings(
+def network_problems(
     vpc: FoundVpc,
     private: Sequence[FoundSubnet],
     public: Sequence[FoundSubnet],
     discovered: Collection[str],
     cluster: str,
-) -> list[Shortcoming]:
-    """What keeps an environment with that cluster out of a VPC; `discovered` are the subnets that its nodes find."""
+) -> list[AdoptionProblem]:
+    """Return the problems of a VPC and its subnets; `discovered` are the ids of subnets with the cluster's tag."""
     return [
-        *_of_vpc(vpc),
-        *(wrong for one in private for wrong in _of_private(one, vpc, cluster)),
-        *(wrong for one in public for wrong in _of_public(one, vpc)),
-        *_zones(private),
-        *_strangers(private, discovered, cluster),
+        *_vpc_problems(vpc),
+        *(problem for subnet in private for problem in _private_problems(subnet, vpc, cluster)),
+        *(problem for subnet in public for problem in _public_problems(subnet, vpc)),
+        *_duplicate_zones(private),
+        *_unlisted_subnets(private, discovered, cluster),
     ]
 
 
-def _of_vpc(vpc: FoundVpc) -> Iterator[Shortcoming]:
+def _vpc_problems(vpc: FoundVpc) -> Iterator[AdoptionProblem]:
     if vpc.state != AVAILABLE:
-        yield Shortcoming(vpc.id, f"is {vpc.state}", "wait until it is available, or name another")
+        yield AdoptionProblem(vpc.id, f"is {vpc.state}", "wait until it is available, or use another VPC")
     for word, attribute, on in (
         ("DNS support", "enable-dns-support", vpc.dns_support),
         ("DNS host names", "enable-dns-hostnames", vpc.dns_hostnames),
     ):
         if not on:
-            yield Shortcoming(
+            yield AdoptionProblem(
                 vpc.id,
-                f"has no {word}, and nodes find neither the cluster nor their files without",
+                f"has no {word}, which nodes need to resolve the cluster and the file systems",
                 f"aws ec2 modify-vpc-attribute --vpc-id {vpc.id} --{attribute}",
             )
 
 
-def _of_private(one: FoundSubnet, vpc: FoundVpc, cluster: str) -> Iterator[Shortcoming]:
-    yield from _belongs(one, vpc)
-    found = one.tags.get(DISCOVERY_TAG)
-    if found != cluster:
-        has = f"has {DISCOVERY_TAG}={found}, which is another cluster's" if found else f"has no tag {DISCOVERY_TAG}"
-        yield Shortcoming(one.id, f"{has}, and nodes find their subnets by it", _tag(one.id, DISCOVERY_TAG, cluster))
-    if BALANCERS["private"] not in one.tags:
-        yield Shortcoming(
-            one.id,
-            f"has no tag {BALANCERS['private']}, and load balancers inside the VPC find no place",
-            _tag(one.id, BALANCERS["private"], "1"),
+def _private_problems(subnet: FoundSubnet, vpc: FoundVpc, cluster: str) -> Iterator[AdoptionProblem]:
+    yield from _vpc_mismatch(subnet, vpc)
+    tag = subnet.tags.get(DISCOVERY_TAG)
+    if tag != cluster:
+        mismatch = f"has {DISCOVERY_TAG}={tag}, which is another cluster's" if tag else f"has no tag {DISCOVERY_TAG}"
+        yield AdoptionProblem(
+            subnet.id, f"{mismatch}, by which Karpenter discovers subnets", _tag(subnet.id, DISCOVERY_TAG, cluster)
         )
-    if one.public_addresses:
-        yield Shortcoming(
-            one.id,
-            "gives every interface a public address, and nodes belong in a private one",
-            f"aws ec2 modify-subnet-attribute --subnet-id {one.id} --no-map-public-ip-on-launch, or name another",
+    if BALANCERS["private"] not in subnet.tags:
+        yield AdoptionProblem(
+            subnet.id,
+            f"has no tag {BALANCERS['private']}, which internal load balancers need",
+            _tag(subnet.id, BALANCERS["private"], "1"),
         )
-    if one.free < LEAST_FREE:
-        yield Shortcoming(
-            one.id, f"has {one.free} free addresses, and EKS takes {LEAST_FREE}", "free some, or name a larger one"
+    if subnet.public_addresses:
+        yield AdoptionProblem(
+            subnet.id,
+            "assigns public addresses, and nodes must be in private subnets",
+            f"aws ec2 modify-subnet-attribute --subnet-id {subnet.id} --no-map-public-ip-on-launch, or use another",
         )
-
-
-def _of_public(one: FoundSubnet, vpc: FoundVpc) -> Iterator[Shortcoming]:
-    yield from _belongs(one, vpc)
-    if BALANCERS["public"] not in one.tags:
-        yield Shortcoming(
-            one.id,
-            f"has no tag {BALANCERS['public']}, and public load balancers find no place",
-            _tag(one.id, BALANCERS["public"], "1"),
+    if subnet.free < MIN_FREE_ADDRESSES:
+        yield AdoptionProblem(
+            subnet.id,
+            f"has {subnet.free} free addresses, and EKS needs {MIN_FREE_ADDRESSES}",
+            "free some, or use a larger subnet",
         )
 
 
-def _belongs(one: FoundSubnet, vpc: FoundVpc) -> Iterator[Shortcoming]:
-    if one.vpc_id != vpc.id:
-        yield Shortcoming(one.id, f"is in {one.vpc_id} and not in {vpc.id}", "name subnets of one VPC")
+def _public_problems(subnet: FoundSubnet, vpc: FoundVpc) -> Iterator[AdoptionProblem]:
+    yield from _vpc_mismatch(subnet, vpc)
+    if BALANCERS["public"] not in subnet.tags:
+        yield AdoptionProblem(
+            subnet.id,
+            f"has no tag {BALANCERS['public']}, which public load balancers need",
+            _tag(subnet.id, BALANCERS["public"], "1"),
+        )
 
 
-def _zones(private: Sequence[FoundSubnet]) -> Iterator[Shortcoming]:
+def _vpc_mismatch(subnet: FoundSubnet, vpc: FoundVpc) -> Iterator[AdoptionProblem]:
+    if subnet.vpc_id != vpc.id:
+        yield AdoptionProblem(subnet.id, f"is in {subnet.vpc_id} and not in {vpc.id}", "use subnets of one VPC")
+
+
+def _duplicate_zones(private: Sequence[FoundSubnet]) -> Iterator[AdoptionProblem]:
     seen: dict[str, str] = {}
-    for one in private:
-        if one.zone in seen:
-            yield Shortcoming(
-                one.id,
-                f"is in {one.zone}, where {seen[one.zone]} is already",
-                "name one private subnet a zone: a file system has one mount target in each",
+    for subnet in private:
+        if subnet.zone in seen:
+            yield AdoptionProblem(
+                subnet.id,
+                f"is in {subnet.zone}, like {seen[subnet.zone]}",
+                "use one private subnet in each zone: a file system has one mount target in each",
             )
-        seen.setdefault(one.zone, one.id)
+        seen.setdefault(subnet.zone, subnet.id)
 
 
-def _strangers(private: Sequence[FoundSubnet], discovered: Collection[str], cluster: str) -> Iterator[Shortcoming]:
-    named = {one.id for one in private}
-    for stranger in sorted(set(discovered) - named):
-        yield Shortcoming(
-            stranger,
-            f"has the tag {DISCOVERY_TAG}={cluster} and is not among the private subnets, so nodes would land in it",
-            f"add it to them, or aws ec2 delete-tags --resources {stranger} --tags Key={DISCOVERY_TAG}",
+def _unlisted_subnets(
+    private: Sequence[FoundSubnet], discovered: Collection[str], cluster: str
+) -> Iterator[AdoptionProblem]:
+    named = {subnet.id for subnet in private}
+    for subnet_id in sorted(set(discovered) - named):
+        yield AdoptionProblem(
+            subnet_id,
+            f"has the tag {DISCOVERY_TAG}={cluster} and is not a private subnet of the settings, so nodes may use it",
+            f"add it to them, or aws ec2 delete-tags --resources {subnet_id} --tags Key={DISCOVERY_TAG}",
         )
 
 

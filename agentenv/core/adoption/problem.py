@@ -1,4 +1,4 @@
-"""What is wrong with a thing that is to be used as it stands, and what its owner can do."""
+"""The type of a problem that prevents the adoption of an existing resource."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Shortcoming:
-    """A thing by its id, what it lacks or has too much of, and the way out."""
+class AdoptionProblem:
+    """A problem of an existing resource: its id, the problem, and the fix."""
 
-    thing: str
-    lack: str
-    way_out: str
+    resource: str
+    problem: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.thing} {self.lack}; {self.way_out}"
+        return f"{self.resource} {self.problem}; {self.fix}"

@@ -1,13 +1,13 @@
-"""What a sandbox may reach, as exact sets: what is granted, what that compiles to, and whether it exceeds its parent.
+"""Capabilities of sandbox classes: grants, the reach they resolve to, the policies compiled from it, and containment.
 
 Read in this order:
 
-- `intervals` and `boxes` are sets of addresses and ports, `pods` and `names` sets of what is no address, and `reach` is
-  all three together, with what is not known about it;
-- `ranges` and `surroundings` are what the addresses mean here, `grants` the words of a class, `resolve` what they
-  amount to, and `of_settings` where the words come from;
-- `network_policy`, `group_rules` and `security_group` write a reach down; `effective`, with `rules` and `selecting`,
-  reads policies back, whoever wrote them;
+- `sets`: `intervals` and `boxes` are sets of addresses and ports, `pods` and `domains` sets of other destinations, and
+  `reach` combines all three with their unknown parts;
+- `cluster_facts` holds what addresses mean in one cluster, `grants` the declared capabilities of a class, `resolve`
+  turns grants into a reach, and `from_settings` starts from a stack's settings;
+- `policies`: `network_policy`, `security_group` and `security_group_rules` compile a reach; `effective_policy`, with
+  `policy_rules` and `selectors`, reads any NetworkPolicies back into one;
 - `envelope` is everything a class may do, and `containment` decides whether a child stays within its parent, with
-  `implied`, `authority`, `globs` and `wording`.
+  `implied_reach` and `authority`.
 """

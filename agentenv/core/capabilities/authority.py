@@ -1,4 +1,4 @@
-"""Compares what two identities may do in AWS."""
+"""Compare the AWS permissions of two identities."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def identity_exceeds(child: Identity | Unknown, parent: Identity | Unknown) -> tuple[bool, str] | None:
-    """None where the child may do nothing that the parent may not; else whether that is sure, and in words."""
+    """Return None where the child has no permission beyond its parent; else whether that is certain, and why."""
     if child is UNKNOWN:
         return False, "what it may do in AWS is not known"
-    theirs = Identity() if parent is UNKNOWN else parent
-    more = sorted(child.policies - theirs.policies)
+    parent_identity = Identity() if parent is UNKNOWN else parent
+    more = sorted(child.policies - parent_identity.policies)
     if more and parent is not UNKNOWN:
         return True, f"has the policy {more[0]}, which its parent has not"
     try:
@@ -27,22 +27,22 @@ def identity_exceeds(child: Identity | Unknown, parent: Identity | Unknown) -> t
 
 
 def _statements(child: Identity, parent: Identity | Unknown) -> tuple[bool, str] | None:
-    least = [] if parent is UNKNOWN else [one for one in parent.statements if not one.conditional]
+    least = [] if parent is UNKNOWN else [other for other in parent.statements if not other.conditional]
     most = None if parent is UNKNOWN else list(parent.statements)
-    perhaps: tuple[bool, str] | None = None
+    indeterminate: tuple[bool, str] | None = None
     for statement in sorted(child.statements):
-        if (found := _outside(statement, least)) is None:
+        if (outside := _outside(statement, least)) is None:
             continue
         if most is None:
             return _unknown_parent()
         sure = None if statement.conditional else _outside(statement, most)
         if sure is not None:
             return True, f"may call {sure[0]} on {sure[1]}, which its parent may not"
-        perhaps = perhaps or (
+        indeterminate = indeterminate or (
             False,
-            f"whether it may call {found[0]} on {found[1]} and its parent may not depends on a condition",
+            f"whether it may call {outside[0]} on {outside[1]} and its parent may not depends on a condition",
         )
-    return perhaps
+    return indeterminate
 
 
 def _unknown_parent() -> tuple[bool, str]:
@@ -50,7 +50,7 @@ def _unknown_parent() -> tuple[bool, str]:
 
 
 def _outside(statement: Statement, others: Iterable[Statement]) -> tuple[str, str] | None:
-    """An action and a resource of the statement that none of the others allows.
+    """Return an action and a resource of the statement that none of the others allows.
 
     Which of the others allow an action decides which of them count for the resource; every combination that some
     action of the statement meets is tried.

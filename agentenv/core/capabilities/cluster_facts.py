@@ -1,7 +1,7 @@
-"""What a grant means depends on where it is made: the facts of one cluster, of which some are not known in time.
+"""The facts of one cluster that grants are resolved against; some are not known before deployment.
 
-A fact that is `None` is not known yet; an empty one is known to be nothing. Before an environment stands, nobody can
-say what the address of its API server will be, and still a class has to be compared with its parent.
+A fact that is `None` is not known yet; an empty one is known to be empty. Before an environment is deployed the address
+of its API server is unknown, and still a class has to be compared with its parent.
 """
 
 from __future__ import annotations
@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Literal
 
-from agentenv.core.capabilities.sets.address_ranges import Spans, internet, joined, spans, whole, within
+from agentenv.core.capabilities.sets.address_ranges import (
+    Spans,
+    all_addresses,
+    internet,
+    of_versions,
+    spans,
+    union_of_spans,
+)
 from agentenv.core.capabilities.sets.boxes import TCP_AND_UDP, Protocol, Version
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import Door, Pods, doors_of
+from agentenv.core.capabilities.sets.pods import PodPorts, Pods, pod_ports_of
 
 if TYPE_CHECKING:
     from agentenv.core.capabilities.sets.reach import World
@@ -26,7 +33,7 @@ FACTS: dict[Fact, str] = {
     "api": "the addresses of the API server",
 }
 
-# What EKS takes as the range of services; the API server is in it, in the VPC, or on the internet.
+# The ranges that EKS accepts for services; the API server is in them, in the VPC, or on the internet.
 SERVICE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
 # The API server has an address in each of a few subnets, and a few public ones.
 MOST_API_ADDRESSES = 64
@@ -34,7 +41,7 @@ MOST_API_ADDRESSES = 64
 
 @dataclass(frozen=True)
 class Service:
-    """Something in the cluster that a grant leads to: pods by their labels, and addresses beside or instead of them."""
+    """A destination in the cluster that a grant refers to: pods by labels, and addresses beside or instead of them."""
 
     pods: Pods | None
     ports: Intervals
@@ -42,13 +49,13 @@ class Service:
     addresses: tuple[str, ...] = ()
 
     @property
-    def doors(self) -> frozenset[Door]:
+    def pod_ports(self) -> frozenset[PodPorts]:
         """The ports of its pods."""
-        return doors_of(self.pods, self.protocols, self.ports) if self.pods is not None else frozenset()
+        return pod_ports_of(self.pods, self.protocols, self.ports) if self.pods is not None else frozenset()
 
 
-# The pods behind the service of that name. A NetworkPolicy names them and not the service's address: the network agents
-# differ in whether they see the one or the other, and those that see the address look up whose it is.
+# The pods behind the DNS service. A NetworkPolicy selects pods and not the service's address: network agents differ in
+# which of the two they see, and those that see the address look up its pods.
 CLUSTER_RESOLVER = Service(
     Pods.labelled("kube-system", {"k8s-app": "kube-dns"}), Intervals.single(53), protocols=TCP_AND_UDP
 )
@@ -59,7 +66,7 @@ WORKSPACE_SERVICE = Pods.labelled("workspace-service", {"app.kubernetes.io/name"
 
 @dataclass(frozen=True)
 class Proxy:
-    """An egress proxy: the one way to hold names in a cluster whose network agent knows only addresses."""
+    """An egress proxy: the only way to enforce domain names in a cluster whose network agent matches addresses."""
 
     service: Service
     refuses_private: bool | None = None  # whether it refuses names that resolve to addresses outside the internet
@@ -88,30 +95,32 @@ class ClusterFacts:
     @property
     def unknown(self) -> frozenset[str]:
         """The facts that are not known yet."""
-        return frozenset(fact for fact in FACTS if self._given(fact) is None)
+        return frozenset(fact for fact in FACTS if self._value(fact) is None)
 
     def addresses(self, fact: Fact, world: World = frozenset()) -> Spans:
-        """The addresses of a fact; of an unknown one, nothing or all it could be, as the world has it."""
-        given = self._given(fact)
-        if given is None:
-            return within(self._possible(fact, world), self.versions) if fact in world else {}
-        found = spans(given)
+        """Return the addresses of a fact; of an unknown one, none or all possible ones, as the world says."""
+        value = self._value(fact)
+        if value is None:
+            return of_versions(self._possible(fact, world), self.versions) if fact in world else {}
+        result = spans(value)
         if fact == "api":
-            found = joined(found, spans(self._api_services()))
-        return within(found, self.versions)
+            result = union_of_spans(result, spans(self._api_services()))
+        return of_versions(result, self.versions)
 
     def own(self, world: World = frozenset()) -> Spans:
-        """Everything that is the cluster's or reached through its network, the API server included."""
-        return joined(*(self.addresses(fact, world) for fact in FACTS), within(spans(self.neighbours), self.versions))
+        """Return all addresses of the cluster and of networks routed from it, the API server included."""
+        return union_of_spans(
+            *(self.addresses(fact, world) for fact in FACTS), of_versions(spans(self.neighbours), self.versions)
+        )
 
     def _possible(self, fact: Fact, world: World) -> Spans:
         if fact == "services":
             return spans(SERVICE_RANGES)
         if fact == "api":
-            return joined(self.addresses("vpc", world), self.addresses("services", world), internet())
-        return whole()
+            return union_of_spans(self.addresses("vpc", world), self.addresses("services", world), internet())
+        return all_addresses()
 
-    def _given(self, fact: Fact) -> tuple[str, ...] | None:
+    def _value(self, fact: Fact) -> tuple[str, ...] | None:
         # One address of the API server follows from the range of services, and is unknown as long as that is.
         api = None if self.services is None else self.api
         return {"vpc": self.vpc, "services": self.services, "pods": self.pods, "api": api}[fact]
@@ -122,7 +131,7 @@ class ClusterFacts:
 
 
 def class_pods(name: str) -> Pods:
-    """The sandboxes of a class: the pods with its label in its namespace."""
+    """Return the pods of a class: those with its label in its namespace."""
     return Pods.labelled(f"sandbox-{name}", {CLASS_LABEL: name})
 
 

@@ -1,7 +1,7 @@
-"""Decides whether a child stays within its parent: yes, no with a counterexample, or not to be told and why.
+"""Decide whether a class stays within its parent: yes, no with a counterexample, or indeterminate with the reason.
 
-What is unknown in the child counts as everything, and in the parent as nothing; the answer is "no" only where a
-destination is surely the child's and surely not the parent's.
+Unknown parts of the child count as everything, and of the parent as nothing. The answer is "no" only where a
+destination is certainly the child's and certainly not the parent's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one part of the comparison found, where it is not yes; `exceeds` is all that surely is more."""
+    """The result of one part of the comparison that is not yes; `exceeds` is what certainly exceeds the parent."""
 
     part: str
     answer: Answer
@@ -45,13 +45,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer, and what stands against it."""
+    """The answer, with the findings against containment."""
 
     findings: tuple[Finding, ...] = ()
 
     @property
     def answer(self) -> Answer:
-        """No where anything exceeds the parent, else whether everything is known not to."""
+        """Return no where anything exceeds the parent, else whether everything is known to stay within it."""
         answers = {finding.answer for finding in self.findings}
         if Answer.NO in answers:
             return Answer.NO
@@ -61,10 +61,10 @@ class Verdict:
         return "; ".join(finding.words for finding in self.findings) or "stays within its parent"
 
 
-def decide(child: Envelope, parent: Envelope, here: ClusterFacts | None = None) -> Verdict:
-    """Whether the child stays within the parent in every part; `here` tells what is implied there."""
-    found: list[Finding | None] = [
-        decide_reach(child.egress, parent.egress, "egress", here),
+def decide(child: Envelope, parent: Envelope, cluster: ClusterFacts | None = None) -> Verdict:
+    """Return whether the child stays within the parent in every part; `cluster` adds implied reach."""
+    findings: list[Finding | None] = [
+        decide_reach(child.egress, parent.egress, "egress", cluster),
         decide_reach(child.ingress, parent.ingress, "ingress"),
         _tier(child, parent),
         *_paths(child, parent),
@@ -72,30 +72,30 @@ def decide(child: Envelope, parent: Envelope, here: ClusterFacts | None = None) 
         _bound("lifetime", child.lifetime, parent.lifetime, "lives {} seconds", "for ever"),
         _bound("budget", child.budget, parent.budget, "may spend {} dollars a month", "without bound"),
     ]
-    return Verdict(tuple(finding for finding in found if finding is not None))
+    return Verdict(tuple(finding for finding in findings if finding is not None))
 
 
 def decide_reach(
-    child: Uncertain, parent: Uncertain, part: str = "egress", here: ClusterFacts | None = None
+    child: Uncertain, parent: Uncertain, part: str = "egress", cluster: ClusterFacts | None = None
 ) -> Finding | None:
-    """Whether one reach stays within another; None is yes.
+    """Return the finding where one reach does not stay within another; None where it does.
 
-    Facts that both follow from are the same facts: the comparison is made in each world, and what is the child's and
-    not the parent's in all of them is a counterexample whatever the facts turn out to be.
+    Both depend on the same facts, so the comparison is made in each world. A destination that is the child's and not
+    the parent's in every world is a counterexample for any value of the facts.
     """
-    facts = child.facts | parent.facts | (here.unknown if here is not None else frozenset[str]())
+    facts = child.facts | parent.facts | (cluster.unknown if cluster is not None else frozenset[str]())
     exceeding: dict[World, Reach] = {}
     is_open: dict[World, bool] = {}
     unknown: list[str] = []
     for world in worlds(facts):
-        mine, theirs = child.at(world), parent.at(world)
-        if here is not None:
-            theirs = with_implied(theirs, here, world)
-        exceeding[world], possible = mine.least - theirs.most, mine.most - theirs.least
+        child_bounds, parent_bounds = child.at(world), parent.at(world)
+        if cluster is not None:
+            parent_bounds = with_implied(parent_bounds, cluster, world)
+        exceeding[world], possible = child_bounds.least - parent_bounds.most, child_bounds.most - parent_bounds.least
         is_open[world] = bool(possible)
         unknown += [
             fact
-            for fact in (*mine.unknown, *theirs.unknown)
+            for fact in (*child_bounds.unknown, *parent_bounds.unknown)
             if possible and fact not in unknown and (possible.names or fact != PROXY_QUESTION)
         ]
     verb = "may reach" if part == "egress" else "may be reached by"
@@ -109,22 +109,22 @@ def decide_reach(
 
 
 def _deciding(facts: frozenset[str], is_open: Mapping[World, bool]) -> frozenset[str]:
-    """The facts by which the answer turns."""
+    """Return the facts that the answer depends on."""
     return frozenset(fact for fact in facts if any(is_open[world] != is_open[world | {fact}] for world in is_open))
 
 
 def _surely(exceeding: Mapping[World, Reach]) -> Reach:
-    """What exceeds the parent in every world; more addresses than the API server can have exceed it in any case."""
+    """Return what exceeds the parent in every world, or by more addresses than the API server can have."""
     always = _common(exceeding.values())
     if always:
         return always
-    apart = _common(found for world, found in exceeding.items() if "api" not in world)
+    apart = _common(findings for world, findings in exceeding.items() if "api" not in world)
     count = sum(high - low + 1 for version in VERSIONS for low, high in apart.boxes.addresses(version).spans)
     return apart if count > MOST_API_ADDRESSES else NOTHING
 
 
 def _common(reaches: Iterable[Reach]) -> Reach:
-    return reduce(lambda one, other: one & other, reaches)
+    return reduce(lambda left, right: left & right, reaches)
 
 
 def _tier(child: Envelope, parent: Envelope) -> Finding | None:
@@ -142,9 +142,9 @@ def _paths(child: Envelope, parent: Envelope) -> Iterator[Finding]:
     if child.paths is UNKNOWN:
         yield Finding("paths", Answer.INDETERMINATE, "which paths it may use is not known")
         return
-    theirs: Iterable[PathRight] = () if parent.paths is UNKNOWN else parent.paths
+    parent_paths: Iterable[PathRight] = () if parent.paths is UNKNOWN else parent.paths
     for right in sorted(child.paths):
-        if any(other.covers(right) for other in theirs):
+        if any(other.covers(right) for other in parent_paths):
             continue
         if parent.paths is UNKNOWN:
             yield Finding("paths", Answer.INDETERMINATE, "which paths its parent may use is not known")
@@ -155,10 +155,10 @@ def _paths(child: Envelope, parent: Envelope) -> Iterator[Finding]:
 
 
 def _identity(child: Envelope, parent: Envelope) -> Finding | None:
-    found = identity_exceeds(child.identity, parent.identity)
-    if found is None:
+    findings = identity_exceeds(child.identity, parent.identity)
+    if findings is None:
         return None
-    surely, words = found
+    surely, words = findings
     return Finding("identity", Answer.NO if surely else Answer.INDETERMINATE, words)
 
 
@@ -175,8 +175,8 @@ def _bound(
         return Finding(part, Answer.INDETERMINATE, f"its {part} and its parent's are not both known")
     if child is not None and Decimal(child) <= Decimal(parent):
         return None
-    mine = words.format(child) if child is not None else f"has a {part} {without}"
-    return Finding(part, Answer.NO, f"{mine}, and its parent {parent}")
+    child_text = words.format(child) if child is not None else f"has a {part} {without}"
+    return Finding(part, Answer.NO, f"{child_text}, and its parent {parent}")
 
 
 def _listed(words: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Everything a class may do, as one value in a product of orders: what a child is compared with its parent by."""
+"""The envelope of a class: everything it may do, as one value that is compared with its parent's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
 from agentenv.core.nodes.tier_rules import RULES
 
 Tier = Literal["verified", "standard", "untrusted"]
-# How strongly a tier walls off; a child may be walled off more strongly than its parent and never less.
+# The isolation strength of each tier; a child may be isolated more strongly than its parent and never less.
 STRENGTH = {rule.tier: rule.strength for rule in RULES}
 
 
@@ -30,11 +30,11 @@ class PathRight:
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """The path, part by part, once `..` and the like are followed."""
+        """Return the parts of the normalized path."""
         return tuple(part for part in normpath(self.path).split("/") if part)
 
     def covers(self, other: PathRight) -> bool:
-        """Whether it allows all that the other one does."""
+        """Return whether it allows everything that the other one does."""
         return (
             self.volume == other.volume
             and (self.write or not other.write)
@@ -53,7 +53,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Identity:
-    """What it may do in AWS: policies by their ARN, compared as they are, and statements, compared by what they say."""
+    """AWS permissions: managed policies, compared by ARN, and statements, compared by their content."""
 
     policies: frozenset[str] = frozenset()
     statements: frozenset[Statement] = frozenset()
@@ -61,7 +61,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Envelope:
-    """The product: network, tier, paths, identity, lifetime and budget. What is not said is nothing."""
+    """Network, tier, paths, identity, lifetime and budget of a class. The defaults allow nothing."""
 
     egress: Uncertain = field(default_factory=lambda: Uncertain.known(NOTHING))
     ingress: Uncertain = field(default_factory=lambda: Uncertain.known(NOTHING))

@@ -1,4 +1,4 @@
-"""From the settings of an environment to grants, surroundings and envelopes: the one place that knows both."""
+"""Derive cluster facts, reaches, policies and envelopes from the settings of an environment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from agentenv.core.capabilities.containment import Answer, Verdict, decide
 from agentenv.core.capabilities.envelope import Envelope, Identity, PathRight, Statement
 from agentenv.core.capabilities.grants import OtherClass, RefusedGrantError, grants_of
 from agentenv.core.capabilities.policies.network_policy import Plain, network_policy
-from agentenv.core.capabilities.resolve import Refused, refusals, resolve
+from agentenv.core.capabilities.resolve import RefusedGrant, refusals, resolve
 from agentenv.core.capabilities.sets.boxes import Protocol
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import Pods, doors_of
+from agentenv.core.capabilities.sets.pods import Pods, pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach, Uncertain
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
 
-# In words and by no ARN: which they are follows from the claim, and no policy of settings gives them.
+# Not an ARN: which secrets these are follows from the claim, and no policy in the settings grants them.
 OWN_SECRETS = Statement("secretsmanager:GetSecretValue", "the secrets of its owner")
 
 
 @dataclass(frozen=True)
-class Exceeding:
-    """A class that does not surely stay within its parent."""
+class ParentViolation:
+    """A class that is not known to stay within its parent."""
 
     name: str
     parent: str
@@ -37,9 +37,9 @@ class Exceeding:
 
 
 def cluster_facts(settings: Settings, api: tuple[str, ...] | None = None) -> ClusterFacts:
-    """What the settings tell of the cluster; the addresses of the API server come with it, and not before."""
+    """Return the facts of the cluster that follow from the settings; the API server's addresses are known later."""
     proxy = settings.network.egress_proxy
-    # What stands already was divided by somebody else, and nobody has looked yet.
+    # The ranges of an existing network or cluster are not in the settings.
     existing_cluster = settings.cluster.existing is not None
     return ClusterFacts(
         vpc=None if settings.network.existing is not None else (str(settings.network.cidr),),
@@ -57,63 +57,65 @@ def cluster_facts(settings: Settings, api: tuple[str, ...] | None = None) -> Clu
 
 
 def cluster_facts_with_existing(settings: Settings, vpc: Sequence[str] = (), services: str = "") -> ClusterFacts:
-    """The same for what is written, with what was found of a network or a cluster that stands already.
+    """Return the cluster facts completed with the ranges of an existing network or cluster.
 
-    The public addresses of the API server are left out of nothing: it answers the ranges that it is open for alone.
+    The API server's public addresses are excluded from no grant: it answers only the ranges that it is open to.
     """
-    here = cluster_facts(settings, api=())
+    cluster = cluster_facts(settings, api=())
     if vpc:
-        here = replace(here, vpc=tuple(vpc))
+        cluster = replace(cluster, vpc=tuple(vpc))
     # Pods have addresses of the VPC: the network plugin that isolates them gives no others.
-    return replace(here, services=(services,), pods=()) if services else here
+    return replace(cluster, services=(services,), pods=()) if services else cluster
 
 
-def egress_of(sandbox_class: SandboxClass, here: ClusterFacts) -> Uncertain:
-    """What the sandboxes of a class may reach; `RefusedGrantError` for a grant that cannot be made."""
-    return resolve(grants_of(sandbox_class.capabilities), here)
+def egress_of(sandbox_class: SandboxClass, cluster: ClusterFacts) -> Uncertain:
+    """Return what the sandboxes of a class may reach; raise `RefusedGrantError` for an invalid grant."""
+    return resolve(grants_of(sandbox_class.capabilities), cluster)
 
 
 def ingress_of(sandbox_class: SandboxClass, settings: Settings) -> Reach:
-    """What may reach the sandboxes of a class: those classes that are granted it, and nothing else."""
+    """Return what may reach the sandboxes of a class: only the classes that are granted access to it."""
     ports: dict[tuple[str, Protocol], Intervals] = {}
     for caller in settings.sandbox_classes:
-        # Those of its grants that lead here: whatever is wrong with another is told where it stands.
+        # Only grants to this class: mistakes in other grants are reported for their own class.
         leading = [grant for grant in caller.capabilities if grant.class_ == sandbox_class.name]
         for grant in grants_of(leading):
             if isinstance(grant, OtherClass):
                 key = (caller.name, grant.protocol)
                 ports[key] = ports.get(key, Intervals()) | grant.ports
     return Reach(
-        doors=frozenset(
-            door
+        pod_ports=frozenset(
+            entry
             for (caller, protocol), open_ports in ports.items()
-            for door in doors_of(class_pods(caller), (protocol,), open_ports)
+            for entry in pod_ports_of(class_pods(caller), (protocol,), open_ports)
         )
     )
 
 
-def policy_of(sandbox_class: SandboxClass, settings: Settings, here: ClusterFacts) -> Plain:
-    """The NetworkPolicy of a class, of what it may reach whatever is not known yet turns out to be."""
-    egress = surely(egress_of(sandbox_class, here))
-    return network_policy(sandbox_class.name, egress, here, ingress_of(sandbox_class, settings))
+def policy_of(sandbox_class: SandboxClass, settings: Settings, cluster: ClusterFacts) -> Plain:
+    """Return the NetworkPolicy of a class: what is granted under every possible value of the unknown facts."""
+    egress = certain_reach(egress_of(sandbox_class, cluster))
+    return network_policy(sandbox_class.name, egress, cluster, ingress_of(sandbox_class, settings))
 
 
-def surely(reach: Uncertain) -> Reach:
-    """What is reached whatever the unknown facts turn out to be: what is written may hold less than was granted, and
-    never more."""
-    first, *others = (bounds.least for bounds in reach.worlds.values())
-    for other in others:
-        first &= other
+def certain_reach(reach: Uncertain) -> Reach:
+    """Return what is reached under every possible value of the unknown facts.
+
+    A policy compiled from it may allow less than was granted, and never more.
+    """
+    first, *further = (bounds.least for bounds in reach.worlds.values())
+    for bounds in further:
+        first &= bounds
     return first
 
 
-def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: ClusterFacts | None = None) -> Envelope:
-    """Everything a class may do, as it is compared with its parent."""
-    here = here or cluster_facts(settings)
+def envelope_of(sandbox_class: SandboxClass, settings: Settings, cluster: ClusterFacts | None = None) -> Envelope:
+    """Return the envelope of a class, which is compared with its parent's."""
+    cluster = cluster or cluster_facts(settings)
     budget = sandbox_class.budget if sandbox_class.budget is not None else settings.cost.per_user_cap
     lifetime = sandbox_class.max_lifetime
     return Envelope(
-        egress=egress_of(sandbox_class, here),
+        egress=egress_of(sandbox_class, cluster),
         # What may reach a class is granted to the caller, and compared there.
         # A Fargate pod has a machine, and so a kernel, of its own.
         tier="untrusted" if sandbox_class.compute == "fargate" else sandbox_class.tier,
@@ -124,37 +126,37 @@ def envelope_of(sandbox_class: SandboxClass, settings: Settings, here: ClusterFa
     )
 
 
-def exceeding(settings: Settings, here: ClusterFacts | None = None) -> tuple[Exceeding, ...]:
-    """The classes that name a parent and are not surely within it; grants that cannot be are refused apart."""
-    here = here or cluster_facts(settings)
+def parent_violations(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[ParentViolation, ...]:
+    """Return the classes not known to stay within their parent; invalid grants are reported separately."""
+    cluster = cluster or cluster_facts(settings)
     by_name = {sandbox_class.name: sandbox_class for sandbox_class in settings.sandbox_classes}
-    found: list[Exceeding] = []
+    violations: list[ParentViolation] = []
     for child in settings.sandbox_classes:
         parent = by_name.get(child.parent) if child.parent is not None else None
         if parent is None:
             continue
         try:
-            verdict = decide(envelope_of(child, settings, here), envelope_of(parent, settings, here), here)
+            verdict = decide(envelope_of(child, settings, cluster), envelope_of(parent, settings, cluster), cluster)
         except RefusedGrantError:
             continue
         if verdict.answer is not Answer.YES:
-            found.append(Exceeding(child.name, parent.name, verdict))
-    return tuple(found)
+            violations.append(ParentViolation(child.name, parent.name, verdict))
+    return tuple(violations)
 
 
-def refused_grants(sandbox_class: SandboxClass, here: ClusterFacts) -> tuple[Refused, ...]:
-    """The grants of a class that cannot be made in this cluster, each by its place in the list."""
-    found: list[Refused] = []
-    for index, written in enumerate(sandbox_class.capabilities):
+def refused_grants(sandbox_class: SandboxClass, cluster: ClusterFacts) -> tuple[RefusedGrant, ...]:
+    """Return the grants of a class that cannot be made in this cluster, each with its index in the list."""
+    violations: list[RefusedGrant] = []
+    for index, grant in enumerate(sandbox_class.capabilities):
         try:
-            found += [Refused(index, refused.error) for refused in refusals(grants_of([written]), here)]
+            violations += [RefusedGrant(index, refused.error) for refused in refusals(grants_of([grant]), cluster)]
         except RefusedGrantError as error:
-            found.append(Refused(index, error))
-    return tuple(found)
+            violations.append(RefusedGrant(index, error))
+    return tuple(violations)
 
 
 def _identity(sandbox_class: SandboxClass) -> Identity:
-    """What its sandboxes are to AWS: whoever exchanges a token has, besides the policies, the secrets of its owner."""
+    """Return the AWS identity of a class: its policies, and with the token exchange the secrets of the owner."""
     identity = sandbox_class.identity
     if identity.kind == "none":
         return Identity()
@@ -163,7 +165,7 @@ def _identity(sandbox_class: SandboxClass) -> Identity:
 
 
 def _paths(sandbox_class: SandboxClass) -> frozenset[PathRight]:
-    """The volumes a sandbox has, by whose they are; where they are mounted says nothing about what is on them."""
+    """Return the volumes of a sandbox by kind; mount paths do not matter to what is on them."""
     volumes = {
         "none": (),
         "scratch": ("scratch",),

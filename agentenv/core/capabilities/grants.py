@@ -1,4 +1,4 @@
-"""The words of a class's capabilities, and what each stands for; `resolve` says what they amount to in a cluster."""
+"""The capabilities that a class declares, as grants; `resolve` turns them into a reach in a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentenv.config.sections.capabilities import Grant as SettingsGrant
     from agentenv.config.sections.capabilities import Word
 
-# What no grant of a range includes unless it says so.
+# Ranges that no grant of a CIDR includes unless it names them.
 Reserved = Literal["vpc", "api-server", "metadata"]
 RESERVED: tuple[Reserved, ...] = get_args(Reserved)
 
@@ -49,7 +49,7 @@ GIT_PORTS = Intervals.of(((22, 22), (443, 443)))
 
 
 class RefusedGrantError(ValueError):
-    """A grant that cannot be made here: what was found, what would be allowed, and the way out."""
+    """A grant that cannot be made in this cluster: what was found, what is allowed, and a hint."""
 
     def __init__(self, found: str, allowed: str, hint: str) -> None:
         super().__init__(f"{found}; allowed: {allowed}; {hint}")
@@ -60,7 +60,7 @@ class RefusedGrantError(ValueError):
 
 @dataclass(frozen=True)
 class Named:
-    """A grant by its word."""
+    """A grant by keyword."""
 
     word: Word
 
@@ -107,24 +107,24 @@ class OtherClass:
 Grant = Named | Addresses | Domain | OtherClass
 
 
-def grants_of(written: Iterable[SettingsGrant]) -> tuple[Grant, ...]:
-    """The grants a class's settings declare, in their order."""
-    return tuple(_grant(one) for one in written)
+def grants_of(settings_grants: Iterable[SettingsGrant]) -> tuple[Grant, ...]:
+    """Return the grants that a class's settings declare, in their order."""
+    return tuple(_grant(grant) for grant in settings_grants)
 
 
-def _grant(one: SettingsGrant) -> Grant:
-    if one.word is not None:
-        return Named(one.word)
-    ports = Intervals.of((port, port) for port in one.ports) or ALL_PORTS
-    protocol = cast("Protocol", one.protocol.upper())
-    if one.cidr is not None:
-        return Addresses(str(one.cidr), ports, protocol)
-    if one.class_ is not None:
-        return OtherClass(one.class_, ports, protocol)
-    if one.domain is not None:
+def _grant(grant: SettingsGrant) -> Grant:
+    if grant.word is not None:
+        return Named(grant.word)
+    ports = Intervals.of((port, port) for port in grant.ports) or ALL_PORTS
+    protocol = cast("Protocol", grant.protocol.upper())
+    if grant.cidr is not None:
+        return Addresses(str(grant.cidr), ports, protocol)
+    if grant.class_ is not None:
+        return OtherClass(grant.class_, ports, protocol)
+    if grant.domain is not None:
         if protocol != "TCP":
             raise RefusedGrantError(
-                f"domain {one.domain} on {protocol}", "TCP", "a proxy carries no datagrams; leave the protocol out"
+                f"domain {grant.domain} on {protocol}", "TCP", "a proxy carries no datagrams; leave the protocol out"
             )
-        return Domain(one.domain, ports)
+        return Domain(grant.domain, ports)
     raise RefusedGrantError("a grant of nothing", "a word, a cidr, a domain or a class", "leave it out")

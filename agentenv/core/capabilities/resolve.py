@@ -1,4 +1,4 @@
-"""What the grants of a class amount to in a cluster: one reach, exact in every world that is still possible."""
+"""Resolve the grants of a class in a cluster to one reach, exact for every possible value of the unknown facts."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from agentenv.core.capabilities.sets.address_ranges import (
     PROVIDER,
     Spans,
     internet,
-    joined,
+    of_versions,
     spans,
-    within,
-    without,
+    subtract_spans,
+    union_of_spans,
 )
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS, PROTOCOLS, BoxSet, Protocol, Version, product, union
 from agentenv.core.capabilities.sets.domains import Name, pattern
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import doors_of
-from agentenv.core.capabilities.sets.reach import NOTHING, Reach, Uncertain, World, together, worlds
+from agentenv.core.capabilities.sets.pods import pod_ports_of
+from agentenv.core.capabilities.sets.reach import NOTHING, Reach, Uncertain, World, union_of_reaches, worlds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,101 +45,103 @@ BY_NAME: dict[str, tuple[tuple[str, ...], Intervals]] = {
 
 
 class UnknownClusterFactsError(ValueError):
-    """Something has to be written that depends on a fact nobody knows yet."""
+    """A document depends on a fact of the cluster that is not known yet."""
 
     def __init__(self, facts: Iterable[str]) -> None:
         self.facts = tuple(sorted(facts))
         words = " and ".join(words for fact, words in FACTS.items() if fact in self.facts)
-        super().__init__(f"{words} must be known first; give them to the surroundings when the cluster stands")
+        super().__init__(f"{words} must be known first; pass them with the facts of the existing cluster")
 
 
 @dataclass(frozen=True)
-class Refused:
-    """A grant that cannot be made, by its place in the list."""
+class RefusedGrant:
+    """A grant that cannot be made, by its index in the list."""
 
     index: int
     error: RefusedGrantError
 
 
-def resolve(grants: Iterable[Grant], here: ClusterFacts) -> Uncertain:
-    """What the grants amount to, in every world that is possible; `RefusedGrantError` for the first that cannot be."""
+def resolve(grants: Iterable[Grant], cluster: ClusterFacts) -> Uncertain:
+    """Return the reach of the grants in every possible world; raise `RefusedGrantError` for the first invalid grant."""
     every = tuple(grants)
     for grant in every:
-        _check(grant, here)
-    return Uncertain.over(here.unknown, lambda world: together(_reach(grant, here, world) for grant in every))
+        _check(grant, cluster)
+    return Uncertain.over(
+        cluster.unknown, lambda world: union_of_reaches(_reach(grant, cluster, world) for grant in every)
+    )
 
 
-def reach_of(grants: Iterable[Grant], here: ClusterFacts) -> Reach:
-    """What the grants amount to, where everything they depend on is known; `UnknownSurroundingsError` where not."""
-    found = resolve(grants, here)
-    first = found.at(frozenset()).least
-    differing = [world for world in worlds(found.facts) if not first.same_as(found.at(world).least)]
+def reach_of(grants: Iterable[Grant], cluster: ClusterFacts) -> Reach:
+    """Return the reach of the grants; raise `UnknownClusterFactsError` where it depends on unknown facts."""
+    reach = resolve(grants, cluster)
+    first = reach.at(frozenset()).least
+    differing = [world for world in worlds(reach.facts) if not first.same_as(reach.at(world).least)]
     if differing:
         raise UnknownClusterFactsError(min(differing, key=len))
     return first
 
 
-def refusals(grants: Sequence[Grant], here: ClusterFacts) -> tuple[Refused, ...]:
-    """Every grant that cannot be made here, so that all mistakes can be told at once."""
-    found: list[Refused] = []
+def refusals(grants: Sequence[Grant], cluster: ClusterFacts) -> tuple[RefusedGrant, ...]:
+    """Return every grant that cannot be made in this cluster, so that all mistakes are reported at once."""
+    refused: list[RefusedGrant] = []
     for index, grant in enumerate(grants):
         try:
-            _check(grant, here)
+            _check(grant, cluster)
         except RefusedGrantError as error:
-            found.append(Refused(index, error))
-    return tuple(found)
+            refused.append(RefusedGrant(index, error))
+    return tuple(refused)
 
 
-def notes(grants: Iterable[Grant], here: ClusterFacts) -> tuple[str, ...]:
-    """What a reader of the settings might not expect of a grant, in plain words."""
-    found: list[str] = []
+def notes(grants: Iterable[Grant], cluster: ClusterFacts) -> tuple[str, ...]:
+    """Return notes on what a reader of the settings might not expect of a grant."""
+    texts: list[str] = []
     for grant in grants:
-        if isinstance(grant, Named) and grant.word in BY_NAME and here.proxy is None:
+        if isinstance(grant, Named) and grant.word in BY_NAME and cluster.proxy is None:
             ports = " and ".join(str(low) for low, _ in BY_NAME[grant.word][1].spans)
-            found.append(
-                f"{grant} opens TCP {ports} to the whole internet: {here.agent} holds addresses, and these hosts have"
-                " no addresses of their own; configure an egress proxy to hold it to their names"
+            texts.append(
+                f"{grant} opens TCP {ports} to the whole internet: {cluster.agent} matches addresses, and these hosts"
+                " have no addresses of their own; configure an egress proxy to hold it to their names"
             )
         if isinstance(grant, Named) and grant.word == "vpc":
-            found.append("vpc includes the pods of every other class: their addresses are the VPC's")
+            texts.append("vpc includes the pods of every other class: their addresses are the VPC's")
         if isinstance(grant, Addresses):
-            cut = without(_range(grant), _free(grant, here, frozenset()))
+            cut = subtract_spans(_range(grant), _free(grant, cluster, frozenset()))
             if any(cut.values()):
-                found.append(f"{grant} is granted without what of it is the cluster's own or the provider's")
-    return tuple(found)
+                texts.append(f"{grant} is granted without what of it is the cluster's own or the provider's")
+    return tuple(texts)
 
 
-def _check(grant: Grant, here: ClusterFacts) -> None:
-    if isinstance(grant, Named) and grant.word == "identity" and here.exchange is None:
+def _check(grant: Grant, cluster: ClusterFacts) -> None:
+    if isinstance(grant, Named) and grant.word == "identity" and cluster.exchange is None:
         raise RefusedGrantError(
-            "identity", "where credentials are exchanged", "name the place in the surroundings, or leave it out"
+            "identity", "where credentials are exchanged", "enable the workspace service, or remove the grant"
         )
     if isinstance(grant, Domain):
-        _check_domain(grant, here)
+        _check_domain(grant, cluster)
     if isinstance(grant, OtherClass) and grant.protocol == "OTHER":
         raise RefusedGrantError(f"{grant} on {grant.protocol}", "TCP, UDP or SCTP", "say which ports")
     if isinstance(grant, Addresses):
-        _check_addresses(grant, here)
+        _check_addresses(grant, cluster)
 
 
-def _check_domain(grant: Domain, here: ClusterFacts) -> None:
+def _check_domain(grant: Domain, cluster: ClusterFacts) -> None:
     try:
         pattern(grant.pattern)
     except ValueError:
         raise RefusedGrantError(
             str(grant), "a name such as pypi.org, or *.pypi.org", "one wildcard label, at the left"
         ) from None
-    if here.proxy is None:
+    if cluster.proxy is None:
         raise RefusedGrantError(
             str(grant),
             "words, ranges and classes",
-            f"{here.agent} holds addresses and no names; configure an egress proxy, or grant web",
+            f"{cluster.agent} holds addresses and no names; configure an egress proxy, or grant web",
         )
 
 
-def _check_addresses(grant: Addresses, here: ClusterFacts) -> None:
+def _check_addresses(grant: Addresses, cluster: ClusterFacts) -> None:
     try:
-        wanted = _range(grant)
+        range_spans = _range(grant)
     except ValueError:
         raise RefusedGrantError(str(grant), "a range such as 203.0.113.0/24", "without host bits") from None
     if grant.protocol in {None, "OTHER"} and grant.ports != ALL_PORTS:
@@ -148,11 +150,11 @@ def _check_addresses(grant: Addresses, here: ClusterFacts) -> None:
         raise RefusedGrantError(
             f"{grant} on protocols without ports", "one protocol with ports, or all protocols", "leave the protocol out"
         )
-    if not within(wanted, here.versions):
+    if not of_versions(range_spans, cluster.versions):
         raise RefusedGrantError(
-            str(grant), f"IPv{here.versions[0]} ranges", "the cluster's pods have no addresses of that version"
+            str(grant), f"IPv{cluster.versions[0]} ranges", "the cluster's pods have no addresses of that version"
         )
-    if not _free(grant, here, frozenset()):
+    if not _free(grant, cluster, frozenset()):
         raise RefusedGrantError(
             f"{grant} lies within what is the cluster's own or the provider's",
             "ranges outside, or the words vpc, api-server and metadata",
@@ -160,83 +162,85 @@ def _check_addresses(grant: Addresses, here: ClusterFacts) -> None:
         )
 
 
-def _reach(grant: Grant, here: ClusterFacts, world: World) -> Reach:
+def _reach(grant: Grant, cluster: ClusterFacts, world: World) -> Reach:
     match grant:
         case Named():
-            return _named(grant, here, world)
+            return _named(grant, cluster, world)
         case Addresses():
             protocols = PROTOCOLS if grant.protocol is None else (grant.protocol,)
-            return Reach(_boxes(_free(grant, here, world), protocols, grant.ports))
+            return Reach(_boxes(_free(grant, cluster, world), protocols, grant.ports))
         case Domain():
             return Reach(names=frozenset({Name(pattern(grant.pattern), grant.ports)}))
         case OtherClass():
-            return Reach(doors=doors_of(class_pods(grant.name), (grant.protocol,), grant.ports))
+            return Reach(pod_ports=pod_ports_of(class_pods(grant.name), (grant.protocol,), grant.ports))
 
 
-def _named(grant: Named, here: ClusterFacts, world: World) -> Reach:
+def _named(grant: Named, cluster: ClusterFacts, world: World) -> Reach:
     match grant.word:
         case "dns":
-            found = _service(here.resolver, here)
+            reach = _service(cluster.resolver, cluster)
         case "web":
-            found = Reach(_boxes(internet_here(here, world), ("TCP",), WEB_PORTS))
+            reach = Reach(_boxes(internet_here(cluster, world), ("TCP",), WEB_PORTS))
         case "git" | "packages":
-            found = _forges(grant.word, here, world)
+            reach = _named_hosts(grant.word, cluster, world)
         case "identity":
-            found = _service(here.exchange, here) if here.exchange is not None else NOTHING
+            reach = _service(cluster.exchange, cluster) if cluster.exchange is not None else NOTHING
         case "metadata":
-            found = Reach(_boxes(within(spans(METADATA), here.versions), ("TCP",), Intervals.single(80)))
+            reach = Reach(_boxes(of_versions(spans(METADATA), cluster.versions), ("TCP",), Intervals.single(80)))
         case "vpc":
-            free = without(without(_inside(here, world), here.addresses("api", world)), _provider())
-            found = Reach(_boxes(free, PROTOCOLS, ALL_PORTS))
+            free = subtract_spans(
+                subtract_spans(_inside_cluster(cluster, world), cluster.addresses("api", world)), _provider()
+            )
+            reach = Reach(_boxes(free, PROTOCOLS, ALL_PORTS))
         case "api-server":
-            found = Reach(_boxes(here.addresses("api", world), ("TCP",), WEB_PORTS))
-    return found
+            reach = Reach(_boxes(cluster.addresses("api", world), ("TCP",), WEB_PORTS))
+    return reach
 
 
-def _forges(word: str, here: ClusterFacts, world: World) -> Reach:
+def _named_hosts(word: str, cluster: ClusterFacts, world: World) -> Reach:
     patterns, ports = BY_NAME[word]
-    if here.proxy is not None:
-        return Reach(names=frozenset(Name(one, ports) for one in patterns))
-    return Reach(_boxes(internet_here(here, world), ("TCP",), ports))
+    if cluster.proxy is not None:
+        return Reach(names=frozenset(Name(host, ports) for host in patterns))
+    return Reach(_boxes(internet_here(cluster, world), ("TCP",), ports))
 
 
-def internet_here(here: ClusterFacts, world: World) -> Spans:
-    """The internet as this cluster's pods see it: less everything that is the cluster's own."""
-    return without(within(internet(), here.versions), here.own(world))
+def internet_here(cluster: ClusterFacts, world: World) -> Spans:
+    """Return the addresses of the internet, without everything that belongs to the cluster."""
+    return subtract_spans(of_versions(internet(), cluster.versions), cluster.own(world))
 
 
-def _service(service: Service, here: ClusterFacts) -> Reach:
-    addresses = within(spans(service.addresses), here.versions)
-    return Reach(_boxes(addresses, service.protocols, service.ports), service.doors)
+def _service(service: Service, cluster: ClusterFacts) -> Reach:
+    addresses = of_versions(spans(service.addresses), cluster.versions)
+    return Reach(_boxes(addresses, service.protocols, service.ports), service.pod_ports)
 
 
 def _range(grant: Addresses) -> Spans:
     return spans((grant.cidr,))
 
 
-def _free(grant: Addresses, here: ClusterFacts, world: World) -> Spans:
-    """What of the range may be granted: what is reserved is taken out, unless the grant names it."""
-    left = within(_range(grant), here.versions)
-    for reserved, taken in _reserved(here, world).items():
+def _free(grant: Addresses, cluster: ClusterFacts, world: World) -> Spans:
+    """Return the part of the range that may be granted: without reserved ranges, unless the grant names them."""
+    left = of_versions(_range(grant), cluster.versions)
+    for reserved, taken in _reserved(cluster, world).items():
         if reserved not in grant.inside:
-            left = without(left, taken)
+            left = subtract_spans(left, taken)
     return left
 
 
-def _reserved(here: ClusterFacts, world: World) -> Mapping[Reserved, Spans]:
+def _reserved(cluster: ClusterFacts, world: World) -> Mapping[Reserved, Spans]:
     return {
-        "vpc": _inside(here, world),
-        "api-server": here.addresses("api", world),
+        "vpc": _inside_cluster(cluster, world),
+        "api-server": cluster.addresses("api", world),
         "metadata": _provider(),
     }
 
 
-def _inside(here: ClusterFacts, world: World) -> Spans:
-    return joined(*(here.addresses(fact, world) for fact in ("vpc", "services", "pods")))
+def _inside_cluster(cluster: ClusterFacts, world: World) -> Spans:
+    return union_of_spans(*(cluster.addresses(fact, world) for fact in ("vpc", "services", "pods")))
 
 
 def _provider() -> Spans:
-    return joined(spans(PROVIDER), spans(METADATA))
+    return union_of_spans(spans(PROVIDER), spans(METADATA))
 
 
 def _boxes(addresses: Mapping[Version, Intervals], protocols: Sequence[Protocol], ports: Intervals) -> BoxSet:

@@ -1,4 +1,4 @@
-"""Plain data as resources have it: mappings and lists of anything, in which a value may not be known yet."""
+"""Untyped resource properties: mappings and lists in which a value may not be known yet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, cast
 
 
 class Unknown(Enum):
-    """Its one value stands where a value will be; whoever reads raw resources puts it in place of their own mark."""
+    """A placeholder for a value that is not known yet; readers of raw resources map their own placeholders to it."""
 
     UNKNOWN = "unknown"
 
@@ -17,21 +17,21 @@ UNKNOWN: Final = Unknown.UNKNOWN
 
 
 def as_mapping(value: object) -> Mapping[str, object] | None:
-    """The value where it is a mapping; nothing given is an empty one. None where it is unknown or something else."""
+    """Return the value as a mapping, empty where it is None; None where it is unknown or of another type."""
     if value is None:
         return {}
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else None
 
 
 def as_list(value: object) -> list[object] | None:
-    """The value where it is a list; nothing given is an empty one. None where it is unknown or something else."""
+    """Return the value as a list, empty where it is None; None where it is unknown or of another type."""
     if value is None:
         return []
     return list(cast("list[object]", value)) if isinstance(value, list | tuple) else None
 
 
 def as_number(value: object) -> int | None:
-    """The value where it is a whole number; the engine hands whole numbers over as floats."""
+    """Return the value as an integer, or None; the Pulumi engine passes integers as floats."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         return None
     return int(value)

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 HTTPS = 443
 
 
-def remarks(plan: ClassPlan) -> tuple[str, ...]:
+def class_notes(plan: ClassPlan) -> tuple[str, ...]:
     """What to tell of a class whenever it is previewed."""
-    of_grants = (f"class {plan.name}: {note}" for note in notes(grants_of(plan.asked.capabilities), plan.here))
-    others = (gate_note(plan.asked, plan.here), _of_its_image(plan))
+    of_grants = (f"class {plan.name}: {note}" for note in notes(grants_of(plan.settings.capabilities), plan.cluster))
+    others = (gate_note(plan.settings, plan.cluster), _image_note(plan))
     return (*of_grants, *(note for note in others if note))
 
 
-def _of_its_image(plan: ClassPlan) -> str:
+def _image_note(plan: ClassPlan) -> str:
     """Where no registry can be reached: AWS does not say which way an image takes to Fargate."""
-    reaches = [bounds.most for bounds in egress_of(plan.asked, plan.here).worlds.values()]
+    reaches = [bounds.most for bounds in egress_of(plan.settings, plan.cluster).worlds.values()]
     if not plan.on_fargate or any(HTTPS in ports for reach in reaches for ports in _open_to_tcp(reach)):
         return ""
     return (

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.classes.names import CONSTRAINTS, SANDBOX, namespace, storage_class
-from agentenv.core.classes.namespace import claimable_by, room_labels
+from agentenv.core.classes.namespace import claimable_by, class_labels
 from agentenv.core.classes.pods.aws_identity import audiences
-from agentenv.core.classes.pools.hours import HOURS_KEY, hours_text
+from agentenv.core.classes.pools.hours import HOURS_KEY, format_pool_hours
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.classes.retirement import RELEASES_KEY
 from agentenv.core.classes.template import pod_labels
@@ -39,20 +39,20 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": CONSTRAINTS, "namespace": namespace(plan.name), "labels": room_labels(plan)},
+        "metadata": {"name": CONSTRAINTS, "namespace": namespace(plan.name), "labels": class_labels(plan)},
         "data": {
             "class": plan.name,
-            "tier": plan.asked.tier,
+            "tier": plan.settings.tier,
             "runtimeClassName": (wall.runtime_class or "") if wall else "",
             "uid": str(plan.uid),
             "serviceAccount": SANDBOX,
-            "storage": plan.asked.storage.kind,
+            "storage": plan.settings.storage.kind,
             "storageClasses": ",".join(storage_class(plan.name, shard) for shard in shards),
-            "claimEnv": "true" if plan.asked.claim_env else "false",
-            "compute": plan.asked.compute,
+            "claimEnv": "true" if plan.settings.claim_env else "false",
+            "compute": plan.settings.compute,
             # Fargate gives its pods a priority of its own.
             "priorityClassName": "" if plan.on_fargate else SANDBOX,
-            HOME_IDS: ",".join(f"{name}:{class_id(name)}" for name in plan.lenders),
+            HOME_IDS: ",".join(f"{name}:{class_id(name)}" for name in plan.home_sources),
             "seats": ",".join(f"{seat.name}:{seat.uid}" for seat in plan.seats),
             "fileSystems": file_systems,
             "images": ",".join(images),
@@ -61,15 +61,17 @@ def constraints(plan: ClassPlan, file_systems: Any) -> Plain:
             # Tokens for others than AWS: those that the workspace service exchanges.
             "tokenAudiences": audiences(plan),
             # By these the service lets workspaces sleep and end, and their data go.
-            SUSPEND_AFTER: _seconds(plan.asked.suspend_after),
-            MAX_LIFETIME: _seconds(plan.asked.max_lifetime),
+            SUSPEND_AFTER: _seconds(plan.settings.suspend_after),
+            MAX_LIFETIME: _seconds(plan.settings.max_lifetime),
             RETAIN_DELETED_FOR: _seconds(plan.retain_deleted_for),
             SESSION_RETENTION: _seconds(plan.session_retention),
-            "modes": ",".join(plan.asked.modes),
+            "modes": ",".join(plan.settings.modes),
             "claimableBy": claimable_by(plan),
             # By these old releases are told from current ones, and how large those have to be to take their place.
-            HOURS_KEY: hours_text(plan.asked.pool),
-            RELEASES_KEY: ",".join(f"{one.channel}/{name}" for one in releases_of(plan) for name in one.names),
+            HOURS_KEY: format_pool_hours(plan.settings.pool),
+            RELEASES_KEY: ",".join(
+                f"{release.channel}/{name}" for release in releases_of(plan) for name in release.names
+            ),
         },
     }
 

@@ -79,5 +79,7 @@ def owner_labels(plan: ClassPlan) -> dict[str, str]:
 
 def label_value(text: str) -> str:
     """A text as a label takes it: a tag of AWS may have spaces and more, and twice the length."""
-    kept = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text).strip("._-")
-    return fit(kept, KINDS["kubernetes-label-value"].limit).strip("._-") or "none"
+    cleaned = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text).strip(
+        "._-"
+    )
+    return fit(cleaned, KINDS["kubernetes-label-value"].limit).strip("._-") or "none"

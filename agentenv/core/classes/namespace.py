@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CLAIMABLE_BY, PARENT, SANDBOX, namespace, owner_labels
-from agentenv.core.classes.pods.resources import GPU, Amounts, share, whole_pod, written
-from agentenv.core.classes.pools.sizes import most_volumes, with_rollover
+from agentenv.core.classes.pods.resources import GPU, Amounts, container_resources, format_amounts, pod_resources
+from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover, max_volumes
 from agentenv.core.nodes.tiers import TIER_LABEL
 from agentenv.core.values.quantities import Quantity, size
 
@@ -27,13 +27,13 @@ ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 
 def namespace_document(plan: ClassPlan) -> Plain:
     """The namespace: with the strictest pod security there is, as this version of the cluster knows it."""
-    parent = plan.asked.parent
+    parent = plan.settings.parent
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
             "name": namespace(plan.name),
-            "labels": {**restricted(plan.version), **room_labels(plan)},
+            "labels": {**restricted(plan.version), **class_labels(plan)},
             "annotations": {CLAIMABLE_BY: claimable_by(plan), **({PARENT: parent} if parent else {})},
         },
     }
@@ -54,7 +54,7 @@ def account(plan: ClassPlan, role_arn: Any = None) -> Plain:
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {**_about(plan), **({"annotations": annotations} if annotations else {})},
+        "metadata": {**_metadata(plan), **({"annotations": annotations} if annotations else {})},
         "automountServiceAccountToken": False,
     }
 
@@ -65,64 +65,64 @@ def quota(plan: ClassPlan) -> Plain:
     Sandboxes are counted by their pods and volumes. Kubernetes would count the objects as well, but it refuses all of a
     kind that it has not counted yet, and it is minutes before it counts one whose definition is new.
     """
-    there = most_there(plan)
-    pod = whole_pod(plan)
+    count = max_pods(plan)
+    pod = pod_resources(plan)
     hard = {
-        "pods": str(there),
-        **{f"requests.{name}": value for name, value in written(_times(pod.requests, there)).items()},
-        **{f"limits.{name}": value for name, value in written(_times(pod.limits, there)).items() if name != GPU},
+        "pods": str(count),
+        **{f"requests.{name}": value for name, value in format_amounts(_times(pod.requests, count)).items()},
+        **{f"limits.{name}": value for name, value in format_amounts(_times(pod.limits, count)).items() if name != GPU},
         **_volumes(plan),
         # No sandbox has an address of its own, and none is reached from outside but through the service.
         "services": "0",
     }
-    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _about(plan), "spec": {"hard": hard}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": _metadata(plan), "spec": {"hard": hard}}
 
 
 def limits(plan: ClassPlan) -> Plain:
     """How much one container, pod and volume may have, and what a container has that does not say."""
-    one, pod = share(plan), whole_pod(plan)
+    container, pod = container_resources(plan), pod_resources(plan)
     rows: list[Plain] = [
         {
             "type": "Container",
-            "max": written(_everybodys(one.limits)),
-            "default": written(_everybodys(one.limits)),
-            "defaultRequest": written(_everybodys(one.requests)),
+            "max": format_amounts(_required_amounts(container.limits)),
+            "default": format_amounts(_required_amounts(container.limits)),
+            "defaultRequest": format_amounts(_required_amounts(container.requests)),
         },
-        {"type": "Pod", "max": written(_everybodys(pod.limits))},
+        {"type": "Pod", "max": format_amounts(_required_amounts(pod.limits))},
     ]
     if volume := _largest_volume(plan):
         rows.append({"type": "PersistentVolumeClaim", "max": {"storage": size(volume)}})
-    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": _about(plan), "spec": {"limits": rows}}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": _metadata(plan), "spec": {"limits": rows}}
 
 
-def most_there(plan: ClassPlan) -> int:
+def max_pods(plan: ClassPlan) -> int:
     """How many sandboxes there may be at once: claimed, warm, declared, and warm of releases on their way out."""
-    return with_rollover(plan.asked) + len(plan.seats)
+    return max_sandboxes_with_rollover(plan.settings) + len(plan.seats)
 
 
 def claimable_by(plan: ClassPlan) -> str:
     """Who may claim one, as the service reads it: roles, and claims of tokens, of which one is enough."""
-    return json.dumps(plan.asked.claimable_by.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+    return json.dumps(plan.settings.claimable_by.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
 
-def room_labels(plan: ClassPlan) -> dict[str, str]:
+def class_labels(plan: ClassPlan) -> dict[str, str]:
     """What everything of a class's room is found by."""
-    return {CLASS_LABEL: plan.name, TIER_LABEL: plan.asked.tier, **owner_labels(plan)}
+    return {CLASS_LABEL: plan.name, TIER_LABEL: plan.settings.tier, **owner_labels(plan)}
 
 
 def _volumes(plan: ClassPlan) -> dict[str, str]:
-    own = most_volumes(plan.asked)
+    own = max_volumes(plan.settings)
     seats = sum((Quantity.parse(seat.size).value for seat in plan.seats), Decimal(0))
-    stored = own * plan.asked.storage.size.value + seats
+    stored = own * plan.settings.storage.size.value + seats
     return {"persistentvolumeclaims": str(own + len(plan.seats)), "requests.storage": size(stored)}
 
 
 def _largest_volume(plan: ClassPlan) -> Decimal:
-    homes = [plan.asked.storage.size.value] if plan.slots else []
+    homes = [plan.settings.storage.size.value] if plan.slots else []
     return max([*homes, *(Quantity.parse(seat.size).value for seat in plan.seats)], default=Decimal(0))
 
 
-def _everybodys(amounts: Amounts) -> Amounts:
+def _required_amounts(amounts: Amounts) -> Amounts:
     """Amounts less those that a container may do without: whoever has a maximum of something has to ask for it."""
     return {name: value for name, value in amounts.items() if name != GPU}
 
@@ -131,5 +131,5 @@ def _times(amounts: Amounts, count: int) -> Amounts:
     return {name: value * count for name, value in amounts.items()}
 
 
-def _about(plan: ClassPlan) -> Plain:
-    return {"name": SANDBOX, "namespace": namespace(plan.name), "labels": room_labels(plan)}
+def _metadata(plan: ClassPlan) -> Plain:
+    return {"name": SANDBOX, "namespace": namespace(plan.name), "labels": class_labels(plan)}

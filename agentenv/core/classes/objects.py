@@ -11,9 +11,9 @@ from agentenv.core.capabilities.policies.network_policy import network_policy
 from agentenv.core.capabilities.policies.security_group import security_group_policy
 from agentenv.core.capabilities.resolve import reach_of
 from agentenv.core.classes.constraints_configmap import constraints
-from agentenv.core.classes.namespace import account, limits, namespace_document, quota, room_labels
+from agentenv.core.classes.namespace import account, class_labels, limits, namespace_document, quota
 from agentenv.core.classes.pools.schedules import Schedules, schedules
-from agentenv.core.classes.pools.warm_pool import PoolChoice, choice
+from agentenv.core.classes.pools.warm_pool import PoolChoice, pool_choice
 from agentenv.core.classes.releases import Release, cold_pools, pools, releases_of, templates
 from agentenv.core.classes.storage_classes import storage_classes
 
@@ -24,7 +24,7 @@ Plain = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Known:
+class DeploymentValues:
     """What only a deployment knows. None of it is looked into, so each may be a value that is still to come."""
 
     file_systems: Sequence[Any]  # ids, by shard
@@ -50,17 +50,17 @@ class ClassObjects:
     pools: tuple[Plain, ...]  # each named like the template that it is of
     cold_pools: tuple[Plain, ...]  # always empty, one for each template of a class whose sandboxes have homes
     schedules: Schedules | None  # with them, a pool's `spec.replicas` is theirs
-    choice: PoolChoice
+    pool_choice: PoolChoice
 
     def documents(self) -> tuple[Plain, ...]:
         """All of them, each after what it needs."""
-        found = [self.namespace, self.constraints, self.quota, self.account, self.limits]
-        found += [one for one in (self.network_policy, self.group_policy) if one is not None]
-        found += [*self.storage_classes, *self.templates, *self.pools, *self.cold_pools]
-        return (*found, *(self.schedules.documents() if self.schedules else ()))
+        documents = [self.namespace, self.constraints, self.quota, self.account, self.limits]
+        documents += [policy for policy in (self.network_policy, self.group_policy) if policy is not None]
+        documents += [*self.storage_classes, *self.templates, *self.pools, *self.cold_pools]
+        return (*documents, *(self.schedules.documents() if self.schedules else ()))
 
 
-def class_objects(plan: ClassPlan, known: Known) -> ClassObjects:
+def class_objects(plan: ClassPlan, known: DeploymentValues) -> ClassObjects:
     """The objects of a class.
 
     `UnknownSurroundingsError` where its policy depends on facts of a cluster that stood already and that the plan was
@@ -80,22 +80,22 @@ def class_objects(plan: ClassPlan, known: Known) -> ClassObjects:
         pools=pools(plan),
         cold_pools=cold_pools(plan),
         schedules=schedules(plan),
-        choice=choice(plan.asked.pool),
+        pool_choice=pool_choice(plan.settings.pool),
     )
 
 
 def _network_policy(plan: ClassPlan) -> Plain:
-    egress = reach_of(grants_of(plan.asked.capabilities), plan.here)
-    made = _labelled(plan, network_policy(plan.name, egress, plan.here, plan.ingress))
+    egress = reach_of(grants_of(plan.settings.capabilities), plan.cluster)
+    document = _labelled(plan, network_policy(plan.name, egress, plan.cluster, plan.ingress))
     # The server keeps no empty list, and would seem to have lost it; with its type named, none at all says the same.
-    return {**made, "spec": {key: value for key, value in made["spec"].items() if value != []}}
+    return {**document, "spec": {key: value for key, value in document["spec"].items() if value != []}}
 
 
 def _group_policy(plan: ClassPlan, groups: Any) -> Plain:
-    made = _labelled(plan, security_group_policy(plan.name, ()))
-    made["spec"]["securityGroups"] = {"groupIds": groups}
-    return made
+    document = _labelled(plan, security_group_policy(plan.name, ()))
+    document["spec"]["securityGroups"] = {"groupIds": groups}
+    return document
 
 
 def _labelled(plan: ClassPlan, document: Plain) -> Plain:
-    return {**document, "metadata": {**document["metadata"], "labels": room_labels(plan)}}
+    return {**document, "metadata": {**document["metadata"], "labels": class_labels(plan)}}

@@ -41,25 +41,27 @@ class PlannedSeat:
 class ClassPlan:
     """One class, with all that its objects are made from."""
 
-    asked: SandboxClass
+    settings: SandboxClass
     environment: str
     owner: str
     cost_center: str
     version: str  # of Kubernetes
     shards: int  # file systems that homes are spread over
-    here: ClusterFacts
+    cluster: ClusterFacts
     ingress: Reach
     gate_image: str
     kubectl_image: str
     retain_deleted_for: timedelta
     session_retention: timedelta
-    lenders: tuple[str, ...] = ()  # other classes whose homes may come here with a workspace that changes its class
+    home_sources: tuple[
+        str, ...
+    ] = ()  # other classes whose homes may come here with a workspace that changes its class
     seats: tuple[PlannedSeat, ...] = ()
 
     @property
     def name(self) -> str:
         """The class's name."""
-        return self.asked.name
+        return self.settings.name
 
     @property
     def uid(self) -> int:
@@ -69,30 +71,33 @@ class ClassPlan:
     @property
     def on_fargate(self) -> bool:
         """Whether its sandboxes have no node of ours."""
-        return self.asked.compute == "fargate"
+        return self.settings.compute == "fargate"
 
     @property
     def wall(self) -> Wall | None:
         """What stands between a sandbox and its node; on Fargate AWS sees to it, and nothing of ours names it."""
-        return None if self.on_fargate else wall_of(self.asked.tier, self.asked.kernel)
+        return None if self.on_fargate else wall_of(self.settings.tier, self.settings.kernel)
 
     @property
     def slots(self) -> bool:
         """Whether every sandbox is born with an access point of its own."""
-        return self.asked.storage.kind in {"slot", "shared"} and not self.on_fargate
+        return self.settings.storage.kind in {"slot", "shared"} and not self.on_fargate
 
     @cached_property
     def gate(self) -> dict[str, Any] | None:
         """The container that waits until the class's policy is felt; none where there is nothing to feel it by."""
-        return gate_container(self.asked, self.here, self.gate_image)
+        return gate_container(self.settings, self.cluster, self.gate_image)
 
     @property
     def images(self) -> tuple[tuple[str, str], ...]:
         """The channels of the class, each with its image; its own settings are the stable one."""
-        return ((STABLE, self.asked.image), *((one.channel, one.image) for one in self.asked.releases))
+        return (
+            (STABLE, self.settings.image),
+            *((release.channel, release.image) for release in self.settings.releases),
+        )
 
 
-def plans(settings: Settings, here: ClusterFacts | None = None) -> tuple[ClassPlan, ...]:
+def plans(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[ClassPlan, ...]:
     """All classes of an environment, in their order.
 
     `here` is what is known of its cluster, where that is more than the settings say: a network or a cluster that stood
@@ -100,34 +105,42 @@ def plans(settings: Settings, here: ClusterFacts | None = None) -> tuple[ClassPl
     """
     # The public addresses of the API server are left out of no grant: it answers the ranges that it is open for alone,
     # and the addresses that sandboxes leave the VPC under are not among them.
-    known = here or cluster_facts(settings, api=())
+    known = cluster or cluster_facts(settings, api=())
     mirrors = Mirrors(settings.network.mirrors.registry)
     return tuple(
         ClassPlan(
-            asked=one,
+            settings=sandbox_class,
             environment=settings.environment,
             owner=settings.cost.owner,
             cost_center=settings.cost.cost_center,
             version=settings.cluster.version,
             shards=settings.storage.file_systems,
-            here=known,
-            ingress=ingress_of(one, settings),
+            cluster=known,
+            ingress=ingress_of(sandbox_class, settings),
             gate_image=gate_image(mirrors),
             kubectl_image=mirrors.image(releases().images["kubectl"]),
             retain_deleted_for=settings.storage.retain_deleted_for,
             session_retention=settings.service.session_retention,
-            lenders=tuple(other.name for other in settings.sandbox_classes if _lends(other, one)),
-            seats=tuple(_planned(seat, one) for seat in settings.workspaces if seat.class_ == one.name),
+            home_sources=tuple(
+                source.name for source in settings.sandbox_classes if _shares_homes(source, sandbox_class)
+            ),
+            seats=tuple(
+                _planned_seat(seat, sandbox_class) for seat in settings.workspaces if seat.class_ == sandbox_class.name
+            ),
         )
-        for one in settings.sandbox_classes
+        for sandbox_class in settings.sandbox_classes
     )
 
 
-def _lends(other: SandboxClass, one: SandboxClass) -> bool:
+def _shares_homes(source: SandboxClass, sandbox_class: SandboxClass) -> bool:
     """Whether the homes of one class could be mounted in another: both have them on file systems of the environment."""
-    kinds = {one.storage.kind, other.storage.kind}
-    return other.name != one.name and kinds <= {"slot", "shared"} and "fargate" not in {one.compute, other.compute}
+    kinds = {sandbox_class.storage.kind, source.storage.kind}
+    return (
+        source.name != sandbox_class.name
+        and kinds <= {"slot", "shared"}
+        and "fargate" not in {sandbox_class.compute, source.compute}
+    )
 
 
-def _planned(seat: Seat, one: SandboxClass) -> PlannedSeat:
-    return PlannedSeat(seat.name, seat_id(seat.name), str(seat.size or one.storage.size))
+def _planned_seat(seat: Seat, sandbox_class: SandboxClass) -> PlannedSeat:
+    return PlannedSeat(seat.name, seat_id(seat.name), str(seat.size or sandbox_class.storage.size))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CHANNEL_LABEL, RELEASE_LABEL, SHARD_LABEL, cold_pool, owner_labels, release_name
-from agentenv.core.classes.pools.warm_pool import sizes, warm_pool
+from agentenv.core.classes.pools.warm_pool import shard_sizes, warm_pool
 from agentenv.core.classes.template import release_hash, template
 
 if TYPE_CHECKING:
@@ -51,16 +51,18 @@ def releases_of(plan: ClassPlan) -> tuple[Release, ...]:
 def templates(plan: ClassPlan) -> tuple[Plain, ...]:
     """The templates of all releases."""
     return tuple(
-        template(plan, one, shard, labels(plan, one, shard)) for one in releases_of(plan) for shard in one.shards
+        template(plan, release, shard, labels(plan, release, shard))
+        for release in releases_of(plan)
+        for shard in release.shards
     )
 
 
 def pools(plan: ClassPlan) -> tuple[Plain, ...]:
     """The pools of all releases, each named like its template."""
     return tuple(
-        warm_pool(plan, one.name(shard), members, labels(plan, one, shard))
-        for one in releases_of(plan)
-        for shard, members in zip(one.shards, sizes(plan.asked.pool, len(one.shards)), strict=True)
+        warm_pool(plan, release.name(shard), members, labels(plan, release, shard))
+        for release in releases_of(plan)
+        for shard, members in zip(release.shards, shard_sizes(plan.settings.pool, len(release.shards)), strict=True)
     )
 
 
@@ -72,9 +74,9 @@ def cold_pools(plan: ClassPlan) -> tuple[Plain, ...]:
     if not plan.slots:
         return ()
     return tuple(
-        warm_pool(plan, cold_pool(one.name(shard)), 0, labels(plan, one, shard), one.name(shard))
-        for one in releases_of(plan)
-        for shard in one.shards
+        warm_pool(plan, cold_pool(release.name(shard)), 0, labels(plan, release, shard), release.name(shard))
+        for release in releases_of(plan)
+        for shard in release.shards
     )
 
 

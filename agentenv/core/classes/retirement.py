@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from agentenv.core.classes.names import cold_pool
-from agentenv.core.classes.pools.warm_pool import divided
+from agentenv.core.classes.pools.warm_pool import divide_members
 
 RETIRING = "sandbox.users.io/retiring"
 RELEASES_KEY = "releases"
@@ -41,7 +41,7 @@ class Template:
 class Pool(Template):
     """A SandboxWarmPool."""
 
-    wanted: int = 0
+    desired: int = 0
     ready: int = 0
     observed: bool = True  # whether its controller has seen its last change
     members: int = 0  # sandboxes in it that nobody has, on their way out included
@@ -54,7 +54,7 @@ class Claim:
 
     name: str
     pool: str
-    made: datetime
+    created: datetime
     sandbox: str | None = None
 
 
@@ -77,7 +77,7 @@ class ClassState:
     def least(self, channel: str) -> dict[str, int]:
         """How many members each current pool of a channel is to have by its schedule."""
         names = self.current.get(channel, ())
-        return dict(zip(names, divided(self.members_now or 0, len(names)), strict=True)) if names else {}
+        return dict(zip(names, divide_members(self.members_now or 0, len(names)), strict=True)) if names else {}
 
 
 @dataclass(frozen=True)
@@ -108,58 +108,61 @@ class Plan:
 
 def current_pools(text: str) -> dict[str, list[str]]:
     """The pools of each channel, from how the class's constraints list them."""
-    found: dict[str, list[str]] = {}
+    decisions: dict[str, list[str]] = {}
     for word in filter(None, text.split(",")):
         channel, _, pool = word.partition("/")
-        found.setdefault(channel, []).append(pool)
-    return found
+        decisions.setdefault(channel, []).append(pool)
+    return decisions
 
 
 def plan(state: ClassState, now: datetime) -> Plan:
     """The next step of every release that is not where it should be."""
-    found = [*_returned(state), *_too_small(state), *_old_pools(state, now), *_lone_templates(state, now)]
+    decisions = [*_returned(state), *_undersized(state), *_retirements(state, now), *_lone_templates(state, now)]
     return Plan(
-        tuple(one for one in found if isinstance(one, Step)), tuple(one for one in found if isinstance(one, Wait))
+        tuple(one for one in decisions if isinstance(one, Step)),
+        tuple(one for one in decisions if isinstance(one, Wait)),
     )
 
 
 def _returned(state: ClassState) -> Iterator[Step]:
     """A release that the stack names again is given out again."""
-    things: dict[str, Template] = {one.name: one for one in (*state.templates, *state.pools) if one.retiring}
-    for name in sorted(things.keys() & state.named):
+    objects: dict[str, Template] = {one.name: one for one in (*state.templates, *state.pools) if one.retiring}
+    for name in sorted(objects.keys() & state.named):
         yield Step("unmark", name, "the stack names it again")
 
 
-def _too_small(state: ClassState) -> Iterator[Step]:
+def _undersized(state: ClassState) -> Iterator[Step]:
     """The current pools that are to take an old one's place in hours that began before they were made."""
-    taking = {one.channel for one in state.pools if one.name not in state.named and not one.retiring and one.wanted}
+    filling_channels = {
+        one.channel for one in state.pools if one.name not in state.named and not one.retiring and one.desired
+    }
     pools = {one.name: one for one in state.pools}
-    for channel in sorted(taking & state.current.keys()):
+    for channel in sorted(filling_channels & state.current.keys()):
         for name, least in state.least(channel).items():
-            if name in pools and pools[name].wanted < least:
-                yield Step("scale", name, f"it has {pools[name].wanted} members, and {least} at this time", least)
+            if name in pools and pools[name].desired < least:
+                yield Step("scale", name, f"it has {pools[name].desired} members, and {least} at this time", least)
 
 
-def _old_pools(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
+def _retirements(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
     for pool in sorted(state.pools, key=lambda one: one.name):
         if pool.name not in state.named:
-            yield _next(pool, state, now)
+            yield _next_step(pool, state, now)
 
 
-def _next(pool: Pool, state: ClassState, now: datetime) -> Step | Wait:
+def _next_step(pool: Pool, state: ClassState, now: datetime) -> Step | Wait:
     if pool.retiring is None:
-        return _marked(pool, state)
-    if late := _late(pool.name, pool.retiring, state, now):
+        return _mark_step(pool, state)
+    if late := _pending_claims(pool.name, pool.retiring, state, now):
         return Wait(pool.name, late)
-    if pool.wanted > 0:
-        return Step("empty", pool.name, f"{pool.wanted} members wait for nobody any more")
+    if pool.desired > 0:
+        return Step("empty", pool.name, f"{pool.desired} members wait for nobody any more")
     if pool.members > 0 or not pool.observed:
         return Wait(pool.name, f"{pool.members} members are on their way out")
     claims = sum(one.pool == pool.name for one in state.claims)
-    return Wait(pool.name, _named_by(claims)) if claims else Step("remove-pool", pool.name, "no claim names it")
+    return Wait(pool.name, _claims_text(claims)) if claims else Step("remove-pool", pool.name, "no claim names it")
 
 
-def _marked(pool: Pool, state: ClassState) -> Step | Wait:
+def _mark_step(pool: Pool, state: ClassState) -> Step | Wait:
     if filling := _filling(pool.channel, state):
         return Wait(pool.name, filling)
     place = f"channel {pool.channel} is full without it" if pool.channel in state.current else "its channel is gone"
@@ -173,17 +176,17 @@ def _filling(channel: str, state: ClassState) -> str | None:
         pool = pools.get(name)
         if pool is None:
             return f"{name}, which takes its place, is not there yet"
-        wanted = max(pool.wanted, least.get(name, 0))
-        if not pool.observed or pool.ready < wanted:
-            return f"{name}, which takes its place, is filling: {pool.ready} of {wanted}"
+        desired = max(pool.desired, least.get(name, 0))
+        if not pool.observed or pool.ready < desired:
+            return f"{name}, which takes its place, is filling: {pool.ready} of {desired}"
     return None
 
 
-def _late(name: str, retiring: datetime, state: ClassState, now: datetime) -> str | None:
+def _pending_claims(name: str, retiring: datetime, state: ClassState, now: datetime) -> str | None:
     """Who may have chosen a pool before it was marked, and has no sandbox yet."""
     if now - retiring < SETTLED:
         return "it is marked, and claims may be on their way"
-    recent = [one for one in state.claims if one.pool == name and one.sandbox is None and now - one.made < SETTLED]
+    recent = [one for one in state.claims if one.pool == name and one.sandbox is None and now - one.created < SETTLED]
     return f"claim {recent[0].name} waits for one of its members" if recent else None
 
 
@@ -195,10 +198,10 @@ def _lone_templates(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
             continue
         # Pools are named after their template: somebody claimed from one in the moment in which it went.
         lost = [name for name in (template.name, cold_pool(template.name)) if name not in there]
-        wanted = {name: claims for name in lost if (claims := sum(one.pool == name for one in state.claims))}
-        for name, claims in wanted.items():
-            yield Step("restore-pool", name, _named_by(claims))
-        if wanted or template.name in used:
+        desired = {name: claims for name in lost if (claims := sum(one.pool == name for one in state.claims))}
+        for name, claims in desired.items():
+            yield Step("restore-pool", name, _claims_text(claims))
+        if desired or template.name in used:
             continue
         if template.retiring is None:
             yield Step("mark", template.name, "it has no pool")
@@ -208,5 +211,5 @@ def _lone_templates(state: ClassState, now: datetime) -> Iterator[Step | Wait]:
             yield Step("remove-template", template.name, "no claim names it")
 
 
-def _named_by(claims: int) -> str:
+def _claims_text(claims: int) -> str:
     return "a claim names it" if claims == 1 else f"{claims} claims name it"

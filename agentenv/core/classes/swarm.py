@@ -62,7 +62,7 @@ def shared_volume(plan: ClassPlan, task: str, shard: int = 0) -> Plain:
         "spec": {
             "accessModes": ["ReadWriteMany"],
             "storageClassName": storage_class(plan.name, shard),
-            "resources": {"requests": {"storage": str(plan.asked.storage.size)}},
+            "resources": {"requests": {"storage": str(plan.settings.storage.size)}},
         },
     }
 
@@ -70,27 +70,27 @@ def shared_volume(plan: ClassPlan, task: str, shard: int = 0) -> Plain:
 def swarm_template(plan: ClassPlan, release: Release, task: str, shard: int = 0) -> Plain:
     """The template of a task: its release's, with the volume that its sandboxes have in common."""
     _check(plan, task)
-    made = template(plan, release, shard, _labels(plan, release, task))
-    made["metadata"]["name"] = swarm_name(release, task)
-    _mount_shared(made["spec"]["podTemplate"], task)
-    return made
+    document = template(plan, release, shard, _labels(plan, release, task))
+    document["metadata"]["name"] = swarm_name(release, task)
+    _mount_shared(document["spec"]["podTemplate"], task)
+    return document
 
 
-def task_objects(of: Mapping[str, Any], task: str, owner: str) -> tuple[Plain, Plain, Plain]:
+def task_objects(template: Mapping[str, Any], task: str, owner: str) -> tuple[Plain, Plain, Plain]:
     """Return the shared volume's claim, the template and the pool of a task, for a class's template in the cluster.
 
     By these a member returns alone, after the swarm that it was of is gone.
     """
-    about: Plain = of["metadata"]
+    about: Plain = template["metadata"]
     labels: dict[str, str] = {**(about.get("labels") or {}), TASK_LABEL: task, USER_LABEL: owner}
     # Of no channel: nothing in the stack names it.
     labels.pop(CHANNEL_LABEL, None)
     name = fit(f"{about['name']}-task-{task}", KINDS["kubernetes-label"].limit)
     where: Plain = {"namespace": about["namespace"], "labels": labels}
-    spec: Plain = deepcopy(dict(of["spec"]))
+    spec: Plain = deepcopy(dict(template["spec"]))
     _mount_shared(spec["podTemplate"], task)
     homes: list[Plain] = spec["volumeClaimTemplates"]
-    (home,) = (one for one in homes if one["metadata"]["name"] == HOME)
+    (home,) = (claim for claim in homes if claim["metadata"]["name"] == HOME)
     template_: Plain = {"apiVersion": EXTENSIONS, "kind": "SandboxTemplate", "metadata": {"name": name, **where}}
     pool: Plain = {
         "apiVersion": EXTENSIONS,
@@ -129,7 +129,7 @@ def _labels(plan: ClassPlan, release: Release, task: str) -> dict[str, str]:
 
 
 def _check(plan: ClassPlan, task: str) -> None:
-    if plan.asked.storage.kind != "shared":
-        raise ValueError(f"class {plan.name} has storage {plan.asked.storage.kind}; a swarm wants one with shared")
-    if not KINDS["kubernetes-label"].takes(task):
+    if plan.settings.storage.kind != "shared":
+        raise ValueError(f"class {plan.name} has storage {plan.settings.storage.kind}; a swarm wants one with shared")
+    if not KINDS["kubernetes-label"].accepts(task):
         raise ValueError(f"{task!r} is no task: {KINDS['kubernetes-label'].allowed}, 63 at the most")

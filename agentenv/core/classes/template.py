@@ -56,14 +56,14 @@ def template_spec(plan: ClassPlan, image: str, labels: Mapping[str, str], shard:
         "service": False,
         # The one policy of the class is ours. Upstream's would be added to it, and is open to the internet.
         "networkPolicyManagement": "Unmanaged",
-        "envVarsInjectionPolicy": "Allowed" if plan.asked.claim_env else "Disallowed",
+        "envVarsInjectionPolicy": "Allowed" if plan.settings.claim_env else "Disallowed",
         "volumeClaimTemplatesPolicy": "Disallowed",
     }
 
 
 def pod_labels(plan: ClassPlan) -> dict[str, str]:
     """The labels of every pod of the class, whatever its release."""
-    return {CLASS_LABEL: plan.name, TIER_LABEL: plan.asked.tier, **owner_labels(plan)}
+    return {CLASS_LABEL: plan.name, TIER_LABEL: plan.settings.tier, **owner_labels(plan)}
 
 
 def home_claim(plan: ClassPlan, shard: int) -> Plain:
@@ -74,6 +74,6 @@ def home_claim(plan: ClassPlan, shard: int) -> Plain:
             # A file system of the network: no node holds it, so none has to let go of it first.
             "accessModes": ["ReadWriteMany"],
             "storageClassName": storage_class(plan.name, shard),
-            "resources": {"requests": {"storage": str(plan.asked.storage.size)}},
+            "resources": {"requests": {"storage": str(plan.settings.storage.size)}},
         },
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Ground:
+class EstimateContext:
     """All of it."""
 
     settings: Settings

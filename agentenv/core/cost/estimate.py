@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
 from agentenv.core.cost.assumptions import Assumption, Assumptions
-from agentenv.core.cost.context import Ground
+from agentenv.core.cost.context import EstimateContext
 from agentenv.core.cost.homes import homes, looking, throughput
 from agentenv.core.cost.lines import Line, Part, line, plain
 from agentenv.core.cost.network import traffic, ways
@@ -79,7 +79,7 @@ class Model:
     """What follows from settings and hours alone: what is fixed, and what a user adds. For many numbers of users, make
     it once."""
 
-    ground: Ground
+    context: EstimateContext
     active_hours: Decimal
     parts: tuple[Part, ...]
     by_class: tuple[ClassCost, ...]
@@ -89,9 +89,9 @@ class Model:
         """The estimate for so many users."""
         if users < 1:
             raise ValueError(f"{users} users; there has to be one at least")
-        cap = self.ground.settings.cost.per_user_cap
+        cap = self.context.settings.cost.per_user_cap
         return Estimate(
-            self.ground.settings.region,
+            self.context.settings.region,
             users,
             self.active_hours,
             USUAL_TARGET if cap is None else cap,
@@ -99,8 +99,8 @@ class Model:
             total(part.cost for part in self.parts if part.scale == "fixed").value,
             total(part.cost for part in self.parts if part.scale == "user").value,
             self.by_class,
-            tuple(self.ground.taken.rows()),
-            self.ground.book.date,
+            tuple(self.context.taken.rows()),
+            self.context.book.date,
             self.remarks,
         )
 
@@ -114,7 +114,7 @@ def estimate(
     taken: Assumptions | None = None,
     mix: Mapping[str, Decimal] | None = None,
 ) -> Estimate:
-    """What the environment of these settings costs a month; `NoPrices` for a region without a price book."""
+    """What the environment of these settings costs a month; `MissingPricesError` for a region without a price book."""
     return model(settings, active_hours, book, taken=taken, mix=mix).of(users)
 
 
@@ -130,17 +130,17 @@ def model(
     in the first class that is for users unless told."""
     if not 0 <= active_hours <= MOST_HOURS:
         raise ValueError(f"{active_hours} active hours; a month has {MOST_HOURS}")
-    ground = Ground(settings, book or price_book(settings.region), taken or Assumptions())
-    nodes = kinds(ground)
-    places = _places(ground, nodes)
+    context = EstimateContext(settings, book or price_book(settings.region), taken or Assumptions())
+    nodes = kinds(context)
+    places = _places(context, nodes)
     shares = usual_mix(settings) if mix is None else _checked(mix, places)
-    fixed = [*platform(ground), *ways(ground), *throughput(ground), *looking(ground), *standing(ground, nodes)]
-    fixed += _used_seats(ground)
+    fixed = [*platform(context), *ways(context), *throughput(context), *looking(context), *standing(context, nodes)]
+    fixed += _used_seats(context)
     return Model(
-        ground,
+        context,
         active_hours,
-        (*fixed, *_user(ground, shares, places, active_hours)),
-        tuple(_class_cost(ground, one, fixed, places, active_hours) for one in settings.sandbox_classes),
+        (*fixed, *_user(context, shares, places, active_hours)),
+        tuple(_class_cost(context, one, fixed, places, active_hours) for one in settings.sandbox_classes),
         tuple(_remarks(settings, shares)),
     )
 
@@ -151,15 +151,17 @@ def usual_mix(settings: Settings) -> Mapping[str, Decimal]:
     return {} if first is None else {first: Decimal(1)}
 
 
-def _places(ground: Ground, nodes: list[Kind]) -> Mapping[str, Place]:
-    fill, classes = ground.taken.node_fill, ground.settings.sandbox_classes
+def _places(context: EstimateContext, nodes: list[Kind]) -> Mapping[str, Place]:
+    fill, classes = context.taken.node_fill, context.settings.sandbox_classes
     found = {one.name: place_on_node(one, kind, fill) for kind in nodes for one in kind.classes}
-    return {**found, **{one.name: place_on_fargate(one, ground.book) for one in classes if one.compute == "fargate"}}
+    return {**found, **{one.name: place_on_fargate(one, context.book) for one in classes if one.compute == "fargate"}}
 
 
-def _user(ground: Ground, shares: Mapping[str, Decimal], places: Mapping[str, Place], hours: Decimal) -> list[Part]:
+def _user(
+    context: EstimateContext, shares: Mapping[str, Decimal], places: Mapping[str, Place], hours: Decimal
+) -> list[Part]:
     """What one user adds, whose hours are spent in such shares."""
-    settings, taken = ground.settings, ground.taken
+    settings, taken = context.settings, context.taken
     if not shares:
         return []
     found: list[Part] = []
@@ -170,43 +172,43 @@ def _user(ground: Ground, shares: Mapping[str, Decimal], places: Mapping[str, Pl
         found.append(Part(f"sandboxes: {name}", cost, f"{plain(spent)} h; {place.basis}", "user", name))
         node_hours += spent * place.nodes
     if any(one.storage.kind in {"slot", "shared"} for one in settings.sandbox_classes if one.name in shares):
-        found += homes(ground, hours)
-    found += traffic(ground, hours, node_hours)
-    found.append(_logs(ground, hours))
+        found += homes(context, hours)
+    found += traffic(context, hours, node_hours)
+    found.append(_logs(context, hours))
     if settings.service.deployed:
         writes = taken.ledger_writes * hours
-        cost = ground.cost("dynamodb.writes", writes / 1_000_000, "million")
+        cost = context.cost("dynamodb.writes", writes / 1_000_000, "million")
         found.append(Part("ledger", cost, f"{plain(writes)} writes", "user"))
     return found
 
 
-def _used_seats(ground: Ground) -> Iterator[Part]:
+def _used_seats(context: EstimateContext) -> Iterator[Part]:
     """What declared seats have beside their place: a home like a user's, and what is moved in it."""
-    hours = ground.taken.seat_hours
-    of_one = total(part.cost for part in (*homes(ground, hours), *traffic(ground, hours, Decimal(0))))
-    for one in ground.settings.sandbox_classes:
-        if seats := sum(seat.class_ == one.name for seat in ground.settings.workspaces):
+    hours = context.taken.seat_hours
+    of_one = total(part.cost for part in (*homes(context, hours), *traffic(context, hours, Decimal(0))))
+    for one in context.settings.sandbox_classes:
+        if seats := sum(seat.class_ == one.name for seat in context.settings.workspaces):
             words = f"{seats} with a home like a user's, {plain(hours)} h of work"
             yield Part(f"use of declared seats: {one.name}", of_one * seats, words, sandbox_class=one.name)
 
 
-def _logs(ground: Ground, hours: Decimal) -> Part:
-    settings, taken = ground.settings, ground.taken
+def _logs(context: EstimateContext, hours: Decimal) -> Part:
+    settings, taken = context.settings, context.taken
     starts = taken.starts * hours
     cost = Dollars()
     if settings.cluster.existing is None:
-        cost += logged("logs.taken-in", starts * taken.start_logs, settings.cluster.log_days, ground)
+        cost += logged("logs.taken-in", starts * taken.start_logs, settings.cluster.log_days, context)
     if settings.network.existing is None:
-        flows = taken.user_flows * hours * recorded(ground)
-        cost += logged("logs.delivered", flows, settings.network.flow_log_days, ground)
+        flows = taken.user_flows * hours * recorded(context)
+        cost += logged("logs.delivered", flows, settings.network.flow_log_days, context)
     return Part("logs of users", cost, f"{plain(starts)} claims and wakes, {plain(hours)} h of flows", "user")
 
 
 def _class_cost(
-    ground: Ground, one: SandboxClass, fixed: list[Part], places: Mapping[str, Place], hours: Decimal
+    context: EstimateContext, one: SandboxClass, fixed: list[Part], places: Mapping[str, Place], hours: Decimal
 ) -> ClassCost:
     place = places[one.name]
-    whole = _user(ground, {one.name: Decimal(1)}, places, hours)
+    whole = _user(context, {one.name: Decimal(1)}, places, hours)
     return ClassCost(
         one.name,
         total(part.cost for part in fixed if part.sandbox_class == one.name).value,

@@ -12,15 +12,15 @@ from agentenv.core.service.home_metering import folders
 
 if TYPE_CHECKING:
     from agentenv.core.cost.assumptions import Assumptions
-    from agentenv.core.cost.context import Ground
+    from agentenv.core.cost.context import EstimateContext
 
 
 ENTRY_BYTES = 4096  # what EFS counts an operation on metadata as
 
 
-def homes(ground: Ground, hours: Decimal) -> Iterator[Part]:
+def homes(context: EstimateContext, hours: Decimal) -> Iterator[Part]:
     """A user's home, with so many active hours a month."""
-    storage, taken = ground.settings.storage, ground.taken
+    storage, taken = context.settings.storage, context.taken
     size = taken.home
     touched = still_touched(storage.infrequent_access_after, taken)
     # Only Elastic file systems have an archive, and nothing is archived before it is seldom used.
@@ -29,42 +29,42 @@ def homes(ground: Ground, hours: Decimal) -> Iterator[Part]:
     seldom = 1 - touched - archived
     lies = total(
         (
-            ground.cost("efs.standard", size * touched, "GB-month"),
-            ground.cost("efs.infrequent", size * seldom * taken.padding, "GB-month"),
-            ground.cost("efs.archive", size * archived * taken.padding, "GB-month"),
+            context.cost("efs.standard", size * touched, "GB-month"),
+            context.cost("efs.infrequent", size * seldom * taken.padding, "GB-month"),
+            context.cost("efs.archive", size * archived * taken.padding, "GB-month"),
         )
     )
     words = f"{plain(size)} GB: {touched:.0%} Standard, {seldom:.0%} Infrequent Access, {archived:.0%} Archive"
     yield Part("homes", lies, words, "user")
     moved = size * taken.tiered if touched < 1 else Decimal(0)
-    cost, words = ground.cost("efs.tiering", moved, "GB"), f"{plain(moved)} GB to and from cheaper classes"
+    cost, words = context.cost("efs.tiering", moved, "GB"), f"{plain(moved)} GB to and from cheaper classes"
     if storage.throughput == "elastic":
         read, written = (taken.reads + taken.metadata / 2) * hours, (taken.writes + taken.metadata / 2) * hours
-        cost += ground.cost("efs.read", read, "GB") + ground.cost("efs.write", written, "GB")
+        cost += context.cost("efs.read", read, "GB") + context.cost("efs.write", written, "GB")
         words = f"{plain(read)} GB read and {plain(written)} GB written, metadata counted; {words}"
     yield Part("reading and writing homes", cost, words, "user")
     if storage.backup:
         copies = size * taken.backup_growth
-        cost = ground.cost("backup.efs", copies, "GB-month")
+        cost = context.cost("backup.efs", copies, "GB-month")
         yield Part("backups of homes", cost, f"{plain(copies)} GB for 35 days of copies", "user")
 
 
-def throughput(ground: Ground) -> Iterator[Part]:
+def throughput(context: EstimateContext) -> Iterator[Part]:
     """Throughput that is paid for whether it is used or not."""
-    storage = ground.settings.storage
+    storage = context.settings.storage
     if storage.throughput == "provisioned" and storage.provisioned_mibps and not storage.existing:
-        cost = ground.rate("efs.provisioned").all_month() * (storage.provisioned_mibps * storage.file_systems)
+        cost = context.rate("efs.provisioned").all_month() * (storage.provisioned_mibps * storage.file_systems)
         yield Part("throughput of homes", cost, f"{storage.provisioned_mibps} MiB/s on each of {storage.file_systems}")
 
 
-def looking(ground: Ground) -> Iterator[Part]:
+def looking(context: EstimateContext) -> Iterator[Part]:
     """What it costs to find out how large homes are: never more than this, however many there are."""
-    if ground.settings.storage.throughput != "elastic" or not folders(ground.settings):
+    if context.settings.storage.throughput != "elastic" or not folders(context.settings):
         return
-    entries = ground.settings.cost.storage_metering.entries_per_day
+    entries = context.settings.cost.storage_metering.entries_per_day
     read = entries * ENTRY_BYTES * (HOURS_A_MONTH / 24) / 10**9
     words = f"{plain(read)} GB of metadata: at most {entries} entries a day, 4 KiB each"
-    yield Part("looking how large homes are", ground.cost("efs.read", read, "GB"), words)
+    yield Part("looking how large homes are", context.cost("efs.read", read, "GB"), words)
 
 
 def still_touched(transition: str, taken: Assumptions) -> Decimal:

@@ -10,65 +10,65 @@ from agentenv.core.cost.lines import Part, plain
 from agentenv.core.prices.units import Dollars, total
 
 if TYPE_CHECKING:
-    from agentenv.core.cost.context import Ground
+    from agentenv.core.cost.context import EstimateContext
 
 
-def ways(ground: Ground) -> Iterator[Part]:
+def ways(context: EstimateContext) -> Iterator[Part]:
     """What is there whoever comes; a network that stands already is somebody else's to pay."""
-    network, service = ground.settings.network, ground.settings.service
+    network, service = context.settings.network, context.settings.service
     zones = network.zone_count
     if network.existing is None:
         gateways = {"none": 0, "single": 1, "per-zone": zones}[network.nat]
         if gateways:
-            each = ground.rate("nat.gateway") + ground.rate("address.public")
+            each = context.rate("nat.gateway") + context.rate("address.public")
             words = f"{gateways} ({network.nat}), each with a public address"
             yield Part("NAT gateways", each.all_month() * gateways, words)
         if network.endpoints:
-            doors = ground.rate("endpoint.interface").all_month() * (len(network.endpoints) * zones)
+            doors = context.rate("endpoint.interface").all_month() * (len(network.endpoints) * zones)
             yield Part("interface endpoints", doors, f"{', '.join(network.endpoints)} in {zones} zones")
     if service.deployed and service.domain is not None:
         addresses = zones if service.reach == "internet" else 0
-        balancer = ground.rate("balancer.network").all_month() + ground.rate("address.public").all_month() * addresses
+        balancer = context.rate("balancer.network").all_month() + context.rate("address.public").all_month() * addresses
         yield Part("load balancer", balancer, f"1 for {service.domain}, with {addresses} public addresses")
 
 
-def traffic(ground: Ground, hours: Decimal, node_hours: Decimal) -> Iterator[Part]:
+def traffic(context: EstimateContext, hours: Decimal, node_hours: Decimal) -> Iterator[Part]:
     """What a user moves in so many active hours, which take so many hours of nodes."""
-    network, taken = ground.settings.network, ground.taken
+    network, taken = context.settings.network, context.taken
     down, up = taken.downloads * hours, taken.uploads * hours
-    yield Part("to the internet", ground.cost("traffic.out", up, "GB"), f"{plain(up)} GB", "user")
+    yield Part("to the internet", context.cost("traffic.out", up, "GB"), f"{plain(up)} GB", "user")
     if network.existing is None and network.nat != "none":
-        images = node_hours / taken.node_life * pulled(ground)
+        images = node_hours / taken.node_life * pulled(context)
         moved = down + up + images
         words = f"{plain(down + up)} GB of users' and {plain(images)} GB of images for new nodes"
-        cost = total((ground.cost("nat.traffic", moved, "GB"), _across(ground, moved)))
+        cost = total((context.cost("nat.traffic", moved, "GB"), _across(context, moved)))
         yield Part("through NAT", cost, words, "user")
 
 
-def images(ground: Ground, node_hours: Decimal) -> Iterator[Part]:
+def images(context: EstimateContext, node_hours: Decimal) -> Iterator[Part]:
     """What nodes take through NAT that stand there for nobody yet, whose hours these are."""
-    network, taken = ground.settings.network, ground.taken
-    moved = node_hours / taken.node_life * pulled(ground)
+    network, taken = context.settings.network, context.taken
+    moved = node_hours / taken.node_life * pulled(context)
     if network.existing is None and network.nat != "none" and moved:
-        cost = total((ground.cost("nat.traffic", moved, "GB"), _across(ground, moved)))
+        cost = total((context.cost("nat.traffic", moved, "GB"), _across(context, moved)))
         words = f"{plain(moved)} GB through NAT: a node stands for {plain(taken.node_life)} h"
         yield Part("images for standing nodes", cost, words)
 
 
-def pulled(ground: Ground) -> Decimal:
+def pulled(context: EstimateContext) -> Decimal:
     """How many gigabytes of images a new node takes through NAT: what is in ECR of the region comes over S3's own
     endpoint, for nothing."""
-    taken, near = ground.taken, f".dkr.ecr.{ground.settings.region}.amazonaws.com"
-    on_nodes = [one for one in ground.settings.sandbox_classes if one.compute == "karpenter"]
+    taken, near = context.taken, f".dkr.ecr.{context.settings.region}.amazonaws.com"
+    on_nodes = [one for one in context.settings.sandbox_classes if one.compute == "karpenter"]
     far = [one for one in on_nodes if near not in one.image.partition("/")[0]]
-    return (Decimal(0) if ground.settings.network.mirrors.registry else taken.platform_images) + (
+    return (Decimal(0) if context.settings.network.mirrors.registry else taken.platform_images) + (
         taken.sandbox_image if far else Decimal(0)
     )
 
 
-def _across(ground: Ground, moved: Decimal) -> Dollars:
+def _across(context: EstimateContext, moved: Decimal) -> Dollars:
     """With one gateway, what comes from other zones crosses over to it: paid on leaving and on entering."""
-    if ground.settings.network.nat != "single":
+    if context.settings.network.nat != "single":
         return Dollars()
-    zones = ground.settings.network.zone_count
-    return ground.cost("traffic.cross-zone", moved * (zones - 1) / zones * 2, "GB")
+    zones = context.settings.network.zone_count
+    return context.cost("traffic.cross-zone", moved * (zones - 1) / zones * 2, "GB")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from agentenv.core.cost.nodes import Machine, Room, machine
+from agentenv.core.cost.nodes import Machine, PodResources, machine
 from agentenv.core.nodes.node_pools import METAL
 from agentenv.core.nodes.tiers import wall_of
 from agentenv.core.values.quantities import Quantity
@@ -15,7 +15,7 @@ from agentenv.core.values.quantities import Quantity
 if TYPE_CHECKING:
     from agentenv.config.sections.classes import SandboxClass
     from agentenv.core.cost.assumptions import Assumptions
-    from agentenv.core.cost.context import Ground
+    from agentenv.core.cost.context import EstimateContext
 
 
 @dataclass(frozen=True)
@@ -28,30 +28,30 @@ class Kind:
     gpu: bool
 
 
-def kinds(ground: Ground) -> list[Kind]:
+def kinds(context: EstimateContext) -> list[Kind]:
     """The kinds of node that the classes ask for, in the order of the classes."""
     found: dict[tuple[str, str, str, bool], list[SandboxClass]] = {}
-    for one in ground.settings.sandbox_classes:
+    for one in context.settings.sandbox_classes:
         if one.compute == "karpenter":
             word = wall_of(one.tier, one.kernel).word
             found.setdefault((word, one.capacity, one.architecture, one.gpu > 0), []).append(one)
     return [
-        Kind("-".join(key[:2]), _machine(ground, *key[:3], gpu=key[3]), tuple(classes), key[3])
+        Kind("-".join(key[:2]), _machine(context, *key[:3], gpu=key[3]), tuple(classes), key[3])
         for key, classes in found.items()
     ]
 
 
-def system_machine(ground: Ground) -> Machine:
+def system_machine(context: EstimateContext) -> Machine:
     """The nodes of the platform itself."""
-    system = ground.settings.capacity.system
-    return machine(system.families, ground, spot_share=spot_share(system.capacity, ground.taken))
+    system = context.settings.capacity.system
+    return machine(system.families, context, spot_share=spot_share(system.capacity, context.taken))
 
 
-def room_of(one: SandboxClass) -> Room:
+def pod_resources(one: SandboxClass) -> PodResources:
     """What a sandbox of a class takes of a node, with its wall's share."""
     wall = wall_of(one.tier, one.kernel).overhead
     asked = one.resources
-    return Room(
+    return PodResources(
         asked.cpu.value + Quantity.parse(wall.get("cpu", "0")).value,
         asked.memory.value + Quantity.parse(wall.get("memory", "0")).value,
         disk_of(one),
@@ -68,12 +68,12 @@ def spot_share(capacity: str, taken: Assumptions) -> Decimal:
     return {"spot": Decimal(1), "on-demand": Decimal(0), "both": taken.spot_share}[capacity]
 
 
-def _machine(ground: Ground, word: str, bought: str, architecture: str, *, gpu: bool) -> Machine:
-    capacity = ground.settings.capacity
+def _machine(context: EstimateContext, word: str, bought: str, architecture: str, *, gpu: bool) -> Machine:
+    capacity = context.settings.capacity
     named: Sequence[str] = (
         capacity.gpu.families if gpu else capacity.nested_families if word == "kata" else capacity.families
     )
     # A whole machine is bought last, when the others cannot be had.
     shares = [one for one in named if not one.endswith(METAL)]
-    share = spot_share(bought, ground.taken)
-    return machine(shares or named, ground, spot_share=share, architecture=architecture)
+    share = spot_share(bought, context.taken)
+    return machine(shares or named, context, spot_share=share, architecture=architecture)

@@ -13,12 +13,12 @@ from decimal import ROUND_CEILING, Decimal
 from typing import TYPE_CHECKING
 
 from agentenv.core.nodes.fargate_sizes import GIB
-from agentenv.core.prices.book import Instance, NoPrices, PriceBook
+from agentenv.core.prices.book import Instance, MissingPricesError, PriceBook
 from agentenv.core.prices.units import HOURS_A_MONTH, Amount, Rate
 
 if TYPE_CHECKING:
     from agentenv.core.cost.assumptions import Assumptions
-    from agentenv.core.cost.context import Ground
+    from agentenv.core.cost.context import EstimateContext
 
 MIB = Decimal(2**20)
 # Karpenter's own reckoning (VM_MEMORY_OVERHEAD_PERCENT as the chart has it, and its kubelet reservations).
@@ -38,7 +38,7 @@ FEWEST_CORES, LEAST_MEMORY = 2, 3500 * MIB
 
 
 @dataclass(frozen=True)
-class Room:
+class PodResources:
     """So much of a node: what is left on it, or what a pod takes."""
 
     cores: Decimal
@@ -46,14 +46,14 @@ class Room:
     disk: Decimal  # bytes
     pods: int = 1
 
-    def __add__(self, other: Room) -> Room:
-        return Room(
+    def __add__(self, other: PodResources) -> PodResources:
+        return PodResources(
             self.cores + other.cores, self.memory + other.memory, self.disk + other.disk, self.pods + other.pods
         )
 
-    def times(self, number: int) -> Room:
+    def times(self, number: int) -> PodResources:
         """Of so many."""
-        return Room(self.cores * number, self.memory * number, self.disk * number, self.pods * number)
+        return PodResources(self.cores * number, self.memory * number, self.disk * number, self.pods * number)
 
     @property
     def weight(self) -> Decimal:
@@ -61,7 +61,7 @@ class Room:
         return 9 * self.cores + self.memory / GIB
 
 
-NOTHING = Room(Decimal(0), Decimal(0), Decimal(0), 0)
+NOTHING = PodResources(Decimal(0), Decimal(0), Decimal(0), 0)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Machine:
         share = self.spot_share
         return "Spot" if share == 1 else f"Spot {share:%} of the time" if share else "on-demand"
 
-    def left(self, one: Instance) -> Room:
+    def left(self, one: Instance) -> PodResources:
         """What is left for pods of an instance."""
         memory = one.memory * GIB - (GRAVITON_KEPT if one.architecture == "arm64" else 0)
         usual_pods = one.interfaces * (one.addresses - 1) + 2
@@ -91,16 +91,16 @@ class Machine:
             step = min(more, one.vcpu - counted)
             cores, counted = cores - step * share, counted + step
         pods = min(self.most_pods, one.interfaces * (one.addresses - 1) * PREFIX + 2) - DAEMON_PODS
-        return Room(cores, memory, self.root_disk * (1 - EVICTION_DISK) - KUBELET_DISK, pods)
+        return PodResources(cores, memory, self.root_disk * (1 - EVICTION_DISK) - KUBELET_DISK, pods)
 
-    def holds(self, one: Instance, pod: Room) -> int:
+    def holds(self, one: Instance, pod: PodResources) -> int:
         """How many such pods fit on an instance."""
         left = self.left(one)
         ratios = [left.cores / pod.cores, left.memory / pod.memory] if pod.cores and pod.memory else []
         ratios += [left.disk / pod.disk] if pod.disk else []
         return max(min([left.pods, *(int(ratio) for ratio in ratios)]), 0)
 
-    def filled(self, one: Instance, all_of_them: Room) -> Decimal:
+    def filled(self, one: Instance, all_of_them: PodResources) -> Decimal:
         """How many of an instance some pods fill, none of which is large beside a node."""
         left = self.left(one)
         if min(left.cores, left.memory, left.disk, left.pods) <= 0:
@@ -112,11 +112,11 @@ class Machine:
             Decimal(all_of_them.pods) / left.pods,
         )
 
-    def needed(self, one: Instance, all_of_them: Room) -> Decimal:
+    def needed(self, one: Instance, all_of_them: PodResources) -> Decimal:
         """How many of an instance hold all of some pods, when they are there together and for good."""
         return self.filled(one, all_of_them).to_integral_value(rounding=ROUND_CEILING)
 
-    def kept(self, one: Instance, all_of_them: Room) -> Decimal:
+    def kept(self, one: Instance, all_of_them: PodResources) -> Decimal:
         """How many there are on average for pods among which others come and go.
 
         Nodes are no fuller than they are on average, and the last of them is half empty; there are never fewer than
@@ -132,21 +132,25 @@ class Machine:
         disk = self.book.rate("ebs.gp3").of(Amount(self.root_disk / GIB, "GB-month"))
         return bought + Rate(disk.value / HOURS_A_MONTH, "h")
 
-    def for_one(self, pod: Room) -> Instance:
+    def for_one(self, pod: PodResources) -> Instance:
         """What is bought for one pod that has no place: the cheapest that holds it, however few more it holds."""
         fitting = [one for one in self.instances if self.holds(one, pod) >= 1]
         if not fitting:
-            raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
+            raise MissingPricesError(
+                f"none of the instances with prices in {self.book.region} holds a pod of that size"
+            )
         return min(fitting, key=lambda one: (self.price(one).dollars, -self.holds(one, pod), one.name))
 
     def for_all(
-        self, all_of_them: Room, largest: Room, *, among_others: bool = False
+        self, all_of_them: PodResources, largest: PodResources, *, among_others: bool = False
     ) -> tuple[Instance, Decimal, Rate]:
         """What is bought for pods that wait together: type, number and the price of an hour of all. Among others that
         come and go there are more of them, and not a whole number on average."""
         fitting = [one for one in self.instances if self.holds(one, largest) >= 1]
         if not fitting:
-            raise NoPrices(f"none of the instances with prices in {self.book.region} holds a pod of that size")
+            raise MissingPricesError(
+                f"none of the instances with prices in {self.book.region} holds a pod of that size"
+            )
 
         number = self.kept if among_others else self.needed
 
@@ -159,23 +163,25 @@ class Machine:
         return best, count, self.price(best).times(count)
 
 
-def machine(families: Sequence[str], ground: Ground, *, spot_share: Decimal, architecture: str = "any") -> Machine:
+def machine(
+    families: Sequence[str], context: EstimateContext, *, spot_share: Decimal, architecture: str = "any"
+) -> Machine:
     """Nodes of some families; Graviton is tried first, so where there is any the others are not reckoned with."""
-    book, capacity = ground.book, ground.settings.capacity
+    book, capacity = context.book, context.settings.capacity
     offered = [one for one in book.of_families(families) if _large_enough(one)]
     wanted = "arm64" if architecture == "any" and any(one.architecture == "arm64" for one in offered) else architecture
     fitting = tuple(one for one in offered if wanted in {"any", one.architecture})
     if not fitting:
-        raise NoPrices(
+        raise MissingPricesError(
             f"there are no prices in {book.region} of {', '.join(families)}"
             f"{'' if architecture == 'any' else f' for {architecture}'}; `agentenv prices refresh --region "
             f"{book.region}` looks them up, or choose others of {', '.join(sorted(book.families()))}"
         )
     disk, most = capacity.root_volume.value, capacity.pods_per_node
-    return Machine(fitting, spot_share, disk, most, book, ground.taken)
+    return Machine(fitting, spot_share, disk, most, book, context.taken)
 
 
-def summed(rooms: Iterable[Room]) -> Room:
+def summed(rooms: Iterable[PodResources]) -> PodResources:
     """All of them together."""
     return sum(rooms, start=NOTHING)
 

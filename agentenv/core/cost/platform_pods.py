@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
-from agentenv.core.classes.pools.sizes import with_rollover
+from agentenv.core.classes.pools.sizes import max_sandboxes_with_rollover
 from agentenv.core.metering.sizes import sizes
 from agentenv.core.service.home_metering import passes
 from agentenv.core.values.quantities import Quantity
@@ -38,7 +38,7 @@ def platform_pods(settings: Settings) -> list[PlatformPod]:
     return [*_controllers(settings), *_addons(), *_metering(settings), *_service(settings)]
 
 
-def passing_pods(settings: Settings) -> list[PlatformPod]:
+def transient_pods(settings: Settings) -> list[PlatformPod]:
     """What is there for a while, on the system's nodes: a look at homes, and one more of the service as it changes."""
     looks = PlatformPod("look at homes", len(passes(settings)), LOOKING_CORES, settings.service.memory.value, "system")
     return [*([looks] if looks.replicas else ()), *(replace(pod, replicas=1) for pod in _service(settings))]
@@ -73,7 +73,7 @@ def _addons() -> list[PlatformPod]:
 def _metering(settings: Settings) -> list[PlatformPod]:
     if not settings.cost.dashboards:
         return []
-    given = sizes(sum(with_rollover(one) for one in settings.sandbox_classes))
+    given = sizes(sum(max_sandboxes_with_rollover(one) for one in settings.sandbox_classes))
     amounts = {"Prometheus": given.prometheus, "OpenCost": given.opencost, "Grafana": given.grafana}
     return [_pod(name, 1, one.cpu, one.memory, "system") for name, one in amounts.items()]
 

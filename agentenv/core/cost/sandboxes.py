@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.cost.lines import Part, plain
 from agentenv.core.cost.network import images
-from agentenv.core.cost.node_kinds import Kind, disk_of, room_of
-from agentenv.core.cost.nodes import Room, summed
+from agentenv.core.cost.node_kinds import Kind, disk_of, pod_resources
+from agentenv.core.cost.nodes import PodResources, summed
 from agentenv.core.cost.pool_week import Stretch, average_size, stretches
 from agentenv.core.nodes.fargate_sizes import GIB, INCLUDED_DISK, Size, size_up
-from agentenv.core.prices.book import NoPrices
+from agentenv.core.prices.book import MissingPricesError
 from agentenv.core.prices.units import HOURS_A_MONTH, Amount, Dollars, Rate
 
 if TYPE_CHECKING:
     from agentenv.config.sections.classes import SandboxClass
     from agentenv.config.settings import Settings
-    from agentenv.core.cost.context import Ground
+    from agentenv.core.cost.context import EstimateContext
     from agentenv.core.prices.book import Instance, PriceBook
 
 HEADROOM = "room kept free"
@@ -40,7 +40,7 @@ class Place:
 
 def place_on_node(one: SandboxClass, kind: Kind, fill: Decimal) -> Place:
     """A place on a node of what Karpenter buys for one sandbox."""
-    room = room_of(one)
+    room = pod_resources(one)
     bought = kind.machine.for_one(room)
     price, fits = kind.machine.price(bought), kind.machine.holds(bought, room)
     share = 1 / (fits * fill)
@@ -52,7 +52,7 @@ def place_on_fargate(one: SandboxClass, book: PriceBook) -> Place:
     """A machine of its own, in the size that is sold."""
     size = size_up(one.resources.cpu.value, one.resources.memory.value)
     if size is None:
-        raise NoPrices(f"Fargate sells no size for {one.resources.cpu} cores and {one.resources.memory}")
+        raise MissingPricesError(f"Fargate sells no size for {one.resources.cpu} cores and {one.resources.memory}")
     hour, words = fargate_hour(size, book), f"Fargate, {plain(size.cpu)} cores and {plain(size.memory)} GB"
     if more := max(disk_of(one) - INCLUDED_DISK, Decimal(0)) / GIB:
         hour += Rate(book.rate("fargate.disk").of(Amount(more, "GB-h")).value, "h")
@@ -67,16 +67,16 @@ def fargate_hour(size: Size, book: PriceBook) -> Rate:
     return Rate((cores + memory).value, "h")
 
 
-def standing(ground: Ground, kinds: list[Kind]) -> Iterator[Part]:
+def standing(context: EstimateContext, kinds: list[Kind]) -> Iterator[Part]:
     """What stands there for nobody yet, and for declared seats."""
     node_hours = Decimal(0)
     for kind in kinds:
-        yield from _of_kind(ground.settings, kind)
-        node_hours += sum((_nodes(ground.settings, kind, one) for one in _week(kind)), start=Decimal(0))
-    yield from images(ground, node_hours * HOURS_A_MONTH)
-    for one in ground.settings.sandbox_classes:
+        yield from _of_kind(context.settings, kind)
+        node_hours += sum((_nodes(context.settings, kind, one) for one in _week(kind)), start=Decimal(0))
+    yield from images(context, node_hours * HOURS_A_MONTH)
+    for one in context.settings.sandbox_classes:
         if one.compute == "fargate":
-            yield from _warm_on_fargate(ground.settings, one, ground.book)
+            yield from _warm_on_fargate(context.settings, one, context.book)
 
 
 def _of_kind(settings: Settings, kind: Kind) -> Iterator[Part]:
@@ -104,7 +104,7 @@ def _week(kind: Kind) -> list[Stretch]:
 
 
 def _bought(
-    settings: Settings, kind: Kind, stretch: Stretch, rooms: Mapping[tuple[str, str | None], Room]
+    settings: Settings, kind: Kind, stretch: Stretch, rooms: Mapping[tuple[str, str | None], PodResources]
 ) -> tuple[Instance, Decimal, Rate]:
     return kind.machine.for_all(summed(rooms.values()), _largest(settings, kind, stretch), among_others=True)
 
@@ -115,27 +115,29 @@ def _nodes(settings: Settings, kind: Kind, stretch: Stretch) -> Decimal:
     return _bought(settings, kind, stretch, rooms)[1] * stretch.share if rooms else Decimal(0)
 
 
-def _rooms(settings: Settings, kind: Kind, stretch: Stretch) -> Mapping[tuple[str, str | None], Room]:
-    found: dict[tuple[str, str | None], Room] = {}
+def _rooms(settings: Settings, kind: Kind, stretch: Stretch) -> Mapping[tuple[str, str | None], PodResources]:
+    found: dict[tuple[str, str | None], PodResources] = {}
     for one in kind.classes:
         releases = 1 + len(one.releases)
         if members := stretch.members[one.name] * releases:
-            found[f"warm sandboxes: {one.name}", one.name] = room_of(one).times(members)
+            found[f"warm sandboxes: {one.name}", one.name] = pod_resources(one).times(members)
         if seats := sum(seat.class_ == one.name for seat in settings.workspaces):
-            found[f"declared seats: {one.name}", one.name] = room_of(one).times(seats)
+            found[f"declared seats: {one.name}", one.name] = pod_resources(one).times(seats)
     room = settings.capacity.headroom
     if room.pods and not kind.gpu:
-        found[f"{HEADROOM}: {kind.name}", None] = Room(room.cpu.value, room.memory.value, Decimal(0)).times(room.pods)
+        found[f"{HEADROOM}: {kind.name}", None] = PodResources(room.cpu.value, room.memory.value, Decimal(0)).times(
+            room.pods
+        )
     return found
 
 
-def _largest(settings: Settings, kind: Kind, stretch: Stretch) -> Room:
+def _largest(settings: Settings, kind: Kind, stretch: Stretch) -> PodResources:
     """Room enough for each single pod that stands there."""
-    pods = [room_of(one) for one in kind.classes if stretch.members[one.name] or _seated(settings, one)]
+    pods = [pod_resources(one) for one in kind.classes if stretch.members[one.name] or _seated(settings, one)]
     room = settings.capacity.headroom
     if room.pods and not kind.gpu:
-        pods.append(Room(room.cpu.value, room.memory.value, Decimal(0)))
-    return Room(max(one.cores for one in pods), max(one.memory for one in pods), max(one.disk for one in pods))
+        pods.append(PodResources(room.cpu.value, room.memory.value, Decimal(0)))
+    return PodResources(max(one.cores for one in pods), max(one.memory for one in pods), max(one.disk for one in pods))
 
 
 def _words(settings: Settings, kind: Kind, name: str, of: str | None) -> str:

@@ -36,7 +36,7 @@ _UNITS: Mapping[Part, str] = {"compute": "Hours", "storage": "GiB-Hours", "netwo
 
 
 @dataclass(frozen=True)
-class About:
+class FocusContext:
     """What stands in every row."""
 
     environment: str
@@ -48,26 +48,26 @@ class About:
 Used = dict[tuple[str, str, str, Part], Decimal]
 
 
-def used(rows: Iterable[Row]) -> Used:
+def metered_quantities(rows: Iterable[Row]) -> Used:
     """How much of what was metered an owner had, by owner, day, class and part."""
     found: defaultdict[tuple[str, str, str, Part], Decimal] = defaultdict(lambda: NOTHING)
     for row in rows:
-        about = (row.owner, row.day, row.sandbox_class)
+        context = (row.owner, row.day, row.sandbox_class)
         if row.pod != NO_POD:
-            found[*about, "compute"] += row.seconds / 3600
-        found[*about, "storage"] += row.storage_gib_hours
-        found[*about, "network"] += row.network_bytes / _GIGABYTE
+            found[*context, "compute"] += row.seconds / 3600
+        found[*context, "storage"] += row.storage_gib_hours
+        found[*context, "network"] += row.network_bytes / _GIGABYTE
     return dict(found)
 
 
-def focus_rows(statement: Statement, amounts: Used, about: About) -> Iterator[FocusRow]:
+def focus_rows(statement: Statement, amounts: Used, context: FocusContext) -> Iterator[FocusRow]:
     """The rows, in the order of days and owners."""
     ordered = sorted(statement.entries.items(), key=lambda one: (one[0].day, one[0].owner, one[0].part))
     for entry, grains in ordered:
-        yield _row(entry, dollars(grains), amounts, about)
+        yield _row(entry, dollars(grains), amounts, context)
 
 
-def _row(entry: Entry, cost: Decimal, amounts: Used, about: About) -> FocusRow:
+def _row(entry: Entry, cost: Decimal, amounts: Used, context: FocusContext) -> FocusRow:
     category, subcategory, service = _SERVICES[entry.part]
     day = datetime.strptime(entry.day, "%Y-%m-%d").replace(tzinfo=UTC)
     month = day.replace(day=1)
@@ -76,14 +76,14 @@ def _row(entry: Entry, cost: Decimal, amounts: Used, about: About) -> FocusRow:
     quantity = amounts.get(key, NOTHING).quantize(Decimal("0.000001")) if metered else Decimal(1)
     unit = _UNITS.get(entry.part, "Days")
     owned = entry.owner != NOBODY
-    tags = {"environment": about.environment, "sandbox-user": entry.owner if owned else None}
+    tags = {"environment": context.environment, "sandbox-user": entry.owner if owned else None}
     if entry.sandbox_class:
         tags["sandbox-class"] = entry.sandbox_class
     return {
         "AvailabilityZone": None,
         "BilledCost": cost,
-        "BillingAccountId": about.account,
-        "BillingAccountName": about.environment,
+        "BillingAccountId": context.account,
+        "BillingAccountName": context.environment,
         "BillingAccountType": "Environment",
         "BillingCurrency": "USD",
         "BillingPeriodEnd": (month + timedelta(days=32)).replace(day=1),
@@ -99,15 +99,15 @@ def _row(entry: Entry, cost: Decimal, amounts: Used, about: About) -> FocusRow:
         "ContractedCost": cost,
         "EffectiveCost": cost,
         "InvoiceId": None,
-        "InvoiceIssuerName": about.publisher,
+        "InvoiceIssuerName": context.publisher,
         "ListCost": cost,
         "PricingCategory": "Other",
         "PricingQuantity": quantity,
         "PricingUnit": unit,
         "ProviderName": "agent-environment",
-        "PublisherName": about.publisher,
-        "RegionId": about.region,
-        "RegionName": about.region,
+        "PublisherName": context.publisher,
+        "RegionId": context.region,
+        "RegionName": context.region,
         "ResourceId": None,
         "ResourceName": None,
         "ResourceType": None,

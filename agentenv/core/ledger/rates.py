@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from agentenv.core.cost.assumptions import Assumptions
-from agentenv.core.cost.context import Ground
+from agentenv.core.cost.context import EstimateContext
 from agentenv.core.cost.homes import homes
-from agentenv.core.cost.node_kinds import Kind, kinds, room_of
+from agentenv.core.cost.node_kinds import Kind, kinds, pod_resources
 from agentenv.core.cost.sandboxes import place_on_node
 from agentenv.core.ledger.budgets import Policy, Rates
 from agentenv.core.prices.book import PriceBook, price_book
@@ -27,7 +27,7 @@ _CORE_WEIGHT = 9
 
 
 def policy_of(settings: Settings, book: PriceBook | None = None) -> Policy:
-    """The budgets of an environment; `NoPrices` where there are no prices of its region."""
+    """The budgets of an environment; `MissingPricesError` where there are no prices of its region."""
     return Policy(
         rates=rates_of(settings, book or price_book(settings.region)),
         class_budgets={one.name: one.budget for one in settings.sandbox_classes if one.budget is not None},
@@ -39,22 +39,22 @@ def policy_of(settings: Settings, book: PriceBook | None = None) -> Policy:
 def rates_of(settings: Settings, book: PriceBook, taken: Assumptions | None = None) -> dict[str, Rates]:
     """The rates of every class."""
     taken = taken or Assumptions()
-    ground = Ground(settings, book, taken)
-    kind_of = {one.name: kind for kind in kinds(ground) for one in kind.classes}
-    kept = total(part.cost for part in homes(ground, Decimal(0))).value / taken.home
+    context = EstimateContext(settings, book, taken)
+    kind_of = {one.name: kind for kind in kinds(context) for one in kind.classes}
+    kept = total(part.cost for part in homes(context, Decimal(0))).value / taken.home
     network = book.rate("nat.traffic").dollars if settings.network.nat != "none" else Decimal(0)
     found: dict[str, Rates] = {}
     for one in settings.sandbox_classes:
-        core, memory = _place(one, kind_of.get(one.name), ground)
+        core, memory = _place(one, kind_of.get(one.name), context)
         # EFS is billed by the hour of a month of 730; what it calls a gigabyte has 1024 megabytes.
         found[one.name] = Rates(core, memory, kept / HOURS_A_MONTH, network)
     return found
 
 
-def _place(one: SandboxClass, kind: Kind | None, ground: Ground) -> tuple[Decimal, Decimal]:
+def _place(one: SandboxClass, kind: Kind | None, context: EstimateContext) -> tuple[Decimal, Decimal]:
     """An hour of a core, and of a GiB of memory."""
     if kind is None:
         # The ledger has the size that Fargate gave and bills.
-        return ground.rate("fargate.vcpu").dollars, ground.rate("fargate.memory").dollars
-    hour, weight = place_on_node(one, kind, ground.taken.node_fill).rate.dollars, room_of(one).weight
+        return context.rate("fargate.vcpu").dollars, context.rate("fargate.memory").dollars
+    hour, weight = place_on_node(one, kind, context.taken.node_fill).rate.dollars, pod_resources(one).weight
     return hour / weight * _CORE_WEIGHT, hour / weight

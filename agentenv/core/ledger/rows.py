@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
-from agentenv.core.values.timestamps import in_seconds, whole_second
+from agentenv.core.values.timestamps import format_whole_seconds, parse_whole_second
 
 # The pod of an interval in which there was none: a workspace that sleeps, or whose deletion is kept.
 NO_POD = "-"
@@ -83,7 +83,7 @@ class Row:
     @property
     def sort_key(self) -> str:
         """Which of its owner's rows it is."""
-        return f"{self.claim}#{self.pod}#{in_seconds(self.began)}"
+        return f"{self.claim}#{self.pod}#{format_whole_seconds(self.began)}"
 
     @property
     def seconds(self) -> Decimal:
@@ -111,8 +111,8 @@ def item_of(row: Row, expires: datetime | None = None) -> dict[str, Any]:
         "row": row.sort_key,
         "claim": row.claim,
         "pod": row.pod,
-        "from": in_seconds(row.began),
-        "to": in_seconds(row.ended),
+        "from": format_whole_seconds(row.began),
+        "to": format_whole_seconds(row.ended),
         "class": row.sandbox_class,
         "workspace": row.workspace,
         "mode": row.mode,
@@ -134,8 +134,8 @@ def row_of(item: Mapping[str, Any]) -> Row:
         owner=str(item["owner"]),
         claim=str(item["claim"]),
         pod=str(item["pod"]),
-        began=whole_second(str(item["from"])),
-        ended=whole_second(str(item["to"])),
+        began=parse_whole_second(str(item["from"])),
+        ended=parse_whole_second(str(item["to"])),
         sandbox_class=str(item["class"]),
         workspace=str(item["workspace"]),
         mode=str(item["mode"]),

@@ -33,7 +33,7 @@ from agentenv.core.lifecycle.retention import deletion_time
 from agentenv.core.values.names import KINDS, fit
 from agentenv.core.values.object_fields import required, section, text
 from agentenv.core.values.quantities import Quantity
-from agentenv.core.values.timestamps import moment, written
+from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.claims import claim
 from agentenv.core.workspaces.workspace import (
     ARCHIVE_ENDED,
@@ -170,9 +170,9 @@ def deletion(
     """
     if going and destroy_requested(volume):
         keep_for = timedelta(0)
-    recorded = moment(_annotations(volume).get(DELETED_AT))
+    recorded = parse_timestamp(_annotations(volume).get(DELETED_AT))
     deleted = deletion_time(recorded, created, now, going=going)
-    notes: Marks = {DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + keep_for)}
+    notes: Marks = {DELETED_AT: format_timestamp(deleted), DESTROY_AFTER: format_timestamp(deleted + keep_for)}
     # Any other move of it is over; whoever was returning to it is there, or came too late.
     notes |= {MOVING_TO: moving_to if keep_for else None, RETURNING_SINCE: None}
     return notes, {DESTROY_REQUESTED: None if keep_for else "true"}
@@ -184,12 +184,12 @@ def shorter(volume: Mapping[str, Any], now: datetime, keep_for: timedelta) -> tu
     Nothing makes it longer, and the timestamp of its deletion stays. Both are empty where nothing changes.
     """
     said = _annotations(volume)
-    deleted, due = moment(said.get(DELETED_AT)), moment(said.get(DESTROY_AFTER))
+    deleted, due = parse_timestamp(said.get(DELETED_AT)), parse_timestamp(said.get(DESTROY_AFTER))
     # Another replica may have deleted it, by a clock that is ahead of ours.
     end = max(now, deleted or now) + keep_for
     notes: Marks = {MOVING_TO: None} if MOVING_TO in said else {}
     if due is None or due > end:
-        notes[DESTROY_AFTER] = written(end)
+        notes[DESTROY_AFTER] = format_timestamp(end)
     if keep_for or destroy_requested(volume):
         return notes, {}
     return {**notes, RETURNING_SINCE: None}, {DESTROY_REQUESTED: "true"}

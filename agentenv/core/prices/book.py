@@ -18,7 +18,7 @@ from agentenv.core.prices.units import UNITS, Rate, Unit, exact
 STALE_DAYS = 180
 
 
-class NoPrices(LookupError):
+class MissingPricesError(LookupError):
     """There are no prices of a region, or not that one: what is there, and what to do."""
 
 
@@ -71,7 +71,7 @@ class PriceBook:
     def rate(self, name: str) -> Rate:
         """A price by its name."""
         if name not in self.prices:
-            raise NoPrices(f"the prices of {self.region} have no {name}")
+            raise MissingPricesError(f"the prices of {self.region} have no {name}")
         return self.prices[name].rate
 
     def of_families(self, families: Iterable[str]) -> list[Instance]:
@@ -103,9 +103,9 @@ def regions() -> tuple[str, ...]:
 
 @cache
 def price_book(region: str) -> PriceBook:
-    """The prices of a region; `NoPrices` with the way out where there are none."""
+    """The prices of a region; `MissingPricesError` with the way out where there are none."""
     if region not in regions():
-        raise NoPrices(
+        raise MissingPricesError(
             f"there are no prices of {region}, and those of another region would be wrong; there are prices of "
             f"{', '.join(regions())}. `agentenv prices refresh --region {region}` looks them up"
         )

@@ -14,7 +14,7 @@ HEADER = """# The prices of {region}, in dollars: a line each, with its unit, wh
 """
 
 
-def written(book: PriceBook) -> str:
+def price_book_text(book: PriceBook) -> str:
     """The whole file; reading it again gives the same book."""
     sources = "".join(f"{_text(name)} = {_text(where)}\n" for name, where in sorted(book.sources.items()))
     ordered = [book.prices[name] for name in PRICES if name in book.prices]

@@ -1,14 +1,12 @@
-"""Divides a VPC's range into subnets, and tells how many nodes and pods fit into them.
+"""The address plan of a VPC: its subnets, and how many nodes and pods fit into them.
 
-The division depends on the range alone, never on how many zones are asked for: a /16 to /20 is laid out for six zones
-(as many as the largest region has), a smaller range for three, two or one. Zone n therefore keeps its blocks when zone
-n + 1 is added; were the range divided by today's number of zones, the third zone would move the first two, and AWS
-replaces a subnet that moves, with everything that runs in it. A range that was laid out for fewer zones than asked for
-is refused rather than divided anew, for the same reason.
+The plan depends on the range alone, not on the number of zones. A /16 to /20 is divided for six zones (the most in any
+region), a smaller range for three, two or one. So adding a zone does not change the subnets of the others; AWS would
+replace a subnet with another range, with everything in it. For the same reason, a range that is too small for the
+requested zones is rejected.
 
-The range is cut into equal slots, a power of two. Private block n is slot n. The last slot holds the public blocks,
-which carry NAT gateways and load balancers only and stay between /24 and /28; what remains of it, and the slots that
-nobody asked for, are spare.
+The range is divided into equal slots, a power of two. Private block n is slot n. The last slot has the public blocks
+for NAT gateways and load balancers, of /24 to /28. The other addresses are spare.
 """
 
 from __future__ import annotations
@@ -20,24 +18,24 @@ SMALLEST_VPC, LARGEST_VPC = 28, 16
 SMALLEST_SUBNET = 28
 LARGEST_PUBLIC = 24
 
-# AWS keeps the first four addresses and the last one of every subnet, so a delegated prefix fits in neither end block.
+# AWS reserves the first four addresses and the last one of every subnet, so the end blocks cannot be delegated.
 PODS_PER_PREFIX = 16
 END_BLOCKS = 2
 SINGLE_ADDRESSES_IN_END_BLOCKS = 2 * PODS_PER_PREFIX - 5
 
-# The CNI keeps one prefix in reserve on each node, beside those its pods use.
+# The VPC CNI keeps one spare prefix on each node.
 WARM_PREFIXES = 1
 
-# What is neither a node nor a pod on one: the control plane's interfaces (twice while it is updated), a mount target a
-# shard, interface endpoints, load balancers, Fargate pods of the controllers.
+# Addresses for everything else: the control plane's interfaces (twice during updates), mount targets, interface
+# endpoints, load balancers, and controllers on Fargate.
 PLATFORM_ADDRESSES = 40
 
-# What the kubelet allows on an instance of fewer than 30 vCPUs with prefix delegation.
+# The kubelet's limit on instances with fewer than 30 vCPUs and prefix delegation.
 PODS_PER_NODE = 110
 
 
-class NoRoomError(ValueError):
-    """A range that cannot hold what was asked of it: what was found, what would be allowed, and the way out."""
+class AddressSpaceError(ValueError):
+    """A range that is invalid or too small: what was found, what is allowed, and a hint."""
 
     def __init__(self, found: str, allowed: str, hint: str) -> None:
         super().__init__(f"{found}; allowed: {allowed}; {hint}")
@@ -48,7 +46,7 @@ class NoRoomError(ValueError):
 
 @dataclass(frozen=True)
 class Layout:
-    """How a range is cut, whatever the number of zones in use."""
+    """The division of ranges of some sizes, independent of the number of zones in use."""
 
     largest: int
     smallest: int
@@ -66,8 +64,8 @@ LAYOUTS = (
 
 
 @dataclass(frozen=True)
-class Room:
-    """What fits: nodes, and pods on them."""
+class Capacity:
+    """The number of nodes and pods that fit."""
 
     nodes: int
     pods: int
@@ -75,40 +73,40 @@ class Room:
 
 @dataclass(frozen=True)
 class AddressPlan:
-    """A VPC's range and its blocks, one public and one private block a zone, in the order of the zones."""
+    """The range of a VPC and its blocks: one public and one private block for each zone, in the order of zones."""
 
     vpc: str
     public: tuple[str, ...]
     private: tuple[str, ...]
 
-    def room(self, pods_per_node: int = PODS_PER_NODE) -> Room:
-        """How many full nodes, and pods on them, the private blocks hold with /28 prefixes delegated to the nodes."""
+    def capacity(self, pods_per_node: int = PODS_PER_NODE) -> Capacity:
+        """Return how many nodes and pods fit into the private blocks, with /28 prefixes delegated to the nodes."""
         nodes = sum(_nodes(IPv4Network(block), pods_per_node) for block in self.private)
-        return Room(nodes, nodes * pods_per_node)
+        return Capacity(nodes, nodes * pods_per_node)
 
-    def demand(self, pods: int, pods_per_node: int = PODS_PER_NODE) -> None:
-        """Raise `NoRoomError` unless that many pods fit."""
-        room = self.room(pods_per_node)
-        if pods <= room.pods:
+    def check_capacity(self, pods: int, pods_per_node: int = PODS_PER_NODE) -> None:
+        """Raise `AddressSpaceError` unless this many pods fit."""
+        capacity = self.capacity(pods_per_node)
+        if pods <= capacity.pods:
             return
         larger = _range_for(pods, len(self.private), pods_per_node)
-        raise NoRoomError(
-            f"{self.vpc} over {len(self.private)} zones has room for {room.nodes} nodes, {room.pods} pods",
-            f"a range for {pods} pods at {pods_per_node} a node",
-            f"take a /{larger} or larger" if larger else "no VPC is that large: lower the limits or use more zones",
+        raise AddressSpaceError(
+            f"{self.vpc} over {len(self.private)} zones has room for {capacity.nodes} nodes, {capacity.pods} pods",
+            f"a range for {pods} pods with {pods_per_node} on each node",
+            f"use a /{larger} or larger" if larger else "no VPC is that large: lower the limits or use more zones",
         )
 
 
 def plan(cidr: str, zones: int) -> AddressPlan:
-    """The blocks of a VPC over so many zones; `NoRoomError` when the range is not one or is laid out for fewer."""
+    """Return the blocks of a VPC over some zones; raise `AddressSpaceError` for a range that cannot hold them."""
     vpc = _vpc(cidr)
-    most = most_zones(cidr)
-    if not 1 <= zones <= most:
+    maximum = most_zones(cidr)
+    if not 1 <= zones <= maximum:
         larger = [layout for layout in LAYOUTS if layout.zones >= zones]
-        raise NoRoomError(
+        raise AddressSpaceError(
             f"{zones} zones in {cidr}",
-            f"1 to {most} zones in a /{vpc.prefixlen}",
-            f"take a /{larger[-1].smallest} or larger" if zones > 0 and larger else f"use at most {most} zones",
+            f"1 to {maximum} zones in a /{vpc.prefixlen}",
+            f"use a /{larger[-1].smallest} or larger" if zones > 0 and larger else f"use at most {maximum} zones",
         )
     layout = _layout(vpc)
     slots = list(vpc.subnets(layout.slot_bits))
@@ -121,7 +119,7 @@ def plan(cidr: str, zones: int) -> AddressPlan:
 
 
 def most_zones(cidr: str) -> int:
-    """How many zones a range is laid out for."""
+    """Return how many zones a range is divided for."""
     return _layout(_vpc(cidr)).zones
 
 
@@ -130,15 +128,15 @@ def _vpc(cidr: str) -> IPv4Network:
     try:
         vpc = IPv4Network(cidr, strict=False)
     except ValueError:
-        raise NoRoomError(
+        raise AddressSpaceError(
             f"{cidr!r} is not an IPv4 range", allowed, "write the first address, a slash, the length"
         ) from None
     if "/" not in cidr or not LARGEST_VPC <= vpc.prefixlen < SMALLEST_VPC:
-        raise NoRoomError(
-            f"{cidr} is a /{vpc.prefixlen}", allowed, "AWS makes no larger VPC, and two subnets need a /27"
+        raise AddressSpaceError(
+            f"{cidr} is a /{vpc.prefixlen}", allowed, "AWS does not support larger VPCs, and two subnets need a /27"
         )
     if str(vpc) != cidr:
-        raise NoRoomError(f"{cidr} has host bits", allowed, f"write {vpc}")
+        raise AddressSpaceError(f"{cidr} has host bits", allowed, f"write {vpc}")
     return vpc
 
 
@@ -147,22 +145,22 @@ def _layout(vpc: IPv4Network) -> Layout:
 
 
 def _nodes(block: IPv4Network, pods_per_node: int) -> int:
-    """Full nodes in one private block: each takes whole prefixes, and one address of its own."""
+    """Return how many full nodes fit into a private block; each needs whole prefixes and an address of its own."""
     prefixes = max(block.num_addresses // PODS_PER_PREFIX - END_BLOCKS, 0)
-    a_node = -(-pods_per_node // PODS_PER_PREFIX) + WARM_PREFIXES
-    nodes = prefixes // a_node
+    per_node = -(-pods_per_node // PODS_PER_PREFIX) + WARM_PREFIXES
+    nodes = prefixes // per_node
     while nodes > 0:
         singles = max(nodes + PLATFORM_ADDRESSES - SINGLE_ADDRESSES_IN_END_BLOCKS, 0)
-        if nodes * a_node + -(-singles // PODS_PER_PREFIX) <= prefixes:
+        if nodes * per_node + -(-singles // PODS_PER_PREFIX) <= prefixes:
             break
         nodes -= 1
     return nodes
 
 
 def _range_for(pods: int, zones: int, pods_per_node: int) -> int | None:
-    """The prefix length of the smallest range that would do."""
+    """Return the prefix length of the smallest sufficient range; None without one."""
     for length in range(SMALLEST_VPC - 1, LARGEST_VPC - 1, -1):
         vpc = f"0.0.0.0/{length}"
-        if zones <= most_zones(vpc) and plan(vpc, zones).room(pods_per_node).pods >= pods:
+        if zones <= most_zones(vpc) and plan(vpc, zones).capacity(pods_per_node).pods >= pods:
             return length
     return None

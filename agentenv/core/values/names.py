@@ -1,7 +1,6 @@
-"""What AWS and Kubernetes take as a name, and how a name that is too long is shortened.
+"""Limits of names in AWS and Kubernetes, and how a name that is too long is shortened.
 
-A limit is data: a row a kind of name, with its length and characters, so that settings, components and policies refuse
-the same names for the same reason.
+`KINDS` has the length and characters of each kind of name. Settings, components and policies share it.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ HASH_LENGTH = 8  # of base 32: forty bits, one chance in a million of a collisio
 SHORTEST_LIMIT = HASH_LENGTH + 4
 
 
-class BadNameError(ValueError):
-    """A name that its service would refuse: what was found, what it takes, and the way out."""
+class InvalidNameError(ValueError):
+    """A name that its service would reject: what was found, what is allowed, and a hint."""
 
     def __init__(self, found: str, allowed: str, hint: str) -> None:
         super().__init__(f"{found}; allowed: {allowed}; {hint}")
@@ -27,7 +26,7 @@ class BadNameError(ValueError):
 
 @dataclass(frozen=True)
 class NameKind:
-    """What one kind of name may be."""
+    """The limits of a kind of name."""
 
     label: str
     limit: int
@@ -40,19 +39,19 @@ class NameKind:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_compiled", (re.compile(self.pattern), re.compile(self.refused)))
 
-    def takes(self, name: str) -> bool:
-        """Whether the service would accept the name."""
-        wanted, refused = self._compiled
+    def accepts(self, name: str) -> bool:
+        """Return whether the service would accept the name."""
+        pattern, refused = self._compiled
         return (
             self.shortest <= len(name) <= self.limit
-            and wanted.fullmatch(name) is not None
+            and pattern.fullmatch(name) is not None
             and refused.search(name) is None
         )
 
     def check(self, name: str) -> None:
-        """Raise `BadNameError` unless the service would accept the name."""
-        if not self.takes(name):
-            raise BadNameError(
+        """Raise `InvalidNameError` unless the service would accept the name."""
+        if not self.accepts(name):
+            raise InvalidNameError(
                 f"{self.label} {name!r}", f"{self.shortest} to {self.limit} of {self.allowed}", "rename it"
             )
 
@@ -152,13 +151,13 @@ KINDS: dict[str, NameKind] = {
 
 
 def fit(name: str, limit: int) -> str:
-    """The name itself where it fits, else as much of it as fits with a hash of the whole in place of the rest.
+    """Return the name, or if it is too long a prefix of it with a hash of the whole name.
 
-    A name that is exactly as long as the limit and already ends like a shortened one is hashed too: otherwise somebody
-    could be given, unshortened, the name that a longer one was shortened to.
+    A name of exactly the limit that ends like a shortened one is hashed, too. Otherwise it could collide with a longer
+    name that was shortened.
     """
     if limit < SHORTEST_LIMIT:
-        raise ValueError(f"a limit of {limit} leaves no room for a hash; the least is {SHORTEST_LIMIT}")
+        raise ValueError(f"a limit of {limit} is too short for a hash; the minimum is {SHORTEST_LIMIT}")
     if len(name) < limit or (len(name) == limit and not _SHORTENED.search(name)):
         return name
     digest = b32encode(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()).decode().lower()
@@ -169,7 +168,7 @@ _SHORTENED = re.compile(rf"-[a-z2-7]{{{HASH_LENGTH}}}\Z")
 
 
 def named(kind: str, *parts: str) -> str:
-    """The parts joined by '-', shortened to the kind's limit; `BadNameError` for characters its service refuses."""
+    """Return the parts joined by '-' and shortened to the limit of the kind; raise `InvalidNameError` if invalid."""
     row = KINDS[kind]
     name = fit("-".join(part for part in parts if part), row.limit)
     row.check(name)

@@ -1,7 +1,7 @@
-"""Fields of Kubernetes objects, read so that no content of an object can stop whoever reads it.
+"""Read fields of Kubernetes objects without failing on unexpected content.
 
-Whatever is missing or of another type reads as empty. Only what an object cannot be told apart without is required, and
-its absence is the one failure: `UnreadableError`.
+A field that is missing or has another type reads as empty. Only fields that identify an object are required: without
+them `UnreadableError` is raised.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ class UnreadableError(ValueError):
 
 def section(document: object, key: str) -> Document:
     """Return an object within a document; an empty one where it is missing or something else."""
-    found: object = cast("Document", document).get(key) if isinstance(document, dict) else None
-    return cast("Document", found) if isinstance(found, dict) else {}
+    value: object = cast("Document", document).get(key) if isinstance(document, dict) else None
+    return cast("Document", value) if isinstance(value, dict) else {}
 
 
 def rows(document: object, key: str) -> list[Document]:
     """Return the objects of a list within a document; what else the list holds is left out."""
-    found: object = cast("Document", document).get(key) if isinstance(document, dict) else None
-    listed = cast("list[object]", found) if isinstance(found, list) else []
-    return [cast("Document", row) for row in listed if isinstance(row, dict)]
+    value: object = cast("Document", document).get(key) if isinstance(document, dict) else None
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [cast("Document", row) for row in items if isinstance(row, dict)]
 
 
 def text(document: object, key: str) -> str:
     """Return a string within a document; an empty one where it is missing or something else."""
-    found: object = cast("Document", document).get(key) if isinstance(document, dict) else None
-    return found if is_text(found) else ""
+    value: object = cast("Document", document).get(key) if isinstance(document, dict) else None
+    return value if is_text(value) else ""
 
 
 def number(document: object, key: str) -> int:
     """Return an integer within a document; 0 where it is missing or something else."""
-    found: object = cast("Document", document).get(key) if isinstance(document, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    value: object = cast("Document", document).get(key) if isinstance(document, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def strings(document: object, key: str) -> dict[str, str]:
@@ -62,10 +62,10 @@ def required(document: object, *path: str) -> str:
     within: object = document
     for key in path[:-1]:
         within = section(within, key)
-    found = text(within, path[-1])
-    if not found:
+    value = text(within, path[-1])
+    if not value:
         raise UnreadableError(f"{'.'.join(path)} is missing or no text")
-    return found
+    return value
 
 
 def is_text(value: object) -> TypeGuard[str]:
@@ -93,8 +93,8 @@ def parsed(text_: object) -> object:
 
 def parsed_object(text_: object) -> Document | None:
     """Return the JSON object that a string holds; None where it holds none."""
-    found = parsed(text_)
-    return cast("Document", found) if isinstance(found, dict) else None
+    value = parsed(text_)
+    return cast("Document", value) if isinstance(value, dict) else None
 
 
 def counted(text_: object) -> int | None:
@@ -106,9 +106,9 @@ def counted(text_: object) -> int | None:
 def read_amount(text_: object) -> Decimal | None:
     """Return the amount that a string says, of money or of cores; None where it says none that can be reckoned with."""
     try:
-        found = Decimal(text_) if is_text(text_) and len(text_) <= _LONGEST_AMOUNT else None
+        amount = Decimal(text_) if is_text(text_) and len(text_) <= _LONGEST_AMOUNT else None
     except InvalidOperation:
         return None
-    if found is None or not found.is_finite() or found < 0 or abs(found.adjusted()) > _LARGEST_POWER:
+    if amount is None or not amount.is_finite() or amount < 0 or abs(amount.adjusted()) > _LARGEST_POWER:
         return None
-    return found
+    return amount

@@ -1,8 +1,7 @@
-"""The user and group ids under which sandboxes write to a file system.
+"""The POSIX user and group ids of sandboxes.
 
-They follow from a name, so that adding, removing and reordering others changes nothing: an id that moved would lock its
-owner out of what was written under the old one. Classes and seats have ranges apart from each other and far above those
-that images use for their own accounts.
+An id derives from a name, so it does not change when other classes or seats are added or removed: with another id an
+owner could not read existing files. Classes and seats have separate ranges, far above the ids that images use.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ SEAT_IDS = range(1_000_000_000, 2_000_000_000)
 
 
 def class_id(name: str) -> int:
-    """The uid and gid of a class's sandboxes."""
+    """Return the uid and gid of the sandboxes of a class."""
     return _within(CLASS_IDS, f"class/{name}")
 
 
 def seat_id(name: str) -> int:
-    """The uid and gid of a declared workspace."""
+    """Return the uid and gid of a seat."""
     return _within(SEAT_IDS, f"seat/{name}")
 
 

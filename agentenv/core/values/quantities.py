@@ -1,4 +1,4 @@
-"""Kubernetes quantities: the text that Kubernetes takes, and the number it means."""
+"""Kubernetes quantities: parse and format amounts of CPU and memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ UNITS: dict[str, Decimal] = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """An amount of cores or bytes."""
+    """A quantity of cores or bytes: its text and its value."""
 
     text: str
     value: Decimal
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        """Read an amount as Kubernetes does; `ValueError` when it is none."""
+        """Return the quantity of a text; raise `ValueError` if it is not one."""
         match = QUANTITY.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not a Kubernetes quantity")
@@ -37,13 +37,13 @@ class Quantity:
 
 
 def cores(value: Decimal) -> str:
-    """Cores as Kubernetes writes them, rounded up to a thousandth: what it would write otherwise looks like drift."""
+    """Return cores in the canonical form of Kubernetes, rounded up to a thousandth; any other form looks like drift."""
     thousandths = ceil(value * 1000)
     return f"{thousandths}m" if thousandths % 1000 else f"{thousandths // 1000}"
 
 
 def size(value: Decimal) -> str:
-    """Bytes as Kubernetes writes them, rounded up to a kibibyte."""
+    """Return bytes in the canonical form of Kubernetes, rounded up to a kibibyte."""
     amount, unit = ceil(value / 1024), "Ki"
     for larger in ("Mi", "Gi", "Ti", "Pi"):
         if amount == 0 or amount % 1024:

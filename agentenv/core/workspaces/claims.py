@@ -20,7 +20,7 @@ from agentenv.core.classes.names import (
     WORKSPACE_LABEL,
     namespace,
 )
-from agentenv.core.values.timestamps import in_seconds
+from agentenv.core.values.timestamps import format_whole_seconds
 
 Plain = dict[str, Any]
 
@@ -55,7 +55,7 @@ def claim(
     labels = {USER_LABEL: owner, WORKSPACE_LABEL: workspace, MODE_LABEL: mode}
     if task is not None:
         labels[TASK_LABEL] = task
-    lifecycle = {"shutdownPolicy": outcome, **({"shutdownTime": in_seconds(shutdown)} if shutdown else {})}
+    lifecycle = {"shutdownPolicy": outcome, **({"shutdownTime": format_whole_seconds(shutdown)} if shutdown else {})}
     return {
         "apiVersion": EXTENSIONS,
         "kind": "SandboxClaim",

@@ -25,7 +25,7 @@ from agentenv.core.values.object_fields import (
     strings,
     text,
 )
-from agentenv.core.values.timestamps import moment, written
+from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces import workspace as words
 from agentenv.core.workspaces.workspace import (
     UNSET,
@@ -71,7 +71,7 @@ def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
         class_name=labels.get(CLASS_LABEL) or required(claim, "metadata", "namespace").removeprefix("sandbox-"),
         mode=_mode(labels),
         state=state,
-        created=moment(about.get("creationTimestamp")),
+        created=parse_timestamp(about.get("creationTimestamp")),
         claim_uid=text(about, "uid"),
         version=text(about, "resourceVersion"),
         pool=text(section(section(claim, "spec"), "warmPoolRef"), "name"),
@@ -81,7 +81,7 @@ def of_claim(claim: Mapping[str, Any]) -> Workspace | None:
         kept=notes.get(KEPT) == "true",
         cold=notes.get(words.COLD),
         why=why,
-        turned=moment(_condition(claim, "Ready").get("lastTransitionTime")),
+        turned=parse_timestamp(_condition(claim, "Ready").get("lastTransitionTime")),
     )
     return _with_notes(read, labels, notes)
 
@@ -102,7 +102,7 @@ def of_volume(volume: Mapping[str, Any]) -> Workspace | None:
         class_name=text(section(section(volume, "spec"), "claimRef"), "namespace").removeprefix("sandbox-"),
         mode=_mode(labels),
         state="deleted",
-        created=moment(about.get("creationTimestamp")),
+        created=parse_timestamp(about.get("creationTimestamp")),
         version=text(about, "resourceVersion"),
         volume=required(volume, "metadata", "name"),
         task=labels.get(TASK_LABEL),
@@ -126,10 +126,10 @@ def notes_of(asked: CreateRequest, now: datetime) -> dict[str, str]:
     found = {
         words.KEY: asked.fingerprint,
         words.CREATED_BY: asked.created_by,
-        words.LAST_ACTIVE: written(now),
+        words.LAST_ACTIVE: format_timestamp(now),
         words.SHARED: _shared(asked.shared) if asked.shared else None,
         words.IDLE_AFTER: _seconds(asked.idle_after),
-        words.DEADLINE: written(asked.deadline) if asked.deadline else None,
+        words.DEADLINE: format_timestamp(asked.deadline) if asked.deadline else None,
         words.BUDGET: None if asked.budget is None else str(asked.budget),
         words.ARCHIVE: asked.archive,
         words.PARENT_WORKSPACE: asked.parent,
@@ -148,12 +148,12 @@ def change(read: Workspace, changes: Changes) -> Plain:
     simple: tuple[tuple[str, Any, Callable[[Any], str | None]], ...] = (
         (words.SHARED, changes.shared, _shared),
         (words.IDLE_AFTER, changes.idle_after, _seconds),
-        (words.DEADLINE, changes.deadline, written),
+        (words.DEADLINE, changes.deadline, format_timestamp),
         (words.BUDGET, changes.budget, str),
         (words.ARCHIVE, changes.archive, str),
-        (words.BUSY_UNTIL, changes.busy_until, written),
-        (words.WAKE_AT, changes.wake_at, written),
-        (words.LAST_ACTIVE, changes.last_active, written),
+        (words.BUSY_UNTIL, changes.busy_until, format_timestamp),
+        (words.WAKE_AT, changes.wake_at, format_timestamp),
+        (words.LAST_ACTIVE, changes.last_active, format_timestamp),
     )
     for key, value, write in simple:
         if value is not UNSET:
@@ -167,7 +167,7 @@ def change(read: Workspace, changes: Changes) -> Plain:
 
 def leases_note(leases: tuple[Lease, ...]) -> str | None:
     """Leases as they stand on a claim; none at all take the annotation away."""
-    rows = [{"holder": one.holder, "mode": one.mode, "until": written(one.until)} for one in leases]
+    rows = [{"holder": one.holder, "mode": one.mode, "until": format_timestamp(one.until)} for one in leases]
     return json.dumps(rows, separators=(",", ":")) if rows else None
 
 
@@ -182,17 +182,17 @@ def _with_notes(read: Workspace, labels: Mapping[str, str], notes: Mapping[str, 
         },
         shared=_read_shared(notes.get(words.SHARED)),
         leases=_read_leases(notes.get(words.LEASES)),
-        last_active=moment(notes.get(words.LAST_ACTIVE)),
-        busy_until=moment(notes.get(words.BUSY_UNTIL)),
-        wake_at=moment(notes.get(words.WAKE_AT)),
+        last_active=parse_timestamp(notes.get(words.LAST_ACTIVE)),
+        busy_until=parse_timestamp(notes.get(words.BUSY_UNTIL)),
+        wake_at=parse_timestamp(notes.get(words.WAKE_AT)),
         idle_after=_read_seconds(notes.get(words.IDLE_AFTER)),
-        deadline=moment(notes.get(words.DEADLINE)),
+        deadline=parse_timestamp(notes.get(words.DEADLINE)),
         budget=read_amount(notes.get(words.BUDGET)),
         suspended_because=cast("Because", because) if because in get_args(Because) else None,
-        deleted_at=moment(notes.get(words.DELETED_AT)),
-        destroy_after=moment(notes.get(words.DESTROY_AFTER)),
+        deleted_at=parse_timestamp(notes.get(words.DELETED_AT)),
+        destroy_after=parse_timestamp(notes.get(words.DESTROY_AFTER)),
         archive=notes.get(words.ARCHIVE),
-        archive_ended=moment(notes.get(words.ARCHIVE_ENDED)),
+        archive_ended=parse_timestamp(notes.get(words.ARCHIVE_ENDED)),
         parent=notes.get(words.PARENT_WORKSPACE),
     )
 
@@ -237,7 +237,7 @@ def _read_leases(note: str | None) -> tuple[Lease, ...]:
     read = parsed(note)
     found: list[Lease] = []
     for row in rows({"leases": read}, "leases"):
-        holder, until = text(row, "holder"), moment(row.get("until"))
+        holder, until = text(row, "holder"), parse_timestamp(row.get("until"))
         if until and holder and _is_access(row.get("mode")):
             found.append(Lease(holder, cast("Access", row["mode"]), until))
     return tuple(found)

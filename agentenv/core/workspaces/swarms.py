@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.classes.names import TASK_LABEL, USER_LABEL
-from agentenv.core.classes.pods.resources import GPU, Amounts, whole_pod
+from agentenv.core.classes.pods.resources import GPU, Amounts, pod_resources
 from agentenv.core.classes.swarm import shared_volume, swarm_pool, swarm_template
 from agentenv.core.values.names import KINDS, fit
 from agentenv.core.values.object_fields import section, strings
@@ -89,7 +89,7 @@ def member(task: str, number: int) -> str:
 
 
 def _needs(plan: ClassPlan, count: int) -> Amounts:
-    pod = whole_pod(plan)
+    pod = pod_resources(plan)
     needs: Amounts = {"pods": Decimal(count)}
     needs |= {f"requests.{name}": value * count for name, value in pod.requests.items()}
     needs |= {f"limits.{name}": value * count for name, value in pod.limits.items() if name != GPU}
@@ -97,7 +97,7 @@ def _needs(plan: ClassPlan, count: int) -> Amounts:
     return {
         **needs,
         "persistentvolumeclaims": Decimal(volumes),
-        "requests.storage": plan.asked.storage.size.value * volumes,
+        "requests.storage": plan.settings.storage.size.value * volumes,
     }
 
 

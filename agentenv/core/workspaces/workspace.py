@@ -16,7 +16,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Final, Literal, get_args
 
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 
 State = Literal["creating", "running", "suspended", "failed", "deleting", "deleted"]
 Mode = Literal["user", "session", "agent"]
@@ -170,7 +170,7 @@ class CreateRequest:
             sorted(self.labels.items()),
             sorted(self.shared.items()),
             self.idle_after,
-            written(self.deadline) if self.deadline else None,
+            format_timestamp(self.deadline) if self.deadline else None,
             None if self.budget is None else str(self.budget.normalize()),
             self.archive,
             self.parent,

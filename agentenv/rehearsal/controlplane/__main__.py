@@ -13,38 +13,36 @@ import sys
 import threading
 
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, PlaneFailed, control_plane
-from agentenv.rehearsal.stage import cleanup_process as warden
-from agentenv.rehearsal.stage import processes
-from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage import cleanup_process, processes, run_folders
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.errors import ToolError
 from agentenv.rehearsal.tools.progress import Lines
 
 
 def main() -> int:
-    """Open, tell, wait, close."""
+    """Start a control plane, print its addresses, and stop it at the end."""
     parser = argparse.ArgumentParser(prog="python -m agentenv.rehearsal.controlplane", description=__doc__)
     parser.add_argument("--once", action="store_true", help="end as soon as it is up")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    runs.sweep()
-    run = runs.create()
-    keeper = warden.hire(run.id, run.folder)
+    run_folders.sweep()
+    run = run_folders.create()
+    cleanup = cleanup_process.start(run.id, run.folder)
     try:
         toolbox = ensure(PROGRAMS, Lines(sys.stderr))
         with control_plane(toolbox, run.folder / "plane", {**os.environ, processes.MARK: run.id}) as plane:
             memory = {name: round(used) for name, used in plane.memory().items()}
-            told = {
+            summary = {
                 "server": plane.server,
                 "kubeconfig": str(plane.kubeconfig()),
                 "seconds": round(plane.seconds, 1),
                 "memory_mb": {**memory, "all": sum(memory.values())},
             }
-            sys.stdout.write(json.dumps(told) + "\n")
+            sys.stdout.write(json.dumps(summary) + "\n")
             sys.stdout.flush()
-            if not asked.once:
+            if not options.once:
                 ended.wait()
     except (PlaneFailed, ToolError) as error:
         sys.stderr.write(f"{error}\n")
@@ -52,7 +50,7 @@ def main() -> int:
     finally:
         processes.end(run.id)
         run.remove()
-        warden.dismiss(keeper, "done")
+        cleanup_process.stop(cleanup, "done")
     return 0
 
 

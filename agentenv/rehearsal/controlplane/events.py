@@ -1,4 +1,4 @@
-"""Events on objects, as controllers write them: the same one again only counts up."""
+"""Record events on objects as controllers do: a repeated event increases its count."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ Object = dict[str, Any]
 
 
 class Recorder:
-    """Writes the events of one controller."""
+    """Records the events of one controller."""
 
     def __init__(self, client: Client, component: str) -> None:
         self._client = client
         self._component = component
 
-    def tell(self, about: Object, reason: str, message: str, *, warning: bool = False) -> None:
-        """Say something of an object; nothing if it is gone with its namespace."""
-        named = about["metadata"]
-        space = named.get("namespace", "default")
-        same = hashlib.sha256(f"{named['uid']} {reason} {message}".encode()).hexdigest()[:16]
-        name, now = f"{named['name']}.{same}", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        path = f"/api/v1/namespaces/{space}/events/{name}"
+    def record(self, regarding: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        """Record an event on an object; nothing if the object's namespace is gone."""
+        metadata = regarding["metadata"]
+        namespace = metadata.get("namespace", "default")
+        digest = hashlib.sha256(f"{metadata['uid']} {reason} {message}".encode()).hexdigest()[:16]
+        name, now = f"{metadata['name']}.{digest}", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        path = f"/api/v1/namespaces/{namespace}/events/{name}"
         try:
-            if known := self._client.find(path):
-                self._client.merge(path, {"count": known.get("count", 1) + 1, "lastTimestamp": now})
+            if existing := self._client.find(path):
+                self._client.merge(path, {"count": existing.get("count", 1) + 1, "lastTimestamp": now})
                 return
-            involved = {key: named[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in named}
+            reference = {
+                key: metadata[key] for key in ("name", "namespace", "uid", "resourceVersion") if key in metadata
+            }
             self._client.create(
                 {
                     "apiVersion": "v1",
                     "kind": "Event",
-                    "metadata": {"name": name, "namespace": space},
-                    "involvedObject": {"apiVersion": about["apiVersion"], "kind": about["kind"], **involved},
+                    "metadata": {"name": name, "namespace": namespace},
+                    "involvedObject": {"apiVersion": regarding["apiVersion"], "kind": regarding["kind"], **reference},
                     "reason": reason,
                     "message": message[:1024],
                     "type": "Warning" if warning else "Normal",

@@ -1,4 +1,4 @@
-"""Kubeconfig files, for the parts of a plane, its residents and its users."""
+"""Write kubeconfig files for the parts of a plane, its pod processes and its users."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def write(
     token_file: Path | None = None,
     namespace: str = "default",
 ) -> Path:
-    """One cluster, one user, one context, keys named by file. JSON is YAML, and writing it needs no parser."""
-    who: dict[str, str] = {}
+    """Write a file with one cluster, one user and one context, keys named by path; as JSON, which is YAML."""
+    credentials: dict[str, str] = {}
     if client is not None:
-        who = {"client-certificate": str(client[0]), "client-key": str(client[1])}
+        credentials = {"client-certificate": str(client[0]), "client-key": str(client[1])}
     if token_file is not None:
-        who["tokenFile"] = str(token_file)
+        credentials["tokenFile"] = str(token_file)
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "rehearsal", "cluster": {"server": server, "certificate-authority": str(ca)}}],
-        "users": [{"name": user, "user": who}],
+        "users": [{"name": user, "user": credentials}],
         "contexts": [{"name": "rehearsal", "context": {"cluster": "rehearsal", "user": user, "namespace": namespace}}],
         "current-context": "rehearsal",
     }

@@ -1,7 +1,7 @@
-"""Opens a control plane, says when it is ready, and ends it: `with control_plane(...) as plane`.
+"""Start a control plane, wait until it is ready, and stop it: `with control_plane(...) as plane`.
 
 Every program is started with the run's mark in its environment (`agentenv/rehearsal/stage/processes.py`), so that the
-warden of the run finds it should this process be killed.
+run's cleanup process finds it should this process be killed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ from typing import Any
 
 import psutil
 
-from agentenv.rehearsal.controlplane import eks_controllers as attendant
-from agentenv.rehearsal.controlplane import kubeconfig
-from agentenv.rehearsal.controlplane import preinstalled as given
-from agentenv.rehearsal.controlplane import programs as parts
+from agentenv.rehearsal.controlplane import eks_controllers, kubeconfig, preinstalled, programs
 from agentenv.rehearsal.controlplane.auth.certificates import Authority
 from agentenv.rehearsal.controlplane.client import Client, Credentials, until
-from agentenv.rehearsal.controlplane.nodes import kwok_stages as stages
+from agentenv.rehearsal.controlplane.nodes import kwok_stages
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
-from agentenv.rehearsal.controlplane.pods import real_pods as residents
+from agentenv.rehearsal.controlplane.pods import real_pods
 from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.rehearsal.controlplane.programs import Keys, Layout
 from agentenv.rehearsal.stage import processes
@@ -40,7 +37,7 @@ PROGRAMS = (
     "kube-controller-manager",
     "kube-scheduler",
     "kwok",
-    *residents.TOOLS,
+    *real_pods.TOOLS,
 )
 _UP_SECONDS = 120.0
 _END_SECONDS = 5.0
@@ -50,56 +47,56 @@ _SHOWN_LINES = 10
 
 
 class PlaneFailed(Exception):
-    """What kept the control plane from coming up, in words for the person."""
+    """The control plane did not start; the message is for the user."""
 
 
 @dataclass
 class ControlPlane:
-    """A control plane that is up. Open one with `control_plane()`."""
+    """A control plane that is up. Start one with `control_plane()`."""
 
     layout: Layout
     admin: Credentials
     processes: Mapping[str, subprocess.Popen[bytes]] = field(repr=False)
-    seconds: float  # what it took to come up
+    seconds: float  # to start
     server_seconds: float  # of those, until the API server was ready
-    kept: bool = False  # whether it stays up when it is closed; the run's mark ends it then
+    keep_running: bool = False  # whether it stays up at the end; it is then ended by the run's mark
 
     @property
     def server(self) -> str:
-        """The API server's address."""
+        """Return the API server's address."""
         return self.layout.server
 
     @property
     def issuer(self) -> str:
-        """Who signs service account tokens, as `DescribeCluster` names it."""
+        """Return the issuer of service account tokens, as `DescribeCluster` names it."""
         return self.layout.issuer
 
     @cached_property
     def ca_pem(self) -> str:
-        """The certificate of the authority that the server's own one comes from."""
+        """Return the certificate of the authority that signed the server's certificate."""
         return self.layout.keys.ca.read_text(encoding="ascii")
 
     @cached_property
     def client(self) -> Client:
-        """Speaks to the server as its administrator."""
-        return self.speak_as(self.admin)
+        """Return a client with the administrator's credentials."""
+        return self.client_as(self.admin)
 
-    def speak_as(self, credentials: Credentials) -> Client:
-        """Speaks to the server as somebody else; nobody, with empty credentials."""
+    def client_as(self, credentials: Credentials) -> Client:
+        """Return a client with these credentials; anonymous with empty ones."""
         return Client(self.server, self.layout.keys.ca, credentials)
 
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig file."""
+        """Return the administrator's kubeconfig file."""
         return self.layout.kubeconfig("admin")
 
     def add_nodes(self, shapes: Iterable[NodeShape]) -> None:
-        """Let nodes join, and wait until they are Ready."""
+        """Create nodes and wait until they are Ready."""
         names = [self.client.create(shape.node())["metadata"]["name"] for shape in shapes]
         if not until(lambda: all(map(self._node_is_ready, names)), _UP_SECONDS):
             raise PlaneFailed(f"the nodes {', '.join(names)} did not become Ready; see {self.layout.folder / 'logs'}")
 
     def memory(self) -> dict[str, float]:
-        """Resident memory of each process in MB, those that the attendant started included."""
+        """Return the resident memory of each process in MB, including those that the controllers started."""
         used: dict[str, float] = {}
         for name, process in self.processes.items():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -111,7 +108,7 @@ class ControlPlane:
     def _node_is_ready(self, name: str) -> bool:
         node = self.client.get(f"/api/v1/nodes/{name}")
         ready = any(row["type"] == "Ready" and row["status"] == "True" for row in node["status"].get("conditions", ()))
-        # Taints by condition are taken off by the controller manager, a moment later
+        # The controller manager removes condition taints a moment later
         return ready and not any(row["key"].startswith("node.kubernetes.io/") for row in node["spec"].get("taints", ()))
 
 
@@ -124,7 +121,7 @@ def control_plane(
     cluster: str = "",
     issuer: str = "https://oidc.eks.us-east-1.amazonaws.com/id/REHEARSAL",
 ) -> Iterator[ControlPlane]:
-    """A control plane in `folder`, gone at the end.
+    """Run a control plane in `folder`, which is deleted at the end.
 
     `environment` carries the run's mark, and the address and keys of the simulated AWS account if there is one. The
     token webhook takes tokens for `cluster`, or for whichever cluster the account has.
@@ -132,17 +129,17 @@ def control_plane(
     if processes.MARK not in environment:
         raise ValueError(f"the environment of a control plane has to carry {processes.MARK}")
     began = time.monotonic()
-    with Ports(parts.PORTS) as ports:
+    with Ports(programs.PORTS) as ports:
         layout = _lay_out(folder, ports, issuer)
         started: dict[str, subprocess.Popen[bytes]] = {}
         plane: ControlPlane | None = None
         try:
-            served = _start(toolbox, layout, environment, cluster, started) - began
+            server_ready_at = _start(toolbox, layout, environment, cluster, started) - began
             admin = Credentials(*layout.users["admin"])
-            plane = ControlPlane(layout, admin, started, time.monotonic() - began, served)
+            plane = ControlPlane(layout, admin, started, time.monotonic() - began, server_ready_at)
             yield plane
         finally:
-            if plane is None or not plane.kept:
+            if plane is None or not plane.keep_running:
                 _end(started)
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -166,7 +163,7 @@ def _lay_out(folder: Path, ports: Ports, issuer: str) -> Layout:
     users = {
         "controller-manager": authority.client("system:kube-controller-manager"),
         "scheduler": authority.client("system:kube-scheduler"),
-        # The stand-ins do the work of kubelets, of the cloud and of EKS itself, which RBAC does not bind either
+        # The stand-ins act for kubelets, the cloud and EKS itself, which RBAC does not restrict either
         "kwok": authority.client("rehearsal:kwok", ["system:masters"]),
         "attendant": authority.client("rehearsal:attendant", ["system:masters"]),
         "admin": authority.client("rehearsal:admin", ["system:masters"]),
@@ -174,7 +171,7 @@ def _lay_out(folder: Path, ports: Ports, issuer: str) -> Layout:
     layout = Layout(folder, keys, ports, issuer, users)
     for name, pair in users.items():
         kubeconfig.write(layout.kubeconfig(name), server=layout.server, ca=keys.ca, user=name, client=pair)
-    review = f"https://{HOST}:{ports['attendant']}{attendant.REVIEW}"
+    review = f"https://{HOST}:{ports['attendant']}{eks_controllers.REVIEW}"
     kubeconfig.write(layout.kubeconfig("reviewer"), server=review, ca=keys.ca, user="server")
     return layout
 
@@ -186,103 +183,103 @@ def _start(
     cluster: str,
     started: dict[str, subprocess.Popen[bytes]],
 ) -> float:
-    """Start everything; ready when the server says so, both leases are held and the attendant attends.
+    """Start every program; wait until the server is ready, both leases are held and the controllers run.
 
-    Returns the moment at which the server was ready.
+    Returns the time at which the server was ready.
     """
-    frugal = {**parts.FRUGAL, **environment}
+    variables = {**programs.FRUGAL, **environment}
 
-    def start(name: str, arguments: list[str], around: Mapping[str, str] = frugal) -> None:
+    def start(name: str, arguments: list[str], around: Mapping[str, str] = variables) -> None:
         log = layout.folder / "logs" / f"{name}.log"
         started[name] = processes.start(arguments, environment=around, log=log, folder=layout.folder)
 
-    start("etcd", parts.etcd(toolbox.path("etcd"), layout))
-    start("kube-apiserver", parts.api_server(toolbox.path("kube-apiserver"), layout))
-    attending = [
+    start("etcd", programs.etcd(toolbox.path("etcd"), layout))
+    start("kube-apiserver", programs.api_server(toolbox.path("kube-apiserver"), layout))
+    command = [
         sys.executable,
         "-m",
         "agentenv.rehearsal.controlplane.eks_controllers",
-        str(_duty(toolbox, layout, cluster)),
+        str(_write_settings(toolbox, layout, cluster)),
     ]
-    start("attendant", attending, environment)
+    start("attendant", command, environment)
     client = Client(layout.server, layout.keys.ca, Credentials(*layout.users["admin"]))
     _wait("the API server", lambda: client.get("/readyz"), layout, started)
-    served = time.monotonic()
-    for thing in given.definitions():
-        client.apply(thing, "eks")
-    rules = stages.stages([row.image for row in residents.RESIDENTS])
+    server_ready_at = time.monotonic()
+    for definition in preinstalled.definitions():
+        client.apply(definition, "eks")
+    rules = kwok_stages.stages([row.image for row in real_pods.PROCESS_IMAGES])
     (layout.folder / "stages.yaml").write_text(rules, encoding="utf-8")
-    start("kube-controller-manager", parts.controller_manager(toolbox.path("kube-controller-manager"), layout))
-    start("kube-scheduler", parts.scheduler(toolbox.path("kube-scheduler"), layout))
-    start("kwok", parts.kwok(toolbox.path("kwok"), layout, layout.folder / "stages.yaml"))
+    start("kube-controller-manager", programs.controller_manager(toolbox.path("kube-controller-manager"), layout))
+    start("kube-scheduler", programs.scheduler(toolbox.path("kube-scheduler"), layout))
+    start("kwok", programs.kwok(toolbox.path("kwok"), layout, layout.folder / "stages.yaml"))
     for name in _LEASES:
         lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{name}"
         _wait(
             f"the lease of {name}", lambda lease=lease: client.get(lease)["spec"].get("holderIdentity"), layout, started
         )
-    # Without it no pod may be made in that namespace; it shows that the controllers run
+    # No pod can be created in the namespace without it; it shows that the controllers run
     account = "/api/v1/namespaces/default/serviceaccounts/default"
     _wait("the first service account", lambda: client.find(account), layout, started)
-    _wait("the attendant", (layout.folder / attendant.ATTENDING).exists, layout, started)
-    return served
+    _wait("the attendant", (layout.folder / eks_controllers.READY_FILE).exists, layout, started)
+    return server_ready_at
 
 
-def _duty(toolbox: Toolbox, layout: Layout, cluster: str) -> Path:
-    keys, speaks = layout.keys, layout.users["attendant"]
-    duty = attendant.Duty(
+def _write_settings(toolbox: Toolbox, layout: Layout, cluster: str) -> Path:
+    keys, credentials = layout.keys, layout.users["attendant"]
+    settings = eks_controllers.ControllerSettings(
         server=layout.server,
         port=layout.ports["attendant"],
         folder=str(layout.folder),
         ca=str(keys.ca),
         certificate=str(keys.attendant[0]),
         key=str(keys.attendant[1]),
-        client_certificate=str(speaks[0]),
-        client_key=str(speaks[1]),
+        client_certificate=str(credentials[0]),
+        client_key=str(credentials[1]),
         cluster=cluster,
-        programs={name: str(toolbox.path(name)) for name in residents.TOOLS},
+        programs={name: str(toolbox.path(name)) for name in real_pods.TOOLS},
     )
-    return duty.write(layout.folder / "duty.json")
+    return settings.write(layout.folder / "duty.json")
 
 
 def _wait(
     what: str, question: Callable[[], Any], layout: Layout, started: Mapping[str, subprocess.Popen[bytes]]
 ) -> None:
-    def ended() -> str | None:
+    def failed_program() -> str | None:
         return next((name for name, process in started.items() if process.poll() is not None), None)
 
-    if until(question, _UP_SECONDS, failed=ended):
+    if until(question, _UP_SECONDS, failed=failed_program):
         return
-    culprit = ended()
-    why = f"{culprit} ended with {started[culprit].returncode}" if culprit else f"it took over {_UP_SECONDS:.0f} s"
-    log = layout.folder / "logs" / f"{culprit or 'kube-apiserver'}.log"
-    said = log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
-    raise PlaneFailed(f"{what} did not come up: {why}. The end of {log.name}:\n" + "\n".join(said))
+    program = failed_program()
+    why = f"{program} ended with {started[program].returncode}" if program else f"it took over {_UP_SECONDS:.0f} s"
+    log = layout.folder / "logs" / f"{program or 'kube-apiserver'}.log"
+    lines = log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+    raise PlaneFailed(f"{what} did not come up: {why}. The end of {log.name}:\n" + "\n".join(lines))
 
 
 def _end(started: Mapping[str, subprocess.Popen[bytes]]) -> None:
-    """The clients first, then the server, then what it stores in: so that nobody complains of the others' end.
+    """Stop the clients first, then the server, then its store, so that none logs errors about the others.
 
-    The server would wait a minute for watches that others hold, and there is nothing that it could still save.
+    The server would wait a minute for open watches, and there is nothing left for it to save.
     """
-    below = [child for process in started.values() for child in _children(process)]
+    children = [child for process in started.values() for child in _children(process)]
     clients = [name for name in started if name not in {"etcd", "kube-apiserver"}]
-    for names, patience in (
+    for names, timeout in (
         (clients, _END_SECONDS),
         (["kube-apiserver"], _SERVER_END_SECONDS),
         (["etcd"], _END_SECONDS),
     ):
-        ending = [started[name] for name in names if name in started]
-        for process in ending:
+        stopping = [started[name] for name in names if name in started]
+        for process in stopping:
             process.terminate()
-        deadline = time.monotonic() + patience
-        for process in ending:
+        deadline = time.monotonic() + timeout
+        for process in stopping:
             try:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-    for child in below:
-        # Residents end with the attendant, unless it was killed
+    for child in children:
+        # Pod processes end with the controllers, unless those were killed
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
 

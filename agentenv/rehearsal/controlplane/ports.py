@@ -1,4 +1,4 @@
-"""Free ports on loopback that stay ours until a server takes them."""
+"""Reserve free ports on loopback until a server takes them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import Self
 
 HOST = "127.0.0.1"
-# What listens here is never reached through a proxy, whatever the environment says
+# Loopback is never reached through a proxy, whatever the environment says
 DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Ports:
-    """A port for each name.
+    """A reserved port for each name.
 
-    The sockets stay bound but never listen: to everybody else the ports are taken, while a server that sets
+    The sockets are bound but never listen. To other processes the ports are in use, while a server that sets
     SO_REUSEADDR, as Go's and Python's do, may still listen there. So no port is lost between choosing and starting.
     """
 
@@ -33,7 +33,7 @@ class Ports:
         return self._numbers[name]
 
     def close(self) -> None:
-        """Give up what no server took."""
+        """Release the ports."""
         for reserved in self._sockets:
             reserved.close()
 

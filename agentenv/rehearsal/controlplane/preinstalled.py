@@ -1,7 +1,7 @@
-"""What EKS puts into every cluster before anybody asks: definitions that have no add-on of their own.
+"""The custom resource definitions that EKS installs in every cluster without an add-on.
 
-Only what is written by the program is here: SecurityGroupPolicy, by which pods get security groups. The webhook and the
-controller behind it are not simulated; nothing passes or is held on these nodes.
+Only the one that the program writes is here: SecurityGroupPolicy, which gives pods security groups. Its webhook and
+controller are not simulated; no traffic is filtered on these nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _GROUP, _PLURAL = "vpcresources.k8s.aws", "securitygrouppolicies"
 
 
 def definitions() -> tuple[Object, ...]:
-    """The definitions, as the API server takes them."""
+    """Return the definitions, as the API server takes them."""
     return (
         {
             "apiVersion": "apiextensions.k8s.io/v1",

@@ -1,7 +1,7 @@
-"""The programs of a control plane and how each is called: file paths and ports in, command lines out.
+"""The programs of a control plane and their command lines, from file paths and ports.
 
-Flags are left at their defaults wherever EKS does too. Whatever differs is either the place (loopback, the folder of
-the run) or the price: a rehearsal needs no fsync and little memory.
+Flags keep their defaults wherever EKS does. Those that differ set paths and loopback addresses, or save resources: a
+rehearsal needs no fsync and little memory.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Keys:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything of one plane lies and listens."""
+    """The folder, files and addresses of one plane."""
 
     folder: Path
     keys: Keys
     ports: Ports
     issuer: str
-    users: Mapping[str, tuple[Path, Path]] = field(default_factory=dict)  # certificate and key of each part that speaks
+    users: Mapping[str, tuple[Path, Path]] = field(default_factory=dict)  # certificate and key of each part
 
     @property
     def server(self) -> str:
@@ -54,7 +54,7 @@ class Layout:
 
 
 def etcd(program: Path, layout: Layout) -> list[str]:
-    """One member, over TLS even to itself: whoever reaches etcd is above every rule of the API server."""
+    """Return the command line of a single member, with TLS even for peers: etcd bypasses the API server's rules."""
     clients = f"https://{HOST}:{layout.ports['etcd']}"
     peers = f"https://{HOST}:{layout.ports['etcd-peer']}"
     keys = layout.keys
@@ -75,7 +75,7 @@ def etcd(program: Path, layout: Layout) -> list[str]:
         f"--peer-key-file={keys.etcd[1]}",
         f"--peer-trusted-ca-file={keys.ca}",
         "--peer-client-cert-auth",
-        # Nothing of it is wanted after a crash, and a lone member has nobody to wait for
+        # Its data is not needed after a crash, and a single member waits for no other
         "--unsafe-no-fsync",
         "--heartbeat-interval=50",
         "--election-timeout=500",
@@ -85,7 +85,7 @@ def etcd(program: Path, layout: Layout) -> list[str]:
 
 
 def api_server(program: Path, layout: Layout) -> list[str]:
-    """Node and RBAC authorization, admission at its defaults, anonymous callers as the default roles let them."""
+    """Return the command line of the API server: Node and RBAC authorization, default admission."""
     keys = layout.keys
     return [
         str(program),
@@ -101,7 +101,7 @@ def api_server(program: Path, layout: Layout) -> list[str]:
         f"--tls-cert-file={keys.server[0]}",
         f"--tls-private-key-file={keys.server[1]}",
         f"--client-ca-file={keys.ca}",
-        # Who may speak in others' names is told by name, so one authority is enough
+        # Proxies are allowed by name, so one authority is enough
         f"--requestheader-client-ca-file={keys.ca}",
         "--requestheader-allowed-names=front-proxy-client",
         "--requestheader-username-headers=X-Remote-User",
@@ -119,7 +119,7 @@ def api_server(program: Path, layout: Layout) -> list[str]:
         f"--api-audiences={layout.issuer},https://kubernetes.default.svc",
         f"--authentication-token-webhook-config-file={layout.kubeconfig('reviewer')}",
         "--authentication-token-webhook-version=v1",
-        # Short, so that an access entry that was taken away is felt soon; the server itself remembers for ten seconds
+        # Short, so that a deleted access entry takes effect soon; the server itself caches for ten seconds
         "--authentication-token-webhook-cache-ttl=2s",
         "--shutdown-delay-duration=0s",
         # So that a benchmark can have it collect its garbage before a turn, and not within one
@@ -128,7 +128,7 @@ def api_server(program: Path, layout: Layout) -> list[str]:
 
 
 def controller_manager(program: Path, layout: Layout) -> list[str]:
-    """Every default controller, each under its own service account, as RBAC expects them."""
+    """Return the command line with every default controller, each under its own service account."""
     keys = layout.keys
     kubeconfig = layout.kubeconfig("controller-manager")
     return [
@@ -152,7 +152,7 @@ def controller_manager(program: Path, layout: Layout) -> list[str]:
 
 
 def scheduler(program: Path, layout: Layout) -> list[str]:
-    """The default scheduler."""
+    """Return the command line of the default scheduler."""
     kubeconfig = layout.kubeconfig("scheduler")
     return [
         str(program),
@@ -167,7 +167,7 @@ def scheduler(program: Path, layout: Layout) -> list[str]:
 
 
 def kwok(program: Path, layout: Layout, stages: Path) -> list[str]:
-    """Stands in for every node's kubelet."""
+    """Return the command line of kwok, which simulates every node's kubelet."""
     return [
         str(program),
         f"--kubeconfig={layout.kubeconfig('kwok')}",

@@ -1,4 +1,4 @@
-"""What a controller has to look at: each thing once however often it changed, later again where that failed."""
+"""A controller's work queue: each key once, however often its object changed, with retries after failures."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class Work(Generic[K]):
-    """Keys of things, each with the moment from which on it is to be looked at; safe to share between threads."""
+class WorkQueue(Generic[K]):
+    """Keys with the time from which each is due; safe to share between threads."""
 
-    def __init__(self, first: float = 0.5, longest: float = 30.0) -> None:
-        self._first = first
-        self._longest = longest
+    def __init__(self, first_delay: float = 0.5, longest_delay: float = 30.0) -> None:
+        self._first_delay = first_delay
+        self._longest_delay = longest_delay
         self._due: dict[K, float] = {}
         self._failures: dict[K, int] = {}
         self._changed = threading.Condition()
 
-    def put(self, key: K, after: float = 0.0) -> None:
-        """Look at it after so many seconds, or sooner if that was said before."""
+    def add(self, key: K, after: float = 0.0) -> None:
+        """Add a key, due after so many seconds or at its earlier due time."""
         with self._changed:
             due = time.monotonic() + after
             self._due[key] = min(due, self._due.get(key, due))
             self._changed.notify()
 
-    def again(self, key: K) -> None:
-        """Looking at it failed: once more, after a while that doubles each time."""
+    def retry(self, key: K) -> None:
+        """Add a key again after a failure, with a delay that doubles each time."""
         with self._changed:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self.put(key, min(self._longest, self._first * 2 ** (failures - 1)))
+        self.add(key, min(self._longest_delay, self._first_delay * 2 ** (failures - 1)))
 
-    def done(self, key: K) -> None:
-        """Looking at it went well."""
+    def forget(self, key: K) -> None:
+        """Reset the failures of a key."""
         with self._changed:
             self._failures.pop(key, None)
 
-    def take(self, patience: float) -> K | None:
-        """The next thing that is due; None if none is within so many seconds."""
-        end = time.monotonic() + patience
+    def get(self, timeout: float) -> K | None:
+        """Return the next due key; None if none is due within the timeout."""
+        end = time.monotonic() + timeout
         with self._changed:
             while True:
                 now = time.monotonic()

@@ -1,1 +1,1 @@
-"""The scenario of a rehearsal: up, again, drift, mend, destroy; and what is checked at each step."""
+"""The scenario of a rehearsal: its steps, the probes of a running stack, and the check after a destroy."""

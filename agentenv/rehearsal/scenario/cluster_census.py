@@ -1,7 +1,7 @@
-"""What exists in a cluster, by kind, and what of it did not exist before.
+"""List what exists in a cluster, by kind, and what has been added since an earlier census.
 
-Every kind that the API server can list counts, custom ones too, so one that nobody thought of is counted. `_TRACES`
-says which kinds are records of what went on, or are kept by the control plane beside what they belong to.
+Every kind that the API server can list counts, custom ones included. `_IGNORED_KINDS` names the kinds that are
+records of events, or that the control plane creates beside the objects they belong to.
 """
 
 from __future__ import annotations
@@ -14,68 +14,71 @@ from agentenv.rehearsal.controlplane.client import ApiError, Client
 
 Census = dict[str, frozenset[str]]
 
-_TRACES = frozenset(
+_IGNORED_KINDS = frozenset(
     {
         "events",
         "leases",
         "componentstatuses",
-        "ipaddresses",  # one a service, counted there
+        "ipaddresses",  # one for each service, counted there
     }
 )
-# Controllers get an account of their own the first time that they have something to do
+# Each controller gets a service account when it first reconciles something
 _CONTROLLERS_ACCOUNTS = ("serviceaccounts", "kube-system")
-# Into every namespace, sooner or later; it goes with the namespace, which is counted
-_EVERYWHERE = frozenset({("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")})
-_PATIENCE_SECONDS = 20.0  # without anything going
+# Created in every namespace eventually; deleted with the namespace, which is counted
+_IN_EVERY_NAMESPACE = frozenset({("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")})
+_STALL_SECONDS = 20.0  # without any object disappearing
 _MOST_SECONDS = 90.0
 
 
 def census(client: Client) -> Census:
-    """Everything that is there."""
-    found: dict[str, set[str]] = {}
+    """Return every object in the cluster."""
+    names_by_kind: dict[str, set[str]] = {}
     for base, resource in _kinds(client):
         try:
-            listed = client.get(f"{base}/{resource}")
+            response = client.get(f"{base}/{resource}")
         except ApiError as error:
-            if error.status in {404, 405}:  # a definition that goes at this moment, or nothing that can be listed
+            if error.status in {404, 405}:  # a definition being deleted, or a kind that cannot be listed
                 continue
             raise
-        for item in listed.get("items") or ():
-            about: Mapping[str, Any] = item["metadata"]
-            of_controllers = (resource, about.get("namespace")) == _CONTROLLERS_ACCOUNTS
-            if not of_controllers and (resource, about["name"]) not in _EVERYWHERE:
-                name = "/".join(part for part in (about.get("namespace"), about["name"]) if part)
-                found.setdefault(resource, set()).add(name)
-    return {kind: frozenset(names) for kind, names in found.items()}
+        for item in response.get("items") or ():
+            metadata: Mapping[str, Any] = item["metadata"]
+            of_controllers = (resource, metadata.get("namespace")) == _CONTROLLERS_ACCOUNTS
+            if not of_controllers and (resource, metadata["name"]) not in _IN_EVERY_NAMESPACE:
+                name = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
+                names_by_kind.setdefault(resource, set()).add(name)
+    return {kind: frozenset(names) for kind, names in names_by_kind.items()}
 
 
-def left(client: Client, before: Census) -> list[str]:
-    """What is there and was not before.
+def leftovers(client: Client, before: Census) -> list[str]:
+    """Return the objects that exist now and did not exist before.
+
+    Waits for objects to disappear: pods, replica sets and nodes follow their owners once their controllers reconcile.
 
     Waits a moment for it to go: pods, replica sets and nodes follow what they belong to when their controllers get to
     them.
     """
-    began = less = time.monotonic()
-    found = _seen(client, before)
-    # Patience is for what goes on: nobody waits long for what stays.
-    while found != [] and (now := time.monotonic()) - less < _PATIENCE_SECONDS and now - began < _MOST_SECONDS:
+    began = last_decrease = time.monotonic()
+    remaining = _leftovers_or_none(client, before)
+    while (
+        remaining != [] and (now := time.monotonic()) - last_decrease < _STALL_SECONDS and now - began < _MOST_SECONDS
+    ):
         time.sleep(0.2)
-        again = _seen(client, before)
-        if again is not None and (found is None or len(again) < len(found)):
-            less = time.monotonic()
-        found = found if again is None else again
-    return _beyond(client, before) if found is None else found
+        latest = _leftovers_or_none(client, before)
+        if latest is not None and (remaining is None or len(latest) < len(remaining)):
+            last_decrease = time.monotonic()
+        remaining = remaining if latest is None else latest
+    return _added(client, before) if remaining is None else remaining
 
 
-def _seen(client: Client, before: Census) -> list[str] | None:
-    """The same, or nothing where the server cannot say just now."""
+def _leftovers_or_none(client: Client, before: Census) -> list[str] | None:
+    """Return the same, or None while the server cannot answer."""
     try:
-        return _beyond(client, before)
+        return _added(client, before)
     except (ApiError, OSError):
         return None
 
 
-def _beyond(client: Client, before: Census) -> list[str]:
+def _added(client: Client, before: Census) -> list[str]:
     now = census(client)
     return [
         f"kubernetes {kind} {name}"
@@ -85,11 +88,11 @@ def _beyond(client: Client, before: Census) -> list[str]:
 
 
 def _kinds(client: Client) -> Iterator[tuple[str, str]]:
-    """Where each kind that can be listed lives, in the version that the server prefers."""
+    """Yield the API path and name of each kind that can be listed, in the server's preferred version."""
     groups = client.get("/apis")["groups"]
     bases = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
     for base in bases:
-        known = client.find(base) or {}
-        for row in known.get("resources") or ():
-            if "list" in row["verbs"] and "/" not in row["name"] and row["name"] not in _TRACES:
+        discovery = client.find(base) or {}
+        for row in discovery.get("resources") or ():
+            if "list" in row["verbs"] and "/" not in row["name"] and row["name"] not in _IGNORED_KINDS:
                 yield base, row["name"]

@@ -1,4 +1,4 @@
-"""What a destroy may leave on purpose: resources that are protected, and those that outlive their stack."""
+"""What a destroy leaves on purpose: protected resources, and those that outlive their stack."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ Resource = dict[str, Any]
 
 
 def protected(state: Iterable[Resource]) -> list[str]:
-    """The URNs of what the engine refuses to delete until somebody says `pulumi state unprotect`."""
+    """Return the URNs of resources that the engine refuses to delete until `pulumi state unprotect`."""
     return [resource["urn"] for resource in state if resource.get("protect")]
 
 
-def unlock(clients: Callable[[str], Any], state: Iterable[Resource]) -> None:
-    """Switch off what AWS itself refuses a deletion for, as a person has to."""
+def disable_deletion_protection(clients: Callable[[str], Any], state: Iterable[Resource]) -> None:
+    """Disable the deletion protection that AWS itself enforces."""
     for resource in state:
         if resource["type"] == "aws:eks/cluster:Cluster" and resource["outputs"].get("deletionProtection"):
             clients("eks").update_cluster_config(name=resource["outputs"]["name"], deletionProtection=False)
 
 
 def retained(state: Iterable[Resource]) -> set[str]:
-    """What the cloud calls the resources that stay when they leave the state: their ids, names and ARNs."""
+    """Return the ids, names and ARNs of the resources that remain when they leave the state."""
     return {
         str(name)
         for resource in state
@@ -35,7 +35,7 @@ def retained(state: Iterable[Resource]) -> set[str]:
     }
 
 
-def told_apart(left: Sequence[str], meant_to_stay: set[str]) -> tuple[list[str], list[str]]:
-    """Of the census's lines (`kind name`), those that stay on purpose and those that nobody meant to leave."""
-    stay = [line for line in left if line.partition(" ")[2] in meant_to_stay]
-    return stay, [line for line in left if line not in stay]
+def split_retained(lines: Sequence[str], retained_names: set[str]) -> tuple[list[str], list[str]]:
+    """Split the census's lines (`kind name`) into resources retained on purpose and leftovers."""
+    retained_lines = [line for line in lines if line.partition(" ")[2] in retained_names]
+    return retained_lines, [line for line in lines if line not in retained_lines]

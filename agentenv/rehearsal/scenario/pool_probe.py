@@ -1,9 +1,8 @@
-"""A workspace made for real: the stack's warm pools looked at, and one of them asked for, timed until it is Ready.
+"""Measure the warm pools: wait until they are full, and time a workspace from the first until it is Ready.
 
-The stack's own service is asked (`service_probe.py`), where it has one; else a claim is made as the service would.
-
-A stack without classes has no pool. Then a namespace with a pool of the rehearsal's own is made for the time being,
-on nodes of the stack and filled by its controller, and told as what it is.
+The stack's own service creates the workspace where it is deployed (`service_probe.py`); else the probe creates the
+claim itself. A stack without classes has no pool. Then the probe creates a temporary namespace with a pool of its
+own, on nodes of the stack and filled by its controller.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from agentenv.core.service.deployment import FILE
 from agentenv.core.service.rbac import NAME
 from agentenv.core.workspaces.claims import claim
 from agentenv.rehearsal.controlplane.client import Client, until
-from agentenv.rehearsal.scenario import service_probe as serving
-from agentenv.rehearsal.scenario import storage_probe as slots
+from agentenv.rehearsal.scenario import service_probe, storage_probe
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed
 
 Object = dict[str, Any]
@@ -32,145 +30,145 @@ Object = dict[str, Any]
 PROBE = "rehearsal-probe"
 _POOLS = f"/apis/{EXTENSIONS}/sandboxwarmpools"
 _SIZE = 3
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 _TICK_SECONDS = 0.005
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The pools as they are, and how long a workspace took."""
+class Measurement:
+    """The pools as they are, and the time that a workspace took."""
 
     pools: list[dict[str, Any]]
     new_workspace_ms: float
-    slot: slots.Slot | None  # its storage, which it kept over a sleep; None where its class has none
+    slot: storage_probe.Slot | None  # its storage, the same after a suspension; None where its class has none
     through_service: bool = False
 
 
-def measure(client: Client, plane: Path | None = None) -> Measured:
-    """Wait until every pool is full, and take from the first that has members: by the service, where there is one.
+def measure(client: Client, plane: Path | None = None) -> Measurement:
+    """Wait until every pool is full, and create a workspace from the first that has members.
 
-    `plane` is the control plane's folder, which knows where residents listen.
+    `plane` is the control plane's folder, which records the addresses where pod processes listen.
     """
     own = [pool for pool in client.get(_POOLS)["items"] if pool["spec"].get("replicas")]
-    if own and plane is not None and serving.deployed(client):
-        return _served(client, own, plane)
+    if own and plane is not None and service_probe.is_deployed(client):
+        return _measure_through_service(client, own, plane)
     if own:
-        return _measured(client, own)
-    with pool_of_our_own(client) as pool:
-        return _measured(client, [pool])
+        return _measure_with_claim(client, own)
+    with temporary_pool(client) as pool:
+        return _measure_with_claim(client, [pool])
 
 
-def _served(client: Client, pools: list[Object], plane: Path) -> Measured:
-    told = [filled(client, pool) for pool in pools]
-    with serving.caller(client, plane, audience_of(client)) as service:
-        made = serving.workspace(client, service, pools[0])
-    if made.slot is not None:
-        slots.differs(made.slot, _next(client, pools[0]))
-    return Measured(told, made.milliseconds, made.slot, through_service=True)
+def _measure_through_service(client: Client, pools: list[Object], plane: Path) -> Measurement:
+    rows = [wait_until_full(client, pool) for pool in pools]
+    with service_probe.service_client(client, plane, audience_of(client)) as service:
+        created = service_probe.probe_workspace(client, service, pools[0])
+    if created.slot is not None:
+        storage_probe.check_distinct(created.slot, _next_slot(client, pools[0]))
+    return Measurement(rows, created.milliseconds, created.slot, through_service=True)
 
 
 def audience_of(client: Client) -> str | None:
-    """Whom the service's tokens are for, as its settings say."""
+    """Return the audience that the service's settings require in tokens."""
     settings = client.get(f"/api/v1/namespaces/{NAME}/configmaps/{NAME}")["data"][FILE]
     return (json.loads(settings)["config"].get("agent-environment:service") or {}).get("audience")
 
 
-def _measured(client: Client, pools: list[Object]) -> Measured:
-    told = [filled(client, pool) for pool in pools]
-    with claimed(client, pools[0]) as (ready, took):
-        slot = slots.kept_over_sleep(client, ready)
+def _measure_with_claim(client: Client, pools: list[Object]) -> Measurement:
+    rows = [wait_until_full(client, pool) for pool in pools]
+    with ready_claim(client, pools[0]) as (ready, seconds):
+        slot = storage_probe.slot_over_suspension(client, ready)
         if slot is not None:
-            slots.differs(slot, _next(client, pools[0]))
-    return Measured(told, round(took * 1000, 1), slot)
+            storage_probe.check_distinct(slot, _next_slot(client, pools[0]))
+    return Measurement(rows, round(seconds * 1000, 1), slot)
 
 
-def _next(client: Client, pool: Object) -> slots.Slot | None:
-    with claimed(client, pool) as (ready, _):
-        return slots.slot_of(client, ready)
+def _next_slot(client: Client, pool: Object) -> storage_probe.Slot | None:
+    with ready_claim(client, pool) as (ready, _):
+        return storage_probe.slot_of(client, ready)
 
 
-def filled(client: Client, pool: Object, patience: float = _PATIENCE_SECONDS) -> dict[str, Any]:
-    """Wait until a pool has all its members; one that does not get them is told with what keeps them."""
+def wait_until_full(client: Client, pool: Object, timeout: float = _TIMEOUT_SECONDS) -> dict[str, Any]:
+    """Wait until a pool has all its members; ProbeFailed with the reasons if it does not."""
     size = pool["spec"]["replicas"]
-    until(lambda: ready_members(client, pool) >= size, patience)
-    found = ready_members(client, pool)
-    if found < size:
+    until(lambda: ready_members(client, pool) >= size, timeout)
+    ready = ready_members(client, pool)
+    if ready < size:
         raise ProbeFailed(
-            f"of the pool {_named(pool)} {found} of {size} sandboxes are Ready:\n{_why_not(client, pool)}"
+            f"of the pool {_pool_name(pool)} {ready} of {size} sandboxes are Ready:\n{_not_ready_reasons(client, pool)}"
         )
-    return {"class": _class_of(pool), "ready": found, "size": size}
+    return {"class": _class_of(pool), "ready": ready, "size": size}
 
 
 def ready_members(client: Client, pool: Object) -> int:
-    """How many of a pool's sandboxes are Ready."""
+    """Return the number of a pool's Ready sandboxes."""
     return (client.get(client.path(pool)).get("status") or {}).get("readyReplicas", 0)
 
 
 @contextmanager
-def claimed(client: Client, pool: Object) -> Iterator[tuple[Object, float]]:
-    """A claim that is Ready, and the seconds that it took; it goes again."""
-    document = _document(pool)
+def ready_claim(client: Client, pool: Object) -> Iterator[tuple[Object, float]]:
+    """Yield a claim that is Ready and the seconds that it took; it is deleted at the end."""
+    document = _claim_document(pool)
     path = client.path(document)
     began = time.monotonic()
     client.create(document)
     try:
-        ready = until(lambda: is_ready(client.get(path)), _PATIENCE_SECONDS, every=_TICK_SECONDS)
-        took = time.monotonic() - began
+        ready = until(lambda: is_ready(client.get(path)), _TIMEOUT_SECONDS, every=_TICK_SECONDS)
+        seconds = time.monotonic() - began
         if not ready:
             conditions = (client.get(path).get("status") or {}).get("conditions") or "nothing"
-            raise ProbeFailed(f"a claim against {_named(pool)} did not become Ready; it says {conditions}")
-        yield client.get(path), took
+            raise ProbeFailed(f"a claim against {_pool_name(pool)} did not become Ready; its conditions: {conditions}")
+        yield client.get(path), seconds
     finally:
         client.delete(path)
-        until(lambda: client.find(path) is None, _PATIENCE_SECONDS)
+        until(lambda: client.find(path) is None, _TIMEOUT_SECONDS)
 
 
-def _document(pool: Object) -> Object:
-    """A claim as the workspace service writes it; of a pool of the rehearsal's own, the least there is."""
+def _claim_document(pool: Object) -> Object:
+    """Return a claim as the workspace service creates it; for the probe's own pool, a minimal one."""
     name = f"{PROBE}-{secrets.token_hex(3)}"
-    about = pool["metadata"]
-    if (of := (about.get("labels") or {}).get(CLASS_LABEL)) is not None:
-        return claim(of, about["name"], name, owner=PROBE, workspace=name)
-    where = {"name": name, "namespace": about["namespace"]}
-    spec = {"warmPoolRef": {"name": about["name"]}}
-    return {"apiVersion": EXTENSIONS, "kind": "SandboxClaim", "metadata": where, "spec": spec}
+    metadata = pool["metadata"]
+    if (of := (metadata.get("labels") or {}).get(CLASS_LABEL)) is not None:
+        return claim(of, metadata["name"], name, owner=PROBE, workspace=name)
+    claim_metadata = {"name": name, "namespace": metadata["namespace"]}
+    spec = {"warmPoolRef": {"name": metadata["name"]}}
+    return {"apiVersion": EXTENSIONS, "kind": "SandboxClaim", "metadata": claim_metadata, "spec": spec}
 
 
 @contextmanager
-def pool_of_our_own(client: Client, size: int = _SIZE) -> Iterator[Object]:
-    """A pool of that size in a namespace for the time being."""
-    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE}}
-    about = {"name": PROBE, "namespace": PROBE}
-    template = {"spec": {**_placed(client), "containers": [{"name": "main", "image": "registry.example.com/probe"}]}}
+def temporary_pool(client: Client, size: int = _SIZE) -> Iterator[Object]:
+    """Yield a temporary pool of that size in a namespace of its own."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PROBE}}
+    metadata = {"name": PROBE, "namespace": PROBE}
+    template = {"spec": {**_placement(client), "containers": [{"name": "main", "image": "registry.example.com/probe"}]}}
     try:
-        client.create(space)
-        until(lambda: client.find(f"/api/v1/namespaces/{PROBE}/serviceaccounts/default"), _PATIENCE_SECONDS)
+        client.create(namespace)
+        until(lambda: client.find(f"/api/v1/namespaces/{PROBE}/serviceaccounts/default"), _TIMEOUT_SECONDS)
         for kind, spec in (
             ("SandboxTemplate", {"podTemplate": template}),
             ("SandboxWarmPool", {"replicas": size, "sandboxTemplateRef": {"name": PROBE}}),
         ):
-            made = client.create({"apiVersion": EXTENSIONS, "kind": kind, "metadata": about, "spec": spec})
-        yield made
+            pool = client.create({"apiVersion": EXTENSIONS, "kind": kind, "metadata": metadata, "spec": spec})
+        yield pool
     finally:
         for kind in ("SandboxWarmPool", "SandboxTemplate"):
-            client.delete(client.path({"apiVersion": EXTENSIONS, "kind": kind, "metadata": about}))
-        # It is gone seconds later; should it stay, it is found among what is left
-        client.delete(client.path(space))
+            client.delete(client.path({"apiVersion": EXTENSIONS, "kind": kind, "metadata": metadata}))
+        # Deleted seconds later; if it remains, the census lists it
+        client.delete(client.path(namespace))
 
 
-def _placed(client: Client) -> Object:
-    """Onto nodes for sandboxes, where the stack has some: those of the first pool that keeps other pods away."""
+def _placement(client: Client) -> Object:
+    """Return the node selector and tolerations of the first pool that has taints, if the stack has one."""
     pools = client.get("/apis/karpenter.sh/v1/nodepools")["items"]
     for pool in pools:
         if taints := pool["spec"]["template"]["spec"].get("taints"):
-            tolerated = [{"operator": "Equal", **taint} for taint in taints]
-            return {"nodeSelector": {"karpenter.sh/nodepool": pool["metadata"]["name"]}, "tolerations": tolerated}
+            tolerations = [{"operator": "Equal", **taint} for taint in taints]
+            return {"nodeSelector": {"karpenter.sh/nodepool": pool["metadata"]["name"]}, "tolerations": tolerations}
     return {}
 
 
-def is_ready(thing: Object) -> bool:
-    """Whether its conditions say Ready."""
-    rows = (thing.get("status") or {}).get("conditions") or []
+def is_ready(resource: Object) -> bool:
+    """Return whether an object's conditions include Ready."""
+    rows = (resource.get("status") or {}).get("conditions") or []
     return any((row["type"], row["status"]) == ("Ready", "True") for row in rows)
 
 
@@ -178,19 +176,19 @@ def _class_of(pool: Object) -> str:
     return (pool["metadata"].get("labels") or {}).get(CLASS_LABEL) or pool["metadata"]["name"]
 
 
-def _named(pool: Object) -> str:
+def _pool_name(pool: Object) -> str:
     return f"{pool['metadata']['namespace']}/{pool['metadata']['name']}"
 
 
-def _why_not(client: Client, pool: Object) -> str:
-    """What its sandboxes say of themselves, and their pods: a pod that a quota kept away can say nothing."""
-    space = pool["metadata"]["namespace"]
-    kinds = (f"/apis/{SANDBOXES}/namespaces/{space}/sandboxes", f"/api/v1/namespaces/{space}/pods")
-    said = {
+def _not_ready_reasons(client: Client, pool: Object) -> str:
+    """Return the messages of a pool's sandboxes and pods; for a pod that a quota rejected only the sandbox has one."""
+    namespace = pool["metadata"]["namespace"]
+    kinds = (f"/apis/{SANDBOXES}/namespaces/{namespace}/sandboxes", f"/api/v1/namespaces/{namespace}/pods")
+    messages = {
         row.get("message") or row["type"]
         for path in kinds
-        for thing in client.get(path)["items"]
-        for row in (thing.get("status") or {}).get("conditions") or ()
+        for resource in client.get(path)["items"]
+        for row in (resource.get("status") or {}).get("conditions") or ()
         if row["status"] != "True"
     }
-    return "\n".join(f"  {words}" for words in sorted(said)) or "  there are no sandboxes of it"
+    return "\n".join(f"  {message}" for message in sorted(messages)) or "  it has no sandboxes"

@@ -1,4 +1,4 @@
-"""The course of a rehearsal: up, again, changed by hand, mended, away; and the report of it."""
+"""Run the scenario of a rehearsal: up, second up, drift, mend, destroy; and report the result."""
 
 from __future__ import annotations
 
@@ -12,33 +12,30 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 
 from agentenv.rehearsal.controlplane.client import ApiError
-from agentenv.rehearsal.scenario import destroy_check as parting
-from agentenv.rehearsal.scenario import drift as tampering
-from agentenv.rehearsal.scenario import pool_probe as probe
-from agentenv.rehearsal.scenario import service_probe as serving
+from agentenv.rehearsal.scenario import destroy_check, drift, pool_probe, service_probe
 from agentenv.rehearsal.stage.credentials import client
 from agentenv.rehearsal.stage.engine import Engine, Outcome
-from agentenv.rehearsal.stage.policy_packs import FIGURES, Packs
+from agentenv.rehearsal.stage.policy_packs import VERDICTS, Packs
 from agentenv.rehearsal.stage.stage import Stage, StageError
 
 
 class Listener(Protocol):
-    """Who is told how the rehearsal goes."""
+    """Receives the progress of a rehearsal."""
 
-    def began(self, what: str) -> None:
-        """A step has begun."""
+    def started(self, step: str) -> None:
+        """Report that a step has started."""
 
-    def ended(self, what: str, seconds: float, result: str) -> None:
-        """A step has ended well."""
+    def finished(self, step: str, seconds: float, result: str) -> None:
+        """Report that a step has succeeded."""
 
 
-class CourseError(Exception):
-    """A step whose result is not what it has to be."""
+class ScenarioError(Exception):
+    """A step of the scenario failed."""
 
 
 @dataclass
 class Report:
-    """What a rehearsal found; the names are those of the command's JSON contract."""
+    """The result of a rehearsal; the names are those of the command's JSON contract."""
 
     up_seconds: float = 0.0
     resources: int = 0
@@ -46,35 +43,35 @@ class Report:
     drift: dict[str, int] = field(default_factory=dict)
     left_after_destroy: int | None = None
     left: list[str] = field(default_factory=list)
-    retained: list[str] = field(default_factory=list)  # what outlives its stack on purpose
+    retained: list[str] = field(default_factory=list)  # resources that outlive their stack on purpose
     error: str | None = None
     policy: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(FIGURES, 0),
+        default_factory=lambda: dict.fromkeys(VERDICTS, 0),
     )
     pools: list[dict[str, Any]] = field(default_factory=list)
     new_workspace_ms: float | None = None
     not_simulated: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
-    kept: dict[str, str] | None = None  # where a rehearsal that was left running is found
+    kept: dict[str, str] | None = None  # how to reach a rehearsal that was left running
 
     def as_json(self) -> dict[str, Any]:
-        """The object that `agentenv rehearse --json` prints."""
+        """Return the object that `agentenv rehearse --json` prints."""
         return asdict(self)
 
 
 @dataclass
-class Course:
-    """Plays one stack on one stage."""
+class Scenario:
+    """Runs one stack on one stage."""
 
     stage: Stage
     engine: Engine
     listener: Listener
     report: Report = field(default_factory=Report)
     packs: Packs = field(default_factory=Packs)
-    _beyond: list[str] = field(default_factory=list)  # what of the service cannot be tried here
+    _not_simulated: list[str] = field(default_factory=list)  # parts of the service that cannot run here
 
     def play(self, *, keep: bool = False) -> Report:
-        """Every step in its order; with `keep` everything stays up after the second update."""
+        """Run every step in order; with `keep`, everything stays up after the second update."""
         self.up()
         self.again()
         self.workspace()
@@ -82,95 +79,99 @@ class Course:
             self.drift()
             self.away()
         self.report.not_simulated = [
-            *self.stage.ask("kept"),
-            *self.stage.pretended(),
-            *(f"unknown: {name}" for name in self.stage.ask("unknown")),
-            *self._beyond,
+            *self.stage.query("kept"),
+            *self.stage.not_simulated(),
+            *(f"unknown: {name}" for name in self.stage.query("unknown")),
+            *self._not_simulated,
         ]
         return self.report
 
     def up(self) -> None:
-        """Bring everything up from nothing."""
+        """Create every resource of the stack."""
         with self._step("up") as result:
             outcome = self.engine.up(*self.packs.options)
             self.report.up_seconds = round(outcome.seconds, 2)
             self.report.resources = outcome.resources
-            self.report.policy = self.packs.figures()
+            self.report.policy = self.packs.counts_by_verdict()
             result.append(f"{outcome.resources} resources")
-            if not self.packs.recorded:
-                raise CourseError("a policy pack did not get to its end, and has judged nothing of the whole stack")
+            if not self.packs.completed:
+                raise ScenarioError("a policy pack did not complete, and has not evaluated the whole stack")
 
     def again(self) -> None:
-        """A second update must have nothing to do."""
+        """Check that a second update changes nothing."""
         with self._step("second up") as result:
             outcome = self.engine.up()
             self.report.second_up_changes = outcome.changed
             if outcome.changed:
-                raise CourseError(f"a second up changed {outcome.changed} resources:\n{_listed(outcome)}")
+                raise ScenarioError(f"a second up changed {outcome.changed} resources:\n{_listed(outcome)}")
             result.append("0 changes")
 
     def workspace(self) -> None:
-        """Make a workspace out of a warm pool, where the stage has a cluster."""
+        """Create a workspace from a warm pool, if the stage has a cluster."""
         if self.stage.cluster is None:
             return
         with self._step("workspace") as result:
             plane = self.stage.cluster.plane
-            found = probe.measure(plane.client, plane.layout.folder)
-            if found.through_service:
-                self._beyond = list(serving.NOT_SIMULATED)
-            self.report.pools, self.report.new_workspace_ms = found.pools, found.new_workspace_ms
-            pools = ", ".join(f"{row['class']} {row['ready']}/{row['size']}" for row in found.pools)
-            by = " through the service" if found.through_service else ""
-            result.append(f"{pools} sandboxes Ready, a new workspace{by} in {found.new_workspace_ms:.0f} ms")
-            if found.slot is not None:
+            measurement = pool_probe.measure(plane.client, plane.layout.folder)
+            if measurement.through_service:
+                self._not_simulated = list(service_probe.NOT_SIMULATED)
+            self.report.pools, self.report.new_workspace_ms = measurement.pools, measurement.new_workspace_ms
+            pools = ", ".join(f"{row['class']} {row['ready']}/{row['size']}" for row in measurement.pools)
+            by = " through the service" if measurement.through_service else ""
+            result.append(f"{pools} sandboxes Ready, a new workspace{by} in {measurement.new_workspace_ms:.0f} ms")
+            if measurement.slot is not None:
                 result.append("with files of its own, the same after a sleep")
 
     def drift(self) -> None:
-        """Change things by hand: a refresh must notice each, and an update mend each."""
+        """Change resources outside the engine; a refresh must notice each, and an update mend each."""
         with self._step("changed by hand") as result:
-            done = tampering.tamper(self._client, self.engine.state())
-            result.append("; ".join(tampered.row.done for tampered in done) or "nothing to change")
+            applied = drift.apply_changes(self._client, self.engine.state())
+            result.append("; ".join(change.row.description for change in applied) or "nothing to change")
         with self._step("refresh") as result:
-            noticed = {urn for _, urn, _ in self.engine.refresh().touched()}
-            missed = [tampered for tampered in done if tampered.urn not in noticed]
+            noticed = {urn for _, urn, _ in self.engine.refresh().changed_resources()}
+            missed = [change for change in applied if change.urn not in noticed]
             if missed:
-                raise CourseError("a refresh did not notice: " + "; ".join(row.row.done for row in missed))
-            result.append(f"{len(done)} of {len(done)} noticed")
+                raise ScenarioError("a refresh did not notice: " + "; ".join(row.row.description for row in missed))
+            result.append(f"{len(applied)} of {len(applied)} noticed")
         with self._step("mend") as result:
             self.engine.up()
-            fixed = tampering.mended(self._client, done)
-            self.report.drift = {"made": len(done), "noticed": len(done) - len(missed), "mended": len(fixed)}
-            if len(fixed) < len(done):
-                broken = [tampered.row.done for tampered in done if tampered not in fixed]
-                raise CourseError("an update did not mend: " + "; ".join(broken))
-            result.append(f"{len(fixed)} of {len(done)} mended")
+            reverted = drift.reverted(self._client, applied)
+            self.report.drift = {"made": len(applied), "noticed": len(applied) - len(missed), "mended": len(reverted)}
+            if len(reverted) < len(applied):
+                broken = [change.row.description for change in applied if change not in reverted]
+                raise ScenarioError("an update did not mend: " + "; ".join(broken))
+            result.append(f"{len(reverted)} of {len(applied)} mended")
 
     def away(self) -> None:
-        """Destroy everything; nothing may be left, in the state or in the cloud."""
+        """Destroy everything; nothing may remain in the state or in the cloud."""
         state = self.engine.state()
-        if guarded := parting.protected(state):
-            self._unprotect(guarded, state)
+        if protected := destroy_check.protected(state):
+            self._unprotect(protected, state)
         with self._step("destroy") as result:
             self.engine.destroy()
             in_state = [f"state {resource['urn']}" for resource in self.engine.state()]
-            self.report.retained, in_cloud = parting.told_apart(self.stage.left(), parting.retained(state))
+            self.report.retained, in_cloud = destroy_check.split_retained(
+                self.stage.leftovers(), destroy_check.retained(state)
+            )
             self.report.left = [*in_state, *in_cloud]
             self.report.left_after_destroy = len(self.report.left)
             if self.report.left:
-                raise CourseError("destroy left behind:\n" + "\n".join(f"  {name}" for name in self.report.left))
-            stays = len(self.report.retained)
-            result.append(f"nothing left but {stays} that outlive the stack on purpose" if stays else "nothing left")
+                raise ScenarioError("destroy left behind:\n" + "\n".join(f"  {name}" for name in self.report.left))
+            retained = len(self.report.retained)
+            result.append(
+                f"nothing left but {retained} that outlive the stack on purpose" if retained else "nothing left"
+            )
 
-    def _unprotect(self, guarded: list[str], state: list[dict[str, Any]]) -> None:
-        """A stack that protects its data refuses to go, and goes once somebody says that it may."""
+    def _unprotect(self, protected: list[str], state: list[dict[str, Any]]) -> None:
+        """Check that a destroy of protected resources is refused, then unprotect them."""
         with self._step("protected") as result:
-            refused = self.engine.destroy_as_asked()
-            gone = len(state) - len(self.engine.state())
-            if not refused.code or gone:
-                raise CourseError(f"a destroy of {len(guarded)} protected resources went on, and deleted {gone}")
+            refused = self.engine.destroy_with_preview()
+            deleted = len(state) - len(self.engine.state())
+            if not refused.code or deleted:
+                raise ScenarioError(f"a destroy of {len(protected)} protected resources went on, and deleted {deleted}")
             self.engine.unprotect()
-            parting.unlock(self._client, state)
-            result.append(f"destroy refused for the sake of {len(guarded)}, then unprotected")
+            destroy_check.disable_deletion_protection(self._client, state)
+            result.append(f"destroy refused for the sake of {len(protected)}, then unprotected")
 
     @functools.cached_property
     def _clients(self) -> dict[str, Any]:
@@ -184,26 +185,26 @@ class Course:
         return self._clients[service]
 
     @contextmanager
-    def _step(self, what: str) -> Iterator[list[str]]:
-        self.listener.began(what)
+    def _step(self, step: str) -> Iterator[list[str]]:
+        self.listener.started(step)
         began = time.monotonic()
         result: list[str] = []
         try:
             yield result
-        except (StageError, probe.ProbeFailed) as failure:
-            raise CourseError(str(failure)) from failure
+        except (StageError, pool_probe.ProbeFailed) as failure:
+            raise ScenarioError(str(failure)) from failure
         except (ApiError, ConnectionError) as failure:
-            raise CourseError(f"the control plane: {failure}") from failure
+            raise ScenarioError(f"the control plane: {failure}") from failure
         except (BotoCoreError, ClientError) as failure:
-            # What was changed by hand is changed by boto3: an endpoint that died in between says so here
-            raise CourseError(f"the simulated cloud: {failure}\n{self.stage.last_words()}") from failure
+            # Drift is created through boto3: an endpoint that died in between shows here
+            raise ScenarioError(f"the simulated cloud: {failure}\n{self.stage.cloud_log_tail()}") from failure
         seconds = time.monotonic() - began
-        self.report.seconds[what] = round(seconds, 2)
-        self.listener.ended(what, seconds, ", ".join(result))
+        self.report.seconds[step] = round(seconds, 2)
+        self.listener.finished(step, seconds, ", ".join(result))
 
 
 def _listed(outcome: Outcome) -> str:
     return "\n".join(
         f"  {op:<8} {urn.rsplit('::', 2)[-2]}::{urn.rsplit('::', 1)[-1]} {', '.join(keys)}"
-        for op, urn, keys in outcome.touched()
+        for op, urn, keys in outcome.changed_resources()
     )

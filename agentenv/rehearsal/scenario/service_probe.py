@@ -1,7 +1,7 @@
-"""A workspace made through the service, as people have one: timed, put to sleep, woken on the same data, and ended.
+"""Create a workspace through the service: time it, suspend it, resume it with the same home, and delete it.
 
-The service runs as processes of the stack's own pods; its callers here are service accounts, whose tokens the API
-server signs for the service's audience. Whoever asks next gets another workspace, with another home.
+The service runs as processes of the stack's own pods. Its callers here are service accounts, whose tokens the API
+server signs for the service's audience. A second request with another key gets another workspace, with another home.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import EXTENSIONS, namespace
 from agentenv.core.service.rbac import NAME
 from agentenv.rehearsal.controlplane.client import ApiError, Client, until
-from agentenv.rehearsal.controlplane.pods import listen_addresses as listening
+from agentenv.rehearsal.controlplane.pods import listen_addresses
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
-from agentenv.rehearsal.scenario import storage_probe as slots
+from agentenv.rehearsal.scenario import storage_probe
 from agentenv.rehearsal.scenario.storage_probe import ProbeFailed, Slot
 
 Object = dict[str, Any]
 
-# What needs a running container or a real certificate, and is tried in tests against stubs of the other side.
+# These need a running container or a real certificate; tests cover them with stubs.
 NOT_SIMULATED = (
     "workspace service: listeners of its load balancer",
     "storage metering: what its jobs find in homes, for no container runs",
@@ -37,156 +37,164 @@ NOT_SIMULATED = (
 )
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}"
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
-_PATIENCE_SECONDS = 60.0
-_LET_GO_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
+_RELEASE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Made:
-    """A workspace that was made through the service, and what it had."""
+class CreatedWorkspace:
+    """The result of creating a workspace through the service."""
 
     milliseconds: float
     slot: Slot | None
 
 
 class Service:
-    """The service of a stack that is up, as one of its callers."""
+    """A client of the deployed service, as one of its callers."""
 
     def __init__(self, address: str, token: str) -> None:
         self.address, self._token = address, token
 
-    def ask(self, method: str, path: str, body: Object | None = None, seconds: float = _PATIENCE_SECONDS) -> Object:
-        """One request; ProbeFailed, with the service's own words, unless it did what was asked."""
+    def request(self, method: str, path: str, body: Object | None = None, seconds: float = _TIMEOUT_SECONDS) -> Object:
+        """Send one request; ProbeFailed, with the service's own message, unless it succeeds."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.address}{path}", data, headers, method=method)  # noqa: S310 - loopback
         try:
-            with DIRECTLY.open(request, timeout=seconds) as answer:
-                return json.loads(answer.read() or b"{}")
-        except urllib.error.HTTPError as refusal:
-            raise ProbeFailed(f"the service answers {method} {path} with {refusal.code}: {_words(refusal)}") from None
+            with DIRECTLY.open(request, timeout=seconds) as response:
+                return json.loads(response.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            raise ProbeFailed(
+                f"the service answered {method} {path} with {error.code}: {_problem_text(error)}"
+            ) from None
         except OSError as failure:
             raise ProbeFailed(f"the service does not answer {method} {path}: {failure}") from failure
 
 
-def deployed(client: Client) -> bool:
-    """Whether the stack has the service."""
+def is_deployed(client: Client) -> bool:
+    """Return whether the stack has the service."""
     return client.find(DEPLOYMENT) is not None
 
 
 def addresses(client: Client, plane: Path) -> list[str]:
-    """Where its Ready pods answer."""
+    """Return the addresses of its Ready pods."""
     pods = client.get(f"/api/v1/namespaces/{NAME}/pods")["items"]
-    ready = [pod for pod in pods if _ready(pod) and "deletionTimestamp" not in pod["metadata"]]
-    found = [listening.address(plane, pod["metadata"]["uid"], "--port") for pod in ready]
-    return [one for one in found if one is not None]
+    ready = [pod for pod in pods if _is_ready(pod) and "deletionTimestamp" not in pod["metadata"]]
+    urls = [listen_addresses.address(plane, pod["metadata"]["uid"], "--port") for pod in ready]
+    return [url for url in urls if url is not None]
 
 
 @contextmanager
-def caller(client: Client, plane: Path, audience: str | None = None, name: str | None = None) -> Iterator[Service]:
-    """The service, as a service account of this rehearsal's own."""
-    found = until(lambda: addresses(client, plane), _PATIENCE_SECONDS)
-    if not found:
+def service_client(
+    client: Client, plane: Path, audience: str | None = None, name: str | None = None
+) -> Iterator[Service]:
+    """Yield a client of the service that authenticates as a service account created for the rehearsal."""
+    urls = until(lambda: addresses(client, plane), _TIMEOUT_SECONDS)
+    if not urls:
         raise ProbeFailed("no pod of the workspace service is Ready")
     name = name or f"rehearsal-{secrets.token_hex(3)}"
-    about = {"name": name, "namespace": "default"}
-    client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": about})
+    metadata = {"name": name, "namespace": "default"}
+    client.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     try:
         spec = {"audiences": [audience or Settings().audience], "expirationSeconds": 3600}
-        wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-        token = client.ask("POST", f"{_ACCOUNTS}/{name}/token", wanted)["status"]["token"]
-        yield Service(found[0], token)
+        token_request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        token = client.request("POST", f"{_ACCOUNTS}/{name}/token", token_request)["status"]["token"]
+        yield Service(urls[0], token)
     finally:
         client.delete(f"{_ACCOUNTS}/{name}")
 
 
-def workspace(client: Client, service: Service, pool: Object) -> Made:
-    """Make one of a pool's class, put it to sleep, wake it, end it; its home has to be the same all the while."""
-    asked = {"class": pool["metadata"]["labels"][CLASS_LABEL], "mode": _mode(client, pool), "key": "rehearsal"}
-    if asked["mode"] != "user":
-        asked[{"session": "session", "agent": "agent"}[asked["mode"]]] = "rehearsal"
+def probe_workspace(client: Client, service: Service, pool: Object) -> CreatedWorkspace:
+    """Create a workspace of a pool's class, suspend, resume and delete it; its home must stay the same."""
+    request = {"class": pool["metadata"]["labels"][CLASS_LABEL], "mode": _mode(client, pool), "key": "rehearsal"}
+    if request["mode"] != "user":
+        request[{"session": "session", "agent": "agent"}[request["mode"]]] = "rehearsal"
     began = time.monotonic()
-    made = service.ask("POST", "/v1/workspaces?wait=60", asked)
-    took = (time.monotonic() - began) * 1000
+    created = service.request("POST", "/v1/workspaces?wait=60", request)
+    milliseconds = (time.monotonic() - began) * 1000
     try:
-        _demand(made, "running")
-        again = service.ask("POST", "/v1/workspaces?wait=60", asked)
-        if again["id"] != made["id"]:
-            raise ProbeFailed(f"asked for twice by one key, the service made {made['id']} and {again['id']}")
-        before = _slot(client, made)
-        service.ask("POST", f"/v1/workspaces/{made['id']}/suspend")
-        _settled(service, made, "suspended")
-        service.ask("POST", f"/v1/workspaces/{made['id']}/resume?wait=60")
-        _settled(service, made, "running")
-        if (after := _slot(client, made)) != before:
-            raise ProbeFailed(f"a workspace went to sleep with {before} and woke up with {after}")
+        _expect_state(created, "running")
+        repeated = service.request("POST", "/v1/workspaces?wait=60", request)
+        if repeated["id"] != created["id"]:
+            raise ProbeFailed(
+                f"for two requests with one key, the service created {created['id']} and {repeated['id']}"
+            )
+        before = _slot(client, created)
+        service.request("POST", f"/v1/workspaces/{created['id']}/suspend")
+        _wait_for_state(service, created, "suspended")
+        service.request("POST", f"/v1/workspaces/{created['id']}/resume?wait=60")
+        _wait_for_state(service, created, "running")
+        if (after := _slot(client, created)) != before:
+            raise ProbeFailed(f"a workspace was suspended with {before} and resumed with {after}")
     finally:
-        service.ask("DELETE", f"/v1/workspaces/{made['id']}?destroy=true")
-        _gone(client, made)
-    return Made(round(took, 1), before)
+        service.request("DELETE", f"/v1/workspaces/{created['id']}?destroy=true")
+        _wait_until_deleted(client, created)
+    return CreatedWorkspace(round(milliseconds, 1), before)
 
 
 def _mode(client: Client, pool: Object) -> str:
-    """A mode that the pool's class is for."""
-    found = client.find(f"/api/v1/namespaces/{pool['metadata']['namespace']}/configmaps/sandbox-class") or {}
-    offered = (found.get("data") or {}).get("modes") or "user"
-    return offered.split(",")[0].strip()
+    """Return a mode that the pool's class supports."""
+    config_map = client.find(f"/api/v1/namespaces/{pool['metadata']['namespace']}/configmaps/sandbox-class") or {}
+    modes = (config_map.get("data") or {}).get("modes") or "user"
+    return modes.split(",")[0].strip()
 
 
-def _claim(client: Client, made: Object) -> Object | None:
-    return client.find(f"/apis/{EXTENSIONS}/namespaces/{namespace(made['class'])}/sandboxclaims/{made['id']}")
+def _claim(client: Client, workspace: Object) -> Object | None:
+    return client.find(f"/apis/{EXTENSIONS}/namespaces/{namespace(workspace['class'])}/sandboxclaims/{workspace['id']}")
 
 
-def _slot(client: Client, made: Object) -> Slot | None:
-    claim = _claim(client, made)
+def _slot(client: Client, workspace: Object) -> Slot | None:
+    claim = _claim(client, workspace)
     if claim is None:
-        raise ProbeFailed(f"the service tells of {made['id']}, of which there is no claim")
-    return slots.slot_of(client, claim)
+        raise ProbeFailed(f"the service reports {workspace['id']}, which has no claim")
+    return storage_probe.slot_of(client, claim)
 
 
-def _demand(told: Object, state: str) -> None:
-    if told["state"] != state:
-        raise ProbeFailed(f"a workspace is {told['state']} and not {state}: {told.get('why') or 'nobody says why'}")
+def _expect_state(workspace: Object, state: str) -> None:
+    if workspace["state"] != state:
+        raise ProbeFailed(
+            f"a workspace is {workspace['state']} and not {state}: {workspace.get('why') or 'no reason given'}"
+        )
 
 
-def _settled(service: Service, made: Object, state: str) -> None:
-    path = f"/v1/workspaces/{made['id']}"
-    if not until(lambda: service.ask("GET", path)["state"] == state, _PATIENCE_SECONDS):
-        _demand(service.ask("GET", path), state)
+def _wait_for_state(service: Service, workspace: Object, state: str) -> None:
+    path = f"/v1/workspaces/{workspace['id']}"
+    if not until(lambda: service.request("GET", path)["state"] == state, _TIMEOUT_SECONDS):
+        _expect_state(service.request("GET", path), state)
 
 
-def _gone(client: Client, made: Object) -> None:
-    """Until its claim and its home are gone.
+def _wait_until_deleted(client: Client, workspace: Object) -> None:
+    """Wait until the workspace's claim and home are deleted.
 
-    The service comes by every ten minutes to destroy what is to be destroyed; that it does is seen in its own tests.
-    Nobody waits for that here: once it has said so of a volume, the volume is let go as the service would.
+    The service destroys retained homes every ten minutes, and its own tests check that. Here the volume's reclaim
+    policy is changed as soon as the service has marked it.
     """
-    if not until(lambda: _claim(client, made) is None, _PATIENCE_SECONDS):
-        raise ProbeFailed(f"the claim of {made['id']} is still there, a minute after it was deleted")
-    for volume in _volumes(client, made):
+    if not until(lambda: _claim(client, workspace) is None, _TIMEOUT_SECONDS):
+        raise ProbeFailed(f"the claim of {workspace['id']} still exists a minute after its deletion")
+    for volume in _volumes(client, workspace):
         path = f"/api/v1/persistentvolumes/{volume['metadata']['name']}"
         try:
             client.merge(path, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
         except ApiError as error:
             if error.status != 404:
                 raise
-    if not until(lambda: not _volumes(client, made), _LET_GO_SECONDS):
-        raise ProbeFailed(f"the home of {made['id']} is still there, a minute after it was let go")
+    if not until(lambda: not _volumes(client, workspace), _RELEASE_SECONDS):
+        raise ProbeFailed(f"the home of {workspace['id']} still exists a minute after its release")
 
 
-def _volumes(client: Client, made: Object) -> list[Object]:
-    said = {"labelSelector": f"sandbox.users.io/workspace={made['id']}"}
-    return client.get("/api/v1/persistentvolumes", **said)["items"]
+def _volumes(client: Client, workspace: Object) -> list[Object]:
+    query = {"labelSelector": f"sandbox.users.io/workspace={workspace['id']}"}
+    return client.get("/api/v1/persistentvolumes", **query)["items"]
 
 
-def _ready(pod: Object) -> bool:
+def _is_ready(pod: Object) -> bool:
     rows = (pod.get("status") or {}).get("conditions") or []
     return any((row["type"], row["status"]) == ("Ready", "True") for row in rows)
 
 
-def _words(refusal: urllib.error.HTTPError) -> str:
+def _problem_text(error: urllib.error.HTTPError) -> str:
     try:
-        said = json.loads(refusal.read())
-        return f"{said.get('title', '')}: {said.get('detail', '')}"
+        problem = json.loads(error.read())
+        return f"{problem.get('title', '')}: {problem.get('detail', '')}"
     except ValueError:
-        return refusal.reason
+        return error.reason

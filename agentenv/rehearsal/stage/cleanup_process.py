@@ -1,8 +1,8 @@
-"""The process that outlives a killed rehearsal and clears up after it.
+"""The process that outlives a killed rehearsal and cleans up after it.
 
-It sits in a session of its own, so that Ctrl-C and a closed terminal do not reach it, and reads a pipe that only the
-rehearsal holds. The end of that pipe without a word means that the rehearsal died: then its processes are ended and
-its folder is removed. A word (`kept` or `done`) sends the warden home.
+It runs in a session of its own, so that Ctrl-C and a closed terminal do not reach it. It reads a pipe whose other end
+only the rehearsal holds. If the pipe ends without a message, the rehearsal died: its processes are ended and its
+folder is deleted. A message (`kept` or `done`) ends this process without any cleanup.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 
 from agentenv.rehearsal.stage import processes
 
-_WORDS = frozenset({"kept", "done"})
+_MESSAGES = frozenset({"kept", "done"})
 
 
-def hire(run: str, folder: Path) -> subprocess.Popen[bytes]:
-    """Start the warden of a run."""
+def start(run: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the cleanup process of a run."""
     return subprocess.Popen(
         [sys.executable, "-m", "agentenv.rehearsal.stage.cleanup_process", run, str(folder)],
         stdin=subprocess.PIPE,
@@ -28,16 +28,16 @@ def hire(run: str, folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def dismiss(warden: subprocess.Popen[bytes], word: str) -> None:
-    """Send a warden home; it must be told why, or it takes the end of the pipe for a death."""
-    if word not in _WORDS:
-        raise ValueError(f"a warden knows {sorted(_WORDS)}, not {word!r}")
-    warden.communicate(word.encode() + b"\n", timeout=10)
+def stop(process: subprocess.Popen[bytes], message: str) -> None:
+    """Stop the cleanup process; without a message it would clean up."""
+    if message not in _MESSAGES:
+        raise ValueError(f"the cleanup process knows {sorted(_MESSAGES)}, not {message!r}")
+    process.communicate(message.encode() + b"\n", timeout=10)
 
 
 def watch(run: str, folder: Path) -> None:
-    """Wait for a word or for the end of the pipe."""
-    if sys.stdin.readline().strip() in _WORDS:
+    """Wait for a message or for the end of the pipe."""
+    if sys.stdin.readline().strip() in _MESSAGES:
         return
     processes.end(run)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The Kubernetes side of a stage: the tools that it takes, its control plane, and telling the cloud of it."""
+"""The Kubernetes side of a stage: its tools, its control plane, and the registration with the simulated cloud."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from agentenv.config import Settings
 from agentenv.rehearsal.controlplane.plane import PROGRAMS, ControlPlane, control_plane
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
-from agentenv.rehearsal.scenario import cluster_census as leftovers
-from agentenv.rehearsal.stage import credentials as caller
-from agentenv.rehearsal.stage.engine_environment import REGION, located
+from agentenv.rehearsal.scenario import cluster_census
+from agentenv.rehearsal.stage import credentials
+from agentenv.rehearsal.stage.engine_environment import REGION, region_variables
 from agentenv.rehearsal.tools.toolbox import Toolbox
 
 TOOLS = (
@@ -30,75 +30,81 @@ TOOLS = (
     "agent-sandbox-manifests",
 )
 _ANSWER_SECONDS = 30
-# Beyond it a heap that may grow is collected as often as it takes.
+# GOMEMLIMIT where `heap` is set.
 MOST_HEAP = "3GiB"
 
 
 @dataclass(frozen=True)
-class Serving:
-    """Which cluster a control plane is raised for: where it is going to be made, by whom, and for whom else."""
+class ClusterOptions:
+    """The cluster that a control plane serves: its region, its deployer and the other principals."""
 
     region: str = REGION
     deployer: str = "arn:aws:iam::123456789012:role/deployer"
     others: tuple[str, ...] = ()
-    existing: tuple[str, ...] = ()  # ARNs of what the stack uses and does not create
-    # How much a heap of its programs grows, in per cent, before it is collected; as little as they can live with, else.
+    existing: tuple[str, ...] = ()  # ARNs of resources that the stack uses and does not create
+    # GOGC of its programs; by default the low value of `programs.FRUGAL`.
     heap: int | None = None
 
     @classmethod
-    def stack(cls, settings: Settings) -> Serving:
-        """The cluster of a stack; who may deploy to it is said there, or whoever comes may."""
-        said = settings.cluster
-        may_deploy = (*said.deployers, *said.admins)
-        people = (*may_deploy, *said.operators, *said.readers)
-        return cls(settings.region, (*may_deploy, cls.deployer)[0], people, existing_arns(settings))
+    def for_stack(cls, settings: Settings) -> ClusterOptions:
+        """Return the options for a stack's cluster; the first deployer or admin of its settings deploys."""
+        cluster = settings.cluster
+        may_deploy = (*cluster.deployers, *cluster.admins)
+        principals = (*may_deploy, *cluster.operators, *cluster.readers)
+        return cls(settings.region, (*may_deploy, cls.deployer)[0], principals, existing_arns(settings))
 
-    def around(self, cloud: str) -> dict[str, str]:
-        """What is said around it: the deployer's keys, as variables, and everybody is made who has to be there."""
+    def environment(self, cloud: str) -> dict[str, str]:
+        """Create the principals and existing resources; return the deployer's credentials as variables."""
         if self.existing:
             _post(f"{cloud}/_cloud/existing", self.existing)
         heap = {} if self.heap is None else {"GOGC": str(self.heap), "GOMEMLIMIT": MOST_HEAP}
-        return {**located(self.region), **caller.keys_of(self.deployer, self.others, cloud, self.region), **heap}
+        return {
+            **region_variables(self.region),
+            **credentials.create_principals(self.deployer, self.others, cloud, self.region),
+            **heap,
+        }
 
 
 @dataclass(frozen=True)
-class ClusterSide:
-    """A control plane that every cluster of the simulated account is served by."""
+class RehearsalCluster:
+    """A control plane that serves every cluster of the simulated account."""
 
     plane: ControlPlane
-    before: leftovers.Census = field(repr=False)
+    baseline: cluster_census.Census = field(repr=False)
 
-    def left(self) -> list[str]:
-        """What exists in it that did not exist when it came up."""
-        return leftovers.left(self.plane.client, self.before)
+    def leftovers(self) -> list[str]:
+        """Return what exists in the cluster now and did not when it came up."""
+        return cluster_census.leftovers(self.plane.client, self.baseline)
 
 
 @contextmanager
-def cluster_side(toolbox: Toolbox, folder: Path, around: Mapping[str, str], cloud: str) -> Iterator[ClusterSide]:
-    """Raise it in `folder`, and end it; `around` is what the engine sees, the run's mark included."""
-    with control_plane(toolbox, folder, around) as plane:
-        _announce(plane, cloud)
-        yield ClusterSide(plane, leftovers.census(plane.client))
+def rehearsal_cluster(
+    toolbox: Toolbox, folder: Path, environment: Mapping[str, str], cloud: str
+) -> Iterator[RehearsalCluster]:
+    """Run the control plane in `folder`; `environment` is what the engine sees, the run's mark included."""
+    with control_plane(toolbox, folder, environment) as plane:
+        _register(plane, cloud)
+        yield RehearsalCluster(plane, cluster_census.census(plane.client))
 
 
-def _announce(plane: ControlPlane, cloud: str) -> None:
-    """From now on DescribeCluster names this plane's address, authority and issuer."""
-    told = {
+def _register(plane: ControlPlane, cloud: str) -> None:
+    """Register the plane, so that DescribeCluster returns its address, authority and issuer."""
+    registration = {
         "endpoint": plane.server,
         "certificate_authority": base64.b64encode(plane.ca_pem.encode()).decode(),
         "issuer": plane.issuer,
     }
-    _post(f"{cloud}/_cloud/eks", told)
+    _post(f"{cloud}/_cloud/eks", registration)
 
 
 def existing_arns(settings: Settings) -> tuple[str, ...]:
     """Return the ARNs of the policies, the key and the anomaly monitor that a stack uses and does not create."""
     policies = [settings.cluster.permissions_boundary]
-    policies += [arn for one in settings.sandbox_classes for arn in one.identity.policies]
+    policies += [arn for sandbox_class in settings.sandbox_classes for arn in sandbox_class.identity.policies]
     # Policies of AWS itself exist in every account.
-    own = [arn for arn in policies if arn is not None and ":iam::aws:" not in arn]
-    named = [*own, settings.storage.kms_key, settings.cost.anomaly_monitor]
-    return tuple(dict.fromkeys(arn for arn in named if arn is not None))
+    customer_managed = [arn for arn in policies if arn is not None and ":iam::aws:" not in arn]
+    arns = [*customer_managed, settings.storage.kms_key, settings.cost.anomaly_monitor]
+    return tuple(dict.fromkeys(arn for arn in arns if arn is not None))
 
 
 def _post(address: str, body: object) -> None:

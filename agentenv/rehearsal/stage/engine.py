@@ -1,7 +1,7 @@
-"""Calls of the real Pulumi engine, and what its event log says of each.
+"""Run the Pulumi engine, and read the result of each operation from its event log.
 
-The command line is called directly rather than through the Automation API, which adds three or four calls of its own
-to each update; the event log is the engine's own account, the same that the API reads.
+The command line is called directly rather than through the Automation API, which adds three or four calls to each
+update. The event log is the engine's own record, the same that the API reads.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from typing import Any
 _QUIET = ("--non-interactive", "--color", "never")
 _UNCHANGED = frozenset({"same", "read", "refresh"})
 _POLL_SECONDS = 0.15
-_LEAST_ROOM = 2**20  # bytes; with less the engine cannot write its log, and waits for ever
+_MINIMUM_DISK_SPACE = 2**20  # bytes; with less the engine cannot write its log, and blocks forever
 
 Event = dict[str, Any]
 
 
 class EngineError(Exception):
-    """The engine ended with an error; the message is what it said to the person."""
+    """The engine ended with an error; the message is its output."""
 
-    def __init__(self, call: str, code: int, words: str) -> None:
-        super().__init__(f"pulumi {call} ended with {code}\n{words}".rstrip())
+    def __init__(self, call: str, code: int, output: str) -> None:
+        super().__init__(f"pulumi {call} ended with {code}\n{output}".rstrip())
         self.call = call
         self.code = code
-        self.words = words
+        self.output = output
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one update, preview, refresh or destroy did, read from its event log."""
+    """The result of one update, preview, refresh or destroy, read from its event log."""
 
     call: str
     code: int
@@ -50,16 +50,16 @@ class Outcome:
 
     @property
     def changed(self) -> int:
-        """How many resources did not stay as they were."""
+        """Return the number of resources that were changed."""
         return sum(count for operation, count in self.changes.items() if operation not in _UNCHANGED)
 
     @property
     def resources(self) -> int:
-        """How many resources the update dealt with, the stack and its components included."""
+        """Return the number of resources in the update, the stack and its components included."""
         return sum(self.changes.values())
 
-    def touched(self) -> list[tuple[str, str, list[str]]]:
-        """(operation, URN, properties) of every resource that did not stay as it was."""
+    def changed_resources(self) -> list[tuple[str, str, list[str]]]:
+        """Return (operation, URN, properties) of every changed resource."""
         return [
             (step["op"], step["urn"], sorted(step.get("detailedDiff") or step.get("diffs") or ()))
             for step in self.steps
@@ -83,7 +83,7 @@ class Engine:
         self.call("stack", "init", "--stack", self.stack)
 
     def preview(self, *options: str, check: bool = True) -> Outcome:
-        """What an update would do."""
+        """Preview an update."""
         return self.operate("preview", *options, check=check)
 
     def up(self, *options: str, check: bool = True) -> Outcome:
@@ -91,32 +91,32 @@ class Engine:
         return self.operate("up", "--yes", "--skip-preview", *options, check=check)
 
     def refresh(self, *options: str, check: bool = True) -> Outcome:
-        """Take into the state what is really there."""
+        """Update the state from the actual resources."""
         return self.operate("refresh", "--yes", "--skip-preview", *options, check=check)
 
     def destroy(self, *options: str, check: bool = True) -> Outcome:
-        """Remove everything in the state."""
+        """Delete everything in the state."""
         return self.operate("destroy", "--yes", "--skip-preview", *options, check=check)
 
-    def destroy_as_asked(self) -> Outcome:
-        """A destroy with the preview that a person's has, which stops at what is protected; without it others go."""
+    def destroy_with_preview(self) -> Outcome:
+        """Destroy with a preview, as interactive users do: it stops at protected resources before deleting others."""
         return self.operate("destroy", "--yes", check=False)
 
     def unprotect(self) -> None:
-        """Let everything in the state be deleted."""
+        """Remove the protection of everything in the state."""
         self.call("state", "unprotect", "--all", "--yes", "--stack", self.stack)
 
     def outputs(self) -> dict[str, Any]:
-        """The stack's outputs, secrets left out."""
+        """Return the stack's outputs without secrets."""
         return json.loads(self.call("stack", "output", "--json", "--stack", self.stack))
 
     def state(self) -> list[dict[str, Any]]:
-        """The resources in the state."""
+        """Return the resources in the state."""
         return json.loads(self.call("stack", "export", "--stack", self.stack))["deployment"].get("resources") or []
 
     def call(self, *arguments: str) -> str:
-        """One call of the command line; what it printed, or `EngineError`."""
-        ended = subprocess.run(
+        """Run the command line and return its output, or raise `EngineError`."""
+        completed = subprocess.run(
             [str(self.pulumi), *arguments, *_QUIET],
             cwd=self.project,
             env=dict(self.environment),
@@ -125,12 +125,12 @@ class Engine:
             text=True,
             check=False,
         )
-        if ended.returncode:
-            raise EngineError(" ".join(arguments[:2]), ended.returncode, ended.stderr or ended.stdout)
-        return ended.stdout
+        if completed.returncode:
+            raise EngineError(" ".join(arguments[:2]), completed.returncode, completed.stderr or completed.stdout)
+        return completed.stdout
 
     def operate(self, verb: str, *options: str, check: bool = True) -> Outcome:
-        """One operation with its event log; with `check`, a failure raises `EngineError`."""
+        """Run one operation with its event log; with `check`, a failure raises `EngineError`."""
         name = f"{len(list(self.logs.glob('*.events'))):02}-{verb}"
         events = self.logs / f"{name}.events"
         output = self.logs / f"{name}.log"
@@ -152,17 +152,17 @@ class Engine:
         return outcome
 
     def _watch(self, process: subprocess.Popen[bytes], verb: str, events: Path) -> int:
-        done = threading.Event()
-        follower = threading.Thread(target=self._follow, args=(verb, events, done), daemon=True)
+        finished = threading.Event()
+        follower = threading.Thread(target=self._follow, args=(verb, events, finished), daemon=True)
         follower.start()
         try:
             return self._wait(process, verb)
         except KeyboardInterrupt:
-            # The terminal sent it to the engine too, which now cancels: a second signal would make it abandon its state
+            # The engine received it too and now cancels: a second signal would make it abandon its state
             process.wait()
             raise
         finally:
-            done.set()
+            finished.set()
             follower.join()
 
     def _wait(self, process: subprocess.Popen[bytes], verb: str) -> int:
@@ -170,18 +170,18 @@ class Engine:
             try:
                 return process.wait(timeout=1)
             except subprocess.TimeoutExpired:
-                if shutil.disk_usage(self.logs).free < _LEAST_ROOM:
+                if shutil.disk_usage(self.logs).free < _MINIMUM_DISK_SPACE:
                     process.kill()
                     process.wait()
                     raise EngineError(
-                        verb, process.returncode, f"the disk is full: no room left in {self.logs}"
+                        verb, process.returncode, f"the disk is full: no space left in {self.logs}"
                     ) from None
 
-    def _follow(self, verb: str, events: Path, done: threading.Event) -> None:
+    def _follow(self, verb: str, events: Path, finished: threading.Event) -> None:
         if self.on_step is None:
             return
         position = 0
-        while not done.wait(_POLL_SECONDS):
+        while not finished.wait(_POLL_SECONDS):
             if not events.exists():
                 continue
             with events.open("rb") as log:
@@ -207,14 +207,14 @@ def _outcome(verb: str, code: int, seconds: float, events: Sequence[Event], outp
     for event in events:
         if summary := event.get("summaryEvent"):
             changes.update(summary.get("resourceChanges") or {})
-        elif ended := event.get("resOutputsEvent") or event.get("resOpFailedEvent"):
-            # Not the event before the step: that of a refresh does not know yet what it will find
-            steps.append(ended["metadata"])
-        elif (said := event.get("diagnosticEvent")) and said.get("severity") == "error":
-            diagnostics.append(said["message"].strip())
-        elif (said := event.get("policyEvent")) and said.get("enforcementLevel") == "mandatory":
-            name = said.get("resourceUrn", "").rpartition("::")[2]
-            diagnostics.append(f"{said['policyName']} {name}: {said['message'].strip()}")
+        elif finished := event.get("resOutputsEvent") or event.get("resOpFailedEvent"):
+            # Not resourcePreEvent: before a refresh it does not know the result yet
+            steps.append(finished["metadata"])
+        elif (details := event.get("diagnosticEvent")) and details.get("severity") == "error":
+            diagnostics.append(details["message"].strip())
+        elif (details := event.get("policyEvent")) and details.get("enforcementLevel") == "mandatory":
+            name = details.get("resourceUrn", "").rpartition("::")[2]
+            diagnostics.append(f"{details['policyName']} {name}: {details['message'].strip()}")
     return Outcome(verb, code, seconds, dict(changes), steps, diagnostics, output)
 
 

@@ -1,7 +1,7 @@
-"""Policy packs on a stage: folders that run on this machine's own Python, and what they recorded of a run.
+"""Policy packs on a stage: folders that run on the current Python, and the results that they record.
 
-A pack names the virtual environment beside it, which need not be the one that a rehearsal runs in; so a pack on a stage
-is a folder of its own with the same program. What a pack records it is told to by its configuration, under its name.
+A pack names the virtual environment beside it, which may be another than the rehearsal's. So each pack gets a folder
+of its own with the same program. Its configuration names the file in which it records its results.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from pathlib import Path
 
 import yaml
 
-FIGURES = ("passed", "failed", "indeterminate", "waived")
+VERDICTS = ("passed", "failed", "indeterminate", "waived")
 
 
 @dataclass(frozen=True)
 class Packs:
-    """Packs that are ready to be run."""
+    """Packs that are ready to run."""
 
     folders: tuple[Path, ...] = ()
 
     @property
     def options(self) -> list[str]:
-        """What an update or a preview is called with to run them."""
+        """Return the engine's options that run them in an update or a preview."""
         return [
             option
             for folder in self.folders
             for option in ("--policy-pack", str(folder), "--policy-pack-config", str(folder / "config.json"))
         ]
 
-    def figures(self) -> dict[str, int]:
-        """What the last run recorded, all packs together; nothing at all where a pack did not get to its end."""
-        found: Counter[str] = Counter(dict.fromkeys(FIGURES, 0))
+    def counts_by_verdict(self) -> dict[str, int]:
+        """Return the sum of the results of the last run; zeros for a pack that did not complete."""
+        counts: Counter[str] = Counter(dict.fromkeys(VERDICTS, 0))
         for folder in self.folders:
             record = folder / "record.json"
             if record.is_file():
-                said = json.loads(record.read_text(encoding="utf-8"))
-                found.update({name: int(said[name]) for name in FIGURES})
-        return dict(found)
+                results = json.loads(record.read_text(encoding="utf-8"))
+                counts.update({name: int(results[name]) for name in VERDICTS})
+        return dict(counts)
 
     @property
-    def recorded(self) -> bool:
-        """Whether every pack got to its end."""
+    def completed(self) -> bool:
+        """Return whether every pack completed."""
         return all((folder / "record.json").is_file() for folder in self.folders)
 
 
-def staged(sources: Sequence[Path], into: Path) -> Packs:
-    """The packs of those folders, made ready under another; a folder's name is the pack's."""
+def prepare(sources: Sequence[Path], into: Path) -> Packs:
+    """Prepare the packs of those folders under another folder; a pack is named after its folder."""
     folders: list[Path] = []
     for source in sources:
         folder = into / source.name
         folder.mkdir(parents=True)
-        described = yaml.safe_load((source / "PulumiPolicy.yaml").read_text(encoding="utf-8"))
-        described["runtime"] = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
-        (folder / "PulumiPolicy.yaml").write_text(yaml.safe_dump(described, sort_keys=False), encoding="utf-8")
+        project = yaml.safe_load((source / "PulumiPolicy.yaml").read_text(encoding="utf-8"))
+        project["runtime"] = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
+        (folder / "PulumiPolicy.yaml").write_text(yaml.safe_dump(project, sort_keys=False), encoding="utf-8")
         (folder / "__main__.py").symlink_to((source / "__main__.py").resolve())
         config = {source.name: {"record": str(folder / "record.json")}}
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -1,7 +1,7 @@
-"""One rehearsal's stage: a run folder, the engine's tools, the simulated cloud, and projects to bring up on it.
+"""One rehearsal's stage: a run folder, the engine's tools, the simulated cloud, and projects to deploy on it.
 
-Opened, everything is up and answers; closed, nothing of it is left, whatever happened between. Two stages never meet:
-each has its own folder, ports and state.
+Once opened, everything is up and answers; once closed, nothing of it remains. Stages are isolated: each has its own
+folder, ports and state.
 """
 
 from __future__ import annotations
@@ -24,43 +24,47 @@ from agentenv.rehearsal import tools
 from agentenv.rehearsal.controlplane.plane import PlaneFailed
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 from agentenv.rehearsal.providers.common import unsimulated
-from agentenv.rehearsal.stage import cleanup_process as warden
-from agentenv.rehearsal.stage import processes
-from agentenv.rehearsal.stage import run_folders as runs
-from agentenv.rehearsal.stage.cluster import TOOLS, ClusterSide, Serving, cluster_side
+from agentenv.rehearsal.stage import cleanup_process, processes, run_folders
+from agentenv.rehearsal.stage.cluster import TOOLS, ClusterOptions, RehearsalCluster, rehearsal_cluster
 from agentenv.rehearsal.stage.engine import Engine, Event
-from agentenv.rehearsal.stage.engine_environment import REGION, cleaned, located, pretended, surroundings
+from agentenv.rehearsal.stage.engine_environment import (
+    REGION,
+    clean_environment,
+    engine_environment,
+    not_simulated_file,
+    region_variables,
+)
 from agentenv.rehearsal.tools import plugins
 from agentenv.rehearsal.tools.progress import Progress
 
 _CLOUD_SECONDS = 60.0
-_ROOM = 100 * 2**20  # bytes; a rehearsal writes some ten megabytes of logs and state
-# Kept by AWS too after a stack is gone: a key waits out its window
+_MINIMUM_DISK_SPACE = 100 * 2**20  # bytes; a rehearsal writes about ten megabytes of logs and state
+# AWS keeps these too after a stack is destroyed: a key waits for its deletion window
 _OUTLIVES_DESTROY = frozenset({"kms.keys_pending"})
 
 
 class StageError(Exception):
-    """What kept a stage from opening, in words for the person."""
+    """The stage could not be opened; the message is for the user."""
 
 
 @dataclass
 class Stage:
-    """What a rehearsal plays on. Open one with `stage()`."""
+    """The environment of a rehearsal. Open one with `stage()`."""
 
-    run: runs.Run
+    run: run_folders.Run
     pulumi: Path
     cloud: str
     environment: Mapping[str, str]
-    before: dict[str, list[str]] = field(repr=False)
-    cluster: ClusterSide | None = None
-    kept: bool = False
-    seconds: float = 0.0  # it took to open, once the tools were there
+    baseline: dict[str, list[str]] = field(repr=False)
+    cluster: RehearsalCluster | None = None
+    keep_running: bool = False
+    seconds: float = 0.0  # to open, once the tools were available
 
     def project(self, root: Path, stack: str, on_step: Callable[[str, Event], None] | None = None) -> Engine:
-        """The program under `root`, with that stack's settings, as a project of this run.
+        """Return the engine for the program under `root`, with that stack's settings, as a project of this run.
 
-        The engine writes an encryption salt beside the settings, so they are copied: a rehearsal never writes into the
-        repository.
+        The engine writes an encryption salt beside the settings, so they are copied: a rehearsal never writes into
+        the repository.
         """
         settings = yaml.safe_load((root / "Pulumi.yaml").read_text(encoding="utf-8"))
         source = root / settings.get("stackConfigDir", ".") / f"Pulumi.{stack}.yaml"
@@ -77,111 +81,111 @@ class Stage:
         settings: Mapping[str, Any] | None = None,
         on_step: Callable[[str, Event], None] | None = None,
     ) -> Engine:
-        """A folder with a program, as a project of this run of its own; its stack is made at once."""
+        """Return the engine for a folder with a program, as a project of its own; its stack is created at once."""
         folder = self.run.folder / "projects" / f"{main.name}-{stack}-{secrets.token_hex(2)}"
         (folder / "config").mkdir(parents=True)
         (folder / "logs").mkdir()
         (folder / "program").symlink_to(main.resolve(), target_is_directory=True)
-        described = {
+        document = {
             "name": "rehearsed",
             **(settings or {}),
             "main": "program",
             "stackConfigDir": "config",
             "runtime": {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}},
         }
-        (folder / "Pulumi.yaml").write_text(yaml.safe_dump(described, sort_keys=False), encoding="utf-8")
+        (folder / "Pulumi.yaml").write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
         (folder / "config" / f"Pulumi.{stack}.yaml").write_text(
             yaml.safe_dump({"config": dict(config or {})}, sort_keys=False), encoding="utf-8"
         )
         (folder / "state").mkdir()
-        # State of its own, too: two projects of one stage may have the same name and stack
-        around = {
+        # A state folder of its own: two projects of one stage may have the same name and stack
+        environment = {
             **self.environment,
-            **located(str((config or {}).get("aws:region", REGION))),
+            **region_variables(str((config or {}).get("aws:region", REGION))),
             "PULUMI_BACKEND_URL": f"file://{folder / 'state'}",
         }
-        engine = Engine(self.pulumi, folder, stack, around, folder / "logs", on_step)
+        engine = Engine(self.pulumi, folder, stack, environment, folder / "logs", on_step)
         engine.init()
         return engine
 
-    def ask(self, what: str) -> Any:
-        """One of the simulated cloud's own answers: `census`, `kept`, `unknown`, `calls`."""
+    def query(self, page: str) -> Any:
+        """Return one of the simulated cloud's own pages: `census`, `kept`, `unknown`, `calls`."""
         try:
-            with DIRECTLY.open(f"{self.cloud}/_cloud/{what}", timeout=30) as answer:
-                return json.load(answer)
+            with DIRECTLY.open(f"{self.cloud}/_cloud/{page}", timeout=30) as response:
+                return json.load(response)
         except OSError as failure:
-            raise StageError(f"the simulated cloud does not answer: {failure}\n{self.last_words()}") from failure
+            raise StageError(f"the simulated cloud does not answer: {failure}\n{self.cloud_log_tail()}") from failure
 
-    def pretended(self) -> list[str]:
-        """What plugins only pretended, and what of."""
-        return sorted({row["what"] for row in unsimulated.read_records(pretended(self.run.folder))})
+    def not_simulated(self) -> list[str]:
+        """Return what plugins did not simulate, sorted."""
+        return sorted({row["what"] for row in unsimulated.read_records(not_simulated_file(self.run.folder))})
 
-    def last_words(self) -> str:
-        """The end of the simulated cloud's log."""
-        return _last_words(_cloud_log(self.run))
+    def cloud_log_tail(self) -> str:
+        """Return the end of the simulated cloud's log."""
+        return _log_tail(_cloud_log(self.run))
 
-    def left(self) -> list[str]:
-        """What exists in the cloud, and in its cluster, that did not exist when the stage opened."""
-        now: dict[str, list[str]] = self.ask("census")
-        in_cluster = self.cluster.left() if self.cluster else []
+    def leftovers(self) -> list[str]:
+        """Return what exists in the cloud and its cluster now and did not when the stage opened."""
+        census: dict[str, list[str]] = self.query("census")
+        in_cluster = self.cluster.leftovers() if self.cluster else []
         return in_cluster + [
             f"{kind} {name}"
-            for kind, names in sorted(now.items())
+            for kind, names in sorted(census.items())
             if kind not in _OUTLIVES_DESTROY
-            for name in sorted(set(names) - set(self.before.get(kind, [])))
+            for name in sorted(set(names) - set(self.baseline.get(kind, [])))
         ]
 
     def keep(self, engine: Engine) -> dict[str, object]:
-        """Leave everything up when the stage closes; returns how to use that project and end it all."""
-        around = {**engine.environment, "PATH": f"{self.pulumi.parent}{os.pathsep}{engine.environment['PATH']}"}
+        """Leave everything up when the stage closes; return how to use the project and how to end it."""
+        environment = {**engine.environment, "PATH": f"{self.pulumi.parent}{os.pathsep}{engine.environment['PATH']}"}
         record: dict[str, object] = {
             "run": self.run.id,
             "folder": str(self.run.folder),
             "pulumi": str(self.pulumi),
-            "environment": {name: value for name, value in around.items() if os.environ.get(name) != value},
+            "environment": {name: value for name, value in environment.items() if os.environ.get(name) != value},
         }
         self.run.keep(record)
-        self.kept = True
+        self.keep_running = True
         if self.cluster:
-            self.cluster.plane.kept = True
+            self.cluster.plane.keep_running = True
         return record
 
 
 @contextmanager
 def stage(
-    progress: Progress, *, under: Path | None = None, port: int = 0, cluster: Serving | None = None
+    progress: Progress, *, under: Path | None = None, port: int = 0, cluster: ClusterOptions | None = None
 ) -> Iterator[Stage]:
-    """Open a stage, and clear it away at the end unless it was told to stay.
+    """Open a stage; delete it at the end unless it was kept.
 
-    Run folders go `under` a folder, the user cache's unless one is given; the cloud takes a free port unless told one.
-    With a `cluster` to serve, a control plane is raised for it; without, nothing answers at a cluster's address.
+    Run folders are created `under` a folder, by default in the user's cache; the cloud listens on a free port by
+    default. With `cluster` options, a control plane is started; without, nothing answers at a cluster's address.
     """
-    runs.sweep(under)
+    run_folders.sweep(under)
     toolbox = tools.ensure(["pulumi", "language-python-exec", *(TOOLS if cluster else ())], progress)
     began = time.monotonic()
     try:
-        run = runs.create(under)
+        run = run_folders.create(under)
     except OSError as failure:
-        where = failure.filename or under or runs.cache()
+        where = failure.filename or under or run_folders.cache()
         raise StageError(
-            f"the run's folder cannot be written: {where}: {failure.strerror}; "
-            "free some room, or set AGENTENV_CACHE to a folder that can be written"
+            f"the run's folder is not writable: {where}: {failure.strerror}; "
+            "free some space, or set AGENTENV_CACHE to a writable folder"
         ) from failure
-    if (free := shutil.disk_usage(run.folder).free) < _ROOM:
+    if (free := shutil.disk_usage(run.folder).free) < _MINIMUM_DISK_SPACE:
         run.remove()
         raise StageError(
-            f"{free // 2**20} MB are free where {run.folder} was to be, and a rehearsal needs {_ROOM // 2**20}; "
-            "free some room, or set AGENTENV_CACHE to a folder elsewhere"
+            f"{free // 2**20} MB are free for {run.folder}, and a rehearsal needs {_MINIMUM_DISK_SPACE // 2**20}; "
+            "free some space, or set AGENTENV_CACHE to another folder"
         )
-    keeper = warden.hire(run.id, run.folder)
+    cleanup = cleanup_process.start(run.id, run.folder)
     opened: Stage | None = None
-    ending = ExitStack()
+    resources = ExitStack()
     try:
         try:
             opened = _open(run, toolbox, port, cluster)
             if cluster:
-                side = cluster_side(toolbox, run.folder / "plane", opened.environment, opened.cloud)
-                opened.cluster = ending.enter_context(side)
+                control_plane = rehearsal_cluster(toolbox, run.folder / "plane", opened.environment, opened.cloud)
+                opened.cluster = resources.enter_context(control_plane)
         except PlaneFailed as failure:
             raise StageError(f"the control plane: {failure}") from failure
         except OSError as failure:
@@ -189,63 +193,63 @@ def stage(
         opened.seconds = time.monotonic() - began
         yield opened
     finally:
-        ending.close()
-        if opened is not None and opened.kept:
+        resources.close()
+        if opened is not None and opened.keep_running:
             run.release()
-            warden.dismiss(keeper, "kept")
+            cleanup_process.stop(cleanup, "kept")
         else:
             processes.end(run.id)
             run.remove()
-            warden.dismiss(keeper, "done")
+            cleanup_process.stop(cleanup, "done")
 
 
-def _open(run: runs.Run, toolbox: tools.Toolbox, port: int, cluster: Serving | None) -> Stage:
+def _open(run: run_folders.Run, toolbox: tools.Toolbox, port: int, cluster: ClusterOptions | None) -> Stage:
     shims = run.folder / "shims"
     for name in ("home", "shims"):
         (run.folder / name).mkdir()
-    _borrow_plugins(run.folder / "home")
-    # The engine keeps a second log of everything, encrypted, unless it finds no folder to keep it in
+    _link_installed_plugins(run.folder / "home")
+    # A file in place of the folder stops the engine from writing a second, encrypted log
     (run.folder / "home" / "logs").touch()
     (run.folder / "passphrase").write_text(secrets.token_urlsafe(24), encoding="utf-8")
     pulumi = toolbox.path("pulumi")
     executor = toolbox.path("language-python-exec")
     plugins.shims(shims, Path(sys.executable), executor=executor, pulumi=pulumi)
-    address = _raise_cloud(run, port)
-    around = surroundings(run.id, run.folder, cloud=address, shims=shims)
+    address = _start_cloud(run, port)
+    environment = engine_environment(run.id, run.folder, cloud=address, shims=shims)
     if cluster:
-        around |= cluster.around(address)
-    opened = Stage(run, pulumi, address, around, {})
-    opened.before = opened.ask("census")
+        environment |= cluster.environment(address)
+    opened = Stage(run, pulumi, address, environment, {})
+    opened.baseline = opened.query("census")
     return opened
 
 
-def _borrow_plugins(home: Path) -> None:
-    """Let the engine see the plugins that the person has installed, without sharing anything else of their home."""
+def _link_installed_plugins(home: Path) -> None:
+    """Link the plugins that the user has installed, without sharing anything else of their home."""
     installed = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi") / "plugins"
     if installed.is_dir():
         (home / "plugins").symlink_to(installed.resolve(), target_is_directory=True)
 
 
-def _raise_cloud(run: runs.Run, port: int) -> str:
+def _start_cloud(run: run_folders.Run, port: int) -> str:
     ready = run.folder / "cloud.json"
     log = _cloud_log(run)
     server = processes.start(
         [sys.executable, "-m", "agentenv.rehearsal.cloud", "--port", str(port), "--ready-file", str(ready)],
-        environment={**cleaned(), processes.MARK: run.id},
+        environment={**clean_environment(), processes.MARK: run.id},
         log=log,
         folder=run.folder,
     )
     deadline = time.monotonic() + _CLOUD_SECONDS
     while not ready.exists():
         if server.poll() is not None or time.monotonic() > deadline:
-            raise StageError(f"the simulated cloud did not come up; it said:\n{_last_words(log)}")
+            raise StageError(f"the simulated cloud did not start; the end of its log:\n{_log_tail(log)}")
         time.sleep(0.05)
     return json.loads(ready.read_text(encoding="utf-8"))["url"]
 
 
-def _cloud_log(run: runs.Run) -> Path:
+def _cloud_log(run: run_folders.Run) -> Path:
     return run.logs / "cloud.log"
 
 
-def _last_words(log: Path) -> str:
+def _log_tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").strip().splitlines()[-10:]) if log.exists() else ""

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.rehearsal.tools import cache
-from agentenv.rehearsal.tools import catalog as catalogue
+from agentenv.rehearsal.tools import cache, catalog
 from agentenv.rehearsal.tools.errors import BuildFailed, CacheUnwritable, CompilerKilled, DownloadFailed, ToolError
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _require_room(row: Program | ModuleFile, compiler: Compiler) -> None:
     answer = subprocess.run(
         [str(compiler.path), "env", "-json", "GOCACHE", "GOMODCACHE"],
         env=compiler.environment(),
-        cwd=catalogue.folder(row),
+        cwd=catalog.folder(row),
         capture_output=True,
         text=True,
         check=False,
@@ -142,7 +141,7 @@ class _Go:
         printed: list[str] = []
         process = subprocess.Popen(
             [sys.executable, "-IS", str(_LEASH), str(self.compiler.path), *arguments],
-            cwd=catalogue.folder(self.row),
+            cwd=catalog.folder(self.row),
             env={**self.compiler.environment(), "GOTMPDIR": str(self.scratch)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentenv.rehearsal.tools import program_versions as asking
+from agentenv.rehearsal.tools import program_versions
 from agentenv.rehearsal.tools.cache import root
 from agentenv.rehearsal.tools.errors import NoCompiler
 
@@ -42,9 +42,9 @@ class Compiler:
 def find(least: Version, note: Callable[[str], None]) -> Compiler:
     """A compiler of at least that version; those that are passed over are noted."""
     refused: list[str] = []
-    for path in (*asking.candidates("go"), *_packaged()):
+    for path in (*program_versions.candidates("go"), *_packaged()):
         settings = _settings(path)
-        version = asking.version_of(path, ("env", "GOVERSION"), {**_SETTINGS, **settings})
+        version = program_versions.version_of(path, ("env", "GOVERSION"), {**_SETTINGS, **settings})
         if isinstance(version, str):
             refused.append(f"{path} is passed over: {version}")
         elif version < least:

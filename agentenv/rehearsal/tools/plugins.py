@@ -15,7 +15,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentenv.rehearsal.tools import program_versions as asking
+from agentenv.rehearsal.tools import program_versions
 from agentenv.rehearsal.tools.versions import Version, parse
 
 EXECUTOR = "pulumi-language-python-exec"
@@ -88,7 +88,7 @@ def locate(
     """
     program = f"pulumi-{kind}-{name}"
     if os.environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "").lower() not in _TRUE:
-        for path in asking.candidates(program):
+        for path in program_versions.candidates(program):
             if not _is_shim(path):
                 return Official(path, "path", _said(kind, path))
     if kind == "language" and (beside := _beside(program, pulumi)) is not None:
@@ -136,7 +136,7 @@ def shims(
         path.chmod(0o755)
         written.append(Shim(stand_in.program, path, stand_in.module))
     for name, module in COMMANDS.items():
-        if all(_is_shim(path) for path in asking.candidates(name)):
+        if all(_is_shim(path) for path in program_versions.candidates(name)):
             path = folder / name
             path.write_text(_script(module, python, []), encoding="utf-8")
             path.chmod(0o755)
@@ -152,10 +152,9 @@ def _script(module: str, python: Path, arguments: list[str]) -> str:
 
 
 def _executor() -> Path:
-    from agentenv.rehearsal.tools import catalog as catalogue
-    from agentenv.rehearsal.tools import toolbox
+    from agentenv.rehearsal.tools import catalog, toolbox
 
-    tool = toolbox.find(catalogue.recipe(_EXECUTOR_TOOL))
+    tool = toolbox.find(catalog.recipe(_EXECUTOR_TOOL))
     return toolbox.Toolbox({tool.name: tool} if tool.path else {}).path(tool.name)
 
 
@@ -174,7 +173,7 @@ def _home() -> Path:
 
 def _beside(program: str, pulumi: Path | None) -> Path | None:
     if pulumi is None:
-        pulumi = next(asking.candidates("pulumi"), None)
+        pulumi = next(program_versions.candidates("pulumi"), None)
     if pulumi is None:
         return None
     path = pulumi.resolve().parent / program
@@ -211,5 +210,5 @@ def _said(kind: str, path: Path) -> str:
     """A language host says its version; a provider would have to be started for that, so it is left unsaid."""
     if kind != "language":
         return "any"
-    version = asking.version_of(path, ("--version",))
+    version = program_versions.version_of(path, ("--version",))
     return "unknown" if isinstance(version, str) else str(version)

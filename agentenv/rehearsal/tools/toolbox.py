@@ -8,11 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agentenv.rehearsal.tools import build as building
-from agentenv.rehearsal.tools import cache, plugins
-from agentenv.rehearsal.tools import catalog as catalogue
-from agentenv.rehearsal.tools import go_compiler as compiler
-from agentenv.rehearsal.tools import program_versions as asking
+from agentenv.rehearsal.tools import build, cache, catalog, go_compiler, plugins, program_versions
 from agentenv.rehearsal.tools.catalog import ModuleFile, Program, Recipe
 from agentenv.rehearsal.tools.errors import BuildFailed, UnknownTool
 from agentenv.rehearsal.tools.progress import span
@@ -53,7 +49,7 @@ class Toolbox:
 def survey() -> list[Tool]:
     """Every tool there is a recipe for, as it would be used now; nothing is built."""
     found: dict[str, Tool] = {}
-    for row in catalogue.RECIPES:
+    for row in catalog.RECIPES:
         found[row.name] = find(row, _engine(found))
     return list(found.values())
 
@@ -62,7 +58,7 @@ def ensure(names: Sequence[str], progress: Progress) -> Toolbox:
     """Find the tools, and build those that are not there."""
     found: dict[str, Tool] = {}
     for name in names:
-        row = catalogue.recipe(name)
+        row = catalog.recipe(name)
         tool = find(row, _engine(found))
         if tool.detail:
             progress.note(tool.detail)
@@ -94,8 +90,8 @@ def effort(row: Recipe) -> str:
 
 
 def _on_path(row: Program, refused: list[str]) -> tuple[Path, str] | None:
-    for path in asking.candidates(row.name, row.assets):
-        version = asking.version_of(path, row.ask)
+    for path in program_versions.candidates(row.name, row.assets):
+        version = program_versions.version_of(path, row.ask)
         if isinstance(version, str):
             refused.append(f"{path} is passed over: {version}")
         elif not row.takes(version):
@@ -120,14 +116,14 @@ def _beside_official(row: ModuleFile, pulumi: Path | None) -> tuple[Path, str] |
 
 
 def _kept(row: Recipe) -> Path | None:
-    return cache.lookup(catalogue.key(row), row.name)
+    return cache.lookup(catalog.key(row), row.name)
 
 
 def _make(row: Recipe, progress: Progress) -> Tool:
     """Build it into the cache, unless somebody else is at it: then wait for them and take theirs."""
-    key = catalogue.key(row)
+    key = catalog.key(row)
     # Before anything is created: a refusal should leave no trace.
-    go = compiler.find(catalogue.least_go(row), progress.note)
+    go = go_compiler.find(catalog.least_go(row), progress.note)
     cache.require_writable()
     verb = "Building" if isinstance(row, Program) else "Fetching"
     title = f"{verb} {row.name} {row.version.removeprefix('v')}, once for this machine"
@@ -146,10 +142,10 @@ def _make(row: Recipe, progress: Progress) -> Tool:
             if path is None:
                 with cache.workplace(key) as folder:
                     if isinstance(row, Program):
-                        built = building.build(row, go, folder, task)
+                        built = build.build(row, go, folder, task)
                         _check(row, built)
                     else:
-                        building.fetch(row, go, folder, task)
+                        build.fetch(row, go, folder, task)
                     about = {"name": row.name, "version": row.version, "go": str(go.version)}
                     path = cache.publish(key, folder, row.name, about)
     return Tool(row.name, row.version.removeprefix("v"), "cache", path)
@@ -157,7 +153,7 @@ def _make(row: Recipe, progress: Progress) -> Tool:
 
 def _check(row: Program, path: Path) -> None:
     """A program that does not say its own version right is not kept."""
-    version = asking.version_of(path, row.ask)
+    version = program_versions.version_of(path, row.ask)
     if version != need(row.version):
         raise BuildFailed(
             f"'{row.name}' was built, but what came out is not version {row.version}: "

@@ -24,7 +24,7 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentenv.core.values.timestamps import in_seconds
+from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.credentials.exchange import Credentials, Exchange
 from agentenv.service.credentials.token_bearer import LONGEST_TOKEN, RefusedExchangeError
@@ -160,7 +160,7 @@ def _container(given: Credentials) -> ContainerCredentials:
         access_key_id=given.access_key_id,
         secret_access_key=given.secret_access_key,
         token=given.session_token,
-        expiration=in_seconds(given.expiration),
+        expiration=format_whole_seconds(given.expiration),
         role_arn=given.role,
     )
 
@@ -170,7 +170,7 @@ def _xml(given: Credentials) -> str:
         "AccessKeyId": given.access_key_id,
         "SecretAccessKey": given.secret_access_key,
         "SessionToken": given.session_token,
-        "Expiration": in_seconds(given.expiration),
+        "Expiration": format_whole_seconds(given.expiration),
     }
     inside = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in parts.items())
     user = f"<Arn>{escape(given.session)}</Arn><AssumedRoleId>{escape(given.session_id)}</AssumedRoleId>"

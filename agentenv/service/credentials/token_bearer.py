@@ -16,7 +16,7 @@ from typing import Protocol, cast
 from agentenv.core.classes.names import SANDBOX, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.iam.identity_exchange import AUDIENCE, Holder
 from agentenv.core.values.object_fields import is_text, required, rows, strings, text
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DEADLINE
 from agentenv.service.kube.sync_client import CLAIMS, PODS, SANDBOXES, Document, Kind, KubeApi, section
 
@@ -128,8 +128,8 @@ def verify_holder(cluster: KubeApi, bearer: Bearer, source: str, now: datetime) 
 def _ends(claim: Document) -> datetime | None:
     """When a claim ends, by whichever of its ends is first."""
     ends = (
-        moment(section(section(claim, "metadata"), "annotations").get(DEADLINE)),
-        moment(section(section(claim, "spec"), "lifecycle").get("shutdownTime")),
+        parse_timestamp(section(section(claim, "metadata"), "annotations").get(DEADLINE)),
+        parse_timestamp(section(section(claim, "spec"), "lifecycle").get("shutdownTime")),
     )
     return min((end for end in ends if end is not None), default=None)
 

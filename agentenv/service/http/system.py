@@ -26,7 +26,7 @@ async def classes(caller: CurrentCaller, parts: RequestDependencies) -> ClassLis
         items=[
             ClassShape(
                 name=one.name,
-                tier=one.plan.asked.tier,
+                tier=one.plan.settings.tier,
                 modes=list(one.modes),
                 channels=[release.channel for release in one.releases],
                 idle_after=int(one.idle_after.total_seconds()),

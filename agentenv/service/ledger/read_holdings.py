@@ -16,7 +16,7 @@ from agentenv.core.ledger.holdings import Holding, Pod
 from agentenv.core.ledger.rows import BYTES_A_GIB, NOTHING, VOLUME_PREFIX
 from agentenv.core.values.object_fields import counted, owner_uids, read_amount, required, rows, strings, text
 from agentenv.core.values.quantities import Quantity
-from agentenv.core.values.timestamps import moment, whole_second
+from agentenv.core.values.timestamps import parse_timestamp, parse_whole_second
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.service.kube.sync_client import Document, section
 from agentenv.service.kube.unreadable import readable
@@ -107,7 +107,7 @@ def _holding(
         claim=about["uid"],
         sandbox_class=about["namespace"].removeprefix(_SPACE_PREFIX),
         workspace=labels.get(WORKSPACE_LABEL) or about["name"],
-        since=whole_second(about["creationTimestamp"]),
+        since=parse_whole_second(about["creationTimestamp"]),
         mode=labels.get(MODE_LABEL, "user"),
         task=labels.get(TASK_LABEL, ""),
         pods=tuple(sorted(pods, key=lambda pod: pod.began)),
@@ -121,7 +121,7 @@ def _holder(whose: Document) -> str:
     """The uid of an object that has all that a holding is known by."""
     for key in ("name", "namespace", "creationTimestamp"):
         required(whose, "metadata", key)
-    whole_second(whose["metadata"]["creationTimestamp"])
+    parse_whole_second(whose["metadata"]["creationTimestamp"])
     return required(whose, "metadata", "uid")
 
 
@@ -137,7 +137,7 @@ def _volume(volume: Document) -> tuple[Decimal | None, Holding | None]:
     """What was measured on a volume, and whose data it is where its workspace was deleted and the data is kept."""
     about, spec = section(volume, "metadata"), section(volume, "spec")
     labels, notes = strings(about, "labels"), strings(about, "annotations")
-    said, since = counted(notes.get(MEASURED)), moment(notes.get(DELETED_AT))
+    said, since = counted(notes.get(MEASURED)), parse_timestamp(notes.get(DELETED_AT))
     measured = None if said is None else Decimal(said) / BYTES_A_GIB
     # Whoever keeps volumes dates one anew that says nothing of when: it is found again by that.
     if since is None or not labels.get(USER_LABEL):
@@ -199,8 +199,8 @@ def _ended(status: Document) -> datetime | None:
     if status.get("phase") not in {"Succeeded", "Failed"}:
         return None
     containers = rows(status, "containerStatuses")
-    ends = [moment(section(section(one, "state"), "terminated").get("finishedAt")) for one in containers]
-    return max((whole_second(end.isoformat()) for end in ends if end), default=None)
+    ends = [parse_timestamp(section(section(one, "state"), "terminated").get("finishedAt")) for one in containers]
+    return max((parse_whole_second(end.isoformat()) for end in ends if end), default=None)
 
 
 def _requests(spec: Document) -> tuple[Decimal, Decimal]:
@@ -227,9 +227,9 @@ def _asleep(sandbox: Document) -> datetime | None:
 def _since(status: Document, kind: str) -> datetime | None:
     """Since when a condition holds."""
     for one in rows(status, "conditions"):
-        since = moment(one.get("lastTransitionTime"))
+        since = parse_timestamp(one.get("lastTransitionTime"))
         if one.get("type") == kind and one.get("status") == "True" and since:
-            return whole_second(since.isoformat())
+            return parse_whole_second(since.isoformat())
     return None
 
 

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from agentenv.core.ledger.rates import policy_of
-from agentenv.core.prices.book import NoPrices
+from agentenv.core.prices.book import MissingPricesError
 from agentenv.service.aws import clients as aws
 from agentenv.service.ledger.budgets import Budgets
 from agentenv.service.ledger.record import LedgerRecorder
@@ -45,7 +45,7 @@ def budgets_of(configuration: Configuration, cluster: KubeApi, metrics: Metrics)
         return None
     try:
         policy = policy_of(configuration.settings)
-    except NoPrices as failure:
+    except MissingPricesError as failure:
         # The environment works; what it costs is then for the bill to say. Preflight and policies say so before.
         _LOG.error("budgets do not act", extra={"facts": {"why": str(failure)}})
         return None

@@ -16,7 +16,7 @@ from typing import Any
 
 from agentenv.core.ledger.rows import Row, item_of, midnight_after, row_of
 from agentenv.core.ledger.table import BY_TIME, OPEN_ROWS
-from agentenv.core.values.timestamps import in_seconds
+from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.service.aws import clients as aws
 
 # Closed rows of a day that were cut by losses and lists that came late; more of them are a fault of ours.
@@ -74,7 +74,7 @@ class Ledger:
     def _put(self, row: Row) -> Row | None:
         """Put it if it is new, or there and open with no later end; what is there instead, if not."""
         still = "#closed = :no" if row.closed else "#closed = :no AND #to <= :to"
-        values = {":no": False} if row.closed else {":no": False, ":to": in_seconds(row.ended)}
+        values = {":no": False} if row.closed else {":no": False, ":to": format_whole_seconds(row.ended)}
         names = (
             {"#row": "row", "#closed": "closed"} if row.closed else {"#row": "row", "#closed": "closed", "#to": "to"}
         )
@@ -136,7 +136,11 @@ class Ledger:
             KeyConditionExpression="#owner = :owner AND #from BETWEEN :since AND :until",
             ExpressionAttributeNames={"#owner": "owner", "#from": "from"},
             ExpressionAttributeValues=_serialized(
-                {":owner": owner, ":since": in_seconds(since), ":until": in_seconds(until - timedelta(seconds=1))}
+                {
+                    ":owner": owner,
+                    ":since": format_whole_seconds(since),
+                    ":until": format_whole_seconds(until - timedelta(seconds=1)),
+                }
             ),
             ConsistentRead=consistent,
         )
@@ -148,7 +152,9 @@ class Ledger:
             "scan",
             FilterExpression="#from >= :since AND #from < :until",
             ExpressionAttributeNames={"#from": "from"},
-            ExpressionAttributeValues=_serialized({":since": in_seconds(since), ":until": in_seconds(until)}),
+            ExpressionAttributeValues=_serialized(
+                {":since": format_whole_seconds(since), ":until": format_whole_seconds(until)}
+            ),
         )
         return (row_of(_deserialized(item)) for page in pages for item in page)
 

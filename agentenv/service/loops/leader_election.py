@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.service.kube.clock import ServerClock
 from agentenv.service.kube.sync_client import LEASES, MANAGER, Document, KubeApi, section
 
@@ -143,10 +143,10 @@ class Leader:
         if found is None or self._written is None or _holder(found) != self._replica:
             return
         renewal, at = self._written
-        if moment(section(found, "spec").get("renewTime")) != renewal:
+        if parse_timestamp(section(found, "spec").get("renewTime")) != renewal:
             return
         rows: list[Any] = found["metadata"].get("managedFields") or []
-        told = next((moment(row.get("time")) for row in rows if row.get("manager") == MANAGER), None)
+        told = next((parse_timestamp(row.get("time")) for row in rows if row.get("manager") == MANAGER), None)
         if told is not None:
             self.clock.learn(told, at)
 

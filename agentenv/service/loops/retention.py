@@ -22,7 +22,7 @@ from agentenv.core.lifecycle.limits import Limits
 from agentenv.core.lifecycle.restore import MOVING_TO, NOBODY, RETURNING_SINCE, UNDATED, home_class
 from agentenv.core.lifecycle.retention import HOLD, Fate, Home, fate, is_in_use
 from agentenv.core.values.object_fields import required, strings, text
-from agentenv.core.values.timestamps import moment, written
+from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, SyncKubeApiError, section
 from agentenv.service.kube.unreadable import ODD, readable
@@ -129,7 +129,10 @@ class _Pass:
                 self._failures.append(f"{home.workspace} does not arrive in class {moving}: {arrived.why}")
             return arrived.outcome == "made"
         if decided.do == "date" and decided.deleted_at and decided.destroy_after:
-            notes = {DELETED_AT: written(decided.deleted_at), DESTROY_AFTER: written(decided.destroy_after)}
+            notes = {
+                DELETED_AT: format_timestamp(decided.deleted_at),
+                DESTROY_AFTER: format_timestamp(decided.destroy_after),
+            }
             return self._api.change(VOLUMES, volume, {"metadata": {"annotations": notes}})
         if decided.do == "undate":
             return self._api.change(VOLUMES, volume, UNDATED)
@@ -155,8 +158,8 @@ class _Pass:
             "mode": home.mode,
             "handle": section(volume["spec"], "csi").get("volumeHandle", ""),
             "uid": volume["metadata"]["uid"],
-            "deleted": written(home.deleted_at) if home.deleted_at else "",
-            "due": written(home.destroy_after) if home.destroy_after else "",
+            "deleted": format_timestamp(home.deleted_at) if home.deleted_at else "",
+            "due": format_timestamp(home.destroy_after) if home.destroy_after else "",
             "by": self._context.replica,
         }
         if not self._records.write(home.volume, facts, now):
@@ -203,14 +206,14 @@ def home_of(volume: Document) -> Home:
         workspace=text(labels, WORKSPACE_LABEL) or shared,
         task=text(labels, TASK_LABEL) if shared else "",
         mode=text(labels, MODE_LABEL) or "user",
-        deleted_at=moment(notes.get(DELETED_AT)),
-        destroy_after=moment(notes.get(DESTROY_AFTER)),
-        archive_ended=moment(notes.get(ARCHIVE_ENDED)),
+        deleted_at=parse_timestamp(notes.get(DELETED_AT)),
+        destroy_after=parse_timestamp(notes.get(DESTROY_AFTER)),
+        archive_ended=parse_timestamp(notes.get(ARCHIVE_ENDED)),
         destroy_requested=DESTROY_REQUESTED in labels,
         held=bool(notes.get(HOLD)),
         claimed=phase == "Bound",
-        returning=moment(notes.get(RETURNING_SINCE)),
-        released_since=moment(status.get("lastPhaseTransitionTime")),
+        returning=parse_timestamp(notes.get(RETURNING_SINCE)),
+        released_since=parse_timestamp(status.get("lastPhaseTransitionTime")),
     )
 
 

@@ -19,7 +19,7 @@ from agentenv.core.lifecycle import access_point_audit as audits
 from agentenv.core.lifecycle.orphaned_storage import Claim, Found, Point, Shelf, Volume, VolumeClaim, found
 from agentenv.core.lifecycle.restore import RETURNING_LABEL, home_class
 from agentenv.core.values.object_fields import required, text
-from agentenv.core.values.timestamps import LATEST, moment, written
+from agentenv.core.values.timestamps import LATEST, format_timestamp, parse_timestamp
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
 from agentenv.core.workspaces.workspace import DESTROY_REQUESTED, LAST_ACTIVE
 from agentenv.service.kube.sync_client import CLAIMS, POOLS, VOLUME_CLAIMS, VOLUMES, Document, SyncKubeApiError, section
@@ -134,7 +134,7 @@ class _Pass:
         for point in points.values():
             marked = ORPHAN_TAG in (point.tags or {})
             if point.id not in used and not marked:
-                self._tagged(point.id, {ORPHAN_TAG: written(now)})
+                self._tagged(point.id, {ORPHAN_TAG: format_timestamp(now)})
             elif point.id in used and marked and self._may():
                 self._untagged(point.id)
 
@@ -214,7 +214,7 @@ def volume_of(volume: Document) -> Volume:
         text(section(spec, "csi"), "volumeHandle").partition("::")[2],
         GOING if about.get("deletionTimestamp") else sys.intern(text(status, "phase")),
         sys.intern(text(spec, "persistentVolumeReclaimPolicy")),
-        moment(status.get("lastPhaseTransitionTime")),
+        parse_timestamp(status.get("lastPhaseTransitionTime")),
         sys.intern(text(labels, USER_LABEL)),
         sys.intern(text(labels, WORKSPACE_LABEL)),
         text(section(spec, "claimRef"), "uid"),
@@ -230,7 +230,7 @@ def _claim(one: Document) -> tuple[Claim, str] | None:
     """A claim, still without its volume, and the sandbox by which it has one."""
     about = section(one, "metadata")
     labels, notes = section(about, "labels"), section(about, "annotations")
-    made = moment(about.get("creationTimestamp"))
+    made = parse_timestamp(about.get("creationTimestamp"))
     if made is None:
         return None
     claim = Claim(
@@ -239,7 +239,7 @@ def _claim(one: Document) -> tuple[Claim, str] | None:
         made,
         sys.intern(text(labels, USER_LABEL)),
         sys.intern(text(labels, WORKSPACE_LABEL)),
-        last_active=moment(notes.get(LAST_ACTIVE)),
+        last_active=parse_timestamp(notes.get(LAST_ACTIVE)),
         going=bool(about.get("deletionTimestamp")),
         task=sys.intern(text(labels, TASK_LABEL)),
     )
@@ -264,7 +264,7 @@ def _volume_claim(one: Document) -> VolumeClaim:
     return VolumeClaim(
         sys.intern(required(one, "metadata", "namespace")),
         name,
-        moment(about.get("creationTimestamp")) or LATEST,
+        parse_timestamp(about.get("creationTimestamp")) or LATEST,
         bool(about.get("ownerReferences")) or bool(about.get("deletionTimestamp")),
         text(section(one, "spec"), "volumeName"),
         section(about, "labels").get(RETURNING_LABEL) == "true",
@@ -275,7 +275,7 @@ def _volume_claim(one: Document) -> VolumeClaim:
 
 def _point(point: audits.Point) -> Point:
     tags = point.tags or {}
-    return Point(point.id, point.path, moment(tags.get(ORPHAN_TAG)), tags.get(USER_TAG, ""))
+    return Point(point.id, point.path, parse_timestamp(tags.get(ORPHAN_TAG)), tags.get(USER_TAG, ""))
 
 
 def _used_in(volume: Document) -> str:

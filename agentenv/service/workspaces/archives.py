@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from agentenv.core.classes.names import MODE_LABEL
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE, ARCHIVE_ENDED
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, Kind, KubeApi, section
 
@@ -33,7 +33,7 @@ def _mark_ended(api: KubeApi, kind: Kind, one: Document, now: datetime) -> bool:
     while found is not None and found["metadata"]["uid"] == about["uid"]:
         if ARCHIVE_ENDED in section(found["metadata"], "annotations"):
             return False
-        if api.change(kind, found, {"metadata": {"annotations": {ARCHIVE_ENDED: written(now)}}}):
+        if api.change(kind, found, {"metadata": {"annotations": {ARCHIVE_ENDED: format_timestamp(now)}}}):
             return True
         found = api.find(kind, about["name"], about.get("namespace"))
     return False

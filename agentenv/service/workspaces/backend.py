@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 
 from agentenv.core.classes.names import CLAIM_UID_LABEL, CONSTRAINTS, USER_LABEL
 from agentenv.core.values.object_fields import owner_uids
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.leases import LeaseRefused, attached, detached
 from agentenv.core.workspaces.records import change, leases_note, of_claim, of_volume
 from agentenv.core.workspaces.workspace import (
@@ -220,7 +220,7 @@ class KubernetesBackend:
 
         def awake(read: Workspace) -> Document:
             _refuse_deleting(read)
-            return {"metadata": {"annotations": {SUSPENDED_BECAUSE: None, LAST_ACTIVE: written(self._now())}}}
+            return {"metadata": {"annotations": {SUSPENDED_BECAUSE: None, LAST_ACTIVE: format_timestamp(self._now())}}}
 
         read = await self._changed(id_, awake)
         woken = await self._mode(read, "Running")
@@ -244,7 +244,7 @@ class KubernetesBackend:
                 held = attached(read, lease, self._now())
             except LeaseRefused as why:
                 raise Problem("busy", str(why), "wait until it was given back or has run out", retry_after=5) from None
-            notes = {LEASES: leases_note(held), LAST_ACTIVE: written(self._now())}
+            notes = {LEASES: leases_note(held), LAST_ACTIVE: format_timestamp(self._now())}
             return {"metadata": {"annotations": notes}}
 
         return await self._changed(id_, leased)
@@ -256,7 +256,9 @@ class KubernetesBackend:
             left = detached(read.leases, holder, self._now())
             if left == read.leases:
                 return {}
-            return {"metadata": {"annotations": {LEASES: leases_note(left), LAST_ACTIVE: written(self._now())}}}
+            return {
+                "metadata": {"annotations": {LEASES: leases_note(left), LAST_ACTIVE: format_timestamp(self._now())}}
+            }
 
         return await self._changed(id_, released)
 

@@ -20,7 +20,7 @@ from agentenv.core.lifecycle.restore import (
     towards,
 )
 from agentenv.core.values.object_fields import required, text
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
 
 Outcome = Literal["made", "there", "waiting", "overtaken", "refused"]
@@ -53,7 +53,7 @@ def reserve_volume(api: KubeApi, volume: Document, space: str, name: str, now: C
         raise RestoreError("waiting", f"its volume is {phase}")
     changes = towards(volume, space, name)
     if changes:
-        changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: written(now())}
+        changes.setdefault("metadata", {})["annotations"] = {RETURNING_SINCE: format_timestamp(now())}
     if changes and not api.change(VOLUMES, volume, changes):
         raise RestoreError("overtaken", "its volume was changed at the same time")
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from agentenv.core.classes.names import SANDBOX
-from agentenv.core.classes.pods.resources import GPU, Amounts, whole_pod
+from agentenv.core.classes.pods.resources import GPU, Amounts, pod_resources
 from agentenv.core.workspaces.swarms import short_of
 from agentenv.service.http.problems import Problem
 from agentenv.service.kube.client import QUOTAS, KubeClient
@@ -32,10 +32,10 @@ async def check_quota(wire: KubeClient, of_class: Class) -> None:
 
 def needs(plan: ClassPlan) -> Amounts:
     """What one sandbox takes of a class's quota, by its names for it."""
-    pod = whole_pod(plan)
+    pod = pod_resources(plan)
     found: Amounts = {"pods": Decimal(1)}
     found |= {f"requests.{name}": value for name, value in pod.requests.items()}
     found |= {f"limits.{name}": value for name, value in pod.limits.items() if name != GPU}
     if plan.slots:
-        found |= {"persistentvolumeclaims": Decimal(1), "requests.storage": plan.asked.storage.size.value}
+        found |= {"persistentvolumeclaims": Decimal(1), "requests.storage": plan.settings.storage.size.value}
     return found

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from agentenv.core.lifecycle.restore import deletion
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import OWN_LABEL, RECORD
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, section
 from agentenv.service.workspaces.retain_volume import retain_volume
@@ -36,7 +36,7 @@ def delete_workspace(
     volume = api.find(VOLUMES, kept.volume)
     if volume is None:
         return "overtaken"
-    created, going = moment(about.get("creationTimestamp")), bool(about.get("deletionTimestamp"))
+    created, going = parse_timestamp(about.get("creationTimestamp")), bool(about.get("deletionTimestamp"))
     dates, labels = deletion(volume, created, now, keep_for, going=going, moving_to=moving_to)
     told: dict[str, str | None] = {**{key: notes.get(key) for key in RECORD}, **dates}
     labels |= {key: value for key, value in section(about, "labels").items() if key.startswith(OWN_LABEL)}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from agentenv.core.values.object_fields import parsed_object
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.service.kube.sync_client import CONFIGURATIONS, Document, KubeApi, section
 
 LABEL, OPEN = "sandbox.users.io/record", "sandbox.users.io/record-open"
@@ -34,7 +34,7 @@ class Records:
         """Say that a volume is about to go; False where somebody else wrote at the same time."""
         if any(name in section(page, "data") for page in self._open()):
             return True
-        text = _text({**facts, "decided": written(now)})
+        text = _text({**facts, "decided": format_timestamp(now)})
         for page, found in self._of_day(now):
             if found is None:
                 about = {"name": page, "namespace": self._namespace, "labels": {LABEL: OF, OPEN: "true"}}
@@ -58,7 +58,7 @@ class Records:
         for page in self._open():
             text = section(page, "data").get(name)
             if text is not None:
-                told = _text({**(parsed_object(text) or {}), "gone": written(now)})
+                told = _text({**(parsed_object(text) or {}), "gone": format_timestamp(now)})
                 return self._api.change(CONFIGURATIONS, page, {"data": {name: told}})
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from agentenv.core.values.object_fields import number, section, text
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import Event, Workspace
 from agentenv.service.kube.client import EVENTS, Document, KubeClient
 
@@ -42,7 +42,7 @@ def _event(document: Document) -> Event | None:
                 document.get("eventTime"),
                 section(document, "metadata").get("creationTimestamp"),
             )
-            if (found := moment(text))
+            if (found := parse_timestamp(text))
         ),
         None,
     )

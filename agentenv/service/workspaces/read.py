@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agentenv.core.classes.names import WORKSPACE_LABEL
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.records import of_claim, of_volume
 from agentenv.core.workspaces.workspace import DELETED_AT, Workspace
 from agentenv.service.catalog import Catalog
@@ -129,4 +129,6 @@ def _keeps(volume: Document | None, id_: str) -> bool:
 
 
 def _deleted_at(volume: Document) -> datetime:
-    return moment(section(volume["metadata"], "annotations").get(DELETED_AT)) or datetime.min.replace(tzinfo=UTC)
+    return parse_timestamp(section(volume["metadata"], "annotations").get(DELETED_AT)) or datetime.min.replace(
+        tzinfo=UTC
+    )

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from agentenv.core.classes.names import TASK_LABEL, WORKSPACE_LABEL
 from agentenv.core.lifecycle.restore import MOVING_TO, destroy_requested
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, RECORD
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES, Document, KubeApi, section
 
@@ -30,7 +30,7 @@ def repair_home(api: KubeApi, claim: Document, has: str, home: str, now: datetim
     if not whole or not name or destroy_requested(own) or section(own, "status").get("phase") != "Released":
         return False
     told = {key: notes[key] for key in RECORD if key in notes}
-    told |= {DELETED_AT: written(now), DESTROY_AFTER: written(now + RETAINED_WHILE_MOVING)}
+    told |= {DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(now + RETAINED_WHILE_MOVING)}
     # By this it is brought back, whoever does it.
     told[MOVING_TO] = str(about["namespace"]).removeprefix("sandbox-")
     left: Document = {"metadata": {"labels": {WORKSPACE_LABEL: f"{name}{LEFT}"}}}

@@ -26,7 +26,7 @@ from agentenv.core.lifecycle.restore import (
 )
 from agentenv.core.values.object_fields import text
 from agentenv.core.values.posix_ids import class_id
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.swarms import ASKED
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.service.kube.sync_client import (
@@ -273,4 +273,4 @@ def target_class(volume: Document) -> str:
 
 
 def _deleted_at(volume: Document) -> datetime:
-    return moment(section(volume["metadata"], "annotations").get(DELETED_AT)) or _NEVER
+    return parse_timestamp(section(volume["metadata"], "annotations").get(DELETED_AT)) or _NEVER

@@ -14,7 +14,7 @@ from typing import Literal, ParamSpec, TypeVar
 
 from agentenv.core.classes.names import cold_pool
 from agentenv.core.lifecycle.restore import MOVING_TO
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.records import of_claim
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE, Workspace
 from agentenv.service.catalog import Class
@@ -101,7 +101,7 @@ class WorkspaceRestorer:
 
     def _fresh(self, claim: Document) -> Document:
         """It was asked for now: it does not fall asleep again for what was before it was deleted."""
-        notes = {**section(claim["metadata"], "annotations"), LAST_ACTIVE: written(self._now())}
+        notes = {**section(claim["metadata"], "annotations"), LAST_ACTIVE: format_timestamp(self._now())}
         claim["metadata"]["annotations"] = notes
         return claim
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from agentenv.core.capabilities.cluster_facts import CLASS_LABEL
 from agentenv.core.classes.names import CHANNEL_LABEL, CONSTRAINTS, EXTENSIONS, cold_pool
-from agentenv.core.classes.pools.hours import HOURS_KEY, hours_of
+from agentenv.core.classes.pools.hours import HOURS_KEY, parse_pool_hours
 from agentenv.core.classes.retirement import (
     RELEASES_KEY,
     RETIRING,
@@ -26,7 +26,7 @@ from agentenv.core.classes.retirement import (
     plan,
 )
 from agentenv.core.values.object_fields import UnreadableError, number, required, rows, text
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.service.kube.sync_client import (
     CLAIMS,
     CONFIGURATIONS,
@@ -110,7 +110,7 @@ def _read(cluster: KubeApi, namespace: str, at: datetime) -> _ClassDocuments | N
     current = _current(told)
     if current is None:
         return None
-    hours = hours_of(text(told, HOURS_KEY))
+    hours = parse_pool_hours(text(told, HOURS_KEY))
     of_pools = readable("SandboxWarmPool", pools.values(), lambda one: _pool(one, members), failures)
     of_templates = readable("SandboxTemplate", templates.values(), lambda one: Template(*_marks(one)), failures)
     state = ClassState(
@@ -207,7 +207,7 @@ def _pool(document: Document, members: Mapping[str, int]) -> Pool:
     return Pool(
         *_marks(document),
         # Upstream's own default.
-        wanted=number(spec, "replicas") if "replicas" in spec else 1,
+        desired=number(spec, "replicas") if "replicas" in spec else 1,
         ready=number(status, "readyReplicas"),
         observed=status.get("observedGeneration") == section(document, "metadata").get("generation"),
         members=members.get(required(document, "metadata", "uid"), 0),
@@ -218,12 +218,12 @@ def _pool(document: Document, members: Mapping[str, int]) -> Pool:
 def _marks(document: Document) -> tuple[str, str, datetime | None]:
     about = section(document, "metadata")
     marked = section(about, "annotations").get(RETIRING)
-    since = (moment(marked) or _UNKNOWN) if marked else None
+    since = (parse_timestamp(marked) or _UNKNOWN) if marked else None
     return required(document, "metadata", "name"), text(section(about, "labels"), CHANNEL_LABEL), since
 
 
 def _claim(document: Document) -> Claim:
-    made = moment(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
+    made = parse_timestamp(section(document, "metadata").get("creationTimestamp")) or _UNKNOWN
     sandbox = text(section(section(document, "status"), "sandbox"), "name") or None
     name, pool = required(document, "metadata", "name"), required(document, "spec", "warmPoolRef", "name")
     return Claim(name, pool, made, sandbox)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from agentenv.core.classes.names import MODE_LABEL, TASK_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.lifecycle.restore import RETURNING_SINCE, being_destroyed, deletion, naming
 from agentenv.core.values.object_fields import required, strings, text
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.records import of_another
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.service.kube.sync_client import VOLUME_CLAIMS, VOLUMES, Document, KubeApi, section
@@ -104,7 +104,7 @@ def delete_claim(api: KubeApi, volume_claim: Document, keep_for: timedelta | Non
     if section(volume_claim, "metadata").get("deletionTimestamp"):
         return
     name, space, uid = (required(volume_claim, "metadata", key) for key in ("name", "namespace", "uid"))
-    created = moment(section(volume_claim, "metadata").get("creationTimestamp"))
+    created = parse_timestamp(section(volume_claim, "metadata").get("creationTimestamp"))
     for _ in range(ATTEMPTS):
         volume = retain(api, volume_claim)
         if volume is None or keep_for is None:
@@ -134,5 +134,5 @@ def _retained(volume: Document) -> bool:
 
 
 def _deleted_at(volume: Document) -> str:
-    at = moment(section(section(volume, "metadata"), "annotations").get(DELETED_AT))
+    at = parse_timestamp(section(section(volume, "metadata"), "annotations").get(DELETED_AT))
     return at.isoformat() if at else ""

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from agentenv.core.values.object_fields import owner_uids, text
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import LAST_ACTIVE, SUSPENDED_BECAUSE, WAKE_AT, Because
 from agentenv.service.kube.sync_client import CLAIMS, SANDBOXES, Document, KubeApi, section
 
@@ -55,7 +55,7 @@ def resume(api: KubeApi, claim: Document, now: datetime) -> Outcome:
     if sandbox is None:
         return "no-sandbox"
     notes = section(claim["metadata"], "annotations")
-    changes = {SUSPENDED_BECAUSE: None, WAKE_AT: None, LAST_ACTIVE: written(now)}
+    changes = {SUSPENDED_BECAUSE: None, WAKE_AT: None, LAST_ACTIVE: format_timestamp(now)}
     if notes.keys() & {SUSPENDED_BECAUSE, WAKE_AT} and not _annotate(api, claim, changes):
         return "overtaken"
     if section(sandbox, "spec").get("operatingMode") != ASLEEP:

@@ -82,11 +82,11 @@ def _estimated(settings: Settings) -> Estimate | str:
     """The estimate, or why there is none."""
     # Reckoned only where somebody set a limit, and by packs that have settings at all
     from agentenv.core.cost.estimate import estimate
-    from agentenv.core.prices.book import NoPrices
+    from agentenv.core.prices.book import MissingPricesError
 
     try:
         return estimate(settings, settings.cost.expected_users, Decimal(settings.cost.active_hours))
-    except NoPrices as missing:
+    except MissingPricesError as missing:
         return str(missing)
 
 

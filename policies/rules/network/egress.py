@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from agentenv.core.capabilities.sets.address_ranges import METADATA, spans, whole
+from agentenv.core.capabilities.sets.address_ranges import METADATA, all_addresses, spans
 from agentenv.core.capabilities.sets.boxes import TCP_AND_UDP, VERSIONS, BoxSet, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import ALL_DOORS, NAMESPACE_NAME, Door
+from agentenv.core.capabilities.sets.pods import ALL_POD_PORTS, NAMESPACE_NAME, PodPorts
 from agentenv.core.capabilities.sets.reach import Bounds
 from agentenv.policies.rules.registry import GRAPH, Outcome, fail, not_applicable, rule, unknown
 from agentenv.policies.view.cluster.fargate import on_fargate
@@ -29,7 +29,7 @@ from agentenv.policies.view.values import one_of
 
 RESOLVER_LABEL = ("pod", "k8s-app")
 CREDENTIALS = product((4,), ("TCP",), spans(METADATA[:1])[4], Intervals.single(80))
-_DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, whole()[version], DNS) for version in VERSIONS])
+_DNS_ANYWHERE = union([product((version,), TCP_AND_UDP, all_addresses()[version], DNS) for version in VERSIONS])
 
 
 @rule(
@@ -103,7 +103,7 @@ def forbidden_addresses(graph: Graph) -> Iterator[Outcome]:
             yield _doubt(field, bounds)
         elif (vpc := unknown_vpc(graph)) is not None and vpc[1] & bounds.least.boxes:
             words = "whether a policy reaches the VPC depends on its range, which"
-            yield unknown(vpc[0] or field, f"{words} {'is not known yet' if vpc[0] else 'nothing here says'}")
+            yield unknown(vpc[0] or field, f"{words} {'is not known yet' if vpc[0] else 'nothing cluster says'}")
 
 
 @rule(
@@ -152,7 +152,7 @@ def any_resolver(graph: Graph) -> Iterator[Outcome]:
         beyond = _DNS_ANYWHERE - resolvers(graph)
         if hit := bounds.least.boxes & beyond:
             yield fail(field, f"lets sandboxes ask {example(hit)} for names")
-        elif any(_asks_anybody(door) for door in bounds.least.doors - ALL_DOORS):
+        elif any(_asks_anybody(entry) for entry in bounds.least.pod_ports - ALL_POD_PORTS):
             yield fail(field, "lets sandboxes ask pods of every namespace for names")
         elif bounds.unknown and bounds.most.boxes & beyond:
             yield _doubt(field, bounds)
@@ -238,15 +238,15 @@ def _meant(graph: Graph, policy: Policy) -> set[str]:
     return {
         field.path
         for field, bounds in policy.ways_out
-        if not bounds.unknown and not bounds.least.doors and not bounds.least.boxes - meant
+        if not bounds.unknown and not bounds.least.pod_ports and not bounds.least.boxes - meant
     }
 
 
-def _asks_anybody(door: Door) -> bool:
+def _asks_anybody(entry: PodPorts) -> bool:
     """Port 53, and hardly more, of pods that neither a namespace nor the resolvers' own label narrows down."""
-    namespace, label = door.pods.at(("namespace", NAMESPACE_NAME)), door.pods.at(RESOLVER_LABEL)
-    others = [values for (side, key), values in door.pods.labels if side == "namespace" and key != NAMESPACE_NAME]
-    return bool(door.ports == DNS and namespace.all_but and label.all_but and not others)
+    namespace, label = entry.pods.at(("namespace", NAMESPACE_NAME)), entry.pods.at(RESOLVER_LABEL)
+    others = [values for (side, key), values in entry.pods.labels if side == "namespace" and key != NAMESPACE_NAME]
+    return bool(entry.ports == DNS and namespace.all_but and label.all_but and not others)
 
 
 def _doubt(field: Field, bounds: Bounds) -> Outcome:

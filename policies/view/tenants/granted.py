@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from agentenv.core.capabilities.from_settings import cluster_facts_with_existing, surely
+from agentenv.core.capabilities.from_settings import certain_reach, cluster_facts_with_existing
 from agentenv.core.capabilities.grants import grants_of
 from agentenv.core.capabilities.resolve import resolve
 from agentenv.core.capabilities.sets.boxes import NO_BOXES, BoxSet
@@ -36,5 +36,5 @@ def _by_namespace(graph: Graph) -> Mapping[str, BoxSet]:
     for one in settings.sandbox_classes:
         named = [grant for grant in one.capabilities if grant.word in NAMES]
         if one.tier == "verified" and named:
-            found[namespace(one.name)] = surely(resolve(grants_of(named), here)).boxes
+            found[namespace(one.name)] = certain_reach(resolve(grants_of(named), here)).boxes
     return found

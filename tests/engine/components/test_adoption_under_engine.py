@@ -18,11 +18,11 @@ from agentenv.cli.preflight.check import Check, checked
 from agentenv.cli.stack_files import stack_file
 from agentenv.cli.stack_yaml import read_document
 from agentenv.config import Settings, read
-from agentenv.rehearsal.scenario.scenario import Course
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.scenario.scenario import Scenario
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.credentials import client
 from agentenv.rehearsal.stage.engine import Engine
-from agentenv.rehearsal.stage.policy_packs import staged
+from agentenv.rehearsal.stage.policy_packs import prepare
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools import ensure
 from agentenv.rehearsal.tools.progress import telling
@@ -41,7 +41,7 @@ STAYS = {
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Stage]:
     """A stage with a control plane of its own: an environment leaves guardrail parameters in a cluster it adopted."""
-    with stage(telling(), under=tmp_path, cluster=Serving()) as one:
+    with stage(telling(), under=tmp_path, cluster=ClusterOptions()) as one:
         yield one
 
 
@@ -50,7 +50,7 @@ def ground(served: Stage) -> Ground:
     """A VPC, a cluster that its deployer gets into, and a file system."""
     made = Ground(lambda service, **_: client(service, served.environment), NAME)
     made.raise_cluster(VERSION)
-    deployer = Serving.deployer
+    deployer = ClusterOptions.deployer
     made.eks.create_access_entry(clusterName=NAME, principalArn=deployer, type="STANDARD")
     made.eks.associate_access_policy(
         clusterName=NAME,
@@ -82,23 +82,23 @@ def found_wrong(ground: Ground, told: Settings) -> list[Check]:
 
 def test_an_environment_lives_in_what_stands_and_leaves_it_as_it_was(served: Stage, ground: Ground) -> None:
     files = ground.files()
-    before = set(served.left())
+    before = set(served.leftovers())
     assert found_wrong(ground, settings(sections(ground, files))) == []
     engine = environment(served, ground, files)
     try:
         engine.up()
         again = engine.up()
-        assert again.changed == 0, again.touched()
+        assert again.changed == 0, again.changed_resources()
         outputs = engine.outputs()
         assert (outputs["vpcId"], outputs["clusterName"], outputs["fileSystemIds"]) == (ground.vpc, NAME, [files])
         assert outputs["zones"] == ["us-east-1a", "us-east-1b"]
         assert len(ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]) == 2
-        assert set(served.left()) > before
+        assert set(served.leftovers()) > before
         assert found_wrong(ground, settings(sections(ground, files))) == []
     finally:
         engine.destroy()
     assert engine.state() == []
-    assert set(served.left()) == before | STAYS
+    assert set(served.leftovers()) == before | STAYS
     # Without its policy the file system would be open to the whole VPC.
     kept = ground.efs.describe_file_system_policy(FileSystemId=files)["Policy"]
     assert "role/dev-agents-cluster-efs-node" in kept
@@ -119,9 +119,9 @@ def filled_in(ground: Ground, group: str, files: str) -> dict[str, Any]:
 class Silent:
     """Hears of the steps of a course, and says nothing."""
 
-    def began(self, what: str) -> None: ...
+    def started(self, step: str) -> None: ...
 
-    def ended(self, what: str, seconds: float, result: str) -> None: ...
+    def finished(self, step: str, seconds: float, result: str) -> None: ...
 
 
 def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(served: Stage, ground: Ground) -> None:
@@ -129,10 +129,10 @@ def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(served:
     files = ground.mounted(group)
     config = filled_in(ground, group, files)
     assert found_wrong(ground, read(config, NAME)) == []
-    before = set(served.left())
+    before = set(served.leftovers())
     engine = served.program(ROOT / "stacks", NAME, config, {"name": "agent-environment"})
-    packs = staged([ROOT / "policies" / name for name in PACKS], served.run.folder / "packs")
-    course = Course(served, engine, Silent(), packs=packs)
+    packs = prepare([ROOT / "policies" / name for name in PACKS], served.run.folder / "packs")
+    course = Scenario(served, engine, Silent(), packs=packs)
     try:
         course.up()
         assert course.report.policy.pop("passed") > 100
@@ -146,7 +146,7 @@ def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(served:
     finally:
         engine.destroy()
     assert engine.state() == []
-    assert set(served.left()) == before | STAYS
+    assert set(served.leftovers()) == before | STAYS
     targets = ground.efs.describe_mount_targets(FileSystemId=files)["MountTargets"]
     assert len(targets) == 2
     for target in targets:
@@ -156,7 +156,7 @@ def test_the_stack_adopted_comes_up_is_mended_and_leaves_what_it_adopted(served:
 
 def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, ground: Ground) -> None:
     open_ = ground.files(Encrypted=False)
-    before = set(served.left())
+    before = set(served.leftovers())
     engine = environment(served, ground, open_)
     refused = engine.up(check=False)
     said = "\n".join(refused.diagnostics)
@@ -168,11 +168,11 @@ def test_what_is_wrong_is_told_and_nothing_is_made_beside_it(served: Stage, grou
         f"{open_} is not encrypted, and that cannot be changed; copy its files into an encrypted one and name that"
     ]
     engine.destroy()
-    assert set(served.left()) == before
+    assert set(served.leftovers()) == before
 
 
 def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: Ground) -> None:
-    before = set(served.left())
+    before = set(served.leftovers())
     missing = {
         **sections(ground, "fs-0123456789abcdef0"),
         "network": {"existing": {**ground.existing(), "vpcId": "vpc-0123456789abcdef0"}},
@@ -186,4 +186,4 @@ def test_a_vpc_that_does_not_exist_is_refused_by_name(served: Stage, ground: Gro
         "no matching EC2 VPC found; wait until it is available, or name one of this account and region" in diagnostics
     )
     engine.destroy()
-    assert set(served.left()) == before
+    assert set(served.leftovers()) == before

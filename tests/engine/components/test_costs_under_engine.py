@@ -14,7 +14,9 @@ ACCOUNT = "123456789012"
 
 def named(outcome: Outcome) -> set[tuple[str, str]]:
     """(operation, type) of what did not stay as it was."""
-    return {(operation, urn.rsplit("::", 2)[-2].rpartition(":")[2]) for operation, urn, _ in outcome.touched()}
+    return {
+        (operation, urn.rsplit("::", 2)[-2].rpartition(":")[2]) for operation, urn, _ in outcome.changed_resources()
+    }
 
 
 def silence(clients: dict[str, Any], told: dict[str, Any]) -> None:
@@ -38,7 +40,7 @@ def silence(clients: dict[str, Any], told: dict[str, Any]) -> None:
 
 
 def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) -> None:
-    before = set(opened.left())
+    before = set(opened.leftovers())
     engine: Engine = opened.program(
         Path(__file__).parent / "costs", "dev", {"aws:region": "us-east-1"}, {"name": "costs"}
     )
@@ -74,7 +76,7 @@ def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) 
     # Tags stay active: the whole account's bill is split by them.
     tags = {tag["TagKey"] for tag in clients["ce"].list_cost_allocation_tags(Status="Active")["CostAllocationTags"]}
     assert {"environment", "owner", "sandbox.users.io/user"} <= tags
-    left = set(opened.left()) - before
+    left = set(opened.leftovers()) - before
     assert left == {f"ce.cost_allocation_tags {tag}" for tag in tags}
     clients["ce"].update_cost_allocation_tags_status(
         CostAllocationTagsStatus=[{"TagKey": tag, "Status": "Inactive"} for tag in tags]
@@ -82,7 +84,7 @@ def test_costs_are_controlled_from_their_first_day_to_their_last(opened: Stage) 
 
 
 def test_the_bill_of_another_region_is_exported_from_where_exports_are(opened: Stage) -> None:
-    before = set(opened.left())
+    before = set(opened.leftovers())
     engine: Engine = opened.program(
         Path(__file__).parent / "costs", "far", {"aws:region": "eu-central-1"}, {"name": "costs"}
     )
@@ -103,7 +105,7 @@ def test_the_bill_of_another_region_is_exported_from_where_exports_are(opened: S
     tags = sorted(
         one["TagKey"] for one in at_home["ce"].list_cost_allocation_tags(Status="Active")["CostAllocationTags"]
     )
-    assert set(opened.left()) - before == {f"ce.cost_allocation_tags {tag}" for tag in tags}
+    assert set(opened.leftovers()) - before == {f"ce.cost_allocation_tags {tag}" for tag in tags}
     at_home["ce"].update_cost_allocation_tags_status(
         CostAllocationTagsStatus=[{"TagKey": tag, "Status": "Inactive"} for tag in tags]
     )

@@ -31,7 +31,7 @@ def test_groups_come_up_settle_and_go(opened: Stage) -> None:
     assert engine.up().changed == 0
     assert engine.refresh().changed == 0
     engine.destroy()
-    assert [one for one in opened.left() if "security-group" in one] == []
+    assert [one for one in opened.leftovers() if "security-group" in one] == []
 
 
 def out_of(rules: list[dict[str, Any]], *groups: str) -> list[dict[str, Any]]:

@@ -60,11 +60,11 @@ def life(engine: Installed, opened: Stage) -> Engine:
 
 def named(outcome: Outcome) -> set[tuple[str, str]]:
     """(operation, name) of what did not stay as it was."""
-    return {(operation, urn.rsplit("::", 1)[-1]) for operation, urn, _ in outcome.touched()}
+    return {(operation, urn.rsplit("::", 1)[-1]) for operation, urn, _ in outcome.changed_resources()}
 
 
 def test_a_stack_comes_up_settles_and_goes_away(engine: Installed, opened: Stage) -> None:
-    before = set(opened.left())
+    before = set(opened.leftovers())
     stack = life(engine, opened)
     assert "Traceback" not in stack.up().output
     assert "nobody may read this" not in stack.call("stack", "export")
@@ -95,4 +95,4 @@ def test_a_stack_comes_up_settles_and_goes_away(engine: Installed, opened: Stage
 
     stack.destroy()
     assert stack.state() == []
-    assert set(opened.left()) == before
+    assert set(opened.leftovers()) == before

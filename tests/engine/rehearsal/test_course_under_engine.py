@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentenv.rehearsal.scenario.scenario import Course
+from agentenv.rehearsal.scenario.scenario import Scenario
 from agentenv.rehearsal.stage.stage import Stage
 
 
@@ -14,17 +14,17 @@ class Heard:
     def __init__(self) -> None:
         self.results: dict[str, str] = {}
 
-    def began(self, what: str) -> None: ...
+    def started(self, step: str) -> None: ...
 
-    def ended(self, what: str, seconds: float, result: str) -> None:  # noqa: ARG002 - as a listener is called
-        self.results[what] = result
+    def finished(self, step: str, seconds: float, result: str) -> None:  # noqa: ARG002 - as a listener is called
+        self.results[step] = result
 
 
 def test_a_protected_stack_refuses_to_go_and_leaves_only_its_data(opened: Stage) -> None:
-    opened.before = opened.ask("census")  # others play on this stage too
+    opened.baseline = opened.query("census")  # others play on this stage too
     engine = opened.program(Path(__file__).parent / "guarded", "dev", {"aws:region": "eu-west-1"})
     heard = Heard()
-    course = Course(opened, engine, heard)
+    course = Scenario(opened, engine, heard)
     course.up()
     [key] = [row["id"] for row in engine.state() if row["type"] == "aws:kms/key:Key"]
     course.away()

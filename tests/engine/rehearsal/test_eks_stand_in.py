@@ -23,7 +23,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agentenv.rehearsal.controlplane.auth import eks_token as token
+from agentenv.rehearsal.controlplane.auth import eks_token
 from agentenv.rehearsal.stage.engine import EngineError
 from agentenv.rehearsal.stage.stage import Stage
 from agentenv.rehearsal.tools import plugins
@@ -177,7 +177,7 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
     main = tmp_path / "program"
     main.mkdir()
     (main / "__main__.py").write_text(PROGRAM, encoding="utf-8")
-    before = set(opened.left())
+    before = set(opened.leftovers())
     engine = opened.program(main, "dev", {"rehearsed:type": "m8g.large"})
     with pytest.raises(EngineError, match="instanceType is not taken by the stand-in: node groups"):
         engine.preview()
@@ -191,17 +191,17 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
         kept_as_it_is(opened, engine.state())
         handed_out(engine.outputs(), api, engine.environment)
         refreshed = engine.refresh()
-        assert refreshed.changed == 0, refreshed.touched()
+        assert refreshed.changed == 0, refreshed.changed_resources()
 
         # That nothing else is touched says that a second update alone would have had nothing to do.
         engine.call("config", "set", "--stack", engine.stack, "support", "EXTENDED")
-        assert [(done, urn.rsplit("::", 1)[-1]) for done, urn, _ in engine.up().touched()] == [
+        assert [(done, urn.rsplit("::", 1)[-1]) for done, urn, _ in engine.up().changed_resources()] == [
             ("update", "seats-eksCluster")
         ]
     finally:
         engine.destroy()
     assert engine.state() == []
-    assert set(opened.left()) == before
+    assert set(opened.leftovers()) == before
 
 
 def kept_as_it_is(stage: Stage, state: list[dict[str, Any]]) -> None:
@@ -215,7 +215,7 @@ def kept_as_it_is(stage: Stage, state: list[dict[str, Any]]) -> None:
     assert addon["inputs"]["clusterName"] == "seats"
     assert eks["urn"] in addon["dependencies"]
     assert addon["parent"].startswith(f"{component['urn'].rpartition('::')[0]}$eks:index:Addon::")
-    assert "eks.clusters" in {line.split(" ")[0] for line in stage.left()}
+    assert "eks.clusters" in {line.split(" ")[0] for line in stage.leftovers()}
 
 
 def handed_out(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]) -> None:
@@ -240,7 +240,7 @@ def handed_out(outputs: dict[str, Any], api: Api, environment: Mapping[str, str]
     )
     given = json.loads(ran.stdout)["status"]["token"]
     host = environment["AWS_ENDPOINT_URL"].removeprefix("http://")
-    presented = token.read(given, datetime.datetime.now(datetime.UTC), also_from=host)
+    presented = eks_token.read(given, datetime.datetime.now(datetime.UTC), also_from=host)
     assert presented.signed_for("seats", environment["AWS_SECRET_ACCESS_KEY"])
 
 
@@ -257,5 +257,5 @@ def test_without_the_aws_cli_the_stage_has_one_of_its_own(tmp_path: Path, monkey
         timeout=60,
         check=True,
     )
-    presented = token.read(json.loads(ran.stdout)["status"]["token"], datetime.datetime.now(datetime.UTC))
+    presented = eks_token.read(json.loads(ran.stdout)["status"]["token"], datetime.datetime.now(datetime.UTC))
     assert presented.signed_for("seats", "rehearsal")

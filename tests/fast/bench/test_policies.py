@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agentenv.cli.review.graph import UNKNOWN, Resource
-from agentenv.rehearsal.stage.policy_packs import staged
+from agentenv.rehearsal.stage.policy_packs import prepare
 from bench.analyzing import analyzer, questions
 from bench.policies import LATER, around, write_manifests
 
@@ -38,7 +38,7 @@ def test_manifests_are_the_kubernetes_objects_and_say_what_comes_later(tmp_path:
 
 @pytest.mark.parametrize(("pack", "least"), [("policies/isolation", 2), ("policies/cost", 1), ("bench/empty_pack", 0)])
 def test_a_pack_answers_as_under_the_engine(pack: str, least: int, tmp_path: Path) -> None:
-    [folder] = staged([ROOT / pack], tmp_path).folders
+    [folder] = prepare([ROOT / pack], tmp_path).folders
     with analyzer(folder) as one:
         found = one.review(questions([POD, VPC]))
         assert len(found) >= least
@@ -47,7 +47,7 @@ def test_a_pack_answers_as_under_the_engine(pack: str, least: int, tmp_path: Pat
 
 
 def test_a_pack_knows_the_stack_that_is_previewed_and_reads_its_settings(tmp_path: Path) -> None:
-    [folder] = staged([ROOT / "policies/cost"], tmp_path / "pack").folders
+    [folder] = prepare([ROOT / "policies/cost"], tmp_path / "pack").folders
     told = around(ROOT)
     assert told["PULUMI_STACK"] == "prod"
     config = {

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.cli.main import main
-from agentenv.rehearsal.tools import catalog as catalogue
-from agentenv.rehearsal.tools import plugins
+from agentenv.rehearsal.tools import catalog, plugins
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +25,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_bare_machine_is_told_what_it_would_take(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tools"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    tools = [recipe.name for recipe in catalogue.RECIPES]
+    tools = [recipe.name for recipe in catalog.RECIPES]
     stand_ins = [stand_in.program for stand_in in plugins.STAND_INS]
     assert [line.split()[0] for line in lines] == ["NAME", *tools, *stand_ins]
     assert lines[1].startswith("pulumi ")

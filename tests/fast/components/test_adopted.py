@@ -18,7 +18,7 @@ from agentenv.components.network.adopted_network import AdoptedNetwork
 from agentenv.components.platform_arguments import fargate_classes
 from agentenv.components.settings_argument import to_argument
 from agentenv.components.storage.adopted_storage import AdoptedStorage
-from agentenv.core.adoption.file_systems import policy_shortcomings
+from agentenv.core.adoption.file_systems import policy_problems
 from tests.fast.components.existing import CLUSTER, EXISTING, FILES, GROUP, ISSUER, PRIVATE, PUBLIC, VPC, standing
 from tests.fast.components.graph import Graph, registered
 from tests.fast.components.shapes import OWNERSHIP
@@ -114,9 +114,9 @@ EFS = "aws:efs/getFileSystem:getFileSystem"
         (network, {**standing(), "aws:ec2/getVpc:getVpc": {}}, UNAVAILABLE),
         (network, spoiled(SUBNET, PRIVATE[0], tags={}), f"{PRIVATE[0]} has no tag karpenter.sh/discovery"),
         (network, spoiled(SUBNET, PRIVATE[1], vpcId="vpc-2"), f"{PRIVATE[1]} is in vpc-2 and not in {VPC}"),
-        (network, spoiled(SUBNET, PRIVATE[1], availabilityZone="eu-west-1a"), "name one private subnet a zone"),
+        (network, spoiled(SUBNET, PRIVATE[1], availabilityZone="eu-west-1a"), "use one private subnet in each zone"),
         (network, spoiled(SUBNET, PRIVATE[1], availableIpAddressCount=5), "has 5 free addresses"),
-        (network, spoiled(SUBNET, PRIVATE[1], mapPublicIpOnLaunch=True), "gives every interface a public address"),
+        (network, spoiled(SUBNET, PRIVATE[1], mapPublicIpOnLaunch=True), "assigns public addresses"),
         (network, spoiled(SUBNET, PUBLIC[0], tags={}), f"{PUBLIC[0]} has no tag kubernetes.io/role/elb"),
         (network, {**standing(), "aws:ec2/getSubnets:getSubnets": {"ids": [*PRIVATE, "subnet-x"]}}, "subnet-x has"),
         (cluster, spoiled(EKS, CLUSTER, version="1.34"), 'set cluster.version to "1.34"'),
@@ -127,7 +127,7 @@ EFS = "aws:efs/getFileSystem:getFileSystem"
             "authenticationMode=API_AND_CONFIG_MAP",
         ),
         (storage, spoiled(EFS, FILES[1], encrypted=False), f"{FILES[1]} is not encrypted"),
-        (storage, spoiled(EFS, FILES[0], availabilityZoneName="eu-west-1a"), "in eu-west-1a alone"),
+        (storage, spoiled(EFS, FILES[0], availabilityZoneName="eu-west-1a"), "in eu-west-1a only"),
     ],
 )
 def test_what_is_wrong_is_told_and_nothing_is_made(build: Callable[[], Any], found: dict[str, Any], said: str) -> None:
@@ -223,7 +223,7 @@ def test_file_systems_get_their_policy_which_stays_and_mount_targets_which_go() 
     assert all(
         "role/nodes" in one.inputs["policy"] and one.inputs["fileSystemId"] in one.inputs["policy"] for one in policies
     )
-    assert [policy_shortcomings(id_, one.policy()) for id_, one in zip(FILES, policies, strict=True)] == [[], []]
+    assert [policy_problems(id_, one.policy()) for id_, one in zip(FILES, policies, strict=True)] == [[], []]
     targets = made.of("MountTarget")
     assert sorted((one.inputs["fileSystemId"], one.inputs["subnetId"]) for one in targets) == sorted(
         (id_, subnet) for id_ in FILES for subnet in PRIVATE

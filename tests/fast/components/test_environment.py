@@ -110,8 +110,8 @@ def test_whatever_can_carry_tags_carries_them() -> None:
             "team": "x",
         }
         for key, value in tags.items():
-            assert KINDS["aws-tag-key"].takes(key)
-            assert KINDS["aws-tag-value"].takes(value)
+            assert KINDS["aws-tag-key"].accepts(key)
+            assert KINDS["aws-tag-value"].accepts(value)
     assert not [one for one in made.cloud() if "tags" in one.inputs and one not in taggable]
 
 
@@ -121,7 +121,7 @@ def test_physical_names_fit_their_service_and_say_the_environment(name: str) -> 
     for type_, kind in NAMED.items():
         assert made.of(type_)
         for one in made.of(type_):
-            assert KINDS[kind].takes(one.inputs["name"]), one.inputs["name"]
+            assert KINDS[kind].accepts(one.inputs["name"]), one.inputs["name"]
             assert "staging-eu" in one.inputs["name"]
 
 

@@ -69,7 +69,7 @@ def test_the_one_policy_of_a_class_selects_every_pod_of_it_and_of_no_other(name:
         assert matches(policy["spec"]["podSelector"], labels) is (other == name)
     # What the policies of all classes together let a pod of this one do is what it was granted, and no more.
     every = [made.network_policy for made in MADE.values() if made.network_policy is not None]
-    granted = egress_of(PLANS[name].asked, cluster_facts(TOLD, api=())).at(frozenset()).least
+    granted = egress_of(PLANS[name].settings, cluster_facts(TOLD, api=())).at(frozenset()).least
     for labels, _ in pods(name):
         found = effective(every, space, labels)
         assert found.least.same_as(granted)

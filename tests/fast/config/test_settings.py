@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agentenv.config import Mistakes, read
+from agentenv.config.reader import read_known
 from tests.fast.config.stack_samples import IMAGE, config, fargate, mistakes, mistakes_of, sandbox, settings
 
 
@@ -297,3 +298,33 @@ def test_a_secret_written_as_text_is_not_shown(text: str) -> None:
     found = mistakes_of({"aws:region": text, "agent-environment:protect": text, "agent-environment:network": [text]})
     assert len(found) >= 3
     assert not [mistake for mistake in found if "cipher" in str(mistake)]
+
+
+def test_an_older_reader_leaves_out_the_keys_that_it_does_not_know() -> None:
+    newer = config(
+        {
+            "sandboxClasses": [sandbox(later=1), sandbox("second", pool={"size": 2, "later": True})],
+            "network": {"later": {"deep": 1}},
+            "laterSection": {},
+        }
+    )
+    before = json.dumps(newer)
+    found, ignored = read_known(newer, "dev")
+    known = {"sandboxClasses": [sandbox(), sandbox("second", pool={"size": 2})], "network": {}}
+    assert found == settings(known)
+    assert sorted(path.removeprefix("agent-environment:") for path in ignored) == [
+        "laterSection",
+        "network.later",
+        "sandboxClasses[0].later",
+        "sandboxClasses[1].pool.later",
+    ]
+    assert json.dumps(newer) == before
+    assert read_known(config(), "dev") == (settings(), ())
+
+
+def test_an_older_reader_still_refuses_a_value_that_it_does_not_know() -> None:
+    with pytest.raises(Mistakes) as refused:
+        read_known(config({"network": {"nat": "later", "zone": 3}}), "dev")
+    assert [mistake.path for mistake in refused.value.mistakes] == ["agent-environment:network.nat"]
+    with pytest.raises(Mistakes):
+        read_known({}, "dev")

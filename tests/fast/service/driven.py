@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentenv.core.classes.storage_classes import DRIVER
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT
 from agentenv.service.kube.sync_client import (
     CLAIMS,
@@ -49,7 +49,7 @@ class Driven(Shelf):
         made = super().make(kind, document)
         key = (kind, document["metadata"].get("namespace", ""), document["metadata"]["name"])
         if made:
-            self.things[key]["metadata"]["creationTimestamp"] = written(START)
+            self.things[key]["metadata"]["creationTimestamp"] = format_timestamp(START)
         if made and kind is VOLUME_CLAIMS:
             self._bind(self.things[key])
         return made
@@ -80,7 +80,7 @@ class Driven(Shelf):
 
     def _bind(self, claim: Document) -> None:
         about = claim["metadata"]
-        about["creationTimestamp"] = written(START)
+        about["creationTimestamp"] = format_timestamp(START)
         ref = {"namespace": about["namespace"], "name": about["name"], "uid": about["uid"]}
         name = claim["spec"].get("volumeName")
         if name is None:
@@ -92,7 +92,7 @@ class Driven(Shelf):
             spec |= {"storageClassName": "efs-box"}
             self.put(VOLUMES, {"metadata": {"name": name, "annotations": notes}, "spec": spec})
         volume = self.things[VOLUMES, "", name]
-        status = {"phase": "Bound", "lastPhaseTransitionTime": written(START)}
+        status = {"phase": "Bound", "lastPhaseTransitionTime": format_timestamp(START)}
         self.put(VOLUMES, {**volume, "spec": {**volume["spec"], "claimRef": ref}, "status": status})
 
     def _release(self, claim: Document) -> None:
@@ -103,7 +103,7 @@ class Driven(Shelf):
         if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete":
             del self.things[VOLUMES, "", name]
         else:
-            status = {"phase": "Released", "lastPhaseTransitionTime": written(START)}
+            status = {"phase": "Released", "lastPhaseTransitionTime": format_timestamp(START)}
             self.put(VOLUMES, {**volume, "status": status})
 
     def volume(self, space: str, volume_claim: str) -> str:

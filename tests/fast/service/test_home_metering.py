@@ -14,7 +14,7 @@ from botocore.stub import Stubber
 
 from agentenv.core.classes.names import MODE_LABEL, USER_LABEL, WORKSPACE_LABEL
 from agentenv.core.lifecycle.access_point_audit import Point
-from agentenv.core.values.timestamps import in_seconds
+from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.core.workspaces.home_sizes import ASLEEP_EVERY
 from agentenv.service.home_metering import (
     ENTRIES,
@@ -100,7 +100,7 @@ def test_homes_are_measured_and_scaled_to_the_bill(homes: Path) -> None:
     done = measure(api, points, FileSystem(SYSTEM, homes, 2 * (one + two)), NOW)
     assert (done.homes, done.sampled, done.missing, done.waiting) == (2, 0, (), 0)
     assert notes(api, "one") == {
-        MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: in_seconds(NOW),
+        MEASURED: str(2 * one), FOUND: str(one), ENTRIES: "11", MEASURED_AT: format_whole_seconds(NOW),
     }  # fmt: skip
     assert notes(api, "two")[MEASURED] == str(2 * two)
     assert notes(api, "elsewhere") == {}
@@ -118,11 +118,11 @@ def test_who_sleeps_is_measured_too_but_not_every_day(homes: Path) -> None:
     grown = files(homes / "one/more", 64) + 1
     tomorrow = NOW + timedelta(days=1)
     assert measure(api, points, FileSystem(SYSTEM, homes, grown * 10), tomorrow).homes == 1
-    assert notes(api, "one")[MEASURED_AT] == in_seconds(tomorrow)
-    assert notes(api, "two")[MEASURED_AT] == in_seconds(NOW)
+    assert notes(api, "one")[MEASURED_AT] == format_whole_seconds(tomorrow)
+    assert notes(api, "two")[MEASURED_AT] == format_whole_seconds(NOW)
     later = NOW + ASLEEP_EVERY
     measure(api, points, FileSystem(SYSTEM, homes, 1), later)
-    assert notes(api, "two")[MEASURED_AT] == in_seconds(later)
+    assert notes(api, "two")[MEASURED_AT] == format_whole_seconds(later)
 
 
 def test_a_day_has_so_many_entries_and_what_waits_is_told(homes: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from agentenv.core.classes.pools.hours import hours_of
+from agentenv.core.classes.pools.hours import parse_pool_hours
 from agentenv.core.lifecycle.limits import Limits, limits
 from agentenv.core.lifecycle.orphaned_storage import Shelf, found
 from agentenv.core.lifecycle.restore import being_destroyed, deletion, home_class, seconds_until_gone, shorter
@@ -256,7 +256,7 @@ def released_claim(one: Any) -> None:
 def class_limits(one: Any) -> None:
     data = strings(one, "data")
     limits(one.get("data") if isinstance(one.get("data"), dict) else data)
-    if (hours := hours_of(data.get("poolHours", ""))) is not None:
+    if (hours := parse_pool_hours(data.get("poolHours", ""))) is not None:
         hours.size_at(NOW)
 
 

@@ -53,9 +53,10 @@ class Machine:
         self.fakes = self.folder / "fakes"
         self.fakes.mkdir()
         self.work = self.folder / "work"
-        (self.work / ".venv" / "bin").mkdir(parents=True)
-        for place in (self.fakes, self.work / ".venv" / "bin"):
-            for name in ("agentenv", "gh", "pulumi", "curl"):
+        places = (self.fakes, self.work / ".venv" / "bin", self.folder / "go" / "bin")
+        for place in places:
+            place.mkdir(parents=True, exist_ok=True)
+            for name in ("agentenv", "gh", "pulumi", "curl", "docker", "uv", "cosign"):
                 (place / name).write_text(FAKE, encoding="utf-8")
                 (place / name).chmod(0o755)
         self.calls = self.folder / "calls"

@@ -88,6 +88,11 @@ def test_rights_are_given_a_job_and_no_more_than_it_needs() -> None:
         "deploy.yml/prod": deploying,
         "deploy-stack.yml/preview": deploying,
         "deploy-stack.yml/up": deploying,
+        "test.yml/test": {"contents": "read"},
+        "release.yml/build": {"contents": "read"},
+        "release.yml/image": {"contents": "read", "packages": "write"},
+        "release.yml/sign": {"packages": "write", "id-token": "write"},
+        "release.yml/publish": {"contents": "write", "id-token": "write"},
     }
 
 
@@ -136,13 +141,13 @@ def test_caches_are_kept_by_what_decides_over_their_content_where_pull_requests_
     kept = {(name, one["path"]): one["key"] for name, one in caches}
     tools, graphs = "~/.cache/agentenv/tools", "~/.cache/agentenv/review"
     # What a pull request saves only itself may read: main saves under the same keys
-    assert kept["main.yml", tools] == kept["review.yml", tools]
+    assert kept["main.yml", tools] == kept["review.yml", tools] == kept["test.yml", tools]
     assert "hashFiles('uv.lock', 'agentenv/rehearsal/tools/**')" in kept["main.yml", tools]
     assert kept["main.yml", graphs].replace("github.sha", "…") == (
         kept["review.yml", graphs].replace("github.event.pull_request.base.sha", "…")
     )
     assert read("main.yml")["on"] == {"push": {"branches": ["main"]}}
-    assert "deploy-stack.yml" not in {name for name, _ in caches}
+    assert not {"deploy-stack.yml", "release.yml"} & {name for name, _ in caches}
 
 
 @pytest.mark.parametrize("text", [step["run"] for _, _, step in steps() if "run" in step])

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal import tools
-from agentenv.rehearsal.stage import processes
-from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage import processes, run_folders
 from agentenv.rehearsal.stage.cluster import TOOLS
 from agentenv.rehearsal.tools.progress import telling
 
@@ -27,7 +26,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache of its own for the run folders, with the tools that the machine's cache already has."""
     tools.ensure(["pulumi", "language-python-exec", *TOOLS], telling())
     folder = tmp_path_factory.mktemp("cache")
-    (folder / "tools").symlink_to(runs.cache() / "tools", target_is_directory=True)
+    (folder / "tools").symlink_to(run_folders.cache() / "tools", target_is_directory=True)
     return folder
 
 

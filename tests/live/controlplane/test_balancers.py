@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal.controlplane.client import until
-from agentenv.rehearsal.controlplane.load_balancers import FINALIZER, SAID
+from agentenv.rehearsal.controlplane.load_balancers import ANNOTATION_PREFIX, FINALIZER
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE
 
@@ -32,7 +32,7 @@ def document(**said: str) -> dict[str, Any]:
         "metadata": {
             "name": f"door-{secrets.token_hex(3)}",
             "namespace": "default",
-            "annotations": {f"{SAID}{key.replace('_', '-')}": value for key, value in said.items()},
+            "annotations": {f"{ANNOTATION_PREFIX}{key.replace('_', '-')}": value for key, value in said.items()},
         },
         "spec": {"type": "LoadBalancer", "selector": {"app": "none"}, "ports": [{"port": 443}]},
     }

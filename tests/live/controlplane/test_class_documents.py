@@ -84,7 +84,7 @@ def tried(client: Client, document: Object) -> Object:
     """What the server would make of it: with a field that it does not know, nothing."""
     path = client.path(document)
     query = {"fieldManager": "papers", "force": "true", "fieldValidation": "Strict", "dryRun": "All"}
-    return client.ask("PATCH", path, document, content="application/apply-patch+yaml", query=query)
+    return client.request("PATCH", path, document, content="application/apply-patch+yaml", query=query)
 
 
 def test_every_document_is_taken_as_it_is_written(admin: Client, declared: ClassObjects) -> None:
@@ -107,7 +107,7 @@ def _holds(found: Any, said: Any) -> bool:
 def test_a_pod_of_every_release_is_let_in(admin: Client, declared: ClassObjects) -> None:
     for template in declared.templates:
         pod = _pod(template)
-        assert admin.ask("POST", _pods(declared), pod, query={"dryRun": "All", "fieldValidation": "Strict"})
+        assert admin.request("POST", _pods(declared), pod, query={"dryRun": "All", "fieldValidation": "Strict"})
 
 
 def test_a_pod_beyond_the_classes_limits_is_not(admin: Client, declared: ClassObjects) -> None:
@@ -115,7 +115,7 @@ def test_a_pod_beyond_the_classes_limits_is_not(admin: Client, declared: ClassOb
     resources = pod["spec"]["containers"][0]["resources"]
     resources["limits"] = {**resources["limits"], "memory": "1000Gi"}
     with pytest.raises(ApiError, match="maximum memory usage per Container"):
-        admin.ask("POST", _pods(declared), pod, query={"dryRun": "All"})
+        admin.request("POST", _pods(declared), pod, query={"dryRun": "All"})
 
 
 def test_a_pod_that_says_no_user_is_not(admin: Client, declared: ClassObjects) -> None:
@@ -123,7 +123,7 @@ def test_a_pod_that_says_no_user_is_not(admin: Client, declared: ClassObjects) -
     del pod["spec"]["securityContext"]["runAsNonRoot"]
     del pod["spec"]["containers"][0]["securityContext"]["runAsNonRoot"]
     with pytest.raises(ApiError, match="violates PodSecurity"):
-        admin.ask("POST", _pods(declared), pod, query={"dryRun": "All"})
+        admin.request("POST", _pods(declared), pod, query={"dryRun": "All"})
 
 
 def test_a_claim_is_taken_as_it_is_written(admin: Client, declared: ClassObjects) -> None:
@@ -165,16 +165,16 @@ def test_hours_scale_the_classes_pools_and_nothing_else(world: World, admin: Cli
         admin.apply(document)
     certificate = world.plane.admin
     name = f"system:serviceaccount:{SCHEDULES}:papers-roster"
-    job = world.plane.speak_as(Credentials(certificate.certificate, certificate.key, acting_as=name))
+    job = world.plane.client_as(Credentials(certificate.certificate, certificate.key, acting_as=name))
     mine, theirs = admin.path(objects.pools[0]), admin.path(other.pools[0])
     patch, content = {"spec": {"replicas": 4}}, "application/merge-patch+json"
     # As kubectl goes about it: first a look at the pool.
     assert until(lambda: _allowed(job, mine), PATIENCE)
-    job.ask("PATCH", f"{mine}/scale", patch, content=content)
+    job.request("PATCH", f"{mine}/scale", patch, content=content)
     assert admin.get(mine)["spec"]["replicas"] == 4
     for method, path in (("PATCH", mine), ("PATCH", f"{theirs}/scale"), ("GET", theirs)):
         with pytest.raises(ApiError, match="is forbidden"):
-            job.ask(method, path, patch if method == "PATCH" else None, content=content)
+            job.request(method, path, patch if method == "PATCH" else None, content=content)
     for each in (objects, other):
         admin.delete(admin.path(each.namespace))
 

@@ -37,7 +37,7 @@ def client(world: World, toolbox: Toolbox) -> Iterator[Client]:
     made = [one.namespace for one in MADE.values() if client.find(client.path(one.namespace)) is None]
     try:
         for space in made:
-            client.ask("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
+            client.request("POST", "/api/v1/namespaces", space, query={"fieldValidation": "Strict"})
         assert until(lambda: all(_known(client, document) for _, document in written()), PATIENCE)
         yield client
     finally:
@@ -66,7 +66,7 @@ EVERY = [pytest.param(document, id=f"{name}-{document['kind']}-{at}") for at, (n
 
 @pytest.mark.parametrize("document", EVERY)
 def test_no_field_is_one_that_upstream_never_had(client: Client, document: Object) -> None:
-    taken = client.ask("POST", client.path(document, named=False), document, query=TRIED)
+    taken = client.request("POST", client.path(document, named=False), document, query=TRIED)
     # Nothing of it was dropped or made into something else.
     assert _within(document["spec"], taken["spec"]) if "spec" in document else taken["kind"] == document["kind"]
 
@@ -75,7 +75,7 @@ def test_a_field_that_upstream_never_had_would_be_noticed(client: Client) -> Non
     (template,) = MADE["standard"].templates
     wrong = {**template, "spec": {**template["spec"], "sharedNetwork": True}}
     with pytest.raises(ApiError, match=r'unknown field "spec\.sharedNetwork"'):
-        client.ask("POST", client.path(wrong, named=False), wrong, query=TRIED)
+        client.request("POST", client.path(wrong, named=False), wrong, query=TRIED)
 
 
 def _known(client: Client, document: Object) -> bool:

@@ -70,7 +70,7 @@ def _answer(admin: Client, space: str, word: str) -> str:
     try:
         if admin.find(admin.path(constraints)) is None:
             admin.apply(constraints)
-        admin.ask("POST", admin.path(asked, named=False), asked, query={"dryRun": "All"})
+        admin.request("POST", admin.path(asked, named=False), asked, query={"dryRun": "All"})
     except ApiError as error:
         if "[tried-again]" in str(error):
             return "refused"

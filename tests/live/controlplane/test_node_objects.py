@@ -58,7 +58,7 @@ def served(client: Client) -> bool:
 def judged(client: Client, one: Object) -> Object:
     """The object as the server would keep it; it refuses fields that it does not know, and keeps nothing."""
     query = {"dryRun": "All", "fieldValidation": "Strict"}
-    return client.ask("POST", client.path(one, named=False), one, query=query)
+    return client.request("POST", client.path(one, named=False), one, query=query)
 
 
 def objects(layout: NodeLayout, identity: dict[str, str]) -> Iterator[Object]:

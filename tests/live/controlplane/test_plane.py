@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.rehearsal.controlplane.client import ApiError, Credentials, until
-from agentenv.rehearsal.stage import processes
-from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage import processes, run_folders
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
 from tests.live.controlplane.things import PATIENCE, becomes_ready, condition, namespace, pod
@@ -24,22 +23,22 @@ def test_it_is_the_version_and_the_issuer_that_were_asked_for(world: World) -> N
 
 
 def test_nobody_may_see_the_version_and_nothing_else(world: World) -> None:
-    nobody = world.plane.speak_as(Credentials())
+    nobody = world.plane.client_as(Credentials())
     assert nobody.get("/version")["major"] == "1"
     for path in ("/api/v1/namespaces", "/api/v1/secrets", "/apis", "/metrics"):
         with pytest.raises(ApiError, match="system:anonymous") as refused:
             nobody.get(path)
         assert refused.value.status == 403
     with pytest.raises(ApiError) as refused:
-        world.plane.speak_as(Credentials(token=lambda: "made-up")).get("/version")
+        world.plane.client_as(Credentials(token=lambda: "made-up")).get("/version")
     assert refused.value.status == 401
 
 
 def test_a_service_account_may_do_what_it_was_given(world: World) -> None:
     admin, space = world.plane.client, namespace(world.plane.client, "accounts")
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
-    token = admin.ask("POST", f"/api/v1/namespaces/{space}/serviceaccounts/default/token", asked)["status"]["token"]
-    account = world.plane.speak_as(Credentials(token=lambda: token))
+    token = admin.request("POST", f"/api/v1/namespaces/{space}/serviceaccounts/default/token", asked)["status"]["token"]
+    account = world.plane.client_as(Credentials(token=lambda: token))
     secrets = f"/api/v1/namespaces/{space}/secrets"
     with pytest.raises(ApiError, match=f"system:serviceaccount:{space}:default"):
         account.get(secrets)
@@ -80,19 +79,19 @@ def test_a_pod_runs_where_its_selector_leads_and_waits_where_none_does(world: Wo
 _OPENS_A_PLANE = """
     import os, sys, time
     from pathlib import Path
-    from agentenv.rehearsal.stage import processes, run_folders as runs, cleanup_process as warden
+    from agentenv.rehearsal.stage import processes, run_folders, cleanup_process
     from agentenv.rehearsal.controlplane.plane import PROGRAMS, control_plane
     from agentenv.rehearsal.tools import ensure
     from agentenv.rehearsal.tools.progress import Silent
 
-    run = runs.create(Path(sys.argv[1]))
-    keeper = warden.hire(run.id, run.folder)
+    run = run_folders.create(Path(sys.argv[1]))
+    keeper = cleanup_process.start(run.id, run.folder)
     around = {**os.environ, processes.MARK: run.id}
     with control_plane(ensure(PROGRAMS, Silent()), run.folder / "plane", around) as plane:
         print(run.id, flush=True)
         sys.stdin.readline()
     print(len(processes.marked(run.id)), (run.folder / "plane").exists(), flush=True)
-    warden.dismiss(keeper, "done")
+    cleanup_process.stop(keeper, "done")
 """
 
 
@@ -117,4 +116,4 @@ def test_killed_it_leaves_neither_process_nor_file(opened: tuple[subprocess.Pope
     process.send_signal(signal.SIGKILL)
     process.wait(PATIENCE)
     assert until(lambda: not processes.marked(run) and not (under / run).exists(), PATIENCE)
-    assert runs.sweep(under) == []
+    assert run_folders.sweep(under) == []

@@ -55,7 +55,7 @@ def token(client: Client, audience: str, name: str = NAME, of_pod: bool = False)
         found = client.get(f"/api/v1/namespaces/{SPACE}/pods/w-0")["metadata"]
         spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": "w-0", "uid": found["uid"]}
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    return client.ask("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{name}/token", asked)["status"]["token"]
+    return client.request("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{name}/token", asked)["status"]["token"]
 
 
 def caller(world: World, keys: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agentenv.core.metering.exporters import SANDBOXES
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
-from agentenv.rehearsal.scenario import pool_probe as probe
+from agentenv.rehearsal.scenario import pool_probe
 from agentenv.rehearsal.stage import processes
 from agentenv.rehearsal.tools.toolbox import Toolbox
 from tests.live.conftest import World
@@ -128,10 +128,10 @@ def restarted(client: Client) -> int:
 
 def test_without_its_deployment_it_ends(client: Client, world: World) -> None:
     process = controller(world)
-    client.ask("PATCH", DEPLOYMENT, {"spec": {"replicas": 0}}, content="application/merge-patch+json")
+    client.request("PATCH", DEPLOYMENT, {"spec": {"replicas": 0}}, content="application/merge-patch+json")
     assert until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, PATIENCE)
     assert until(lambda: client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"] == [], PATIENCE)
-    client.ask("PATCH", DEPLOYMENT, {"spec": {"replicas": 1}}, content="application/merge-patch+json")
+    client.request("PATCH", DEPLOYMENT, {"spec": {"replicas": 1}}, content="application/merge-patch+json")
     assert until(lambda: client.get(DEPLOYMENT)["status"].get("readyReplicas") == 1, PATIENCE)
 
 
@@ -155,9 +155,9 @@ def test_a_pool_that_does_not_fill_says_why(client: Client, word: str, quota: Ob
     asked = {"replicas": 2, "sandboxTemplateRef": {"name": word}}
     pool = client.apply({"apiVersion": EXTENSIONS, "kind": "SandboxWarmPool", "metadata": about, "spec": asked})
     # A controller that was killed keeps its lease for a while, and the next one and the scheduler take their time.
-    assert until(lambda: told in probe._why_not(client, pool), PATIENCE)
-    with pytest.raises(probe.ProbeFailed, match=told):
-        probe.filled(client, pool, patience=0.1)
+    assert until(lambda: told in pool_probe._not_ready_reasons(client, pool), PATIENCE)
+    with pytest.raises(pool_probe.ProbeFailed, match=told):
+        pool_probe.wait_until_full(client, pool, timeout=0.1)
     client.delete(client.path(pool))
 
 

@@ -68,7 +68,7 @@ def leave(world: World, principal: str) -> None:
 
 
 def speaks(world: World, text: str) -> Client:
-    return world.plane.speak_as(Credentials(token=lambda: text))
+    return world.plane.client_as(Credentials(token=lambda: text))
 
 
 def refused(client: Client, path: str = "/api/v1/namespaces") -> int:
@@ -82,7 +82,7 @@ def refused(client: Client, path: str = "/api/v1/namespaces") -> int:
 
 def who_am_i(client: Client) -> dict[str, object]:
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    return client.ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", asked)["status"]["userInfo"]
+    return client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", asked)["status"]["userInfo"]
 
 
 def test_without_an_entry_nobody_comes_in_with_one_they_do_and_without_it_no_longer(world: World, own: Keys) -> None:
@@ -139,7 +139,7 @@ def may(client: Client, verb: str, what: str, space: str) -> bool:
     about = {"namespace": space, "verb": verb, "resource": resource, "subresource": part}
     asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    return client.ask("POST", path, {**asked, "spec": {"resourceAttributes": about}})["status"]["allowed"]
+    return client.request("POST", path, {**asked, "spec": {"resourceAttributes": about}})["status"]["allowed"]
 
 
 def test_whoever_operates_sandboxes_cannot_be_one_of_their_controllers(

@@ -12,7 +12,7 @@ import pytest
 from agentenv.config import Settings
 from agentenv.core.classes.names import EXTENSIONS, USER_LABEL
 from agentenv.core.classes.namespace import restricted
-from agentenv.core.classes.objects import ClassObjects, Known, class_objects
+from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import plans
 from agentenv.core.guardrails import lasting, policies
 from agentenv.core.guardrails.principals import METER
@@ -65,7 +65,7 @@ def guarded(world: World, toolbox: Toolbox) -> Iterator[Guarded]:
     _other_reach(admin)
     _users(admin)
     file_system = _driver(world)
-    known = Known([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
+    known = DeploymentValues([file_system], file_system, group_ids={FARGATE_CLASS: ["sg-1"]})
     planned = {one.name: one for one in plans(stage_settings())}
     classes = {name: class_objects(plan, known) for name, plan in planned.items()}
     made = Guarded(world, file_system, planned, classes, policies([file_system]), stage_settings())
@@ -215,7 +215,7 @@ def _wait_until_in_force(made: Guarded) -> None:
 
     def refused() -> bool:
         try:
-            made.speak_as(INSIDER).ask("POST", made.admin.path(probe, named=False), probe, query={"dryRun": "All"})
+            made.speak_as(INSIDER).request("POST", made.admin.path(probe, named=False), probe, query={"dryRun": "All"})
         except ApiError as error:
             return "sandbox-guardrail" in str(error)
         return False

@@ -135,7 +135,7 @@ class Guarded:
         if (user, group) not in self.known:
             admin = self.world.plane.admin
             theirs = Credentials(admin.certificate, admin.key, acting_as=user, in_group=group)
-            self.known[user, group] = self.world.plane.speak_as(theirs)
+            self.known[user, group] = self.world.plane.client_as(theirs)
         return self.known[user, group]
 
     def core(self, kind: str, name: str, space: str = "") -> str:

@@ -64,7 +64,7 @@ class Speaking(KubeApi):
 
     def _done(self, method: str, path: str, body: Document, content: str = "application/json") -> bool:
         try:
-            self._client.ask(method, path, body, content=content)
+            self._client.request(method, path, body, content=content)
         except ApiError as error:
             if error.status in {404, 409}:
                 return False
@@ -202,7 +202,7 @@ def test_a_home_that_was_set_free_is_nobody_elses(guarded: Guarded, service: Kub
     try:
         # The guardrails let only deployers go so far.
         free: Any = [{"op": "remove", "path": "/metadata/ownerReferences"}]
-        admin.ask("PATCH", home, free, content="application/json-patch+json")
+        admin.request("PATCH", home, free, content="application/json-patch+json")
         admin.delete(guarded.extension("sandboxclaims", name))
         assert until(lambda: admin.find(guarded.extension("sandboxes", name)) is None, PATIENCE)
         assert until(lambda: admin.find(guarded.core("pods", name)) is None, PATIENCE)

@@ -66,7 +66,7 @@ def _speaking_as_it(guarded: Guarded) -> dict[str, Any]:
     """A kubeconfig with a token of its account."""
     wanted: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token"
-    token = guarded.admin.ask("POST", path, wanted)["status"]["token"]
+    token = guarded.admin.request("POST", path, wanted)["status"]["token"]
     authority = b64encode(guarded.world.plane.ca_pem.encode()).decode()
     server = {"server": guarded.world.plane.server, "certificate-authority-data": authority}
     return {

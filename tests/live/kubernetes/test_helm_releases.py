@@ -18,8 +18,7 @@ from agentenv.rehearsal.providers.kubernetes.releases import TOKEN, Releases
 from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
 from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
-from agentenv.rehearsal.tools import catalog as catalogue
-from agentenv.rehearsal.tools import ensure, telling
+from agentenv.rehearsal.tools import catalog, ensure, telling
 from tests.live.kubernetes.driving import Driver, Kept
 
 FILES = {
@@ -217,7 +216,7 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
     driver: Driver, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(unsimulated.FILE_VARIABLE, raising=False)
-    row = catalogue.recipe("karpenter-crd-chart")
+    row = catalog.recipe("karpenter-crd-chart")
     ensure([row.name], telling())
     charts.known.cache_clear()
     version = row.version.removeprefix("v")
@@ -238,7 +237,7 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
 
 
 def test_a_chart_from_a_source_tree_says_the_version_it_is_published_under() -> None:
-    row = catalogue.recipe("karpenter-chart")
+    row = catalog.recipe("karpenter-chart")
     ensure([row.name], telling())
     charts.known.cache_clear()
     version = row.version.removeprefix("v")

@@ -56,7 +56,7 @@ def controllers(admin: Client) -> Iterator[None]:
 
 
 def scale(client: Client, replicas: int) -> None:
-    client.ask("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content="application/merge-patch+json")
+    client.request("PATCH", DEPLOYMENT, {"spec": {"replicas": replicas}}, content="application/merge-patch+json")
     assert until(lambda: (client.get(DEPLOYMENT)["status"].get("readyReplicas") or 0) == replicas, PATIENCE)
     assert until(lambda: len(client.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"]) == replicas, PATIENCE)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentenv.config import read
-from agentenv.core.classes.objects import ClassObjects, Known, class_objects
+from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.guardrails.priority import priority_class
 from agentenv.core.nodes.tiers import CAPACITY_LABEL, labels, taints, wall_of
@@ -68,7 +68,7 @@ class Box:
 
     def deploy(self, image: str) -> str:
         """What an update does: the class with that image beside whatever is there; returns its pool."""
-        objects: ClassObjects = class_objects(self.plan(image), Known([self.system], self.system))
+        objects: ClassObjects = class_objects(self.plan(image), DeploymentValues([self.system], self.system))
         # The order is the component's: what the stack names is said before any of it is there.
         for document in objects.documents():
             self.client.apply(document)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces import claims
 from agentenv.core.workspaces.workspace import LAST_ACTIVE
 from agentenv.rehearsal.controlplane.client import until
@@ -122,7 +122,7 @@ class Stage:
         """A workspace of a warm slot; its name."""
         name = f"w-{uuid.uuid4().hex[:8]}"
         document = claims.claim(self.box.name, pool, name, owner=OWNER, workspace=name)
-        document["metadata"]["annotations"] = {LAST_ACTIVE: written(datetime.now(UTC)), **notes}
+        document["metadata"]["annotations"] = {LAST_ACTIVE: format_timestamp(datetime.now(UTC)), **notes}
         self.box.client.create(document)
         path = f"{EXTENSIONS}/namespaces/{self.box.space}/sandboxclaims/{name}"
         assert becomes_ready(self.box.client, path), self.box.client.get(path)

@@ -54,7 +54,7 @@ class Trading:
             spec["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", "name": about["name"], "uid": about["uid"]}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         path = f"/api/v1/namespaces/{self.box.space}/serviceaccounts/{account}/token"
-        return str(self.box.client.ask("POST", path, asked)["status"]["token"])
+        return str(self.box.client.request("POST", path, asked)["status"]["token"])
 
     def refused(self, token: str, address: str | None = None) -> str:
         """Why nothing is exchanged."""

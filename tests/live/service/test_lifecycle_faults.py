@@ -229,7 +229,7 @@ def test_two_replicas_and_a_server_that_is_gone_for_a_while(
         assert (True, True) not in seen
         assert failures(metrics[0]) >= 1
         # Whoever is left does the work.
-        stage.box.client.ask(
+        stage.box.client.request(
             "PATCH",
             f"{EXTENSIONS}/namespaces/{stage.box.space}/sandboxclaims/{name}",
             {"metadata": {"annotations": {"sandbox.users.io/idle-after": "0", "sandbox.users.io/last-active": None}}},

@@ -104,7 +104,7 @@ def test_killed_while_it_is_put_to_sleep_or_woken(stage: Stage, pool: str) -> No
     # By hand, and with no sign of anybody: it sleeps on.
     where = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stage.box.space}/sandboxes/{stage.sandbox(name)}"
     by_hand = {"spec": {"operatingMode": "Suspended"}}
-    stage.box.client.ask("PATCH", where, by_hand, content="application/merge-patch+json")
+    stage.box.client.request("PATCH", where, by_hand, content="application/merge-patch+json")
     assert until(lambda: asleep(stage, name), PATIENCE)
     assert stage.loops(waking.UNFINISHED + SOON) == []
     assert stage.mode(name) == "Suspended"

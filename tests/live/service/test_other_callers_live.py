@@ -239,4 +239,4 @@ def _account_token(client: Client, namespace: str, name: str, audience: str | No
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
     spec = {"expirationSeconds": 600, **({"audiences": [audience]} if audience else {})}
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    return client.ask("POST", path, body)["status"]["token"]
+    return client.request("POST", path, body)["status"]["token"]

@@ -158,7 +158,7 @@ def wakes_from_its_own_release(box: Box, sandbox: str, home: Object) -> None:
 
 
 def turn(box: Box, where: str, mode: str) -> None:
-    box.client.ask("PATCH", where, {"spec": {"operatingMode": mode}}, content="application/merge-patch+json")
+    box.client.request("PATCH", where, {"spec": {"operatingMode": mode}}, content="application/merge-patch+json")
 
 
 def given_back_it_is_nobody_elses(box: Box, mine: str, home: Object, pool: str) -> None:

@@ -124,7 +124,7 @@ def test_a_deleted_workspace_comes_back_on_its_own_volume_and_not_on_a_warm_slot
 
 def sleeps_and_wakes(box: Box, name: str, volume: str) -> None:
     where = f"{SANDBOXES}/namespaces/{box.space}/sandboxes/{name}"
-    turn: Callable[[str], Any] = lambda mode: box.client.ask(  # noqa: E731
+    turn: Callable[[str], Any] = lambda mode: box.client.request(  # noqa: E731
         "PATCH", where, {"spec": {"operatingMode": mode}}, content="application/merge-patch+json"
     )
     turn("Suspended")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.core.classes.objects import Known, class_objects
+from agentenv.core.classes.objects import DeploymentValues, class_objects
 from agentenv.core.values.posix_ids import seat_id
 from agentenv.rehearsal.controlplane.client import until
 from tests.live.conftest import REGION, World
@@ -59,7 +59,7 @@ class Stack:
 
     def told(self, *seats: Object) -> dict[str, str]:
         common = {"sandbox_class": self.box.name, "size": "1Gi", "mount_path": "/home/agent"}
-        objects = class_objects(self.box.plan(self.image), Known([self.box.system], self.box.system))
+        objects = class_objects(self.box.plan(self.image), DeploymentValues([self.box.system], self.box.system))
         template = json.dumps(objects.templates[0]["spec"])
         declared = json.dumps([{**common, **seat} for seat in seats])
         return {**self._around, "SYSTEM": self.system, "SEATS": declared, "TEMPLATE": template}
@@ -96,7 +96,7 @@ def test_a_seat_stays_through_changes_and_its_data_after_it(stack: Stack) -> Non
     # A new release of the class, and seats in another order: what runs goes on, and what sleeps is not woken.
     path = f"/apis/agents.x-k8s.io/v1beta1/namespaces/{stack.box.space}/sandboxes/side"
     asleep = {"spec": {"operatingMode": "Suspended"}}
-    stack.box.client.ask("PATCH", path, asleep, content="application/merge-patch+json")
+    stack.box.client.request("PATCH", path, asleep, content="application/merge-patch+json")
     assert until(lambda: stack.box.client.find(f"/api/v1/namespaces/{stack.box.space}/pods/side") is None, PATIENCE)
     stack.image = IMAGES[1]
     assert stack.up(side, desk) == {"update": 2}

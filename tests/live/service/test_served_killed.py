@@ -19,7 +19,7 @@ import pytest
 from agentenv.core.classes.names import KEPT
 from agentenv.core.ledger.rows import Row
 from agentenv.core.ledger.table import create_table
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, SUSPENDED_BECAUSE
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.kube.sync_client import SyncKubeClient
@@ -226,7 +226,7 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
     assert rows
     assert all(row.closed for row in rows)
     assert all(earlier.ended == later.began for earlier, later in pairwise(rows))
-    gone = moment(kept["metadata"]["annotations"][DELETED_AT])
+    gone = parse_timestamp(kept["metadata"]["annotations"][DELETED_AT])
     assert gone is not None
     # Rows are in whole seconds.
     assert rows[-1].ended == gone.replace(microsecond=0)
@@ -235,9 +235,9 @@ def taken_away(scene: Scene, owner: str, front: Front, step: int) -> bool:
 
 def used(scene: Scene, name: str) -> bool:
     """Whether it has been somebody's for longer than the ledger's second: its pod is older than that."""
-    claimed = moment((scene.stage.claim(name) or {})["metadata"]["creationTimestamp"])
+    claimed = parse_timestamp((scene.stage.claim(name) or {})["metadata"]["creationTimestamp"])
     pod = scene.box.client.find(f"/api/v1/namespaces/{scene.box.space}/pods/{scene.stage.sandbox(name)}")
-    placed = moment(condition(pod, "PodScheduled").get("lastTransitionTime"))
+    placed = parse_timestamp(condition(pod, "PodScheduled").get("lastTransitionTime"))
     if claimed is None or placed is None:
         return False
     return datetime.now(UTC) - max(claimed, placed) > timedelta(seconds=3)

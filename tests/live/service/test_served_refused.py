@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from agentenv.core.ledger.table import create_table
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE
 from agentenv.rehearsal.controlplane.client import Client, until
 from agentenv.service.aws import clients as aws
@@ -146,7 +146,7 @@ def test_a_replica_whose_machine_has_another_time_than_the_server_writes_the_ser
 
 
 def near(text: str, wanted: datetime) -> bool:
-    found = moment(text)
+    found = parse_timestamp(text)
     return found is not None and abs(found - wanted) < timedelta(minutes=PATIENCE / 60 + 1)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.stage.stage import Stage, stage
 from agentenv.rehearsal.tools.progress import telling
 
@@ -14,5 +14,5 @@ from agentenv.rehearsal.tools.progress import telling
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The engine's tools, the simulated cloud, and a control plane that its clusters are."""
-    with stage(telling(), under=tmp_path_factory.mktemp("runs"), cluster=Serving()) as one:
+    with stage(telling(), under=tmp_path_factory.mktemp("runs"), cluster=ClusterOptions()) as one:
         yield one

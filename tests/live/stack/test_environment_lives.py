@@ -46,7 +46,7 @@ def touched(*outcomes: Outcome) -> dict[str, dict[str, list[str]]]:
     """The resources that operations touched, by what was done to them and by name, with what made it so."""
     found: dict[str, dict[str, list[str]]] = {}
     for outcome in outcomes:
-        for done, urn, changed in outcome.touched():
+        for done, urn, changed in outcome.changed_resources():
             found.setdefault(done, {})[urn.rsplit("::", 1)[-1]] = changed
     return found
 
@@ -54,7 +54,7 @@ def touched(*outcomes: Outcome) -> dict[str, dict[str, list[str]]]:
 def test_an_environment_through_its_life(served: Stage) -> None:
     assert served.cluster
     api = served.cluster.plane.client
-    before = set(served.left())
+    before = set(served.leftovers())
     engine = served.program(ROOT / "stacks", "dev", SMALL, {"name": "agent-environment"})
     try:
         an_up_that_was_cancelled_goes_on_where_it_stopped(engine)
@@ -68,12 +68,12 @@ def test_an_environment_through_its_life(served: Stage) -> None:
         assert len(engine.outputs()["fileSystemIds"]) == 2
         configured(engine, SMALL | {"agent-environment:cluster": LARGE["agent-environment:cluster"]})
         cutting_back_takes_the_last_and_leaves_the_first(engine.up())
-        assert set(served.left()) > before
+        assert set(served.leftovers()) > before
         a_destroy_that_was_killed_goes_on_where_it_stopped(engine)
     finally:
         engine.destroy()
     assert engine.state() == []
-    assert set(served.left()) == before
+    assert set(served.leftovers()) == before
 
 
 def an_up_that_was_cancelled_goes_on_where_it_stopped(engine: Engine) -> None:

@@ -1,6 +1,6 @@
-"""The security groups of every class on Fargate, from the settings: who is towards whom in words, and no ids yet.
+"""Compute the security groups of every class on Fargate from the settings; groups are named, not yet by id.
 
-The cluster's own group stands for the control plane's interfaces and for the resolver's pods, which EKS puts into it.
+The cluster security group represents the control plane's interfaces and the resolver's pods, which EKS puts into it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from agentenv.core.capabilities.cluster_facts import ClusterFacts, class_pods
 from agentenv.core.capabilities.from_settings import (
+    certain_reach,
     cluster_facts_with_existing,
     egress_of,
     ingress_of,
     refused_grants,
-    surely,
 )
 from agentenv.core.capabilities.grants import RefusedGrantError
 from agentenv.core.capabilities.policies.security_group import DEFAULT_QUOTA, Group, Platform, security_groups
@@ -25,77 +25,84 @@ if TYPE_CHECKING:
     from agentenv.config.sections.classes import SandboxClass
     from agentenv.config.settings import Settings
 
-# Classes cannot be called so: these names have a character that no class's has.
+# No class can have these names: they contain a character that class names do not allow.
 CLUSTER = ":cluster"
 STORAGE = ":storage"
-# Each class is let into the cluster's group by rules there, beside which some are the cluster's own.
+# Each class has ingress rules in the cluster security group, which also has rules of its own.
 CLUSTER_RULES = DEFAULT_QUOTA.rules - 10
 
 
 @dataclass(frozen=True)
 class ClassGroups:
-    """The groups of one class; rules name the cluster's group, or a class, whose first group stands for it."""
+    """The groups of one class; rules name the cluster's group, or a class, which means its first group."""
 
     name: str
     groups: tuple[Group, ...]
 
 
-def class_groups(settings: Settings, here: ClusterFacts | None = None) -> tuple[ClassGroups, ...]:
-    """The groups of all classes on Fargate; `RefusedGrantError` where the rules of one cannot be written.
+def class_groups(settings: Settings, cluster: ClusterFacts | None = None) -> tuple[ClassGroups, ...]:
+    """Return the groups of all classes on Fargate; raise `RefusedGrantError` where a class exceeds what groups allow.
 
-    In a VPC that stands already nobody knows what is the internet until it has been looked at, and nothing is surely
-    granted: what was found has to be told.
+    The ranges of an existing VPC have to be passed in: without them no address is certainly granted.
     """
-    here = here or cluster_facts_with_existing(settings)
+    cluster = cluster or cluster_facts_with_existing(settings)
     return tuple(
-        ClassGroups(one.name, _groups(one, settings, here))
-        for one in settings.sandbox_classes
-        if one.compute == "fargate"
+        ClassGroups(sandbox_class.name, _groups(sandbox_class, settings, cluster))
+        for sandbox_class in settings.sandbox_classes
+        if sandbox_class.compute == "fargate"
     )
 
 
 def refused_groups(settings: Settings) -> Iterator[tuple[int, RefusedGrantError]]:
-    """The classes on Fargate whose rules cannot be written, by their places."""
-    # A VPC that stands already is as large as any: a range of it inside the internet's makes a few rules more.
-    here, towards_cluster = cluster_facts_with_existing(settings, _unseen(settings)), 0
-    for index, one in enumerate(settings.sandbox_classes):
-        # A grant that cannot be made at all is told by itself.
-        if one.compute == "fargate" and not refused_grants(one, here):
+    """Yield the classes on Fargate whose rules cannot be created, by index."""
+    # An existing VPC may have any range: one inside the internet's takes a few more rules.
+    cluster, cluster_rules = cluster_facts_with_existing(settings, _assumed_vpc_ranges(settings)), 0
+    for index, sandbox_class in enumerate(settings.sandbox_classes):
+        # An invalid grant is reported separately.
+        if sandbox_class.compute == "fargate" and not refused_grants(sandbox_class, cluster):
             try:
-                towards_cluster += _towards_cluster(_groups(one, settings, here))
+                cluster_rules += _count_cluster_rules(_groups(sandbox_class, settings, cluster))
             except RefusedGrantError as refusal:
                 yield index, refusal
             else:
-                if towards_cluster > CLUSTER_RULES:
-                    yield index, _crowded(towards_cluster)
+                if cluster_rules > CLUSTER_RULES:
+                    yield index, _too_many_cluster_rules(cluster_rules)
 
 
-def _unseen(settings: Settings) -> tuple[str, ...]:
+def _assumed_vpc_ranges(settings: Settings) -> tuple[str, ...]:
     return (str(settings.network.cidr),) if settings.network.existing is not None else ()
 
 
-def _groups(one: SandboxClass, settings: Settings, here: ClusterFacts) -> tuple[Group, ...]:
+def _groups(sandbox_class: SandboxClass, settings: Settings, cluster: ClusterFacts) -> tuple[Group, ...]:
     members = {class_pods(other.name): other.name for other in settings.sandbox_classes if other.compute == "fargate"}
-    if here.resolver.pods is not None:
-        members[here.resolver.pods] = CLUSTER
-    # A seat on Fargate mounts its volume through its own interface. That rule is made with the group of the mount
-    # targets, on both sides; it is counted here, because it takes its place in the first group.
-    seated = any(seat.class_ == one.name for seat in settings.workspaces)
-    ports = (one.probe.port,) if one.probe is not None and one.probe.port is not None else ()
+    if cluster.resolver.pods is not None:
+        members[cluster.resolver.pods] = CLUSTER
+    # A seat on Fargate mounts its volume through its own interface. That rule is created with the mount targets' group,
+    # on both sides; it is counted here, because it uses quota of the first group.
+    seated = any(seat.class_ == sandbox_class.name for seat in settings.workspaces)
+    ports = (
+        (sandbox_class.probe.port,) if sandbox_class.probe is not None and sandbox_class.probe.port is not None else ()
+    )
     platform = Platform(CLUSTER, storage=STORAGE if seated else None, probe_ports=ports)
-    groups = security_groups(surely(egress_of(one, here)), here, members, platform, ingress=ingress_of(one, settings))
-    return tuple(replace(group, egress=tuple(_not_to_storage(group))) for group in groups)
+    groups = security_groups(
+        certain_reach(egress_of(sandbox_class, cluster)),
+        cluster,
+        members,
+        platform,
+        ingress=ingress_of(sandbox_class, settings),
+    )
+    return tuple(replace(group, egress=tuple(_without_storage_rules(group))) for group in groups)
 
 
-def _not_to_storage(group: Group) -> Iterator[GroupRule]:
+def _without_storage_rules(group: Group) -> Iterator[GroupRule]:
     return (rule for rule in group.egress if rule.group != STORAGE)
 
 
-def _towards_cluster(groups: tuple[Group, ...]) -> int:
+def _count_cluster_rules(groups: tuple[Group, ...]) -> int:
     return sum(rule.group == CLUSTER for group in groups for rule in group.egress)
 
 
-def _crowded(count: int) -> RefusedGrantError:
+def _too_many_cluster_rules(count: int) -> RefusedGrantError:
     return RefusedGrantError(
         f"{count} rules of classes in the cluster's group with this one",
         f"{CLUSTER_RULES}",

@@ -1,7 +1,7 @@
-"""Reads NetworkPolicies as they stand: what a pod may reach, or be reached by, under all of them together.
+"""Compute what a pod may reach, or be reached by, under a set of existing NetworkPolicies.
 
-Policies only ever add. A pod that none selects may reach everything, and a policy that might select it, or whose rules
-are not known, moves the bounds: what is surely allowed, and what may be allowed at most.
+Policies are additive. A pod that no policy selects may reach everything. A policy that might select it, or whose rules
+are unknown, widens the bounds between what is certainly allowed and what is allowed at most.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentenv.core.capabilities.policies.policy_rules import read_rule
 from agentenv.core.capabilities.policies.selectors import matches
-from agentenv.core.capabilities.sets.reach import EVERYTHING, NOTHING, Bounds, together
+from agentenv.core.capabilities.sets.reach import EVERYTHING, NOTHING, Bounds, union_of_reaches
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown, as_list, as_mapping
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def effective(
     *,
     enforced: bool | Unknown = True,
 ) -> Bounds:
-    """What a pod of that namespace with those labels may reach under all the policies; all of it where none binds.
+    """Return what a pod of that namespace with those labels may reach; everything where no policy selects it.
 
-    `enforced` is whether the cluster holds policies for this pod at all: not on Fargate, not with the switch off.
+    `enforced` is whether the cluster enforces policies for this pod: not on Fargate, not with enforcement disabled.
     """
     if enforced is False:
         return Bounds(EVERYTHING, EVERYTHING)
@@ -52,8 +52,8 @@ def effective(
     if not sure:
         return Bounds(EVERYTHING, EVERYTHING)
     return Bounds(
-        together(bounds.least for bounds in sure),
-        together(bounds.most for bounds in (*sure, *possible)),
+        union_of_reaches(bounds.least for bounds in sure),
+        union_of_reaches(bounds.most for bounds in (*sure, *possible)),
         tuple(unknown),
     )
 
@@ -74,7 +74,7 @@ def _selects(
 
 
 def _governs(spec: Mapping[str, object], direction: Direction) -> bool | None:
-    """Whether a policy speaks of that direction; one that names no types speaks of ingress, and of egress if it has."""
+    """Return whether a policy applies to that direction; by default to ingress, and to egress if it has such rules."""
     types, rules = as_list(spec.get("policyTypes")), as_list(spec.get("egress"))
     if types is None:
         return None
@@ -91,8 +91,8 @@ def _allowed(policy: Mapping[str, object], direction: Direction) -> Bounds:
         return Bounds(NOTHING, EVERYTHING, (path,))
     read = [read_rule(rule, direction, _namespace(policy), f"{path}[{index}]") for index, rule in enumerate(rules)]
     return Bounds(
-        together(bounds.least for bounds in read),
-        together(bounds.most for bounds in read),
+        union_of_reaches(bounds.least for bounds in read),
+        union_of_reaches(bounds.most for bounds in read),
         tuple(fact for bounds in read for fact in bounds.unknown),
     )
 

@@ -1,9 +1,9 @@
-"""Writes a class's reach as its one NetworkPolicy, so that the policy allows exactly that.
+"""Compile a class's reach into its NetworkPolicy, which allows exactly that reach.
 
-Addresses are written so that no two blocks overlap and none lies within another's exceptions. Kubernetes would take
-either, but the VPC CNI's agent keeps one entry a prefix and answers by the longest: where a block lies within the
-exceptions of another, it merges the ports of both (aws-network-policy-agent, pull request 344). An exception is only
-written where nothing else is allowed inside its block; elsewhere the addresses are written out as prefixes.
+No two blocks overlap, and none lies within another's exceptions. Kubernetes accepts both, but the VPC CNI's agent keeps
+one entry per prefix and matches the longest. Where a block lies within the exceptions of another, it merges the ports
+of both (aws-network-policy-agent, pull request 344). An exception is used only where nothing else is allowed inside its
+block; otherwise the addresses are listed as prefixes.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Plain = dict[str, Any]
-# The ports of each protocol, in the order of PROTOCOLS, that some destinations have in common.
+# The ports of each protocol, in the order of PROTOCOLS, that a set of destinations shares.
 Profile = tuple[Intervals, ...]
 EVERY_PORT: Profile = (ALL_PORTS,) * len(PROTOCOLS)
 
 
 def network_policy(
-    class_name: str, egress: Reach, here: ClusterFacts, ingress: Reach = NOTHING, name: str = "capabilities"
+    class_name: str, egress: Reach, cluster: ClusterFacts, ingress: Reach = NOTHING, name: str = "capabilities"
 ) -> Plain:
-    """The policy of a class: nothing in or out but what is given. `RefusedGrantError` for what it cannot say."""
-    if not here.agent_enforces:
+    """Return the policy of a class; raise `RefusedGrantError` for what a NetworkPolicy cannot express."""
+    if not cluster.agent_enforces:
         raise RefusedGrantError(
-            f"a NetworkPolicy, which {here.agent} does not enforce",
+            f"a NetworkPolicy, which {cluster.agent} does not enforce",
             "a cluster that enforces it, or a security group",
             "switch its network policy on, in strict mode",
         )
@@ -49,32 +49,32 @@ def network_policy(
         "spec": {
             "podSelector": {"matchLabels": {CLASS_LABEL: class_name}},
             "policyTypes": ["Ingress", "Egress"],
-            "ingress": _rules(ingress, "from", here),
-            "egress": _rules(through_proxy(egress, here), "to", here),
+            "ingress": _rules(ingress, "from", cluster),
+            "egress": _rules(through_proxy(egress, cluster), "to", cluster),
         },
     }
 
 
-def through_proxy(reach: Reach, here: ClusterFacts) -> Reach:
-    """The reach with its names held by the proxy: what the pod itself reaches is the proxy alone."""
+def through_proxy(reach: Reach, cluster: ClusterFacts) -> Reach:
+    """Return the reach with its names replaced by the egress proxy, which is what the pod itself connects to."""
     if not reach.names:
         return reach
-    if here.proxy is None or any(name.pattern == EVERY_NAME for name in reach.names):
+    if cluster.proxy is None or any(name.pattern == EVERY_NAME for name in reach.names):
         raise RefusedGrantError(
             f"domain {min(reach.names).pattern}",
             "words, ranges and classes",
-            f"{here.agent} holds addresses and no names; configure an egress proxy, or grant web",
+            f"{cluster.agent} holds addresses and no names; configure an egress proxy, or grant web",
         )
-    return Reach(reach.boxes, reach.doors | here.proxy.service.doors)
+    return Reach(reach.boxes, reach.pod_ports | cluster.proxy.service.pod_ports)
 
 
-def dns_settings(*, granted: bool, here: ClusterFacts) -> Plain:
-    """The pod's own side of DNS, always explicit: left out, it would depend on what made the pod."""
-    if granted and not here.resolver_addresses:
+def dns_settings(*, granted: bool, cluster: ClusterFacts) -> Plain:
+    """Return the pod's DNS settings, always explicit: the default depends on what created the pod."""
+    if granted and not cluster.resolver_addresses:
         return {"dnsPolicy": "ClusterFirst"}
-    # A pod must name a resolver. Where DNS is not granted it names itself, so that a lookup fails at once and does not
-    # wait for an answer that the policy holds back.
-    servers = list(here.resolver_addresses) if granted else ["127.0.0.1"]
+    # A pod must name a resolver. Without a DNS grant it names itself, so that a lookup fails at once instead of waiting
+    # for an answer that the policy denies.
+    servers = list(cluster.resolver_addresses) if granted else ["127.0.0.1"]
     return {"dnsPolicy": "None", "dnsConfig": {"nameservers": servers, "searches": [], "options": [_FEW_DOTS]}}
 
 
@@ -83,14 +83,14 @@ _FEW_DOTS = {"name": "ndots", "value": "1"}
 
 @dataclass(frozen=True)
 class _Group:
-    """The addresses that have one profile of ports."""
+    """The addresses that share one profile of ports."""
 
     profile: Profile
     version: Version
     addresses: Intervals
 
 
-def _rules(reach: Reach, direction: str, here: ClusterFacts) -> list[Plain]:
+def _rules(reach: Reach, direction: str, cluster: ClusterFacts) -> list[Plain]:
     peers: dict[Profile, list[Plain]] = {}
     for profile, pods in _pod_groups(reach):
         peers.setdefault(profile, []).extend(_selectors(pods))
@@ -103,24 +103,24 @@ def _rules(reach: Reach, direction: str, here: ClusterFacts) -> list[Plain]:
             for span in other.addresses.spans
         )
         peers.setdefault(group.profile, []).extend({"ipBlock": block} for block in _blocks(group, others))
-    return [_rule(profile, found, direction, here) for profile, found in peers.items()]
+    return [_rule(profile, entries, direction, cluster) for profile, entries in peers.items()]
 
 
-def _rule(profile: Profile, peers: list[Plain], direction: str, here: ClusterFacts) -> Plain:
+def _rule(profile: Profile, peers: list[Plain], direction: str, cluster: ClusterFacts) -> Plain:
     if profile == EVERY_PORT:
         return {direction: peers}
     ports = _ports(profile)
-    if here.agent_most_ports is not None and len(ports) > here.agent_most_ports:
+    if cluster.agent_most_ports is not None and len(ports) > cluster.agent_most_ports:
         raise RefusedGrantError(
             f"{len(ports)} ranges of ports for the same addresses",
-            f"{here.agent_most_ports}, which is what {here.agent} keeps for one range",
+            f"{cluster.agent_most_ports}, which is what {cluster.agent} keeps for one range",
             "grant ranges of ports that touch, or all ports",
         )
     return {direction: peers, "ports": ports}
 
 
 def _ports(profile: Profile) -> list[Plain]:
-    found: list[Plain] = []
+    entries: list[Plain] = []
     for protocol, ports in zip(PROTOCOLS, profile, strict=True):
         if protocol == "OTHER" and ports:
             raise RefusedGrantError(
@@ -129,15 +129,15 @@ def _ports(profile: Profile) -> list[Plain]:
                 "grant one or the other",
             )
         if ports == ALL_PORTS:
-            found.append({"protocol": protocol})
+            entries.append({"protocol": protocol})
             continue
         for low, high in ports.spans:
-            found.append({"protocol": protocol, "port": low, **({"endPort": high} if high > low else {})})
-    return found
+            entries.append({"protocol": protocol, "port": low, **({"endPort": high} if high > low else {})})
+    return entries
 
 
 def _groups(reach: Reach) -> Iterator[_Group]:
-    """Disjoint sets of addresses, one for each profile that occurs."""
+    """Yield disjoint sets of addresses, one for each profile of ports."""
     for version in VERSIONS:
         slabs: dict[Protocol, tuple[Slab, ...]] = {
             protocol: reach.boxes.slabs((version, protocol)) for protocol in PROTOCOLS
@@ -147,8 +147,8 @@ def _groups(reach: Reach) -> Iterator[_Group]:
             profile = tuple(_ports_at(slabs[protocol], low) for protocol in PROTOCOLS)
             if any(profile):
                 spans.setdefault(profile, []).append((low, high))
-        for profile, found in spans.items():
-            yield _Group(profile, version, Intervals.of(found))
+        for profile, entries in spans.items():
+            yield _Group(profile, version, Intervals.of(entries))
 
 
 def _segments(slabs: Mapping[Protocol, tuple[Slab, ...]]) -> Iterator[tuple[int, int]]:
@@ -161,7 +161,7 @@ def _ports_at(slabs: tuple[Slab, ...], address: int) -> Intervals:
 
 
 def _blocks(group: _Group, others: Intervals) -> list[Plain]:
-    """The group's addresses as blocks, with exceptions where that is shorter and nothing else lies in the block."""
+    """Return the group's addresses as IP blocks, with exceptions where that is shorter and safe."""
     plain = prefixes(group.version, group.addresses)
     low, high = group.addresses.spans[0][0], group.addresses.spans[-1][1]
     bits = 32 if group.version == 4 else 128
@@ -176,15 +176,15 @@ def _blocks(group: _Group, others: Intervals) -> list[Plain]:
 
 def _pod_groups(reach: Reach) -> Iterator[tuple[Profile, Pods]]:
     ports: dict[Pods, dict[Protocol, Intervals]] = {}
-    for door in reach.doors:
-        mine = ports.setdefault(door.pods, {})
-        mine[door.protocol] = mine.get(door.protocol, EMPTY) | door.ports
+    for entry in reach.pod_ports:
+        mine = ports.setdefault(entry.pods, {})
+        mine[entry.protocol] = mine.get(entry.protocol, EMPTY) | entry.ports
     for pods in sorted(ports, key=lambda some: repr(some.labels)):
         yield tuple(ports[pods].get(protocol, EMPTY) for protocol in PROTOCOLS), pods
 
 
 def _selectors(pods: Pods) -> list[Plain]:
-    """The peers that select these pods; a label that may be missing or have some value takes two of them."""
+    """Return the peers that select these pods; a label that may be absent or have a value takes two of them."""
     for key, values in pods.labels:
         if not values.all_but and None in values.named and len(values.named) > 1:
             halves = (Values(frozenset({None})), Values(values.named - {None}))

@@ -1,7 +1,7 @@
-"""The security groups of a class on Fargate, where no NetworkPolicy is enforced: what they hold, and what they cannot.
+"""Compile a class's reach into security groups on Fargate, where NetworkPolicies are not enforced.
 
-The rules of all groups on an interface add up, so that what does not fit into one group is divided among several. The
-cluster's own group is never among them: its open egress would be added to every class.
+The rules of all groups on an interface are additive, so rules that exceed one group's quota are split among several.
+The cluster security group is never one of them: its open egress would apply to every class.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agentenv.core.capabilities.sets.pods import Pods
 
-# What passes whatever the rules say: AWS answers these from the host, and Fargate's own agent shares the interface.
+# Traffic that security groups do not filter: AWS answers it from the host, and Fargate's agent shares the interface.
 UNFILTERED = (
     "the VPC's DNS resolver (its second address, and 169.254.169.253): only Route 53's DNS Firewall closes it",
     "the time service (169.254.169.123)",
@@ -31,7 +31,7 @@ UNFILTERED = (
 
 @dataclass(frozen=True)
 class Quota:
-    """What the account allows: rules a group in each direction and version, and groups an interface."""
+    """The account's quotas: rules per group in each direction and IP version, and groups per interface."""
 
     rules: int = 60
     groups: int = 5
@@ -42,21 +42,21 @@ DEFAULT_QUOTA = Quota()
 
 @dataclass(frozen=True)
 class Platform:
-    """What every sandbox on Fargate needs, whatever its capabilities."""
+    """The rules that every sandbox on Fargate needs, whatever its capabilities."""
 
     control_plane: str  # the group of the control plane's interfaces
     storage: str | None = None  # the group of the mount targets, for classes with a volume
     probe_ports: tuple[int, ...] = ()
 
     def egress(self) -> tuple[GroupRule, ...]:
-        """Its kubelet, which shares the sandbox's interface, and its volume."""
-        found = [GroupRule("tcp", (443, 443), group=self.control_plane, why="the kubelet of this sandbox")]
+        """Return the rules for its kubelet, which shares the sandbox's interface, and for its volume."""
+        rules = [GroupRule("tcp", (443, 443), group=self.control_plane, why="the kubelet of this sandbox")]
         if self.storage is not None:
-            found.append(GroupRule("tcp", (2049, 2049), group=self.storage, why="the volume of this sandbox"))
-        return tuple(found)
+            rules.append(GroupRule("tcp", (2049, 2049), group=self.storage, why="the volume of this sandbox"))
+        return tuple(rules)
 
     def ingress(self) -> tuple[GroupRule, ...]:
-        """Logs and commands through the control plane, and probes."""
+        """Return the rules for logs and commands through the control plane, and for probes."""
         kubelet = GroupRule("tcp", (10250, 10250), group=self.control_plane, why="logs and commands")
         probes = (GroupRule("tcp", (port, port), group=self.control_plane, why="probes") for port in self.probe_ports)
         return (kubelet, *probes)
@@ -72,30 +72,30 @@ class Group:
 
 def security_groups(
     egress: Reach,
-    here: ClusterFacts,
+    cluster: ClusterFacts,
     members: Mapping[Pods, str],
     platform: Platform,
     *,
     ingress: Reach = NOTHING,
     quota: Quota = DEFAULT_QUOTA,
 ) -> tuple[Group, ...]:
-    """The groups of a class, as few as hold its rules; `RefusedGrantError` beyond the quota, with the count.
+    """Return the fewest groups that fit the rules of a class; raise `RefusedGrantError` beyond the quota.
 
-    `members` are the groups that stand for sets of pods, such as the one that the resolver's pods are in.
+    `members` maps sets of pods to the group that they are in, such as the resolver's pods.
     """
     if ingress.names:
         raise RefusedGrantError("ingress by name", "ranges and pods", "callers have addresses and labels, no names")
-    out = (*platform.egress(), *group_rules(through_proxy(egress, here), members))
-    back = (*platform.ingress(), *group_rules(ingress, members))
-    outward, inward = _divided(out, quota, "outbound"), _divided(back, quota, "inbound")
-    count = max(len(outward), len(inward))
-    outward += [()] * (count - len(outward))
-    inward += [()] * (count - len(inward))
-    return tuple(Group(mine, theirs) for mine, theirs in zip(outward, inward, strict=True))
+    egress_rules = (*platform.egress(), *group_rules(through_proxy(egress, cluster), members))
+    ingress_rules = (*platform.ingress(), *group_rules(ingress, members))
+    egress_groups, ingress_groups = _divide(egress_rules, quota, "outbound"), _divide(ingress_rules, quota, "inbound")
+    count = max(len(egress_groups), len(ingress_groups))
+    egress_groups += [()] * (count - len(egress_groups))
+    ingress_groups += [()] * (count - len(ingress_groups))
+    return tuple(Group(outbound, inbound) for outbound, inbound in zip(egress_groups, ingress_groups, strict=True))
 
 
 def security_group_policy(class_name: str, group_ids: Iterable[str], name: str = "capabilities") -> dict[str, Any]:
-    """The object that puts a class's pods into its groups, and into no other."""
+    """Return the SecurityGroupPolicy that assigns a class's pods to exactly its groups."""
     return {
         "apiVersion": "vpcresources.k8s.aws/v1beta1",
         "kind": "SecurityGroupPolicy",
@@ -107,8 +107,8 @@ def security_group_policy(class_name: str, group_ids: Iterable[str], name: str =
     }
 
 
-def _divided(rules: tuple[GroupRule, ...], quota: Quota, direction: str) -> list[tuple[GroupRule, ...]]:
-    """The rules over as few groups as hold them; AWS counts IPv4 and IPv6 apart, and a rule towards a group in both."""
+def _divide(rules: tuple[GroupRule, ...], quota: Quota, direction: str) -> list[tuple[GroupRule, ...]]:
+    """Split the rules into the fewest groups; AWS counts IPv4 and IPv6 separately, and group references in both."""
     counts = {version: sum(_counts(rule, version) for rule in rules) for version in VERSIONS}
     version, count = max(counts.items(), key=lambda item: item[1])
     if count > quota.rules * quota.groups:
@@ -119,8 +119,10 @@ def _divided(rules: tuple[GroupRule, ...], quota: Quota, direction: str) -> list
         )
     groups: list[list[GroupRule]] = [[]]
     for rule in rules:
-        room = (group for group in groups if all(_fits(rule, group, one, quota) for one in VERSIONS))
-        group = next(room, None)
+        candidates = (
+            group for group in groups if all(_fits(rule, group, ip_version, quota) for ip_version in VERSIONS)
+        )
+        group = next(candidates, None)
         if group is None:
             groups.append(group := [])
         group.append(rule)

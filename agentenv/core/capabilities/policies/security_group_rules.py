@@ -1,8 +1,8 @@
-"""Turns a reach into rules of a security group, and back: what the rules of a pod's groups allow together.
+"""Compile a reach into security-group rules, and read the rules of a pod's groups back into a reach.
 
-A group's rules only allow, and know no exceptions: exceptions are written out as the prefixes between them. Rules may
-overlap, which is why ports are taken one range at a time, each with all its addresses, and then widened as far as the
-set reaches: the other way round, a single open port on every address would be cut up by every other grant.
+Rules only allow, and have no exceptions: exceptions become the prefixes between them. Rules may overlap. Ports are
+therefore taken one range at a time, each with all its addresses, and then widened as far as the set allows. Otherwise a
+single port that is open on every address would be split by every other grant.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from agentenv.core.capabilities.sets.boxes import (
     union,
 )
 from agentenv.core.capabilities.sets.intervals import EMPTY, Intervals, Span
-from agentenv.core.capabilities.sets.pods import Door, Pods, doors_of
+from agentenv.core.capabilities.sets.pods import PodPorts, Pods, pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 EVERY_PROTOCOL = "-1"
-# AWS takes ports for TCP and UDP alone; SCTP is a protocol number, with all of its ports.
-SPOKEN: dict[Protocol, str] = {"TCP": "tcp", "UDP": "udp", "SCTP": "132"}
+# AWS accepts ports only for TCP and UDP; SCTP is a protocol number, with all of its ports.
+PROTOCOL_NAMES: dict[Protocol, str] = {"TCP": "tcp", "UDP": "udp", "SCTP": "132"}
 GRANTED = "granted"
 
 
 @dataclass(frozen=True)
 class GroupRule:
-    """One rule: a protocol with ports, towards a range of addresses or the members of a group."""
+    """One rule: a protocol with ports, for a CIDR range or for the members of a group."""
 
     protocol: str
     ports: Span | None
@@ -50,30 +50,30 @@ class GroupRule:
     why: str = ""
 
     def plain(self) -> dict[str, Any]:
-        """The rule in the words of the AWS provider's rule resources."""
-        found: dict[str, Any] = {"ip_protocol": self.protocol, "description": self.why}
+        """Return the rule as arguments of the AWS provider's rule resources."""
+        arguments: dict[str, Any] = {"ip_protocol": self.protocol, "description": self.why}
         if self.ports is not None:
             low, high = self.ports
-            found |= {"from_port": 0 if self.ports == PORTS else low, "to_port": high}
+            arguments |= {"from_port": 0 if self.ports == PORTS else low, "to_port": high}
         if self.group is not None:
-            found["referenced_security_group_id"] = self.group
+            arguments["referenced_security_group_id"] = self.group
         if self.cidr is not None:
-            found["cidr_ipv6" if ":" in self.cidr else "cidr_ipv4"] = self.cidr
-        return found
+            arguments["cidr_ipv6" if ":" in self.cidr else "cidr_ipv4"] = self.cidr
+        return arguments
 
 
 def group_rules(reach: Reach, members: Mapping[Pods, str]) -> tuple[GroupRule, ...]:
-    """The rules that allow exactly this reach; `members` are the groups that stand for sets of pods."""
-    return (*_towards(reach, members), *(rule for version in VERSIONS for rule in _ranges(reach.boxes, version)))
+    """Return the rules that allow exactly this reach; `members` maps sets of pods to their group."""
+    return (*_group_rules(reach, members), *(rule for version in VERSIONS for rule in _ranges(reach.boxes, version)))
 
 
 def reach_of_rules(rules: Iterable[GroupRule], members: Mapping[Pods, str]) -> Reach:
-    """What the rules allow together: the way back."""
+    """Return the reach that the rules allow together: the inverse of `group_rules`."""
     boxes: list[BoxSet] = []
-    doors: frozenset[Door] = frozenset()
+    pod_ports: frozenset[PodPorts] = frozenset()
     for rule in rules:
         protocols: tuple[Protocol, ...] = tuple(
-            one for one in PROTOCOLS if rule.protocol in {EVERY_PROTOCOL, SPOKEN.get(one)}
+            protocol for protocol in PROTOCOLS if rule.protocol in {EVERY_PROTOCOL, PROTOCOL_NAMES.get(protocol)}
         )
         ports = ALL_PORTS if rule.ports is None else Intervals((rule.ports,))
         if rule.cidr is not None:
@@ -82,23 +82,23 @@ def reach_of_rules(rules: Iterable[GroupRule], members: Mapping[Pods, str]) -> R
             boxes.append(product((network.version,), protocols, addresses, ports))
         for pods, group in members.items():
             if group == rule.group:
-                doors |= doors_of(pods, protocols, ports)
-    return Reach(union(boxes), doors)
+                pod_ports |= pod_ports_of(pods, protocols, ports)
+    return Reach(union(boxes), pod_ports)
 
 
-def _towards(reach: Reach, members: Mapping[Pods, str]) -> Iterator[GroupRule]:
-    """Rules towards the groups that the pods are in, the ports of each brought together."""
+def _group_rules(reach: Reach, members: Mapping[Pods, str]) -> Iterator[GroupRule]:
+    """Yield rules that reference the pods' groups, with the ports of each group merged."""
     ports: dict[tuple[str, Protocol], Intervals] = {}
-    for door in sorted(reach.doors, key=repr):
-        group = members.get(door.pods)
+    for entry in sorted(reach.pod_ports, key=repr):
+        group = members.get(entry.pods)
         if group is None:
-            where = f"pods of {door.pods.namespace}" if door.pods.namespace else "pods of several namespaces"
+            where = f"pods of {entry.pods.namespace}" if entry.pods.namespace else "pods of several namespaces"
             raise RefusedGrantError(
                 f"{where}, which are in no security group of their own",
                 "pods on Fargate, and ranges of addresses",
                 "run the class at the other end on fargate too, or grant a range",
             )
-        ports[group, door.protocol] = ports.get((group, door.protocol), EMPTY) | door.ports
+        ports[group, entry.protocol] = ports.get((group, entry.protocol), EMPTY) | entry.ports
     for group in dict.fromkeys(group for group, _ in ports):
         mine: dict[Protocol, Intervals] = {
             protocol: some for (other, protocol), some in ports.items() if other == group
@@ -107,12 +107,12 @@ def _towards(reach: Reach, members: Mapping[Pods, str]) -> Iterator[GroupRule]:
             yield GroupRule(EVERY_PROTOCOL, None, group=group, why=GRANTED)
             continue
         for protocol, some in mine.items():
-            for span in _spoken(protocol, some):
-                yield GroupRule(SPOKEN[protocol], span, group=group, why=GRANTED)
+            for span in _port_ranges(protocol, some):
+                yield GroupRule(PROTOCOL_NAMES[protocol], span, group=group, why=GRANTED)
 
 
-def _spoken(protocol: Protocol, ports: Intervals) -> tuple[Span | None, ...]:
-    """The ports as a group can say them."""
+def _port_ranges(protocol: Protocol, ports: Intervals) -> tuple[Span | None, ...]:
+    """Return the ports as a security group can express them."""
     if protocol == "OTHER":
         raise RefusedGrantError(
             "protocols without ports beside some ports", "all protocols and ports, or ports", "grant one or the other"
@@ -125,8 +125,8 @@ def _spoken(protocol: Protocol, ports: Intervals) -> tuple[Span | None, ...]:
 
 
 @dataclass(frozen=True)
-class _Written:
-    """A rule towards a range, with the range as numbers."""
+class _RangeRule:
+    """A rule for a CIDR range, with its first and last address as numbers."""
 
     protocol: str
     ports: Span | None
@@ -135,12 +135,12 @@ class _Written:
     last: int
 
     @classmethod
-    def to(cls, cidr: str, protocol: str, ports: Span | None) -> _Written:
+    def to(cls, cidr: str, protocol: str, ports: Span | None) -> _RangeRule:
         network = ip_network(cidr)
         return cls(protocol, ports, cidr, int(network[0]), int(network[-1]))
 
-    def covers(self, other: _Written) -> bool:
-        """Whether it allows all that the other one does; both are of one IP version."""
+    def covers(self, other: _RangeRule) -> bool:
+        """Return whether it allows everything that the other one does; both are of one IP version."""
         ports = self.ports is None or (
             other.ports is not None and self.ports[0] <= other.ports[0] and other.ports[1] <= self.ports[1]
         )
@@ -154,28 +154,28 @@ class _Written:
 
 def _ranges(boxes: BoxSet, version: Version) -> Iterator[GroupRule]:
     whole = _open_entirely(boxes, version)
-    written = [_Written.to(prefix, EVERY_PROTOCOL, None) for prefix in prefixes(version, whole)]
+    rules = [_RangeRule.to(prefix, EVERY_PROTOCOL, None) for prefix in prefixes(version, whole)]
     for protocol in PROTOCOLS:
         slabs = boxes.slabs((version, protocol))
         if protocol in {"TCP", "UDP"}:
-            written += [
-                _Written.to(prefix, SPOKEN[protocol], _widened(slabs, prefix, ports))
+            rules += [
+                _RangeRule.to(prefix, PROTOCOL_NAMES[protocol], _widened(slabs, prefix, ports))
                 for ports, addresses in _by_port(slabs)
                 for prefix in prefixes(version, addresses)
             ]
             continue
         for low, high, ports in slabs:
             rest = Intervals.single(low, high) - whole
-            for span in _spoken(protocol, ports) if rest else ():
-                written += [_Written.to(prefix, SPOKEN[protocol], span) for prefix in prefixes(version, rest)]
-    distinct = list(dict.fromkeys(written))
+            for span in _port_ranges(protocol, ports) if rest else ():
+                rules += [_RangeRule.to(prefix, PROTOCOL_NAMES[protocol], span) for prefix in prefixes(version, rest)]
+    distinct = list(dict.fromkeys(rules))
     for rule in distinct:
         if not any(other.covers(rule) for other in distinct if other != rule):
             yield GroupRule(rule.protocol, rule.ports, cidr=rule.cidr, why=GRANTED)
 
 
 def _open_entirely(boxes: BoxSet, version: Version) -> Intervals:
-    """The addresses on which every port of every protocol is open."""
+    """Return the addresses on which every port of every protocol is open."""
     tcp, *others = (
         Intervals.of((low, high) for low, high, ports in boxes.slabs((version, protocol)) if ports == ALL_PORTS)
         for protocol in PROTOCOLS
@@ -186,7 +186,7 @@ def _open_entirely(boxes: BoxSet, version: Version) -> Intervals:
 
 
 def _by_port(slabs: tuple[Slab, ...]) -> Iterator[tuple[Span, Intervals]]:
-    """Ranges of ports between which nothing changes, each with every address it is open on."""
+    """Yield the ranges of ports that have the same addresses, each with those addresses."""
     edges = sorted({edge for _, _, ports in slabs for low, high in ports.spans for edge in (low, high + 1)})
     for low, after in pairwise(edges):
         addresses = Intervals.of((first, last) for first, last, ports in slabs if low in ports)
@@ -195,7 +195,7 @@ def _by_port(slabs: tuple[Slab, ...]) -> Iterator[tuple[Span, Intervals]]:
 
 
 def _widened(slabs: tuple[Slab, ...], prefix: str, ports: Span) -> Span:
-    """The widest range of ports around those given that is open on the whole prefix."""
+    """Return the widest range of ports around `ports` that is open on the whole prefix."""
     network = ip_network(prefix)
     first, last = int(network[0]), int(network[-1])
     spans = [

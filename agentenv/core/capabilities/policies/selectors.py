@@ -1,4 +1,4 @@
-"""Evaluates label selectors as Kubernetes does: on the labels of one pod, or as the set of all pods they select."""
+"""Evaluate label selectors as Kubernetes does: on the labels of one pod, or as the set of all selected pods."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ ABSENT = Values(frozenset({None}))
 
 
 class UnreadableSelectorError(ValueError):
-    """A selector that is not known, or that the API server would refuse."""
+    """A selector that is not known, or that the API server would reject."""
 
 
 def conditions(selector: object, side: Side) -> dict[Key, Values]:
-    """A selector's conditions on each label; `UnreadableSelectorError` where they cannot be told."""
-    found: dict[Key, Values] = {}
+    """Return a selector's conditions by label; raise `UnreadableSelectorError` where they are not known."""
+    result: dict[Key, Values] = {}
     for key, values in _conditions(selector):
-        found[side, key] = found.get((side, key), ANY) & values
-    return found
+        result[side, key] = result.get((side, key), ANY) & values
+    return result
 
 
 def matches(selector: object, labels: Mapping[str, str | Unknown] | Unknown) -> bool | None:
-    """Whether a selector selects a pod with those labels; None where it depends on what is not known."""
+    """Return whether a selector selects a pod with those labels; None where it depends on unknown values."""
     try:
-        wanted = _conditions(selector)
+        required = _conditions(selector)
     except UnreadableSelectorError:
         return None
     verdict: bool | None = True
-    for key, values in wanted:
+    for key, values in required:
         if labels is UNKNOWN:
             verdict = None
             continue
         value = labels.get(key)
         if value is UNKNOWN:
-            # The label is there, whatever its value: that alone decides where no value would do, or any would.
+            # The label is present with an unknown value: that decides only where no value or every value matches.
             if not values & PRESENT:
                 return False
             verdict = verdict if not PRESENT - values else None
@@ -56,19 +56,19 @@ def _conditions(selector: object) -> list[tuple[str, Values]]:
     labels, expressions = as_mapping(raw.get("matchLabels")), as_list(raw.get("matchExpressions"))
     if labels is None or expressions is None:
         raise UnreadableSelectorError
-    found: list[tuple[str, Values]] = []
+    result: list[tuple[str, Values]] = []
     for key, value in labels.items():
         if not isinstance(value, str):
             raise UnreadableSelectorError
-        found.append((key, Values(frozenset({value}))))
-    return found + [_expression(expression) for expression in expressions]
+        result.append((key, Values(frozenset({value}))))
+    return result + [_expression(expression) for expression in expressions]
 
 
 def _expression(expression: object) -> tuple[str, Values]:
     raw = as_mapping(expression) or {}
-    key, given = raw.get("key"), as_list(raw.get("values"))
-    named = frozenset(value for value in given or [] if isinstance(value, str))
-    if not isinstance(key, str) or given is None or len(named) < len(set(map(repr, given))):
+    key, values = raw.get("key"), as_list(raw.get("values"))
+    named = frozenset(value for value in values or [] if isinstance(value, str))
+    if not isinstance(key, str) or values is None or len(named) < len(set(map(repr, values))):
         raise UnreadableSelectorError
     match raw.get("operator"), bool(named):
         case "In", True:

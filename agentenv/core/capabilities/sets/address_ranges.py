@@ -1,8 +1,8 @@
-"""Addresses as text and as spans, and the ranges that mean something everywhere.
+"""IP ranges as text and as spans, and the ranges with a fixed meaning.
 
-What the internet is, for a sandbox, is a definition and not a registry: all addresses less those at which a machine of
-ours, of a neighbour's or of the provider's could answer. The documentation ranges stay in, because nobody answers
-there; leaving them out would double the rules of a security group and protect nothing.
+The internet is defined as all addresses less those at which a machine of the environment, of a connected network or of
+the provider could answer. Documentation ranges are included, because nothing answers there: excluding them would double
+the rules of a security group and protect nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Spans = dict[Version, Intervals]
 
-# Why a range is not the internet; the words appear in messages and in the reference.
+# Why a range is not the internet; these texts appear in messages and in the reference.
 NOT_INTERNET: dict[str, str] = {
     "0.0.0.0/8": "this host",
     "10.0.0.0/8": "private",
@@ -37,49 +37,49 @@ NOT_INTERNET: dict[str, str] = {
     "8000::/1": "not assigned, unique local (fc00::/7, with fd00:ec2::254), link-local and multicast",
 }
 
-# Where credentials are handed out to whoever asks: instance metadata, Pod Identity, task metadata.
+# Endpoints that issue credentials to any caller: instance metadata, Pod Identity, task metadata.
 METADATA = ("169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23")
 # AWS answers on all of these from the host itself; no grant of a range includes them.
 PROVIDER = ("169.254.0.0/16", "fd00:ec2::/32", "fe80::/10")
 
 
 def spans(ranges: Iterable[str]) -> Spans:
-    """Ranges and single addresses as spans by version; `ValueError` for what is neither."""
-    found: dict[Version, list[tuple[int, int]]] = {}
+    """Parse CIDR ranges and addresses into spans by version; raise `ValueError` for anything else."""
+    by_version: dict[Version, list[tuple[int, int]]] = {}
     for text in ranges:
         network = ip_network(text)
-        found.setdefault(network.version, []).append((int(network[0]), int(network[-1])))
-    return {version: Intervals.of(found[version]) for version in VERSIONS if version in found}
+        by_version.setdefault(network.version, []).append((int(network[0]), int(network[-1])))
+    return {version: Intervals.of(by_version[version]) for version in VERSIONS if version in by_version}
 
 
-def joined(*several: Mapping[Version, Intervals]) -> Spans:
-    """The union of several sets of addresses."""
-    return {version: _of(several, version) for version in VERSIONS if _of(several, version)}
+def union_of_spans(*several: Mapping[Version, Intervals]) -> Spans:
+    """Return the union of several sets of addresses."""
+    return {version: _version_union(several, version) for version in VERSIONS if _version_union(several, version)}
 
 
-def without(addresses: Mapping[Version, Intervals], taken: Mapping[Version, Intervals]) -> Spans:
-    """The addresses less those taken."""
+def subtract_spans(addresses: Mapping[Version, Intervals], taken: Mapping[Version, Intervals]) -> Spans:
+    """Return the addresses without `taken`."""
     return {version: left for version, mine in addresses.items() if (left := mine - taken.get(version, EMPTY))}
 
 
-def within(addresses: Mapping[Version, Intervals], versions: Iterable[Version]) -> Spans:
-    """The addresses of those versions."""
-    wanted = frozenset(versions)
-    return {version: mine for version, mine in addresses.items() if version in wanted}
+def of_versions(addresses: Mapping[Version, Intervals], versions: Iterable[Version]) -> Spans:
+    """Return only the addresses of these IP versions."""
+    chosen = frozenset(versions)
+    return {version: mine for version, mine in addresses.items() if version in chosen}
 
 
-def whole(versions: Iterable[Version] = VERSIONS) -> Spans:
-    """Every address of those versions."""
+def all_addresses(versions: Iterable[Version] = VERSIONS) -> Spans:
+    """Return every address of these IP versions."""
     return {version: Intervals((ADDRESSES[version],)) for version in versions}
 
 
 def internet() -> Spans:
-    """All addresses less those at which a machine of ours, a neighbour's or the provider's could answer."""
-    return without(whole(), spans(NOT_INTERNET))
+    """Return the addresses of the internet, as this module defines it."""
+    return subtract_spans(all_addresses(), spans(NOT_INTERNET))
 
 
 def prefixes(version: Version, addresses: Intervals) -> tuple[str, ...]:
-    """The fewest prefixes whose union those addresses are, in ascending order."""
+    """Return the fewest prefixes that cover exactly those addresses, in ascending order."""
     return tuple(
         str(network)
         for low, high in addresses.spans
@@ -92,14 +92,14 @@ def prefixes(version: Version, addresses: Intervals) -> tuple[str, ...]:
 
 
 def address_text(version: Version, address: int) -> str:
-    """An address as people write it."""
+    """Format an address."""
     return str(IPv4Address(address) if version == 4 else IPv6Address(address))
 
 
 def version_of(text: str) -> Version:
-    """The version of an address or a range; `ValueError` for what is neither."""
+    """Return the IP version of an address or a range; raise `ValueError` for anything else."""
     return ip_network(text).version
 
 
-def _of(several: tuple[Mapping[Version, Intervals], ...], version: Version) -> Intervals:
-    return Intervals.of(span for one in several for span in one.get(version, EMPTY).spans)
+def _version_union(several: tuple[Mapping[Version, Intervals], ...], version: Version) -> Intervals:
+    return Intervals.of(span for part in several for span in part.get(version, EMPTY).spans)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Version = Literal[4, 6]
-# OTHER is every protocol that has no ports a rule could name, such as ICMP: a rule opens all of them or none.
+# OTHER is every protocol without ports, such as ICMP: a rule allows all of them or none.
 Protocol = Literal["TCP", "UDP", "SCTP", "OTHER"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 TCP_AND_UDP: tuple[Protocol, ...] = ("TCP", "UDP")
@@ -39,7 +39,7 @@ Slab = tuple[int, int, Intervals]
 
 @dataclass(frozen=True, order=True)
 class Point:
-    """One destination: what a counterexample names."""
+    """One destination, as a counterexample names it."""
 
     version: Version
     protocol: Protocol
@@ -59,7 +59,7 @@ class Box:
 
 @dataclass(frozen=True)
 class BoxSet:
-    """A set of destinations in its one form; make it with `BoxSet.of` or `product`, and combine with | & -."""
+    """A set of destinations in canonical form; create it with `BoxSet.of` or `product`, and combine with | & -."""
 
     planes: tuple[tuple[Channel, tuple[Slab, ...]], ...] = ()
 
@@ -121,7 +121,7 @@ class BoxSet:
     def _combine(self, other: BoxSet, join: Callable[[Intervals, Intervals], Intervals]) -> BoxSet:
         channels = {key for key, _ in (*self.planes, *other.planes)}
         joined = ((channel, _sweep(self.slabs(channel), other.slabs(channel), join)) for channel in channels)
-        return BoxSet(tuple(sorted(((channel, slabs) for channel, slabs in joined if slabs), key=_place)))
+        return BoxSet(tuple(sorted(((channel, slabs) for channel, slabs in joined if slabs), key=_sort_key)))
 
 
 NO_BOXES = BoxSet()
@@ -130,12 +130,12 @@ NO_BOXES = BoxSet()
 def product(
     versions: Iterable[Version], protocols: Iterable[Protocol], addresses: Intervals, ports: Intervals
 ) -> BoxSet:
-    """Those addresses with those ports, on each of the versions and protocols."""
+    """Return these addresses with these ports, on each of the versions and protocols."""
     if not addresses or not ports:
         return NO_BOXES
     slabs = tuple((low, high, ports) for low, high in addresses.spans)
     channels: set[Channel] = {(version, protocol) for version in versions for protocol in protocols}
-    return BoxSet(tuple(sorted(((channel, slabs) for channel in channels), key=_place)))
+    return BoxSet(tuple(sorted(((channel, slabs) for channel in channels), key=_sort_key)))
 
 
 def everywhere(versions: Iterable[Version] = VERSIONS) -> BoxSet:
@@ -152,7 +152,7 @@ def union(sets: list[BoxSet]) -> BoxSet:
     return sets[0] if sets else NO_BOXES
 
 
-def _place(entry: tuple[Channel, tuple[Slab, ...]]) -> tuple[int, int]:
+def _sort_key(entry: tuple[Channel, tuple[Slab, ...]]) -> tuple[int, int]:
     (version, protocol), _ = entry
     return version, PROTOCOLS.index(protocol)
 

@@ -22,7 +22,7 @@ _NAME = re.compile(r"(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9]([
 
 
 def pattern(text: str) -> str:
-    """A domain or wildcard in its one spelling: lower case, no dot at the end; `ValueError` for what is neither."""
+    """Normalize a domain or wildcard: lower case, no dot at the end; raise `ValueError` for anything else."""
     spelled = text.lower().removesuffix(".")
     if not _NAME.fullmatch(spelled) or len(spelled) > 253:
         raise ValueError(f"{text!r} is no domain; allowed: names such as pypi.org, and *.pypi.org for those below it")
@@ -30,82 +30,82 @@ def pattern(text: str) -> str:
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Whether every name of the narrow pattern is one of the wide pattern's."""
+    """Return whether every name of the narrow pattern matches the wide pattern."""
     return wide in {EVERY_NAME, narrow} or (wide.startswith("*.") and narrow.partition(".")[2] == wide[2:])
 
 
-def meet(one: str, other: str) -> str | None:
-    """The pattern of the names that are under both; of two that share a name, one covers the other."""
-    if covers(one, other):
-        return other
-    return one if covers(other, one) else None
+def meet(left: str, right: str) -> str | None:
+    """Return the intersection of two patterns; of two that share a name, one covers the other."""
+    if covers(left, right):
+        return right
+    return left if covers(right, left) else None
 
 
 @dataclass(frozen=True)
 class Name:
-    """TCP ports of the hosts that have a name under the pattern and under none of the exceptions."""
+    """TCP ports of the hosts whose name matches the pattern and none of the exceptions."""
 
     pattern: str
     ports: Intervals
     less: frozenset[str] = frozenset()
 
-    def __lt__(self, other: Name) -> bool:
-        return self._place() < other._place()
+    def __lt__(self, right: Name) -> bool:
+        return self._place() < right._place()
 
-    def __sub__(self, other: Name) -> tuple[Name, ...]:
-        shared = self.ports & other.ports
-        if not shared or (both := meet(self.pattern, other.pattern)) is None:
+    def __sub__(self, right: Name) -> tuple[Name, ...]:
+        shared = self.ports & right.ports
+        if not shared or (both := meet(self.pattern, right.pattern)) is None:
             return (self,)
-        closed = _less(self.pattern, self.ports - other.ports, self.less)
+        closed = _less(self.pattern, self.ports - right.ports, self.less)
         outside = _less(self.pattern, shared, {*self.less, both})
-        # What the other one leaves out is left of this one.
-        kept = [
+        # The exceptions of the other pattern remain in this one.
+        remaining = [
             _less(inside, shared, self.less)
-            for exception in other.less
+            for exception in right.less
             if (inside := meet(self.pattern, exception)) is not None
         ]
-        return tuple(piece for piece in (closed, outside, *kept) if piece is not None)
+        return tuple(piece for piece in (closed, outside, *remaining) if piece is not None)
 
     def _place(self) -> tuple[str, tuple[tuple[int, int], ...], list[str]]:
         return self.pattern, self.ports.spans, sorted(self.less)
 
 
 def named(text: str, ports: Intervals = ALL_PORTS) -> Name:
-    """Those ports of that domain."""
+    """Return the ports of a domain."""
     return Name(pattern(text), ports)
 
 
-def _less(one: str, ports: Intervals, exceptions: Iterable[str]) -> Name | None:
-    """A name less what of the exceptions is under it; None where nothing is left.
+def _less(domain: str, ports: Intervals, exceptions: Iterable[str]) -> Name | None:
+    """Return a name without the exceptions that match it; None where nothing remains.
 
     No finite number of patterns below a wildcard exhausts it, so that only an exception that covers it leaves nothing.
     """
-    inside = frozenset(both for exception in exceptions if (both := meet(one, exception)) is not None)
-    return Name(one, ports, inside) if ports and one not in inside else None
+    inside = frozenset(both for exception in exceptions if (both := meet(domain, exception)) is not None)
+    return Name(domain, ports, inside) if ports and domain not in inside else None
 
 
 def names_left(mine: Iterable[Name], theirs: Iterable[Name]) -> tuple[Name, ...]:
-    """What is open in `mine` and not in `theirs`."""
+    """Return what is open in `mine` and not in `theirs`."""
     left = [name for name in mine if name.ports]
-    for other in theirs:
-        left = [piece for name in left for piece in name - other]
+    for right in theirs:
+        left = [piece for name in left for piece in name - right]
     return tuple(sorted(left))
 
 
 def names_shared(mine: Iterable[Name], theirs: Iterable[Name]) -> frozenset[Name]:
-    """What is open in both."""
+    """Return what is open in both."""
     others = tuple(theirs)
-    found = (
-        _less(both, one.ports & other.ports, one.less | other.less)
-        for one in mine
-        for other in others
-        if (both := meet(one.pattern, other.pattern)) is not None
+    shared = (
+        _less(both, left.ports & right.ports, left.less | right.less)
+        for left in mine
+        for right in others
+        if (both := meet(left.pattern, right.pattern)) is not None
     )
-    return frozenset(name for name in found if name is not None)
+    return frozenset(name for name in shared if name is not None)
 
 
 def example(name: Name) -> str:
-    """A host of that name."""
+    """Return an example host of that name."""
     for number in count():
         label = f"any-{number}" if number else "any"
         host = f"{label}.example" if name.pattern == EVERY_NAME else name.pattern.replace("*", label, 1)

@@ -1,6 +1,6 @@
-"""Sets of whole numbers as closed spans: the ports of a rule, the addresses of a range.
+"""Sets of integers as closed spans: the ports of a rule, the addresses of a range.
 
-A set has one form only: spans in ascending order that neither overlap nor touch. Equal sets are therefore equal values.
+A set has one canonical form: spans in ascending order that neither overlap nor touch. Equal sets are equal values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Intervals:
-    """A finite union of closed spans; make one with `Intervals.of`, which brings any spans into the one form."""
+    """A finite union of closed spans; create it with `Intervals.of`, which normalizes any spans."""
 
     spans: tuple[Span, ...] = ()
 
@@ -29,7 +29,7 @@ class Intervals:
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> Intervals:
-        """The union of the spans; one that ends before it starts is refused rather than taken for an empty one."""
+        """Return the union of the spans; a span that ends before it starts is an error, not an empty span."""
         merged: list[Span] = []
         for low, high in sorted(spans):
             if low > high:
@@ -42,7 +42,7 @@ class Intervals:
 
     @classmethod
     def single(cls, low: int, high: int | None = None) -> Intervals:
-        """One number, or one span."""
+        """Return one number, or one span."""
         return cls(((low, low if high is None else high),))
 
     def __bool__(self) -> bool:
@@ -92,7 +92,7 @@ class Intervals:
 
     @property
     def first(self) -> int:
-        """The smallest number; an empty set has none."""
+        """Return the smallest number; an empty set has none."""
         if not self.spans:
             raise ValueError("an empty set has no first number")
         return self.spans[0][0]

@@ -1,4 +1,4 @@
-"""Destinations named by labels: sets of pods, exact under union and difference.
+"""Sets of pods selected by labels, exact under union and difference.
 
 A label selector is a conjunction of conditions, each on one key; what a key may be is a finite set of values or all but
 a finite set, and "the pod has no such label" is one of the values. A selector is then a product over keys, and the
@@ -27,7 +27,7 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 @dataclass(frozen=True)
 class Values:
-    """What one label may be: those values, or all but those. `None` stands for a label that is not there."""
+    """The possible values of one label: those values, or all but those. `None` means that the label is absent."""
 
     named: frozenset[str | None]
     all_but: bool = False
@@ -50,7 +50,7 @@ class Values:
 
     @property
     def example(self) -> str | None:
-        """One of the values: a value that is there, where one may be."""
+        """Return one of the values; one that is present, where possible."""
         if not self.all_but:
             return min((value for value in self.named if value is not None), default=None)
         if None not in self.named:
@@ -64,13 +64,13 @@ PRESENT = Values(frozenset({None}), all_but=True)
 
 @dataclass(frozen=True)
 class Pods:
-    """The pods, in all namespaces, whose labels and whose namespace's labels are as said; a key not said is free."""
+    """The pods in all namespaces whose labels, and whose namespace's labels, match; other keys are unconstrained."""
 
     labels: tuple[tuple[Key, Values], ...] = ()
 
     @classmethod
     def of(cls, conditions: Mapping[Key, Values]) -> Pods:
-        """The pods under those conditions, in canonical order and without those that say nothing."""
+        """Return the pods under those conditions, in canonical order and without trivial conditions."""
         # A namespace without its name does not exist; without this, "every named namespace" would not be all of them.
         name: Key = ("namespace", NAMESPACE_NAME)
         conditions = {**conditions, **({name: conditions[name] & PRESENT} if name in conditions else {})}
@@ -84,7 +84,7 @@ class Pods:
 
     @classmethod
     def labelled(cls, namespace: str, labels: Mapping[str, str]) -> Pods:
-        """The pods of one namespace with these labels."""
+        """Return the pods of one namespace with these labels."""
         return cls.of(
             {
                 ("namespace", NAMESPACE_NAME): Values(frozenset({namespace})),
@@ -93,7 +93,7 @@ class Pods:
         )
 
     def at(self, key: Key) -> Values:
-        """What a key may be."""
+        """Return the possible values of a key."""
         return next(
             (values for mine, values in self.labels if mine == key),
             PRESENT if key == ("namespace", NAMESPACE_NAME) else ANY,
@@ -107,21 +107,21 @@ class Pods:
         return Pods.of({key: self.at(key) & other.at(key) for key in keys})
 
     def __sub__(self, other: Pods) -> tuple[Pods, ...]:
-        """Disjoint sets of pods whose union is the difference."""
+        """Return disjoint sets of pods whose union is the difference."""
         if not self & other:
             return (self,) if self else ()
         pieces: list[Pods] = []
-        shared = dict(self.labels)
+        shared_pod_ports = dict(self.labels)
         for key, values in other.labels:
             outside = self.at(key) - values
             if outside:
-                pieces.append(Pods.of({**shared, key: outside}))
-            shared[key] = self.at(key) & values
+                pieces.append(Pods.of({**shared_pod_ports, key: outside}))
+            shared_pod_ports[key] = self.at(key) & values
         return tuple(piece for piece in pieces if piece)
 
     @property
     def namespace(self) -> str | None:
-        """The one namespace they are in, where it is one."""
+        """Return the single namespace that they are in, or None."""
         values = self.at(("namespace", NAMESPACE_NAME))
         return values.example if not values.all_but and len(values.named) == 1 else None
 
@@ -130,48 +130,48 @@ ALL_PODS = Pods()
 
 
 @dataclass(frozen=True)
-class Door:
+class PodPorts:
     """Ports of a set of pods, on one protocol."""
 
     pods: Pods
     protocol: Protocol
     ports: Intervals
 
-    def __sub__(self, other: Door) -> tuple[Door, ...]:
-        shared = self.pods & other.pods
-        if self.protocol != other.protocol or not shared or not self.ports & other.ports:
+    def __sub__(self, other: PodPorts) -> tuple[PodPorts, ...]:
+        shared_pod_ports = self.pods & other.pods
+        if self.protocol != other.protocol or not shared_pod_ports or not self.ports & other.ports:
             return (self,)
-        outside = tuple(Door(piece, self.protocol, self.ports) for piece in self.pods - other.pods)
+        outside = tuple(PodPorts(piece, self.protocol, self.ports) for piece in self.pods - other.pods)
         closed = self.ports - other.ports
-        return (*outside, Door(shared, self.protocol, closed)) if closed else outside
+        return (*outside, PodPorts(shared_pod_ports, self.protocol, closed)) if closed else outside
 
 
-def doors_of(pods: Pods, protocols: Iterable[Protocol], ports: Intervals) -> frozenset[Door]:
-    """Those ports of those pods, on each of the protocols; nothing where there are no pods or no ports."""
-    return frozenset(Door(pods, protocol, ports) for protocol in protocols) if pods and ports else frozenset()
+def pod_ports_of(pods: Pods, protocols: Iterable[Protocol], ports: Intervals) -> frozenset[PodPorts]:
+    """Return these ports of these pods, on each of the protocols; empty without pods or ports."""
+    return frozenset(PodPorts(pods, protocol, ports) for protocol in protocols) if pods and ports else frozenset()
 
 
-ALL_DOORS = doors_of(ALL_PODS, PROTOCOLS, ALL_PORTS)
+ALL_POD_PORTS = pod_ports_of(ALL_PODS, PROTOCOLS, ALL_PORTS)
 
 
-def remainder(mine: Iterable[Door], theirs: Iterable[Door]) -> tuple[Door, ...]:
-    """What is open in `mine` and not in `theirs`, as doors."""
-    left = [door for door in mine if door.pods and door.ports]
+def remaining_pod_ports(mine: Iterable[PodPorts], theirs: Iterable[PodPorts]) -> tuple[PodPorts, ...]:
+    """Return what is open in `mine` and not in `theirs`."""
+    left = [entry for entry in mine if entry.pods and entry.ports]
     for other in theirs:
-        left = [piece for door in left for piece in door - other]
-    return tuple(sorted(left, key=_place))
+        left = [piece for entry in left for piece in entry - other]
+    return tuple(sorted(left, key=_sort_key))
 
 
-def shared(mine: Iterable[Door], theirs: Iterable[Door]) -> frozenset[Door]:
-    """What is open in both."""
-    found = (
-        Door(one.pods & other.pods, one.protocol, one.ports & other.ports)
-        for one in mine
+def shared_pod_ports(mine: Iterable[PodPorts], theirs: Iterable[PodPorts]) -> frozenset[PodPorts]:
+    """Return what is open in both."""
+    pairs = (
+        PodPorts(left.pods & other.pods, left.protocol, left.ports & other.ports)
+        for left in mine
         for other in theirs
-        if one.protocol == other.protocol
+        if left.protocol == other.protocol
     )
-    return frozenset(door for door in found if door.pods and door.ports)
+    return frozenset(entry for entry in pairs if entry.pods and entry.ports)
 
 
-def _place(door: Door) -> tuple[str, int, tuple[tuple[int, int], ...]]:
-    return repr(door.pods.labels), PROTOCOLS.index(door.protocol), door.ports.spans
+def _sort_key(entry: PodPorts) -> tuple[str, int, tuple[tuple[int, int], ...]]:
+    return repr(entry.pods.labels), PROTOCOLS.index(entry.protocol), entry.ports.spans

@@ -22,7 +22,7 @@ HOST = "workspace-service.workspace-service.svc"
 
 def exchanges(plan: ClassPlan) -> bool:
     """Whether the sandboxes of a class exchange tokens. Without a service that does it there is nothing to mount."""
-    return plan.asked.identity.kind == "exchange" and plan.here.exchange is not None
+    return plan.settings.identity.kind == "exchange" and plan.cluster.exchange is not None
 
 
 def volumes(plan: ClassPlan) -> list[Plain]:
@@ -61,5 +61,5 @@ def audiences(plan: ClassPlan) -> str:
 
 
 def _port(plan: ClassPlan) -> int:
-    assert plan.here.exchange is not None  # noqa: S101 - by `exchanges`
-    return plan.here.exchange.ports.first
+    assert plan.cluster.exchange is not None  # noqa: S101 - by `exchanges`
+    return plan.cluster.exchange.ports.first

@@ -14,7 +14,7 @@ from agentenv.core.capabilities.policies.network_policy import dns_settings
 from agentenv.core.classes.names import HOME, SANDBOX
 from agentenv.core.classes.pods import aws_identity as identity
 from agentenv.core.classes.pods.hardening import container_security, pod_security
-from agentenv.core.classes.pods.resources import SCRATCH, share
+from agentenv.core.classes.pods.resources import SCRATCH, container_resources
 from agentenv.core.nodes.tiers import placement
 from agentenv.core.values.quantities import size
 
@@ -37,9 +37,9 @@ def pod_spec(plan: ClassPlan, image: str) -> Plain:
         # Every service of the namespace would be told to it in variables.
         "enableServiceLinks": False,
         "securityContext": pod_security(plan.uid),
-        **dns_settings(granted=any(grant.word == "dns" for grant in plan.asked.capabilities), here=plan.here),
+        **dns_settings(granted=any(grant.word == "dns" for grant in plan.settings.capabilities), cluster=plan.cluster),
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        **_place(plan),
+        **_scheduling(plan),
         **({"initContainers": [deepcopy(plan.gate)]} if plan.gate else {}),
         "containers": [_container(plan, image)],
         "volumes": [*_scratch_volumes(plan), *identity.volumes(plan)],
@@ -48,22 +48,22 @@ def pod_spec(plan: ClassPlan, image: str) -> Plain:
 
 def home_path(plan: ClassPlan) -> str | None:
     """Where the home is mounted; None for a class without one."""
-    return None if plan.asked.storage.kind == "none" else plan.asked.storage.mount_path
+    return None if plan.settings.storage.kind == "none" else plan.settings.storage.mount_path
 
 
 def _container(plan: ClassPlan, image: str) -> Plain:
-    asked = plan.asked
-    given = {variable.name: variable.value for variable in asked.env}
+    settings = plan.settings
+    declared = {variable.name: variable.value for variable in settings.env}
     # The image's own home is on a file system that nobody can write to.
-    variables = {"HOME": home_path(plan) or "/tmp", **identity.variables(plan), **given}  # noqa: S108 - of the sandbox
+    variables = {"HOME": home_path(plan) or "/tmp", **identity.variables(plan), **declared}  # noqa: S108 - of the sandbox
     return {
         "name": SANDBOX,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
-        **({"command": list(asked.command)} if asked.command else {}),
-        **({"args": list(asked.args)} if asked.args else {}),
+        **({"command": list(settings.command)} if settings.command else {}),
+        **({"args": list(settings.args)} if settings.args else {}),
         "env": [{"name": name, "value": value} for name, value in variables.items()],
-        "resources": share(plan).written(),
+        "resources": container_resources(plan).to_kubernetes(),
         # A sandbox is made larger or smaller without ending what runs in it; on Fargate it has a machine of its size.
         **({} if plan.on_fargate else {"resizePolicy": _resize_policy()}),
         "securityContext": container_security(),
@@ -78,20 +78,20 @@ def _probes(plan: ClassPlan) -> Plain:
 
     There is no probe of its life: a sandbox that is too busy to answer is working, and what runs in it would be lost.
     """
-    asked = plan.asked.probe
-    if asked is None:
+    settings = plan.settings.probe
+    if settings is None:
         return {}
-    if asked.command:
-        way: Plain = {"exec": {"command": list(asked.command)}}
-    elif asked.path is not None:
-        way = {"httpGet": {"path": asked.path, "port": asked.port}}
+    if settings.command:
+        handler: Plain = {"exec": {"command": list(settings.command)}}
+    elif settings.path is not None:
+        handler = {"httpGet": {"path": settings.path, "port": settings.port}}
     else:
-        way = {"tcpSocket": {"port": asked.port}}
-    seconds = int(asked.start_within.total_seconds())
+        handler = {"tcpSocket": {"port": settings.port}}
+    seconds = int(settings.start_within.total_seconds())
     return {
         # A pool waits for it, and so may a claim: it is asked for often, and no longer once it has answered.
-        "startupProbe": {**way, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": seconds},
-        "readinessProbe": {**way, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
+        "startupProbe": {**handler, "periodSeconds": 1, "timeoutSeconds": 1, "failureThreshold": seconds},
+        "readinessProbe": {**handler, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
     }
 
 
@@ -99,9 +99,9 @@ def _resize_policy() -> list[Plain]:
     return [{"resourceName": name, "restartPolicy": "NotRequired"} for name in ("cpu", "memory")]
 
 
-def _place(plan: ClassPlan) -> Plain:
+def _scheduling(plan: ClassPlan) -> Plain:
     """Where it runs. Fargate gives each pod a node of its own, and a priority that it sets itself."""
-    asked, wall = plan.asked, plan.wall
+    settings, wall = plan.settings, plan.wall
     if wall is None:
         return {}
     spread: Plain = {
@@ -113,14 +113,14 @@ def _place(plan: ClassPlan) -> Plain:
     }
     on_disk: Plain = {"matchExpressions": [{"key": LOCAL_DISK, "operator": "Exists"}]}
     return {
-        **placement(wall, asked.capacity, asked.architecture, gpu=asked.gpu > 0),
+        **placement(wall, settings.capacity, settings.architecture, gpu=settings.gpu > 0),
         **(
             {
                 "affinity": {
                     "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [on_disk]}}
                 }
             }
-            if asked.storage.kind == "scratch"
+            if settings.storage.kind == "scratch"
             else {}
         ),
         "topologySpreadConstraints": [spread],
@@ -130,16 +130,17 @@ def _place(plan: ClassPlan) -> Plain:
 
 def _scratch_paths(plan: ClassPlan) -> dict[str, Decimal]:
     """Where a sandbox may write besides its home, with a size each."""
-    room = plan.asked.resources.ephemeral.value
-    return {path: room * part for path, part in SCRATCH.items() if path != home_path(plan)}
+    amount = plan.settings.resources.ephemeral.value
+    return {path: amount * part for path, part in SCRATCH.items() if path != home_path(plan)}
 
 
 def _scratch_volumes(plan: ClassPlan) -> list[Plain]:
     volumes = [
-        {"name": _volume(path), "emptyDir": {"sizeLimit": size(room)}} for path, room in _scratch_paths(plan).items()
+        {"name": _volume(path), "emptyDir": {"sizeLimit": size(amount)}}
+        for path, amount in _scratch_paths(plan).items()
     ]
-    if plan.asked.storage.kind == "scratch":
-        volumes.append({"name": HOME, "emptyDir": {"sizeLimit": size(plan.asked.storage.size.value)}})
+    if plan.settings.storage.kind == "scratch":
+        volumes.append({"name": HOME, "emptyDir": {"sizeLimit": size(plan.settings.storage.size.value)}})
     return volumes
 
 

@@ -21,42 +21,42 @@ SCRATCH = {"/tmp": Decimal("0.5"), "/var/tmp": Decimal("0.125"), "/run": Decimal
 
 
 @dataclass(frozen=True)
-class Share:
+class ResourceRequirements:
     """What a container always has, and what it may have for a while."""
 
     requests: Amounts
     limits: Amounts
 
-    def written(self) -> dict[str, dict[str, str]]:
+    def to_kubernetes(self) -> dict[str, dict[str, str]]:
         """As Kubernetes takes it."""
-        return {"requests": written(self.requests), "limits": written(self.limits)}
+        return {"requests": format_amounts(self.requests), "limits": format_amounts(self.limits)}
 
 
-def share(plan: ClassPlan) -> Share:
+def container_resources(plan: ClassPlan) -> ResourceRequirements:
     """The share of a sandbox's container."""
-    asked = plan.asked.resources
-    requests: Amounts = {CPU: asked.cpu.value, MEMORY: asked.memory.value, DISK: disk(plan)}
+    settings = plan.settings.resources
+    requests: Amounts = {CPU: settings.cpu.value, MEMORY: settings.memory.value, DISK: disk(plan)}
     if plan.on_fargate:
-        whole = size_up(asked.cpu.value, asked.memory.value)
+        whole = size_up(settings.cpu.value, settings.memory.value)
         if whole is None:
-            raise ValueError(f"Fargate has no size for {asked.cpu} cores and {asked.memory}")
+            raise ValueError(f"Fargate has no size for {settings.cpu} cores and {settings.memory}")
         # Whatever size is billed belongs to the sandbox whole, less what Fargate keeps for itself.
         requests |= {CPU: whole.cpu, MEMORY: whole.memory * GIB - OVERHEAD}
-        return Share(requests, dict(requests))
+        return ResourceRequirements(requests, dict(requests))
     most: Amounts = {
         **requests,
-        CPU: (asked.burst.cpu or asked.cpu).value,
-        MEMORY: (asked.burst.memory or asked.memory).value,
+        CPU: (settings.burst.cpu or settings.cpu).value,
+        MEMORY: (settings.burst.memory or settings.memory).value,
     }
     # Extended resources are had whole or not at all.
-    gpus: Amounts = {GPU: Decimal(plan.asked.gpu)} if plan.asked.gpu else {}
-    return Share({**requests, **gpus}, {**most, **gpus})
+    gpus: Amounts = {GPU: Decimal(plan.settings.gpu)} if plan.settings.gpu else {}
+    return ResourceRequirements({**requests, **gpus}, {**most, **gpus})
 
 
-def whole_pod(plan: ClassPlan) -> Share:
+def pod_resources(plan: ClassPlan) -> ResourceRequirements:
     """The share of a pod, as the scheduler and quotas count it: the gate never has more than the sandbox after it."""
-    one, over = share(plan), overhead(plan)
-    return Share(_added(one.requests, over), _added(one.limits, over))
+    container, over = container_resources(plan), overhead(plan)
+    return ResourceRequirements(_added(container.requests, over), _added(container.limits, over))
 
 
 def overhead(plan: ClassPlan) -> Amounts:
@@ -67,11 +67,13 @@ def overhead(plan: ClassPlan) -> Amounts:
 
 def disk(plan: ClassPlan) -> Decimal:
     """The disk of a node that a sandbox has; a home that is lost on stop is a part of it."""
-    asked = plan.asked
-    return asked.resources.ephemeral.value + (asked.storage.size.value if asked.storage.kind == "scratch" else 0)
+    settings = plan.settings
+    return settings.resources.ephemeral.value + (
+        settings.storage.size.value if settings.storage.kind == "scratch" else 0
+    )
 
 
-def written(amounts: Amounts) -> dict[str, str]:
+def format_amounts(amounts: Amounts) -> dict[str, str]:
     """Amounts as Kubernetes takes them."""
     return {name: size(value) if name in {MEMORY, DISK} else cores(value) for name, value in amounts.items()}
 

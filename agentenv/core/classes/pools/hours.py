@@ -23,7 +23,7 @@ HOURS_KEY = "poolHours"
 
 
 @dataclass(frozen=True)
-class Hours:
+class PoolHours:
     """The sizes of a pool over a week, in minutes since Monday began in its time zone."""
 
     timezone: str
@@ -32,23 +32,25 @@ class Hours:
 
     def size_at(self, now: datetime) -> int:
         """How many members it has at a moment."""
-        here = now.astimezone(ZoneInfo(self.timezone))
-        return size_of(self.spans, self.base, here.weekday() * DAY + here.hour * 60 + here.minute)
+        local = now.astimezone(ZoneInfo(self.timezone))
+        return size_of(self.spans, self.base, local.weekday() * DAY + local.hour * 60 + local.minute)
 
 
-def hours_text(pool: Pool) -> str:
+def format_pool_hours(pool: Pool) -> str:
     """The hours of a pool as text; nothing where it has one size all week."""
     if not pool.schedules:
         return ""
     return json.dumps([pool.schedules[0].timezone, base_size(pool), spans(pool)], separators=(",", ":"))
 
 
-def hours_of(text: str) -> Hours | None:
+def parse_pool_hours(text: str) -> PoolHours | None:
     """The hours that a text tells; None where it tells none that can be read."""
-    read: Any = parsed(text)
+    values: Any = parsed(text)
     try:
-        timezone, base, told = read
+        timezone, base, intervals = values
         ZoneInfo(timezone)
-        return Hours(timezone, int(base), tuple((int(start), int(end), int(size)) for start, end, size in told))
+        return PoolHours(
+            timezone, int(base), tuple((int(start), int(end), int(size)) for start, end, size in intervals)
+        )
     except (ValueError, TypeError, OverflowError, OSError, ZoneInfoNotFoundError):
         return None

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentenv.core.classes.names import SCHEDULES, namespace, owner_labels
-from agentenv.core.classes.namespace import restricted, room_labels
+from agentenv.core.classes.namespace import class_labels, restricted
 from agentenv.core.classes.pods.hardening import container_security
 from agentenv.core.classes.pools.sizes import base_size
-from agentenv.core.classes.pools.warm_pool import divided
+from agentenv.core.classes.pools.warm_pool import divide_members
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.values.names import fit
 
@@ -29,13 +29,13 @@ Plain = dict[str, Any]
 WEEK = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 # A CronJob adds eleven characters to the name of its jobs, in a label of 63.
 LONGEST_JOB = 52
-NOBODY = 65_532
+NOBODY_UID = 65_532
 LATE_SECONDS = 600
-PATIENCE_SECONDS = 120
+JOB_DEADLINE_SECONDS = 120
 
 
 @dataclass(frozen=True)
-class Switch:
+class SizeChange:
     """A time of the week at which a pool changes its size."""
 
     days: tuple[str, ...]
@@ -63,48 +63,48 @@ class Schedules:
         return (self.account, self.role, self.binding, *self.jobs)
 
 
-def switches(pool: Pool) -> tuple[Switch, ...]:
+def size_changes(pool: Pool) -> tuple[SizeChange, ...]:
     """When a pool changes its size, and to what; where one schedule ends as another starts, the start counts."""
     at: dict[tuple[str, str], int] = {}
-    for one in pool.schedules:
-        for day in one.days:
-            at.setdefault(_moment(day, one.end), base_size(pool))
-    for one in pool.schedules:
-        for day in one.days:
-            at[day, one.start] = one.size
+    for schedule in pool.schedules:
+        for day in schedule.days:
+            at.setdefault(_cron_time(day, schedule.end), base_size(pool))
+    for schedule in pool.schedules:
+        for day in schedule.days:
+            at[day, schedule.start] = schedule.size
     days: dict[tuple[str, int], list[str]] = {}
     for (day, time), members in at.items():
         days.setdefault((time, members), []).append(day)
     return tuple(
-        Switch(tuple(sorted(some, key=WEEK.index)), time, members) for (time, members), some in sorted(days.items())
+        SizeChange(tuple(sorted(some, key=WEEK.index)), time, members) for (time, members), some in sorted(days.items())
     )
 
 
-def _moment(day: str, time: str) -> tuple[str, str]:
+def _cron_time(day: str, time: str) -> tuple[str, str]:
     """The end of a day is the beginning of the next, which is what a CronJob knows it by."""
     return (WEEK[(WEEK.index(day) + 1) % len(WEEK)], "00:00") if time == "24:00" else (day, time)
 
 
 def schedules(plan: ClassPlan) -> Schedules | None:
     """What scales a class's pools; None for a class whose pool has one size all week."""
-    changes = switches(plan.asked.pool)
+    changes = size_changes(plan.settings.pool)
     if not changes:
         return None
-    who = {"name": plan.name, "namespace": SCHEDULES, "labels": room_labels(plan)}
-    inside = {"name": SCHEDULES, "namespace": namespace(plan.name), "labels": room_labels(plan)}
+    account = {"name": plan.name, "namespace": SCHEDULES, "labels": class_labels(plan)}
+    role = {"name": SCHEDULES, "namespace": namespace(plan.name), "labels": class_labels(plan)}
     names = [name for release in releases_of(plan) for name in release.names]
     pools = {"apiGroups": ["extensions.agents.x-k8s.io"], "resourceNames": names}
     return Schedules(
         account={
             "apiVersion": "v1",
             "kind": "ServiceAccount",
-            "metadata": who,
+            "metadata": account,
             "automountServiceAccountToken": False,
         },
         role={
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "Role",
-            "metadata": inside,
+            "metadata": role,
             "rules": [
                 # kubectl looks at what it is to scale first.
                 {**pools, "resources": ["sandboxwarmpools"], "verbs": ["get"]},
@@ -114,7 +114,7 @@ def schedules(plan: ClassPlan) -> Schedules | None:
         binding={
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "RoleBinding",
-            "metadata": inside,
+            "metadata": role,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SCHEDULES},
             "subjects": [{"kind": "ServiceAccount", "name": plan.name, "namespace": SCHEDULES}],
         },
@@ -131,13 +131,13 @@ def schedules_namespace(version: str) -> Plain:
     }
 
 
-def _job(plan: ClassPlan, change: Switch) -> Plain:
+def _job(plan: ClassPlan, change: SizeChange) -> Plain:
     # One timezone a pool: times of two would cross each other twice a year.
-    timezone = plan.asked.pool.schedules[0].timezone
+    timezone = plan.settings.pool.schedules[0].timezone
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
-        "metadata": {"name": _job_name(plan, change), "namespace": SCHEDULES, "labels": room_labels(plan)},
+        "metadata": {"name": _job_name(plan, change), "namespace": SCHEDULES, "labels": class_labels(plan)},
         "spec": {
             "schedule": change.cron,
             "timeZone": timezone,
@@ -148,7 +148,7 @@ def _job(plan: ClassPlan, change: Switch) -> Plain:
             "jobTemplate": {
                 "spec": {
                     "backoffLimit": 3,
-                    "activeDeadlineSeconds": PATIENCE_SECONDS,
+                    "activeDeadlineSeconds": JOB_DEADLINE_SECONDS,
                     "template": {"metadata": {"labels": owner_labels(plan)}, "spec": _job_pod(plan, change)},
                 }
             },
@@ -156,7 +156,7 @@ def _job(plan: ClassPlan, change: Switch) -> Plain:
     }
 
 
-def _job_pod(plan: ClassPlan, change: Switch) -> Plain:
+def _job_pod(plan: ClassPlan, change: SizeChange) -> Plain:
     return {
         "serviceAccountName": plan.name,
         "automountServiceAccountToken": True,
@@ -164,15 +164,15 @@ def _job_pod(plan: ClassPlan, change: Switch) -> Plain:
         "restartPolicy": "Never",
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": NOBODY,
-            "runAsGroup": NOBODY,
+            "runAsUser": NOBODY_UID,
+            "runAsGroup": NOBODY_UID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_scaling(plan, members, names) for members, names in _by_size(plan, change)],
+        "containers": [_scale_container(plan, members, names) for members, names in _by_size(plan, change)],
     }
 
 
-def _scaling(plan: ClassPlan, members: int, names: Sequence[str]) -> Plain:
+def _scale_container(plan: ClassPlan, members: int, names: Sequence[str]) -> Plain:
     """The container that gives these pools this size: kubectl takes one size at a time, and its image has no shell."""
     amounts = {"cpu": "50m", "memory": "64Mi", "ephemeral-storage": "16Mi"}
     return {
@@ -192,16 +192,16 @@ def _scaling(plan: ClassPlan, members: int, names: Sequence[str]) -> Plain:
     }
 
 
-def _by_size(plan: ClassPlan, change: Switch) -> Iterator[tuple[int, list[str]]]:
+def _by_size(plan: ClassPlan, change: SizeChange) -> Iterator[tuple[int, list[str]]]:
     """The pools by the size that each is to have."""
     by_size: dict[int, list[str]] = {}
     for release in releases_of(plan):
-        for name, members in zip(release.names, divided(change.members, len(release.names)), strict=True):
+        for name, members in zip(release.names, divide_members(change.members, len(release.names)), strict=True):
             by_size.setdefault(members, []).append(name)
     yield from by_size.items()
 
 
-def _job_name(plan: ClassPlan, change: Switch) -> str:
+def _job_name(plan: ClassPlan, change: SizeChange) -> str:
     """One of a pool's names: what happens when. Days are in it as a hash, for there may be seven of them."""
     days = hashlib.sha256(",".join(change.days).encode()).hexdigest()[:4]
     return fit(f"{plan.name}-{change.time.replace(':', '')}-{change.members}-{days}", LONGEST_JOB)

@@ -48,22 +48,22 @@ def warm_members(pool: Pool) -> int:
     return max([base_size(pool), *(schedule.size for schedule in pool.schedules)])
 
 
-def most_sandboxes(sandbox_class: SandboxClass) -> int:
+def max_sandboxes(sandbox_class: SandboxClass) -> int:
     """How many sandboxes a class may have at once: what it says, or what all its releases keep warm and as many
     claimed, ten at least. With no room beyond the pool, the first claim would leave it one short for good."""
     warm = warm_members(sandbox_class.pool) * (1 + len(sandbox_class.releases))
     return sandbox_class.max_sandboxes or warm + max(warm, FEWEST_CLAIMED)
 
 
-def with_rollover(sandbox_class: SandboxClass) -> int:
+def max_sandboxes_with_rollover(sandbox_class: SandboxClass) -> int:
     """The same, with the pools that are replaced: a new release fills its own before the old one's goes."""
-    return most_sandboxes(sandbox_class) + warm_members(sandbox_class.pool) * (1 + len(sandbox_class.releases))
+    return max_sandboxes(sandbox_class) + warm_members(sandbox_class.pool) * (1 + len(sandbox_class.releases))
 
 
-def most_volumes(sandbox_class: SandboxClass) -> int:
+def max_volumes(sandbox_class: SandboxClass) -> int:
     """How many volumes of its own a class may have at once; each is an access point."""
     each = {"slot": 1, "shared": 2}  # a task has one more, and there is no task without a sandbox
-    return with_rollover(sandbox_class) * each.get(sandbox_class.storage.kind, 0)
+    return max_sandboxes_with_rollover(sandbox_class) * each.get(sandbox_class.storage.kind, 0)
 
 
 def _load(claims_per_hour: int, replenish_seconds: int) -> Decimal:

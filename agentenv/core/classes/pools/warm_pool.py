@@ -30,7 +30,7 @@ class PoolChoice:
     expected_miss_rate: Decimal | None
 
 
-def choice(pool: Pool) -> PoolChoice:
+def pool_choice(pool: Pool) -> PoolChoice:
     """What was chosen for a pool, and why it may be trusted."""
     size = base_size(pool)
     if pool.peak_claims_per_hour is None:
@@ -38,12 +38,12 @@ def choice(pool: Pool) -> PoolChoice:
     return PoolChoice(size, miss_rate(size, pool.peak_claims_per_hour, pool.replenish_seconds))
 
 
-def sizes(pool: Pool, shards: int) -> tuple[int, ...]:
+def shard_sizes(pool: Pool, shards: int) -> tuple[int, ...]:
     """The size of each shard's pool outside its schedules."""
-    return divided(base_size(pool), shards)
+    return divide_members(base_size(pool), shards)
 
 
-def divided(members: int, shards: int) -> tuple[int, ...]:
+def divide_members(members: int, shards: int) -> tuple[int, ...]:
     """So many members over so many shards, the first ones with one more where they do not come out even."""
     each, more = divmod(members, shards)
     return tuple(each + (shard < more) for shard in range(shards))

@@ -1,1 +1,1 @@
-"""Who a caller is to the cluster: tokens, certificates, access entries, pod credentials."""
+"""Authentication and authorization in the cluster: tokens, certificates, access entries, pod credentials."""

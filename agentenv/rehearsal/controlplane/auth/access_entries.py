@@ -1,7 +1,7 @@
-"""Who a caller is to the cluster: AWS principals, access entries and access policies, as user, groups and roles.
+"""Map AWS principals, access entries and access policies to users, groups and roles.
 
-EKS decides access policies in an authorizer of its own. Here each policy is a ClusterRole and each association a group
-that only the reviewer hands out, so that the API server's own RBAC decides.
+EKS evaluates access policies in an authorizer of its own. Here each policy is a ClusterRole, and each association a
+group that only the token webhook assigns, so that the API server's RBAC decides.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Any
 Object = dict[str, Any]
 
 POLICY_ARN = "arn:aws:eks::aws:cluster-access-policy/"
-_GROUP = "rehearsal:access"  # EKS refuses no such name, but our reviewer never passes it on from an entry
+_GROUP = "rehearsal:access"  # EKS allows this name, but the token webhook never takes it from an entry
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ["get", "list", "watch"]
 
-# The rules of Kubernetes' own roles before aggregation: to EKS's policies, custom resources are strangers
+# The rules of Kubernetes' own roles before aggregation: EKS's policies do not cover custom resources
 _USER_FACING: Mapping[str, Sequence[str]] = {
     "AmazonEKSAdminPolicy": ("view", "edit", "admin"),
     "AmazonEKSEditPolicy": ("view", "edit"),
     "AmazonEKSViewPolicy": ("view",),
 }
 # What the role of Kubernetes lets editors do and EKS's policies do not, as its reference of them has it.
-_LEFT_OUT = frozenset({"serviceaccounts/token", "pods/eviction", "leases", "resourceclaims", "resourceclaimtemplates"})
-_WRITTEN: Mapping[str, list[Object]] = {
+_EXCLUDED = frozenset({"serviceaccounts/token", "pods/eviction", "leases", "resourceclaims", "resourceclaimtemplates"})
+_RULES: Mapping[str, list[Object]] = {
     "AmazonEKSClusterAdminPolicy": [
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
         {"nonResourceURLs": ["*"], "verbs": ["*"]},
     ],
     "AmazonEKSAdminViewPolicy": [{"apiGroups": ["*"], "resources": ["*"], "verbs": _READ}],
 }
-POLICIES = (*_WRITTEN, *_USER_FACING)
+POLICIES = (*_RULES, *_USER_FACING)
 
 _PRINCIPAL = re.compile(
     r"arn:(?P<partition>[\w-]+):(?:iam|sts)::(?P<account>\d{12}):"
@@ -52,75 +52,77 @@ class Principal:
     session: str = ""
 
     def same(self, other: Principal) -> bool:
-        """Whether both are one, whatever the session."""
+        """Return whether both are the same principal, whatever the session."""
         return (self.account, self.kind, self.name) == (other.account, other.kind, other.name)
 
 
 def principal(arn: str) -> Principal | None:
-    """Read an ARN as an access entry or STS spells it: an assumed role is its role, in a session."""
-    found = _PRINCIPAL.fullmatch(arn)
-    if found is None:
+    """Parse an ARN of an access entry or of STS: an assumed role is its role, in a session."""
+    match = _PRINCIPAL.fullmatch(arn)
+    if match is None:
         return None
-    kind, rest = found["kind"], found["rest"] or ""
+    kind, rest = match["kind"], match["rest"] or ""
     if kind == "assumed-role":
         name, _, session = rest.partition("/")
-        return Principal(found["account"], "role", name, session)
-    return Principal(found["account"], kind, rest.rpartition("/")[2])
+        return Principal(match["account"], "role", name, session)
+    return Principal(match["account"], kind, rest.rpartition("/")[2])
 
 
 @dataclass(frozen=True)
 class Association:
-    """A policy for an entry: over the cluster, or over the namespaces that match."""
+    """An access policy of an entry: over the cluster, or over the namespaces that match."""
 
     policy: str
     namespaces: tuple[str, ...] = ()
 
     def groups(self) -> list[str]:
-        """The groups that stand for it."""
+        """Return the groups that represent the association."""
         if not self.namespaces:
             return [f"{_GROUP}:{self.policy}"]
         return [f"{_GROUP}:{self.policy}:{pattern}" for pattern in self.namespaces]
 
 
 def association(row: Mapping[str, Any]) -> Association:
-    """Read one as ListAssociatedAccessPolicies tells it."""
+    """Parse an association as ListAssociatedAccessPolicies returns it."""
     scope = row["accessScope"]
-    spaces = tuple(scope.get("namespaces", ())) if scope["type"] == "namespace" else ()
-    return Association(row["policyArn"].removeprefix(POLICY_ARN), spaces)
+    namespaces = tuple(scope.get("namespaces", ())) if scope["type"] == "namespace" else ()
+    return Association(row["policyArn"].removeprefix(POLICY_ARN), namespaces)
 
 
-def identity(entry: Mapping[str, Any], who: Principal, associations: Iterable[Association]) -> tuple[str, list[str]]:
-    """User name and groups of a caller who has this entry."""
-    given: str = entry.get("username") or entry["principalArn"]
-    user = given.replace("{{SessionNameRaw}}", who.session).replace("{{SessionName}}", who.session.replace("@", "-"))
+def identity(entry: Mapping[str, Any], caller: Principal, associations: Iterable[Association]) -> tuple[str, list[str]]:
+    """Return the user name and groups of a caller with this entry."""
+    template: str = entry.get("username") or entry["principalArn"]
+    user = template.replace("{{SessionNameRaw}}", caller.session).replace(
+        "{{SessionName}}", caller.session.replace("@", "-")
+    )
     groups = [name for name in entry.get("kubernetesGroups") or () if not name.startswith(_GROUP)]
-    for one in associations:
-        groups.extend(one.groups())
+    for association in associations:
+        groups.extend(association.groups())
     return user, list(dict.fromkeys(groups))
 
 
 def cluster_roles(user_facing: Mapping[str, list[Object]]) -> list[Object]:
-    """A ClusterRole for each policy, and its binding over the whole cluster.
+    """Return a ClusterRole for each policy, and its binding over the whole cluster.
 
     `user_facing` are the rules of `system:aggregate-to-…` as the server has them.
     """
-    rules = {name: [*_known(user_facing, parts)] for name, parts in _USER_FACING.items()}
-    made: list[Object] = []
-    for policy, its in {**_WRITTEN, **rules}.items():
+    rules = {name: [*_eks_rules(user_facing, parts)] for name, parts in _USER_FACING.items()}
+    objects: list[Object] = []
+    for policy, policy_rules in {**_RULES, **rules}.items():
         name = f"{_GROUP}:{policy}"
-        made.extend(
+        objects.extend(
             (
-                {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": its},
+                {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": policy_rules},
                 _binding("ClusterRoleBinding", {"name": name}, name, name),
             )
         )
-    return made
+    return objects
 
 
-def _known(user_facing: Mapping[str, list[Object]], parts: Sequence[str]) -> Iterator[Object]:
-    """What of these rules EKS's policies have too."""
+def _eks_rules(user_facing: Mapping[str, list[Object]], parts: Sequence[str]) -> Iterator[Object]:
+    """Yield the rules without the resources that EKS's policies leave out."""
     for rule in (rule for part in parts for rule in user_facing[part]):
-        resources = [one for one in rule.get("resources", ()) if one not in _LEFT_OUT]
+        resources = [resource for resource in rule.get("resources", ()) if resource not in _EXCLUDED]
         if resources:
             yield {**rule, "resources": resources}
         elif "resources" not in rule:
@@ -128,22 +130,22 @@ def _known(user_facing: Mapping[str, list[Object]], parts: Sequence[str]) -> Ite
 
 
 def bindings(associations: Iterable[Association], namespaces: Sequence[str]) -> list[Object]:
-    """What has to be in the namespaces there are, for associations over namespaces to work."""
+    """Return the RoleBindings that associations over namespaces need in the existing namespaces."""
     return [
-        _binding("RoleBinding", {"name": group, "namespace": space}, f"{_GROUP}:{one.policy}", group)
-        for one in associations
-        if one.policy in POLICIES
-        for pattern, group in zip(one.namespaces, one.groups(), strict=bool(one.namespaces))
-        for space in namespaces
-        if fnmatch.fnmatchcase(space, pattern)
+        _binding("RoleBinding", {"name": group, "namespace": namespace}, f"{_GROUP}:{association.policy}", group)
+        for association in associations
+        if association.policy in POLICIES
+        for pattern, group in zip(association.namespaces, association.groups(), strict=bool(association.namespaces))
+        for namespace in namespaces
+        if fnmatch.fnmatchcase(namespace, pattern)
     ]
 
 
-def _binding(kind: str, about: Object, role: str, group: str) -> Object:
+def _binding(kind: str, metadata: Object, role: str, group: str) -> Object:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": kind,
-        "metadata": about,
+        "metadata": metadata,
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": group}],
     }

@@ -1,4 +1,4 @@
-"""The simulated AWS account, as the control plane asks it: who calls, who may enter, what runs there for EKS."""
+"""The simulated AWS account as the control plane uses it: callers, access entries, add-ons, Fargate profiles."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree as ET
 
-from agentenv.rehearsal.controlplane.auth import access_entries as access
-from agentenv.rehearsal.controlplane.auth.eks_token import HEADER, Presented, TokenRefused
+from agentenv.rehearsal.controlplane.auth import access_entries
+from agentenv.rehearsal.controlplane.auth.eks_token import HEADER, PresignedToken, TokenRefused
 from agentenv.rehearsal.controlplane.nodes import fargate
 from agentenv.rehearsal.controlplane.ports import DIRECTLY
 
-_PATIENCE_SECONDS = 10
-_MEMORY_SECONDS = 5.0
+_TIMEOUT_SECONDS = 10
+_CACHE_SECONDS = 5.0
 
 
 @dataclass
 class Account:
-    """One account behind one endpoint; `cluster` is empty for whichever cluster there is."""
+    """One account at one endpoint; an empty `cluster` stands for whichever cluster exists."""
 
     endpoint: str
     region: str
@@ -37,7 +37,7 @@ class Account:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], cluster: str = "") -> Account | None:
-        """The account that a run's environment leads to; None where it leads to no simulated one."""
+        """Return the account that a run's environment points to; None if it has no simulated one."""
         endpoint = environment.get("AWS_ENDPOINT_URL")
         if not endpoint:
             return None
@@ -47,7 +47,7 @@ class Account:
 
     @property
     def host(self) -> str:
-        """The endpoint's host, which stands for STS too."""
+        """Return the endpoint's host, which also serves STS."""
         return urlsplit(self.endpoint).netloc
 
     @cached_property
@@ -55,44 +55,44 @@ class Account:
         return self.service("eks")
 
     def service(self, name: str, keys: Mapping[str, Any] | None = None) -> Any:
-        """An SDK's client of a service, with the keys of the run, or with those of somebody else."""
+        """Return an SDK client of a service, with the run's credentials or the given ones."""
         import boto3
         from botocore.config import Config
 
-        own = {"AccessKeyId": self.access_key, "SecretAccessKey": self.secret_key, "SessionToken": None}
-        said = own if keys is None else keys
+        run_credentials = {"AccessKeyId": self.access_key, "SecretAccessKey": self.secret_key, "SessionToken": None}
+        credentials = run_credentials if keys is None else keys
         # Loopback is never reached through a proxy
-        settings = Config(retries={"total_max_attempts": 2}, read_timeout=_PATIENCE_SECONDS, proxies={})
-        with self._lock:  # the SDK's default session, which makes them, is for one thread at a time
+        settings = Config(retries={"total_max_attempts": 2}, read_timeout=_TIMEOUT_SECONDS, proxies={})
+        with self._lock:  # the SDK's default session, which creates clients, is not thread-safe
             return boto3.client(
                 name,
                 endpoint_url=self.endpoint,
                 region_name=self.region,
-                aws_access_key_id=said["AccessKeyId"],
-                aws_secret_access_key=said["SecretAccessKey"],
-                aws_session_token=said["SessionToken"],
+                aws_access_key_id=credentials["AccessKeyId"],
+                aws_secret_access_key=credentials["SecretAccessKey"],
+                aws_session_token=credentials["SessionToken"],
                 config=settings,
             )
 
     def publish(self, issuer: str, keys: Sequence[Mapping[str, Any]]) -> None:
-        """Let STS find the keys of an issuer of tokens, which EKS has at a public address."""
-        said = json.dumps({"issuer": issuer, "keys": keys}).encode()
-        request = urllib.request.Request(f"{self.endpoint}/_cloud/issuers", data=said)  # noqa: S310 - loopback
-        with DIRECTLY.open(request, timeout=_PATIENCE_SECONDS):
+        """Publish an issuer's keys to STS, which EKS has at a public address."""
+        body = json.dumps({"issuer": issuer, "keys": keys}).encode()
+        request = urllib.request.Request(f"{self.endpoint}/_cloud/issuers", data=body)  # noqa: S310 - loopback
+        with DIRECTLY.open(request, timeout=_TIMEOUT_SECONDS):
             pass
 
     def warm(self) -> None:
-        """Load the SDK, which takes most of a second, before anybody waits for it."""
+        """Load the SDK, which takes most of a second, before the first request."""
         _ = self._eks
 
     def clusters(self) -> list[str]:
-        """The clusters that this API server may stand for."""
+        """Return the clusters that this API server may represent."""
         return [self.cluster] if self.cluster else self._eks.list_clusters()["clusters"]
 
-    def cluster_of(self, presented: Presented) -> str:
-        """The cluster that a token was made for; TokenRefused if it is none of ours.
+    def cluster_of(self, presented: PresignedToken) -> str:
+        """Return the cluster that a token was created for; TokenRefused if it is none of these.
 
-        Where the secret key is not known to us, the signature cannot be made again, and the only cluster is assumed.
+        Without the caller's secret key the signature cannot be recomputed, and the only cluster is assumed.
         """
         names = self.clusters()
         if not names:
@@ -102,12 +102,12 @@ class Account:
         for name in names:
             if presented.signed_for(name, self.secret_key):
                 return name
-        raise TokenRefused(f"it was signed for another cluster than {' or '.join(names)}, or with another secret key")
+        raise TokenRefused(f"it was signed for a cluster other than {' or '.join(names)}, or with another secret key")
 
-    def caller(self, presented: Presented, cluster: str) -> str:
-        """The ARN of whoever presigned the token, as the simulated STS knows them.
+    def caller(self, presented: PresignedToken, cluster: str) -> str:
+        """Return the ARN of the caller who presigned the token, from the simulated STS.
 
-        Sent as a call of its own to our own endpoint, whatever the token's address says: simulated services go by the
+        The call goes to the simulated endpoint, whatever the token's address is: simulated services read the
         Authorization header.
         """
         request = urllib.request.Request(  # noqa: S310 - our own loopback server
@@ -121,39 +121,41 @@ class Account:
             },
         )
         try:
-            with DIRECTLY.open(request, timeout=_PATIENCE_SECONDS) as answer:
-                said = ET.fromstring(answer.read())  # noqa: S314 - from our own endpoint
+            with DIRECTLY.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                document = ET.fromstring(response.read())  # noqa: S314 - from our own endpoint
         except urllib.error.HTTPError as error:
             raise TokenRefused(f"STS refused it with {error.code}") from error
-        for element in said.iter():
+        for element in document.iter():
             if element.tag.rpartition("}")[2] == "Arn" and element.text:
                 return element.text
         raise TokenRefused("STS named no caller")
 
-    def entry(self, cluster: str, who: access.Principal) -> tuple[dict[str, Any], list[access.Association]] | None:
-        """The caller's access entry with its policies, or None."""
+    def entry(
+        self, cluster: str, caller: access_entries.Principal
+    ) -> tuple[dict[str, Any], list[access_entries.Association]] | None:
+        """Return the caller's access entry with its policies, or None."""
         for arn in _pages(self._eks, "list_access_entries", "accessEntries", clusterName=cluster):
-            found = access.principal(arn)
-            if found is not None and found.same(who):
+            entry_principal = access_entries.principal(arn)
+            if entry_principal is not None and entry_principal.same(caller):
                 named = {"clusterName": cluster, "principalArn": arn}
                 entry = self._eks.describe_access_entry(**named)["accessEntry"]
                 rows = _pages(self._eks, "list_associated_access_policies", "associatedAccessPolicies", **named)
-                return entry, [access.association(row) for row in rows]
+                return entry, [access_entries.association(row) for row in rows]
         return None
 
     def addon(self, name: str) -> dict[str, Any] | None:
-        """An add-on of the cluster, as long as it is active."""
+        """Return an add-on of the cluster while it is active."""
         for cluster in self.clusters():
             try:
-                found = self._eks.describe_addon(clusterName=cluster, addonName=name)["addon"]
+                addon_record = self._eks.describe_addon(clusterName=cluster, addonName=name)["addon"]
             except self._eks.exceptions.ResourceNotFoundException:
                 continue
-            if found["status"] == "ACTIVE":
-                return found
+            if addon_record["status"] == "ACTIVE":
+                return addon_record
         return None
 
-    def associated(self, namespace: str, service_account: str) -> str | None:
-        """The cluster in which a Pod Identity association gives a service account a role, if one does."""
+    def associated_cluster(self, namespace: str, service_account: str) -> str | None:
+        """Return the cluster in which a Pod Identity association gives a service account a role, or None."""
         for cluster in self.clusters():
             named = {"clusterName": cluster, "namespace": namespace, "serviceAccount": service_account}
             if self._eks.list_pod_identity_associations(**named)["associations"]:
@@ -161,23 +163,23 @@ class Account:
         return None
 
     def profiles(self) -> list[fargate.Profile]:
-        """Every Fargate profile there is at this moment.
+        """Return every existing Fargate profile.
 
-        The names are asked for each time: a pod that comes right behind its profile must find it. A profile cannot be
-        changed, so what was described stays true for a while.
+        The names are listed each time: a pod that is created right after its profile must match it. A profile cannot
+        be changed, so its description is cached for a while.
         """
-        found: list[fargate.Profile] = []
+        active: list[fargate.Profile] = []
         now = time.monotonic()
         for cluster in self.clusters():
             for name in _pages(self._eks, "list_fargate_profiles", "fargateProfileNames", clusterName=cluster):
-                known = self._described.get((cluster, name))
-                if known is None or now - known[0] > _MEMORY_SECONDS:
-                    told = self._eks.describe_fargate_profile(clusterName=cluster, fargateProfileName=name)
-                    known = self._described[cluster, name] = (now, fargate.profile(told["fargateProfile"]))
-                if known[1].active:
-                    found.append(known[1])
-        return found
+                cached = self._described.get((cluster, name))
+                if cached is None or now - cached[0] > _CACHE_SECONDS:
+                    response = self._eks.describe_fargate_profile(clusterName=cluster, fargateProfileName=name)
+                    cached = self._described[cluster, name] = (now, fargate.parse_profile(response["fargateProfile"]))
+                if cached[1].active:
+                    active.append(cached[1])
+        return active
 
 
-def _pages(client: Any, operation: str, key: str, **asked: Any) -> list[Any]:
-    return [row for page in client.get_paginator(operation).paginate(**asked) for row in page[key]]
+def _pages(client: Any, operation: str, key: str, **parameters: Any) -> list[Any]:
+    return [row for page in client.get_paginator(operation).paginate(**parameters) for row in page[key]]

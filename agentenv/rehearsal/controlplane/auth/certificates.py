@@ -1,6 +1,6 @@
-"""The certificate authority of one run, and what it signs: server and client certificates, service account keys.
+"""The certificate authority of one run: it signs server and client certificates and creates service account keys.
 
-Everything lies in one folder that only its owner can read, and is worth nothing once the run is over.
+All files are in one folder that only its owner can read, and are useless once the run is over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SKEW = timedelta(minutes=5)
 
 
 class Authority:
-    """Signs for one run; every file it writes is readable by its owner only."""
+    """Signs certificates for one run; every file is readable by its owner only."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,22 +38,22 @@ class Authority:
 
     @cached_property
     def pem(self) -> str:
-        """The authority's own certificate, as DescribeCluster hands it out (there in base64)."""
+        """Return the authority's own certificate, as DescribeCluster returns it (there in base64)."""
         return self.ca.read_text(encoding="ascii")
 
     def server(self, name: str, hosts: Sequence[str]) -> tuple[Path, Path]:
-        """Certificate and key for who is reached at these names and addresses; etcd's peers are clients too."""
+        """Create a certificate and key for a server with these names and addresses; etcd's peers are clients too."""
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         return self._issue(name, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]), uses, hosts)
 
     def client(self, user: str, groups: Sequence[str] = ()) -> tuple[Path, Path]:
-        """Certificate and key for a Kubernetes user."""
+        """Create a certificate and key for a Kubernetes user."""
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
         return self._issue(user.replace(":", "-"), subject, [ExtendedKeyUsageOID.CLIENT_AUTH], ())
 
     def service_account_key(self) -> tuple[Path, Path]:
-        """The pair that signs service account tokens: RSA, because EKS signs RS256 and STS reads nothing else."""
+        """Create the key pair of service account tokens: RSA, because EKS uses RS256 and STS accepts nothing else."""
         key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         public = key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

@@ -1,4 +1,4 @@
-"""Tokens as `aws eks get-token` makes them: a presigned GetCallerIdentity, to be tried by whoever receives it.
+"""Tokens as `aws eks get-token` creates them: a presigned GetCallerIdentity that the receiver sends to STS.
 
     k8s-aws-v1.<base64 of https://sts…/?Action=GetCallerIdentity&…&X-Amz-Signature=…>
 
@@ -18,19 +18,19 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 PREFIX = "k8s-aws-v1."
 HEADER = "x-k8s-aws-id"
-_LIFE = timedelta(minutes=15)  # EKS's own, whatever X-Amz-Expires says
+_LIFE = timedelta(minutes=15)  # EKS's own limit, whatever X-Amz-Expires is
 _SKEW = timedelta(minutes=5)
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _STS_PARTS = ("sts", "amazonaws", "com")
 
 
 class TokenRefused(Exception):
-    """Why a token lets nobody in."""
+    """The reason why a token is not accepted."""
 
 
 @dataclass(frozen=True)
-class Presented:
-    """A token that is whole and still good; whose it is, only STS can say."""
+class PresignedToken:
+    """A token that is complete and not expired; only STS can tell whose it is."""
 
     host: str
     query: str
@@ -42,12 +42,12 @@ class Presented:
 
     @property
     def authorization(self) -> str:
-        """The same signature as a header."""
+        """Return the same signature as a header."""
         credential = f"Credential={self.access_key}/{self.scope}"
         return f"{_ALGORITHM} {credential}, SignedHeaders={self.signed_headers}, Signature={self.signature}"
 
     def signed_for(self, cluster: str, secret: str) -> bool:
-        """Whether this signature comes out for that cluster with that secret key."""
+        """Return whether this is the signature for that cluster with that secret key."""
         values = {"host": self.host, HEADER: cluster}
         names = self.signed_headers.split(";")
         if not set(names) <= values.keys():
@@ -68,17 +68,17 @@ class Presented:
         return hmac.compare_digest(key.hex(), self.signature)
 
 
-def read(token: str, now: datetime, also_from: str = "") -> Presented:
-    """Take a token apart; TokenRefused if it is not one, not for STS, or too old.
+def read(token: str, now: datetime, also_from: str = "") -> PresignedToken:
+    """Parse a token; TokenRefused if it is malformed, not for STS, or too old.
 
-    `also_from` is a host that stands for STS beside the real ones.
+    `also_from` is a host that serves STS beside the real ones.
     """
     if not token.startswith(PREFIX):
         raise TokenRefused(f"it does not start with '{PREFIX}'")
-    coded = token.removeprefix(PREFIX)
+    encoded = token.removeprefix(PREFIX)
     try:
-        padded = coded + "=" * (-len(coded) % 4)
-        # Told to validate, or it would drop what is not of its alphabet
+        padded = encoded + "=" * (-len(encoded) % 4)
+        # Without `validate`, characters outside the alphabet would be dropped
         address = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise TokenRefused("what follows the prefix is not base64 of an address") from error
@@ -86,27 +86,27 @@ def read(token: str, now: datetime, also_from: str = "") -> Presented:
     if parts.path not in {"", "/"} or not (_is_sts(parts.netloc) or (also_from and parts.netloc == also_from)):
         raise TokenRefused(f"it is an address at '{parts.netloc}{parts.path}', not at STS")
     pairs = parse_qsl(parts.query, keep_blank_values=True)
-    asked = dict(pairs)
-    if len(asked) != len(pairs):
+    parameters = dict(pairs)
+    if len(parameters) != len(pairs):
         raise TokenRefused("a parameter of its address is there twice")
-    if asked.get("Action") != "GetCallerIdentity":
-        raise TokenRefused(f"it asks STS for {asked.get('Action')!r}, not for GetCallerIdentity")
-    if asked.get("X-Amz-Algorithm") != _ALGORITHM or not asked.get("X-Amz-Signature"):
+    if parameters.get("Action") != "GetCallerIdentity":
+        raise TokenRefused(f"it asks STS for {parameters.get('Action')!r}, not for GetCallerIdentity")
+    if parameters.get("X-Amz-Algorithm") != _ALGORITHM or not parameters.get("X-Amz-Signature"):
         raise TokenRefused("it is not signed")
-    if HEADER not in asked.get("X-Amz-SignedHeaders", "").split(";"):
+    if HEADER not in parameters.get("X-Amz-SignedHeaders", "").split(";"):
         raise TokenRefused(f"the header {HEADER}, which names the cluster, is not among the signed ones")
-    _in_time(asked.get("X-Amz-Date", ""), now)
-    access_key, _, scope = asked.get("X-Amz-Credential", "").partition("/")
+    _in_time(parameters.get("X-Amz-Date", ""), now)
+    access_key, _, scope = parameters.get("X-Amz-Credential", "").partition("/")
     if not access_key or scope.count("/") != 3:
         raise TokenRefused("its X-Amz-Credential does not name a key and its scope")
-    return Presented(
+    return PresignedToken(
         host=parts.netloc,
         query=parts.query,
         access_key=access_key,
         scope=scope,
-        stamp=asked["X-Amz-Date"],
-        signed_headers=asked["X-Amz-SignedHeaders"],
-        signature=asked["X-Amz-Signature"],
+        stamp=parameters["X-Amz-Date"],
+        signed_headers=parameters["X-Amz-SignedHeaders"],
+        signature=parameters["X-Amz-Signature"],
     )
 
 
@@ -122,7 +122,7 @@ def _in_time(stamp: str, now: datetime) -> None:
 
 
 def _is_sts(host: str) -> bool:
-    """`sts.amazonaws.com` and `sts.<region>.amazonaws.com`, here and in the other partitions."""
+    """Return whether a host is `sts.amazonaws.com` or `sts.<region>.amazonaws.com`, in any partition."""
     labels = host.removesuffix(".cn").removesuffix(".").split(".")
     first, *_, second, third = labels if len(labels) >= 3 else ("", "", "")
     return (first.removesuffix("-fips"), second, third) == _STS_PARTS and len(labels) <= 4

@@ -1,7 +1,7 @@
-"""The two questions that Karpenter's stand-in asks EC2, read as they arrive.
+"""The two EC2 requests of the simulated Karpenter, parsed as a stream.
 
-Not through boto3's client: its model of EC2 and a parsed list of every instance type would take 40 MB for good, and a
-rehearsal shares the machine with an engine.
+boto3's client is not used: its model of EC2 and a parsed list of every instance type would take 40 MB permanently,
+and a rehearsal shares the machine with an engine.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.controlplane.auth.account import Account
 
 _VERSION = "2016-11-15"
-_PATIENCE_SECONDS = 30
+_TIMEOUT_SECONDS = 30
 
 
 def zones(account: Account, terms: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The zones of the subnets that a node class selects: by id, or by tags that all have to match."""
-    found: set[str] = set()
+    """Return the zones of the subnets that a node class selects: by id, or by tags that all have to match."""
+    names: set[str] = set()
     for term in terms:
         filters = [(f"tag:{name}", value) for name, value in (term.get("tags") or {}).items()]
-        # A lone star asks for the tag, whatever its value
+        # A single star matches any value of the tag
         filters = [(name, value) if value != "*" else ("tag-key", name.removeprefix("tag:")) for name, value in filters]
         if "id" in term:
             filters.append(("subnet-id", term["id"]))
-        asked = {
+        parameters = {
             f"Filter.{number}.{part}": text
             for number, (name, value) in enumerate(filters, 1)
             for part, text in (("Name", name), ("Value.1", value))
         }
-        found |= {_text(item, "availabilityZone") for item in _items(account, "DescribeSubnets", "subnetSet", asked)}
-    return sorted(found)
+        names |= {
+            _text(item, "availabilityZone") for item in _items(account, "DescribeSubnets", "subnetSet", parameters)
+        }
+    return sorted(names)
 
 
 def instance_types(account: Account) -> list[InstanceType]:
-    """Every instance type of the region."""
+    """Return every instance type of the region."""
     return [
         InstanceType(
             _text(item, "instanceType"),
@@ -50,21 +52,23 @@ def instance_types(account: Account) -> list[InstanceType]:
             "arm64" if "arm64" in _texts(item, "processorInfo/supportedArchitectures/item") else "amd64",
             _text(item, "hypervisor"),
             _local_disk(item),
-            sum(int(found) for found in _texts(item, "gpuInfo/gpus/item/count")),
+            sum(int(count) for count in _texts(item, "gpuInfo/gpus/item/count")),
             _text(item, "gpuInfo/gpus/item/manufacturer").lower(),
         )
         for item in _items(account, "DescribeInstanceTypes", "instanceTypeSet", {})
     ]
 
 
-def _items(account: Account, action: str, inside: str, asked: Mapping[str, str]) -> Iterator[ET.Element]:
-    """The items of an answer's list, one at a time, over all its pages."""
-    more: dict[str, str] = {}
+def _items(account: Account, action: str, inside: str, parameters: Mapping[str, str]) -> Iterator[ET.Element]:
+    """Yield the items of a response's list, one at a time, over all its pages."""
+    next_page: dict[str, str] = {}
     while True:
         token = ""
-        with DIRECTLY.open(_signed(account, {**asked, **more, "Action": action}), timeout=_PATIENCE_SECONDS) as answer:
+        with DIRECTLY.open(
+            _signed_request(account, {**parameters, **next_page, "Action": action}), timeout=_TIMEOUT_SECONDS
+        ) as response:
             path: list[str] = []
-            for event, element in ET.iterparse(answer, ("start", "end")):  # noqa: S314 - from our own endpoint
+            for event, element in ET.iterparse(response, ("start", "end")):  # noqa: S314 - from our own endpoint
                 name = element.tag = element.tag.rpartition("}")[2]
                 if event == "start":
                     path.append(name)
@@ -77,15 +81,15 @@ def _items(account: Account, action: str, inside: str, asked: Mapping[str, str])
                     token = element.text or ""
         if not token:
             return
-        more = {"NextToken": token}
+        next_page = {"NextToken": token}
 
 
-def _signed(account: Account, asked: Mapping[str, str]) -> urllib.request.Request:
+def _signed_request(account: Account, parameters: Mapping[str, str]) -> urllib.request.Request:
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
-    form = urlencode({**asked, "Version": _VERSION})
+    form = urlencode({**parameters, "Version": _VERSION})
     headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     request = AWSRequest("POST", f"{account.endpoint}/", headers=headers, data=form)
     SigV4Auth(Credentials(account.access_key, account.secret_key), "ec2", account.region).add_auth(request)
@@ -95,9 +99,9 @@ def _signed(account: Account, asked: Mapping[str, str]) -> urllib.request.Reques
 
 
 def _local_disk(item: ET.Element) -> int:
-    """The disks that come with an instance, where they are NVMe, in GB."""
-    wanted = _text(item, "instanceStorageInfo/nvmeSupport") in {"required", "supported"}
-    return int(_text(item, "instanceStorageInfo/totalSizeInGB") or 0) if wanted else 0
+    """Return the size in GB of an instance's local disks, if they are NVMe."""
+    is_nvme = _text(item, "instanceStorageInfo/nvmeSupport") in {"required", "supported"}
+    return int(_text(item, "instanceStorageInfo/totalSizeInGB") or 0) if is_nvme else 0
 
 
 def _text(element: ET.Element, path: str) -> str:
@@ -105,4 +109,4 @@ def _text(element: ET.Element, path: str) -> str:
 
 
 def _texts(element: ET.Element, path: str) -> list[str]:
-    return [found.text or "" for found in element.findall(path)]
+    return [child.text or "" for child in element.findall(path)]

@@ -1,4 +1,4 @@
-"""The Fargate scheduler's stand-in: a node for each marked pod, gone when the pod is."""
+"""The simulated Fargate scheduler: a node for each marked pod, deleted with the pod."""
 
 from __future__ import annotations
 
@@ -16,37 +16,41 @@ _LOG = logging.getLogger(__name__)
 _PODS = "/api/v1/pods"
 
 
-def attend(client: Client, zone: str, ended: threading.Event) -> None:
-    """Watch the pods that are marked for Fargate until told to end."""
-    scheduled: dict[str, str] = {}  # the pod's uid and its node
+def run(client: Client, zone: str, ended: threading.Event) -> None:
+    """Schedule the pods that are marked for Fargate until told to end."""
+    scheduled: dict[str, str] = {}  # pod uid to node name
     selector = f"spec.schedulerName={fargate.SCHEDULER}"
     for kind, pod in client.watch(_PODS, ended, fieldSelector=selector):
         uid = pod["metadata"]["uid"]
-        over = kind == "DELETED" or (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+        finished = kind == "DELETED" or (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
         try:
-            if over:
+            if finished:
                 if node := scheduled.pop(uid, (pod["spec"].get("nodeName") or "")):
                     client.delete(f"/api/v1/nodes/{node}")
-            elif uid not in scheduled and not pod["spec"].get("nodeName") and (node := _place(client, pod, zone)):
+            elif uid not in scheduled and not pod["spec"].get("nodeName") and (node := _schedule(client, pod, zone)):
                 scheduled[uid] = node
         except ApiError as error:
-            # 404 and 409: somebody else was faster, and the pod is gone or bound
+            # 404 and 409: the pod was deleted or bound meanwhile
             if error.status not in {404, 409}:
                 _LOG.warning("Fargate: %s/%s: %s", pod["metadata"]["namespace"], pod["metadata"]["name"], error)
 
 
-def _place(client: Client, pod: Object, zone: str) -> str | None:
-    about, spec = pod["metadata"], pod["spec"]
-    path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}"
-    if refused := fargate.unsupported(spec):
-        _unplaced(client, path, pod, f"Pod not supported on Fargate: fields not supported: {', '.join(refused)}")
+def _schedule(client: Client, pod: Object, zone: str) -> str | None:
+    metadata, spec = pod["metadata"], pod["spec"]
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+    if fields := fargate.unsupported(spec):
+        _set_unschedulable(
+            client, path, pod, f"Pod not supported on Fargate: fields not supported: {', '.join(fields)}"
+        )
         return None
     provided = fargate.size(spec)
     if provided is None:
-        _unplaced(client, path, pod, "Pod not supported on Fargate: it requests more than the largest size has")
+        _set_unschedulable(
+            client, path, pod, "Pod not supported on Fargate: it requests more than the largest size has"
+        )
         return None
     shape = NodeShape(
-        name=f"fargate-{about['uid'][:13]}",
+        name=f"fargate-{metadata['uid'][:13]}",
         zone=zone,
         instance_type="",
         cpu=str(provided.cpu),
@@ -55,28 +59,28 @@ def _place(client: Client, pod: Object, zone: str) -> str | None:
         labels={fargate.COMPUTE: "fargate"},
         taints=(f"{fargate.COMPUTE}=fargate:NoSchedule",),
     )
-    client.make(shape.node())
+    client.create_if_missing(shape.node())
     client.merge(path, {"metadata": {"annotations": {"CapacityProvisioned": fargate.capacity(provided)}}})
-    client.ask(
+    client.request(
         "POST",
         f"{path}/binding",
         {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": about["name"], "uid": about["uid"]},
+            "metadata": {"name": metadata["name"], "uid": metadata["uid"]},
             "target": {"apiVersion": "v1", "kind": "Node", "name": shape.name},
         },
     )
     return shape.name
 
 
-def _unplaced(client: Client, path: str, pod: Object, words: str) -> None:
-    told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
-    known = (pod.get("status") or {}).get("conditions") or []
-    if not any(one.get("message") == words for one in known):
-        client.ask(
+def _set_unschedulable(client: Client, path: str, pod: Object, message: str) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    if not any(existing.get("message") == message for existing in conditions):
+        client.request(
             "PATCH",
             f"{path}/status",
-            {"status": {"conditions": [told]}},
+            {"status": {"conditions": [condition]}},
             content="application/strategic-merge-patch+json",
         )

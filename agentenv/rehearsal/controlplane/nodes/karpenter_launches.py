@@ -1,8 +1,8 @@
-"""What Karpenter would launch for a NodePool: its requirements and template in, node shapes out.
+"""The nodes that Karpenter would launch for a NodePool, from its requirements and template.
 
-Pure, so that it can be laid beside Karpenter's own rules: which instance types a pool allows, which labels and taints
-their nodes carry, and what pods may use of them. Simplified: prices are not known, so the smallest, newest type that
-is large enough stands for the cheapest.
+Pure, so that it can be compared with Karpenter's own rules: which instance types a pool allows, which labels and
+taints their nodes carry, and their allocatable resources. Simplified: prices are not known, so the smallest, newest
+type that is large enough stands for the cheapest.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentenv.core.nodes.tiers import GPU_TAINT as GPU
-from agentenv.core.nodes.tiers import WALL_LABEL, wall_of
+from agentenv.core.nodes.tiers import GPU_TAINT, WALL_LABEL, wall_of
 from agentenv.core.values.quantities import Quantity
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape
 
@@ -28,13 +27,13 @@ _NAME = re.compile(r"(?P<family>(?P<category>[a-z]+)(?P<generation>\d+)[a-z0-9-]
 _VM_OVERHEAD = 0.075  # of memory, for the hypervisor
 _EVICTION_MI = 100
 _PREFERENCE = ("spot", "on-demand")  # as Karpenter prefers them; reservations are not simulated
-# What the kubelet keeps for itself of each stretch of a thousandth core
-_CPU_KEPT = ((0, 1000, 0.06), (1000, 2000, 0.01), (2000, 4000, 0.005), (4000, 2**31, 0.0025))
+# The share of each range of millicores that the kubelet reserves
+_CPU_RESERVED = ((0, 1000, 0.06), (1000, 2000, 0.01), (2000, 4000, 0.005), (4000, 2**31, 0.0025))
 
 
 @dataclass(frozen=True)
 class InstanceType:
-    """An instance type, as far as pools can ask for it."""
+    """An instance type, as far as pools can require its properties."""
 
     name: str
     cpu: int
@@ -46,8 +45,8 @@ class InstanceType:
     gpu_maker: str = ""
 
     def labels(self) -> dict[str, str]:
-        """What Karpenter writes on its nodes."""
-        told = {
+        """Return the labels that Karpenter adds to its nodes."""
+        labels = {
             TYPE: self.name,
             ARCHITECTURE: self.architecture,
             f"{_INSTANCE}cpu": str(self.cpu),
@@ -55,24 +54,24 @@ class InstanceType:
             f"{_INSTANCE}hypervisor": self.hypervisor,
         }
         if self.local_disk_gb:
-            told[f"{_INSTANCE}local-nvme"] = str(self.local_disk_gb)
+            labels[f"{_INSTANCE}local-nvme"] = str(self.local_disk_gb)
         if self.gpus:
-            told |= {f"{_INSTANCE}gpu-count": str(self.gpus), f"{_INSTANCE}gpu-manufacturer": self.gpu_maker}
-        if found := _NAME.fullmatch(self.name):
-            told |= {f"{_INSTANCE}{part}": value for part, value in found.groupdict().items()}
-        return told
+            labels |= {f"{_INSTANCE}gpu-count": str(self.gpus), f"{_INSTANCE}gpu-manufacturer": self.gpu_maker}
+        if match := _NAME.fullmatch(self.name):
+            labels |= {f"{_INSTANCE}{part}": value for part, value in match.groupdict().items()}
+        return labels
 
     def allocatable(self, pods: int) -> tuple[str, str]:
-        """CPU and memory that pods may use, with so many of them allowed."""
+        """Return the allocatable CPU and memory of a node with that pod limit."""
         thousandths = self.cpu * 1000
-        kept = sum(int(max(0, min(thousandths, end) - start) * share) for start, end, share in _CPU_KEPT)
+        reserved = sum(int(max(0, min(thousandths, end) - start) * share) for start, end, share in _CPU_RESERVED)
         real = self.memory_mi - (64 if self.architecture == "arm64" else 0)
         memory = real - math.ceil(real * _VM_OVERHEAD) - (11 * pods + 255) - _EVICTION_MI
-        return f"{thousandths - kept}m", f"{max(0, memory)}Mi"
+        return f"{thousandths - reserved}m", f"{max(0, memory)}Mi"
 
 
 def allows(requirements: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
-    """Whether labels meet every requirement."""
+    """Return whether labels meet every requirement."""
     return all(_meets(row["operator"], row.get("values") or [], labels.get(row["key"])) for row in requirements)
 
 
@@ -84,9 +83,10 @@ def launch(
     cpu: int = 4,
     pods: int = 110,
 ) -> list[NodeShape]:
-    """A node in each zone that the pool allows, of the smallest type with that many cores, or of the largest there is.
+    """Return a node in each zone that the pool allows, of the smallest type with that many cores, else of the
+    largest.
 
-    No node where no type is allowed, or where the pool's limits leave no room for it.
+    There is no node where no type is allowed, or where the pool's limits are reached.
     """
     template = pool["spec"]["template"]
     requirements = template["spec"].get("requirements") or []
@@ -95,17 +95,19 @@ def launch(
     if (reference := template["spec"].get("nodeClassRef")) and reference.get("kind") == "EC2NodeClass":
         own[CLASS] = reference["name"]
     limits = pool["spec"].get("limits") or {}
-    left = {key: float(Quantity.parse(str(limits[key])).value) if key in limits else math.inf for key in ("cpu", GPU)}
-    candidates = sorted(types, key=_cheapness)
+    remaining = {
+        key: float(Quantity.parse(str(limits[key])).value) if key in limits else math.inf for key in ("cpu", GPU_TAINT)
+    }
+    candidates = sorted(types, key=_price_order)
     shapes: list[NodeShape] = []
     for zone in zones:
-        fitting = _fitting(requirements, own, candidates, zone)
-        large = [found for found in fitting if found[0].cpu >= cpu] or fitting[-1:]
-        if not large or large[0][0].cpu > left["cpu"] or large[0][0].gpus > left[GPU]:
+        fitting = _allowed_types(requirements, own, candidates, zone)
+        large = [candidate for candidate in fitting if candidate[0].cpu >= cpu] or fitting[-1:]
+        if not large or large[0][0].cpu > remaining["cpu"] or large[0][0].gpus > remaining[GPU_TAINT]:
             continue
         chosen, labels = large[0]
-        left["cpu"] -= chosen.cpu
-        left[GPU] -= chosen.gpus
+        remaining["cpu"] -= chosen.cpu
+        remaining[GPU_TAINT] -= chosen.gpus
         usable = chosen.allocatable(pods)
         shapes.append(
             NodeShape(
@@ -117,38 +119,38 @@ def launch(
                 pods=pods,
                 architecture=chosen.architecture,
                 labels={**labels, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"},
-                taints=tuple(_written(row) for row in template["spec"].get("taints") or ()),
-                extended=_extended(chosen, labels, pods),
+                taints=tuple(_taint_text(row) for row in template["spec"].get("taints") or ()),
+                extended=_extended_resources(chosen, labels, pods),
             )
         )
     return shapes
 
 
-def _extended(chosen: InstanceType, labels: Mapping[str, str], pods: int) -> dict[str, str]:
-    """Resources that device plugins announce. The processors are there from the start, whether the plugin runs or not.
+def _extended_resources(chosen: InstanceType, labels: Mapping[str, str], pods: int) -> dict[str, str]:
+    """Return the resources that device plugins announce; GPUs from the start, whether the plugin runs or not.
 
-    A node for Nitro sandboxes says how many it can hold; here as many as it can hold pods.
+    A node for Nitro sandboxes announces as many slots as it can hold pods.
     """
     slots = {name: str(pods) for name in NITRO_SLOTS if labels.get(WALL_LABEL) == "nitro"}
-    return {**slots, GPU: str(chosen.gpus)} if chosen.gpus else slots
+    return {**slots, GPU_TAINT: str(chosen.gpus)} if chosen.gpus else slots
 
 
-def _fitting(
+def _allowed_types(
     requirements: Sequence[Mapping[str, Any]], own: Mapping[str, str], candidates: Iterable[InstanceType], zone: str
 ) -> list[tuple[InstanceType, dict[str, str]]]:
-    """The types that are allowed in a zone, each with the labels of a node of it."""
-    found: list[tuple[InstanceType, dict[str, str]]] = []
-    for one in candidates:
+    """Return the types that are allowed in a zone, each with the labels of its node."""
+    allowed: list[tuple[InstanceType, dict[str, str]]] = []
+    for instance_type in candidates:
         for capacity in _PREFERENCE:
-            labels = {**own, **one.labels(), "kubernetes.io/os": "linux", ZONE: zone, CAPACITY: capacity}
+            labels = {**own, **instance_type.labels(), "kubernetes.io/os": "linux", ZONE: zone, CAPACITY: capacity}
             if allows(requirements, labels):
-                found.append((one, labels))
+                allowed.append((instance_type, labels))
                 break
-    return found
+    return allowed
 
 
 def _single_values(requirements: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """A requirement with one value is a label, unless it is the instance that decides it."""
+    """Return the requirements with one value as labels, except those that the instance determines."""
     return {
         row["key"]: row["values"][0]
         for row in requirements
@@ -159,11 +161,17 @@ def _single_values(requirements: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _cheapness(one: InstanceType) -> tuple[int, int, int, bool, str]:
-    """Smaller is cheaper, then newer, then Graviton."""
-    found = _NAME.fullmatch(one.name)
-    generation = int(found["generation"]) if found else 0
-    return one.cpu, one.memory_mi, -generation, one.architecture != "arm64", one.name
+def _price_order(instance_type: InstanceType) -> tuple[int, int, int, bool, str]:
+    """Return a sort key: smaller is cheaper, then newer, then Graviton."""
+    match = _NAME.fullmatch(instance_type.name)
+    generation = int(match["generation"]) if match else 0
+    return (
+        instance_type.cpu,
+        instance_type.memory_mi,
+        -generation,
+        instance_type.architecture != "arm64",
+        instance_type.name,
+    )
 
 
 def _meets(operator: str, values: Sequence[str], value: str | None) -> bool:
@@ -184,6 +192,6 @@ def _meets(operator: str, values: Sequence[str], value: str | None) -> bool:
             raise ValueError(f"'{operator}' is no operator: In, NotIn, Exists, DoesNotExist, Gt and Lt are")
 
 
-def _written(taint: Mapping[str, str]) -> str:
+def _taint_text(taint: Mapping[str, str]) -> str:
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint['key']}{value}:{taint['effect']}"

@@ -1,4 +1,4 @@
-"""Nodes that kwok keeps alive, with the labels, taints and capacity that the real ones would have."""
+"""Nodes that kwok keeps alive, with the labels, taints and capacity of the real ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TAINT = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>NoSchedul
 class NodeShape:
     """A node as Karpenter, a node group or Fargate would have launched it.
 
-    `cpu` and `memory` are what pods may use of it. Taints are written as kubectl writes them: `key=value:effect`.
+    `cpu` and `memory` are its allocatable resources. Taints are written as for kubectl: `key=value:effect`.
     """
 
     name: str
@@ -32,8 +32,8 @@ class NodeShape:
     extended: Mapping[str, str] = field(default_factory=dict)  # resources beside those that every node has
 
     def node(self) -> Object:
-        """The node object, as the kubelet would register it."""
-        room = {
+        """Return the node object, as the kubelet would register it."""
+        resources = {
             "cpu": self.cpu,
             "memory": self.memory,
             "pods": str(self.pods),
@@ -41,8 +41,8 @@ class NodeShape:
             **self.extended,
         }
         status: Object = {
-            "capacity": room,
-            "allocatable": room,
+            "capacity": resources,
+            "allocatable": resources,
             "nodeInfo": {
                 "architecture": self.architecture,
                 "operatingSystem": "linux",
@@ -73,7 +73,7 @@ class NodeShape:
 
     @property
     def address(self) -> str:
-        """An address that is the node's own, made from its name."""
+        """Return an address derived from the node's name."""
         first, second, third = bytes.fromhex(self._digest()[:6])
         return f"10.{first % 100}.{second}.{third or 1}"
 
@@ -94,11 +94,11 @@ class NodeShape:
 
 
 def taint(text: str) -> dict[str, str]:
-    """Read a taint as kubectl writes it."""
-    found = _TAINT.fullmatch(text)
-    if found is None:
+    """Parse a taint as kubectl writes it."""
+    match = _TAINT.fullmatch(text)
+    if match is None:
         raise ValueError(
             f"'{text}' is no taint: write key=value:effect or key:effect, with one of the effects NoSchedule, "
             "PreferNoSchedule, NoExecute"
         )
-    return {name: value for name, value in found.groupdict().items() if value is not None}
+    return {name: value for name, value in match.groupdict().items() if value is not None}

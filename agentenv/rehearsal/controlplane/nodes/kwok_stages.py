@@ -1,7 +1,7 @@
-"""What kwok does to nodes and pods: the life that kubelets would give them, in stages.
+"""The stages in which kwok moves nodes and pods, as kubelets would.
 
-Pods become Ready as soon as they are bound, those of Jobs succeed, and deleted ones go at once. The pods that
-`agentenv/rehearsal/controlplane/pods/real_pods.py` runs for real are left to it: each rule is closed to their images.
+Pods become Ready as soon as they are bound, those of Jobs succeed, and deleted ones disappear at once. The pods that
+`agentenv/rehearsal/controlplane/pods/real_pods.py` runs as processes are excluded by image from each stage.
 """
 
 from __future__ import annotations
@@ -101,42 +101,49 @@ containerStatuses:
 """
 
 
-def stages(residents: Sequence[str]) -> str:
-    """Kwok's configuration; `residents` are patterns of the images that it leaves alone."""
-    ours = [_leave(pattern) for pattern in residents]
+def stages(excluded_images: Sequence[str]) -> str:
+    """Return kwok's configuration; `excluded_images` are patterns of the images that it excludes."""
+    exclusions = [_exclude(pattern) for pattern in excluded_images]
     documents = [
-        _stage("node-up", "Node", [_is(_READY, "True", no=True)], {"statusTemplate": _NODE}),
-        _stage("pod-up", "Pod", [_ALIVE, _is(".status.phase", "Pending"), *ours], {"statusTemplate": _RUNNING}),
+        _stage("node-up", "Node", [_matches(_READY, "True", negated=True)], {"statusTemplate": _NODE}),
+        _stage(
+            "pod-up", "Pod", [_ALIVE, _matches(".status.phase", "Pending"), *exclusions], {"statusTemplate": _RUNNING}
+        ),
         _stage(
             "job-done",
             "Pod",
-            [_ALIVE, _is(".status.phase", "Running"), _is(".metadata.ownerReferences[]?.kind", "Job"), *ours],
+            [
+                _ALIVE,
+                _matches(".status.phase", "Running"),
+                _matches(".metadata.ownerReferences[]?.kind", "Job"),
+                *exclusions,
+            ],
             {"statusTemplate": _SUCCEEDED},
         ),
-        _stage("pod-gone", "Pod", [{**_ALIVE, "operator": "Exists"}, *ours], {"delete": True}),
+        _stage("pod-gone", "Pod", [{**_ALIVE, "operator": "Exists"}, *exclusions], {"delete": True}),
     ]
     return yaml.safe_dump_all(documents, sort_keys=False)
 
 
-def _stage(name: str, kind: str, when: Iterable[dict[str, Any]], then: dict[str, Any]) -> dict[str, Any]:
+def _stage(name: str, kind: str, conditions: Iterable[dict[str, Any]], changes: dict[str, Any]) -> dict[str, Any]:
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Stage",
         "metadata": {"name": name},
         "spec": {
             "resourceRef": {"apiGroup": "v1", "kind": kind},
-            "selector": {"matchExpressions": list(when)},
-            "next": then,
+            "selector": {"matchExpressions": list(conditions)},
+            "next": changes,
         },
     }
 
 
-def _is(key: str, value: str, *, no: bool = False) -> dict[str, Any]:
-    return {"key": key, "operator": "NotIn" if no else "In", "values": [value]}
+def _matches(key: str, value: str, *, negated: bool = False) -> dict[str, Any]:
+    return {"key": key, "operator": "NotIn" if negated else "In", "values": [value]}
 
 
-def _leave(pattern: str) -> dict[str, Any]:
+def _exclude(pattern: str) -> dict[str, Any]:
     # The keys are jq programs
     quoted = pattern.replace("\\", "\\\\").replace('"', '\\"')
-    # One with a command of its own runs something else of the image, and is no resident.
-    return _is(f'.spec.containers[] | select(.command == null) | .image | test("{quoted}")', "true", no=True)
+    # A container with a command of its own runs another program of the image, and is not excluded.
+    return _matches(f'.spec.containers[] | select(.command == null) | .image | test("{quoted}")', "true", negated=True)

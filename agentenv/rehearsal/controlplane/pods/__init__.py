@@ -1,1 +1,1 @@
-"""Pods whose program runs for real, as a process on this machine."""
+"""Pods whose program runs as a process on the local machine."""

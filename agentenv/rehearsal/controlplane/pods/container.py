@@ -1,4 +1,4 @@
-"""What a container's program is told: its arguments and variables, as a kubelet would work them out."""
+"""The arguments and environment variables of a container's program, as a kubelet would resolve them."""
 
 from __future__ import annotations
 
@@ -13,62 +13,66 @@ _KEYED = re.compile(r"metadata\.(?P<kind>labels|annotations)\['(?P<key>[^']+)'\]
 
 
 class CannotStart(Exception):
-    """What in a pod keeps its program from being started."""
+    """The reason why a pod's program cannot be started."""
 
 
 def environment(pod: Object, address: str) -> dict[str, str]:
-    """The variables of the pod's first container; those from ConfigMaps and Secrets are refused, not left out."""
+    """Return the variables of the pod's first container; sources that are not simulated are refused."""
     container = pod["spec"]["containers"][0]
     if container.get("envFrom"):
-        raise CannotStart("envFrom is not simulated for programs that run for real")
-    found: dict[str, str] = {}
+        raise CannotStart("envFrom is not simulated for programs that run as processes")
+    variables: dict[str, str] = {}
     for row in container.get("env") or ():
         source = row.get("valueFrom")
         if source is None:
-            found[row["name"]] = expand(row.get("value") or "", found)
+            variables[row["name"]] = expand(row.get("value") or "", variables)
         elif "fieldRef" in source:
-            found[row["name"]] = _field(pod, source["fieldRef"]["fieldPath"], address)
+            variables[row["name"]] = _field(pod, source["fieldRef"]["fieldPath"], address)
         else:
             kinds = ", ".join(source)
             raise CannotStart(f"the variable {row['name']} comes from {kinds}, which is not simulated here")
-    return found
+    return variables
 
 
 def arguments(
-    pod: Object, variables: Mapping[str, str], listens: Mapping[str, str], in_cluster: Sequence[str]
+    pod: Object, variables: Mapping[str, str], listen_flags: Mapping[str, str], in_cluster_flags: Sequence[str]
 ) -> list[str]:
-    """The arguments of the pod's first container, but for what only a pod can give or have.
+    """Return the arguments of the pod's first container, adapted to a local process.
 
-    `listens` are the flags that say where it listens, with what is said instead; `in_cluster` what it would find out
-    by itself in a pod, said unless it was said already.
+    `listen_flags` are the flags for listen addresses with their replacements. `in_cluster_flags` are flags whose
+    values the program would detect inside a pod; they are added unless already set.
     """
-    given = [expand(text, variables) for text in pod["spec"]["containers"][0].get("args") or ()]
-    names = {_name(text) for text in given}
-    kept: list[str] = []
+    expanded = [expand(text, variables) for text in pod["spec"]["containers"][0].get("args") or ()]
+    names = {_flag_name(text) for text in expanded}
+    remaining: list[str] = []
     skip = False
-    for text in given:
+    for text in expanded:
         if skip:
             skip = False
-        elif f"--{_name(text)}" in listens:
-            skip = "=" not in text  # then the next one is its value
+        elif f"--{_flag_name(text)}" in listen_flags:
+            skip = "=" not in text  # then the next argument is its value
         else:
-            kept.append(text)
-    told = [flag.format(namespace=pod["metadata"]["namespace"]) for flag in in_cluster if _name(flag) not in names]
-    return [*kept, *told, *(f"{flag}={address}" for flag, address in listens.items())]
+            remaining.append(text)
+    added = [
+        flag.format(namespace=pod["metadata"]["namespace"])
+        for flag in in_cluster_flags
+        if _flag_name(flag) not in names
+    ]
+    return [*remaining, *added, *(f"{flag}={address}" for flag, address in listen_flags.items())]
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`$(NAME)` as Kubernetes expands it: unknown names stay, `$$` is a dollar."""
+    """Expand `$(NAME)` as Kubernetes does: unknown names stay, `$$` is a dollar."""
 
-    def known(found: re.Match[str]) -> str:
-        name = found["name"]
-        return "$" if name is None else variables.get(name, found[0])
+    def replaced(match: re.Match[str]) -> str:
+        name = match["name"]
+        return "$" if name is None else variables.get(name, match[0])
 
-    return _REFERENCE.sub(known, text)
+    return _REFERENCE.sub(replaced, text)
 
 
-def _name(text: str) -> str:
-    """A flag's name: Go takes one dash or two."""
+def _flag_name(text: str) -> str:
+    """Return a flag's name; Go takes one dash or two."""
     return text.lstrip("-").partition("=")[0] if text.startswith("-") else ""
 
 
@@ -77,9 +81,9 @@ def _field(pod: Object, path: str, address: str) -> str:
         return address
     if keyed := _KEYED.fullmatch(path):
         return (pod["metadata"].get(keyed["kind"]) or {}).get(keyed["key"], "")
-    found: Any = pod
+    value: Any = pod
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    if not isinstance(found, str):
+        value = value.get(part) if isinstance(value, dict) else None
+    if not isinstance(value, str):
         raise CannotStart(f"the field {path} of the pod is not simulated here")
-    return found
+    return value

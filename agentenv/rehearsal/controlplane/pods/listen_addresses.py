@@ -1,4 +1,4 @@
-"""Where residents listen: each on ports of loopback in place of its pod's own, written down for whoever calls them."""
+"""The loopback ports that stand for the ports of pods with real programs, recorded in a file for their callers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from agentenv.rehearsal.controlplane.ports import HOST
 _FILE = "ports.json"
 
 
-def tell(folder: Path, ports: Mapping[str, int]) -> None:
-    """Write down the ports of a resident, by the flags that it was told them with."""
-    fresh = folder / f"{_FILE}.new"
-    fresh.write_text(json.dumps(dict(ports)), encoding="utf-8")
-    fresh.replace(folder / _FILE)
+def write_ports(folder: Path, ports: Mapping[str, int]) -> None:
+    """Record the ports of a pod's process, by the flags that set them."""
+    temporary = folder / f"{_FILE}.new"
+    temporary.write_text(json.dumps(dict(ports)), encoding="utf-8")
+    temporary.replace(folder / _FILE)
 
 
 def address(plane: Path, pod_uid: str, flag: str) -> str | None:
-    """The address that stands for a pod's port, while the plane in that folder runs its program."""
+    """Return the address that stands for a pod's port while its program runs."""
     try:
-        found = json.loads((plane / "residents" / pod_uid / _FILE).read_text(encoding="utf-8"))
+        ports = json.loads((plane / "residents" / pod_uid / _FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return f"http://{HOST}:{found[flag]}"
+    return f"http://{HOST}:{ports[flag]}"

@@ -1,10 +1,9 @@
-"""Pods whose program runs for real: a kubelet for the few images that a rehearsal has as programs.
+"""Pods with real programs: a kubelet for the few images that a rehearsal can run as processes.
 
-A Deployment is applied, scheduled and bound as any other; kwok leaves its pods alone
-(`agentenv/rehearsal/controlplane/nodes/kwok_stages.py`), and here the program is started with the pod's arguments,
-environment, files and service account, to AWS as whatever role that has, and its probes decide whether the pod is
-Ready. Simplified: one container a pod, no resource limits, its ports are other ones on loopback (`listen_addresses.py`
-says which).
+A Deployment is applied, scheduled and bound as any other, and kwok excludes its pods
+(`agentenv/rehearsal/controlplane/nodes/kwok_stages.py`). Here the program is started with the pod's arguments,
+environment, files, service account and AWS role, and its probes decide whether the pod is Ready. Simplified: one
+container a pod, no resource limits, and other ports on loopback (recorded by `listen_addresses.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any
 
 from agentenv.rehearsal.controlplane.auth.account import Account
 from agentenv.rehearsal.controlplane.client import Client
-from agentenv.rehearsal.controlplane.pods.pod_process import Tenancy
+from agentenv.rehearsal.controlplane.pods.pod_process import PodProcess
 from agentenv.rehearsal.controlplane.ports import HOST
 
 Object = dict[str, Any]
@@ -30,25 +29,25 @@ PYTHON = "python"
 
 
 @dataclass(frozen=True)
-class Resident:
-    """An image that is a program of ours."""
+class ProcessImage:
+    """An image whose program can run as a process."""
 
-    program: str  # its name among the tools
-    image: str  # a pattern that its image matches, wherever it is pulled from
-    address_flags: tuple[str, ...]  # the flags that say where it listens, each given a free port of loopback
-    ready_flag: str  # the one of them where probes are answered
+    program: str  # its name in the tool catalog
+    image: str  # a pattern of its image, in any registry
+    address_flags: tuple[str, ...]  # the flags for listen addresses, each set to a free loopback port
+    ready_flag: str  # the one of them that serves the probes
     ready_path: str
-    in_cluster_flags: tuple[str, ...] = ()  # what it would find out by itself in a pod; {namespace} is filled in
-    module: str | None = None  # of Python: the program is then the interpreter, which runs it
-    ports_only: bool = False  # whether its flags for addresses take a port, and the host is said beside them
+    in_cluster_flags: tuple[str, ...] = ()  # values that it would detect inside a pod; {namespace} is filled in
+    module: str | None = None  # a Python module; the program is then the interpreter
+    ports_only: bool = False  # whether its address flags take a port only
 
     def command(self, program: Path) -> list[str]:
-        """What a process of it is started with."""
+        """Return the command that starts its program."""
         return [str(program)] if self.module is None else [str(program), "-m", self.module]
 
 
-RESIDENTS = (
-    Resident(
+PROCESS_IMAGES = (
+    ProcessImage(
         program="agent-sandbox-controller",
         image=r"(^|/)agent-sandbox-controller([:@]|$)",
         address_flags=("--metrics-bind-address", "--health-probe-bind-address"),
@@ -56,7 +55,7 @@ RESIDENTS = (
         ready_path="/readyz",
         in_cluster_flags=("--leader-election-namespace={namespace}",),
     ),
-    Resident(
+    ProcessImage(
         program=PYTHON,
         module="agentenv.service",
         image=r"(^|/)workspace-service([:@]|$)",
@@ -67,22 +66,22 @@ RESIDENTS = (
         ports_only=True,
     ),
 )
-# The tools that residents are; Python is there already.
-TOOLS = tuple(row.program for row in RESIDENTS if row.program != PYTHON)
+# The tools to build for these programs; Python is present already.
+TOOLS = tuple(row.program for row in PROCESS_IMAGES if row.program != PYTHON)
 
 
-def resident_of(pod: Object) -> Resident | None:
-    """The row that a pod's image belongs to; one that is told to run something else of the image is none of them."""
-    containers = [one for one in pod["spec"].get("containers") or () if not one.get("command")]
+def process_image(pod: Object) -> ProcessImage | None:
+    """Return the row of a pod's image, or None; a container with a command of its own runs another program."""
+    containers = [container for container in pod["spec"].get("containers") or () if not container.get("command")]
     images = [container.get("image", "") for container in containers]
-    for row in RESIDENTS:
+    for row in PROCESS_IMAGES:
         if any(re.search(row.image, image) for image in images):
             return row
     return None
 
 
-class Keeper:
-    """Starts and ends the residents of one plane."""
+class ProcessManager:
+    """Starts and stops the pod processes of one plane."""
 
     def __init__(
         self, client: Client, folder: Path, programs: Mapping[str, Path], ca: Path, account: Account | None = None
@@ -92,27 +91,27 @@ class Keeper:
         self._programs = {**programs, PYTHON: Path(sys.executable)}
         self._account = account
         self._ca = ca
-        self._tenants: dict[str, Tenancy] = {}
+        self._processes: dict[str, PodProcess] = {}
 
-    def attend(self, ended: threading.Event) -> None:
+    def run(self, ended: threading.Event) -> None:
         """Watch the pods that are bound to a node until told to end."""
         for kind, pod in self._client.watch("/api/v1/pods", ended, fieldSelector="spec.nodeName!="):
-            row = resident_of(pod)
+            row = process_image(pod)
             if row is None:
                 continue
             uid = pod["metadata"]["uid"]
-            tenant = self._tenants.get(uid)
+            pod_process = self._processes.get(uid)
             leaving = kind == "DELETED" or "deletionTimestamp" in pod["metadata"]
-            if tenant is not None and leaving:
-                tenant.leave()
+            if pod_process is not None and leaving:
+                pod_process.stop()
                 if kind == "DELETED":
-                    del self._tenants[uid]
-            elif tenant is None and not leaving:
+                    del self._processes[uid]
+            elif pod_process is None and not leaving:
                 program = self._programs.get(row.program)
                 if program is None:
-                    _LOG.error("%s runs %s, which this plane was not given", pod["metadata"]["name"], row.program)
+                    _LOG.error("%s runs %s, which this plane does not have", pod["metadata"]["name"], row.program)
                     continue
-                self._tenants[uid] = Tenancy(
+                self._processes[uid] = PodProcess(
                     self._client,
                     row,
                     pod,
@@ -121,19 +120,19 @@ class Keeper:
                     ca=self._ca,
                     account=self._account,
                 )
-                self._tenants[uid].move_in()
-            elif tenant is None and kind != "DELETED":
-                # Bound and given up before we saw it: nobody but us lets it go
+                self._processes[uid].start()
+            elif pod_process is None and kind != "DELETED":
+                # Bound and deleted before it was seen: only this kubelet can complete the deletion
                 self._client.delete(pod_path(pod), gracePeriodSeconds=0)
 
     def close(self) -> None:
-        """End every resident; their pods are left to whoever ends the server."""
-        for tenant in self._tenants.values():
-            tenant.leave(silently=True)
-        for tenant in self._tenants.values():
-            tenant.wait()
+        """Stop every process; the pods remain until the server ends."""
+        for pod_process in self._processes.values():
+            pod_process.stop(silently=True)
+        for pod_process in self._processes.values():
+            pod_process.wait()
 
 
 def pod_path(pod: Object) -> str:
-    """Where a pod lives."""
+    """Return the path of a pod."""
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"

@@ -1,8 +1,8 @@
-"""The files that a resident's pod mounts, laid where its program looks for them.
+"""The files that a pod mounts, made visible to its process.
 
-A program that reads `/etc/…` cannot be told another place. So it is started in a mount namespace of its own, in which
-the folder above is overlaid: it sees the mounted files, and the machine sees nothing. Where the kernel does not allow
-that, the program starts without them and the log says so.
+A program that reads `/etc/…` cannot be given another path. So it is started in a mount namespace of its own with an
+overlay over the parent folder: only the process sees the files. Where the kernel does not allow that, the program
+starts without them, with a warning in the log.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _UNSHARE = ("unshare", "--map-root-user", "--mount")
 _OVERLAY = 'mount -t overlay overlay -o "lowerdir=$1,upperdir=$2,workdir=$3" "$1" && shift 3 && exec "$@"'
 
 
-def gather(client: Client, pod: Object, folder: Path) -> dict[Path, Path]:
-    """Write what the pod's ConfigMaps and Secrets hold: the path in the container, and the folder with the files."""
+def write_files(client: Client, pod: Object, folder: Path) -> dict[Path, Path]:
+    """Write the pod's ConfigMaps and Secrets to files; return the folder of each mount path."""
     shutil.rmtree(folder, ignore_errors=True)
     sources = {row["name"]: row for row in pod["spec"].get("volumes") or ()}
     namespace = pod["metadata"]["namespace"]
-    mounted: dict[Path, Path] = {}
+    mounts: dict[Path, Path] = {}
     for mount in pod["spec"]["containers"][0].get("volumeMounts") or ():
         files = _files(client, namespace, sources.get(mount["name"], {}))
         if not files:
             continue
-        place = folder / mount["name"]
-        place.mkdir(parents=True)
+        target = folder / mount["name"]
+        target.mkdir(parents=True)
         for name, content in files.items():
-            (place / name).write_bytes(content)
-        mounted[Path(mount["mountPath"])] = place
-    return mounted
+            (target / name).write_bytes(content)
+        mounts[Path(mount["mountPath"])] = target
+    return mounts
 
 
-def mounted(arguments: Sequence[str], wanted: Mapping[Path, Path], folder: Path) -> list[str]:
-    """The command line that starts the program with those files in their places."""
+def command_with_mounts(arguments: Sequence[str], folders: Mapping[Path, Path], folder: Path) -> list[str]:
+    """Return the command line that starts the program with those files mounted."""
     command = list(arguments)
-    for number, (target, source) in enumerate(wanted.items()):
+    for number, (target, source) in enumerate(folders.items()):
         existing = target
         while not existing.is_dir():
             existing = existing.parent
@@ -59,22 +59,22 @@ def mounted(arguments: Sequence[str], wanted: Mapping[Path, Path], folder: Path)
             place.mkdir(parents=True)
         shutil.copytree(source, upper / target.relative_to(existing), dirs_exist_ok=True)
         layers = [str(existing), str(upper), str(work)]
-        tried = [*_UNSHARE, "sh", "-c", _OVERLAY, "overlay", *layers, "true"]
-        if not _works(tried):
+        probe = [*_UNSHARE, "sh", "-c", _OVERLAY, "overlay", *layers, "true"]
+        if not _succeeds(probe):
             _LOG.warning("%s is not mounted: this machine allows no overlay in a namespace", target)
             continue
         command = [*_UNSHARE, "sh", "-c", _OVERLAY, "overlay", *layers, *command]
     return command
 
 
-def moved(text: str, wanted: Mapping[Path, Path]) -> str:
-    """An argument that names a mounted file, naming it where it lies: for programs that can be told."""
-    for target, source in wanted.items():
+def replace_paths(text: str, folders: Mapping[Path, Path]) -> str:
+    """Return an argument with mounted paths replaced by the actual ones, for programs that take paths."""
+    for target, source in folders.items():
         text = text.replace(f"{target}/", f"{source}/")
     return text
 
 
-def _works(command: Sequence[str]) -> bool:
+def _succeeds(command: Sequence[str]) -> bool:
     try:
         return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -84,9 +84,9 @@ def _works(command: Sequence[str]) -> bool:
 def _files(client: Client, namespace: str, volume: Object) -> dict[str, bytes]:
     if "configMap" in volume:
         name = volume["configMap"]["name"]
-        found = client.find(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
-        return {key: value.encode() for key, value in ((found or {}).get("data") or {}).items()}
+        document = client.find(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+        return {key: value.encode() for key, value in ((document or {}).get("data") or {}).items()}
     if "secret" in volume:
-        found = client.find(f"/api/v1/namespaces/{namespace}/secrets/{volume['secret']['secretName']}")
-        return {key: base64.b64decode(value) for key, value in ((found or {}).get("data") or {}).items()}
+        document = client.find(f"/api/v1/namespaces/{namespace}/secrets/{volume['secret']['secretName']}")
+        return {key: base64.b64decode(value) for key, value in ((document or {}).get("data") or {}).items()}
     return {}

@@ -1,1 +1,1 @@
-"""Volumes of a rehearsed cluster: the EFS CSI driver's part."""
+"""Volumes of a rehearsed cluster: the simulated EFS CSI driver."""

@@ -1,9 +1,9 @@
-"""What the EFS CSI driver makes of a claim: a class's parameters in, an access point's settings and a volume out.
+"""The EFS CSI driver's provisioning rules: from a StorageClass's parameters to an access point and a volume.
 
-Pure, so that it can be laid beside the driver's documents (3.4.1, with the provisioner beside it). Refusals are in the
-driver's words as far as they are known. Not simulated: file systems of other accounts, zones of One Zone file systems,
-file systems named by a ConfigMap or Secret, S3 Files, snapshots and clones. Handles are written without the leading
-`efs:` of driver 3; it reads both.
+Pure, so that it can be compared with the driver's documentation (3.4.1, with the provisioner beside it). Errors use
+the driver's messages as far as they are known. Not simulated: file systems of other accounts, zones of One Zone file
+systems, file systems named by a ConfigMap or Secret, S3 Files, snapshots and clones. Handles are written without the
+leading `efs:` of driver 3; it reads both.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _GIDS = range(50_000, 50_000 + ACCESS_POINTS + 1)
 _HANDLE = re.compile(
     r"(?:efs:)?(?P<system>fs-[0-9a-f]{8,40})(?::(?P<path>[^:]*)(?::(?P<point>fsap-[0-9a-f]{8,40})?)?)?"
 )
-_TRUTHS = {text: value for value, texts in ((True, "1 t T true TRUE True"), (False, "0 f F false FALSE False"))
+_BOOLEANS = {text: value for value, texts in ((True, "1 t T true TRUE True"), (False, "0 f F false FALSE False"))
            for text in texts.split()}  # fmt: skip
 _MODES = {"ReadOnlyMany": "MULTI_NODE_READER_ONLY", "ReadWriteOncePod": "SINGLE_NODE_SINGLE_WRITER"}
 _NOT_SIMULATED = ("enforceZoneAffinity", "fileSystemIdConfigRef", "fileSystemIdSecretRef", "az")
 
 
-class Refusal(Exception):
-    """What the driver says no with: its code, and its words."""
+class ProvisioningError(Exception):
+    """An error of the driver: its code and message."""
 
-    def __init__(self, code: str, words: str) -> None:
-        super().__init__(f"rpc error: code = {code} desc = {words}")
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"rpc error: code = {code} desc = {message}")
 
 
 @dataclass(frozen=True)
-class Wish:
-    """The parameters of a StorageClass, read."""
+class Parameters:
+    """The parameters of a StorageClass, parsed."""
 
     file_system: str
     permissions: str
@@ -55,10 +55,10 @@ class Wish:
     tagged: bool
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> Wish:
-        """Read them; Refusal where the driver would not take them."""
-        reuse = _truth(parameters, "reuseAccessPoint", usual=False)
-        tagged = _truth(parameters, "enableTagging", usual=True)
+    def parse(cls, parameters: Mapping[str, str]) -> Parameters:
+        """Parse the parameters; ProvisioningError where the driver would refuse them."""
+        reuse = _boolean(parameters, "reuseAccessPoint", default=False)
+        tagged = _boolean(parameters, "enableTagging", default=True)
         for name in _NOT_SIMULATED:
             if parameters.get(name, "false") not in {"", "false"}:
                 raise _invalid(f"{name} is not simulated by the rehearsal")
@@ -81,28 +81,28 @@ class Wish:
             gids=_range(parameters),
             base=parameters.get("basePath", ""),
             pattern=parameters.get("subPathPattern"),
-            # Whatever is no word for false means true, a misspelled one too
-            unique=_TRUTHS.get(parameters.get("ensureUniqueDirectory", "true"), True),
+            # Every value that does not mean false counts as true, misspelled ones too
+            unique=_BOOLEANS.get(parameters.get("ensureUniqueDirectory", "true"), True),
             reuse=reuse,
             tagged=tagged,
         )
 
     def directory(self, claim: Object, name: str, unique: Callable[[], str]) -> str:
-        """The access point's root; Refusal where EFS could not have it."""
-        below = name
+        """Return the access point's root directory; ProvisioningError where EFS would refuse it."""
+        subdirectory = name
         if self.pattern is not None:
-            about = claim["metadata"]
-            known = {".PVC.name": about["name"], ".PVC.namespace": about["namespace"], ".PV.name": name}
-            below = self.pattern
-            for word, value in known.items():
-                below = below.replace(f"${{{word}}}", value)
-            if "${" in below or "}" in below:
-                allowed = " ".join(sorted(known))
+            metadata = claim["metadata"]
+            variables = {".PVC.name": metadata["name"], ".PVC.namespace": metadata["namespace"], ".PV.name": name}
+            subdirectory = self.pattern
+            for word, value in variables.items():
+                subdirectory = subdirectory.replace(f"${{{word}}}", value)
+            if "${" in subdirectory or "}" in subdirectory:
+                allowed = " ".join(sorted(variables))
                 text = f'Path specified "{self.pattern}" contains invalid elements. Can only contain [{allowed}]'
                 raise _invalid(text)
             if self.unique:
-                below = f"{below}-{unique()}"
-        path = posixpath.normpath(f"/{'/'.join(part for part in (self.base, below) if part)}").replace("//", "/")
+                subdirectory = f"{subdirectory}-{unique()}"
+        path = posixpath.normpath(f"/{'/'.join(part for part in (self.base, subdirectory) if part)}").replace("//", "/")
         if len(path) > 100:
             raise _invalid(f"Proposed path '{path}' exceeds file system limit of 100 characters")
         if path.count("/") > 5:
@@ -110,38 +110,38 @@ class Wish:
         return path
 
     def token(self, claim: Object, name: str) -> str:
-        """What makes asking twice harmless; shared between clusters where an access point is to be used again."""
+        """Return the idempotency token; shared between clusters where access points are reused."""
         return hashlib.sha256(claim["metadata"]["name"].encode()).hexdigest() if self.reuse else name
 
-    def owner(self, taken: Iterable[int]) -> tuple[int, int]:
-        """User and group, of which those that are not said are the first group that no access point has."""
+    def owner(self, used_gids: Iterable[int]) -> tuple[int, int]:
+        """Return user and group ids; those not set are the first group id that no access point uses."""
         if self.uid is not None and self.gid is not None:
             return self.uid, self.gid
-        used = set(taken)
-        free = next((one for one in self.gids[: ACCESS_POINTS + 1] if one not in used), None)
+        used = set(used_gids)
+        free = next((gid for gid in self.gids[: ACCESS_POINTS + 1] if gid not in used), None)
         if free is None:
             text = f"Failed to locate a free GID for given file system: {self.file_system}."
-            raise Refusal("Internal", f"{text} Please create a new storage class with a new file-system")
+            raise ProvisioningError("Internal", f"{text} Please create a new storage class with a new file-system")
         return free if self.uid is None else self.uid, free if self.gid is None else self.gid
 
-    def refuse_other(self, point: Object) -> None:
-        """Say no to an access point that is there already, and is another than this class would make."""
+    def check_existing(self, point: Object) -> None:
+        """Raise if an existing access point differs from what this class would create."""
         user = point.get("PosixUser") or {}
         root = point["RootDirectory"]["Path"].removeprefix("/")
         wrong = ""
         if not root.startswith(self.base.removeprefix("/")):
             wrong = "has different base path than what's specified in storage class"
-        for name, wanted in (("Gid", self.gid), ("Uid", self.uid)):
-            if wanted is not None and user.get(name) != wanted:
+        for name, expected in (("Gid", self.gid), ("Uid", self.uid)):
+            if expected is not None and user.get(name) != expected:
                 wrong = wrong or f"its {name.upper()} is incorrect"
-            elif wanted is None and user.get(name) not in self.gids:
+            elif expected is None and user.get(name) not in self.gids:
                 wrong = wrong or f"its {name.upper()} is outside the specified range"
         if wrong:
-            raise Refusal("AlreadyExists", f"Invalid existing access point: Access point found but {wrong}")
+            raise ProvisioningError("AlreadyExists", f"Invalid existing access point: Access point found but {wrong}")
 
 
-def refuse_claim(claim: Object, storage_class: Object) -> None:
-    """Say no to a claim of a kind that EFS has no volumes for."""
+def check_claim(claim: Object, storage_class: Object) -> None:
+    """Raise for a claim that EFS cannot provide a volume for."""
     spec = claim["spec"]
     if spec.get("volumeMode") == "Block":
         raise _invalid(f"{DRIVER} does not support block volume provisioning")
@@ -158,16 +158,16 @@ def refuse_claim(claim: Object, storage_class: Object) -> None:
 
 
 def volume(claim: Object, storage_class: Object, name: str, handle: str) -> Object:
-    """The volume that the provisioner writes: the claim's own from the start, for the controller manager to bind."""
-    about, spec = claim["metadata"], claim["spec"]
+    """Return the volume that the provisioner creates: reserved for the claim, for the controller manager to bind."""
+    metadata, spec = claim["metadata"], claim["spec"]
     policy = storage_class.get("reclaimPolicy") or "Delete"
-    wanted = ("provisioner-deletion-secret-name", "provisioner-deletion-secret-namespace")
+    annotations = ("provisioner-deletion-secret-name", "provisioner-deletion-secret-namespace")
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {
             "name": name,
-            "annotations": {PROVISIONED_BY: DRIVER, **{f"volume.kubernetes.io/{word}": "" for word in wanted}},
+            "annotations": {PROVISIONED_BY: DRIVER, **{f"volume.kubernetes.io/{word}": "" for word in annotations}},
             "finalizers": [FINALIZER] if policy == "Delete" else [],
         },
         "spec": {
@@ -176,10 +176,10 @@ def volume(claim: Object, storage_class: Object, name: str, handle: str) -> Obje
             "claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
-                "namespace": about["namespace"],
-                "name": about["name"],
-                "uid": about["uid"],
-                "resourceVersion": about["resourceVersion"],
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
             },
             "csi": {
                 "driver": DRIVER,
@@ -195,21 +195,21 @@ def volume(claim: Object, storage_class: Object, name: str, handle: str) -> Obje
 
 
 def access_point(handle: str) -> str | None:
-    """The access point that a handle leads to; None where it leads to none."""
-    found = _HANDLE.fullmatch(handle)
-    return found["point"] if found else None
+    """Return the access point of a handle, or None."""
+    match = _HANDLE.fullmatch(handle)
+    return match["point"] if match else None
 
 
-def _invalid(words: str) -> Refusal:
-    return Refusal("InvalidArgument", words)
+def _invalid(message: str) -> ProvisioningError:
+    return ProvisioningError("InvalidArgument", message)
 
 
-def _truth(parameters: Mapping[str, str], name: str, *, usual: bool) -> bool:
+def _boolean(parameters: Mapping[str, str], name: str, *, default: bool) -> bool:
     if name not in parameters:
-        return usual
-    if parameters[name] not in _TRUTHS:
+        return default
+    if parameters[name] not in _BOOLEANS:
         raise _invalid(f"Invalid value for {name} parameter")
-    return _TRUTHS[parameters[name]]
+    return _BOOLEANS[parameters[name]]
 
 
 def _number(parameters: Mapping[str, str], name: str, least: int = 0) -> int | None:

@@ -1,6 +1,6 @@
-"""Stand-in for the component provider of package `eks`: where the official one is missing, it registers the same.
+"""A stand-in for the component provider of package `eks`, used only where the official one is not installed.
 
-What belongs here: the children of each component as the official one registers them (types, names, inputs, parents,
-dependencies), what it asks and waits for on the way, the kubeconfig it hands out, and the `aws eks get-token` that
-this kubeconfig runs. What a child becomes is the `aws` provider's affair; what a node group is, is not rehearsed.
+It registers the children of each component as the official provider does: types, names, inputs, parents and
+dependencies. It also has the functions the component invokes, its waits, its kubeconfig, and the command `aws eks
+get-token` that the kubeconfig runs. The `aws` provider creates the children. Node groups are not rehearsed.
 """

@@ -1,6 +1,4 @@
-"""The plugin process of the stand-in: `python -m agentenv.rehearsal.providers.eks` prints its port and serves until the
-engine leaves.
-"""
+"""Run the plugin: `python -m agentenv.rehearsal.providers.eks` prints its port and serves until the engine ends."""
 
 import sys
 
@@ -8,10 +6,10 @@ from agentenv.rehearsal.providers.common.server import engine_address, serve
 from agentenv.rehearsal.providers.eks.servicer import Servicer
 from agentenv.rehearsal.tools.plugins import requested
 
-# The engine warns of a plugin that is older than the SDK asks for. The children are of the packages that the program
-# has, so that they share its default providers.
-versions = {package: found for package in ("aws", "kubernetes") if (found := requested(package))}
+# The engine warns about a plugin that is older than the SDK requires. Children use the package versions of the program,
+# so that they share its default providers.
+versions = {package: version for package in ("aws", "kubernetes") if (version := requested(package))}
 servicer = Servicer(requested("eks") or "4.4.0", versions, engine_address(sys.argv[1:]))
-ended = serve(servicer)
-servicer.leave()  # a component that still waits for its cluster would keep the process for minutes
-raise SystemExit(ended)
+exit_code = serve(servicer)
+servicer.stop()  # a component that waits for its cluster would keep the process alive for minutes
+raise SystemExit(exit_code)

@@ -1,37 +1,37 @@
-"""Access entries of a cluster, each with the policies that it is given."""
+"""Access entries of a cluster, with their access policies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from agentenv.rehearsal.providers.eks.children import Child, Maker
+from agentenv.rehearsal.providers.eks.children import Child, ChildFactory
 
 
-def entries(maker: Maker, name: str, cluster: Child, given: Mapping[str, Mapping[str, Any]]) -> list[Child]:
-    """An entry for each principal; policies are children of their entry."""
-    return [_entry(maker, f"{name}-{word}", cluster, entry) for word, entry in given.items()]
+def entries(factory: ChildFactory, name: str, cluster: Child, args: Mapping[str, Mapping[str, Any]]) -> list[Child]:
+    """Register an entry per principal. Policy associations are children of their entry."""
+    return [_entry(factory, f"{name}-{word}", cluster, entry) for word, entry in args.items()]
 
 
-def _entry(maker: Maker, name: str, cluster: Child, given: Mapping[str, Any]) -> Child:
-    whose = {"clusterName": cluster.out("name"), "principalArn": given.get("principalArn")}
-    entry = maker.child(
+def _entry(factory: ChildFactory, name: str, cluster: Child, args: Mapping[str, Any]) -> Child:
+    principal = {"clusterName": cluster.output("name"), "principalArn": args.get("principalArn")}
+    entry = factory.child(
         "aws:eks/accessEntry:AccessEntry",
         name,
         {
-            **whose,
-            "kubernetesGroups": given.get("kubernetesGroups"),
-            "tags": given.get("tags"),
-            "type": given.get("type"),
-            "userName": given.get("username"),
+            **principal,
+            "kubernetesGroups": args.get("kubernetesGroups"),
+            "tags": args.get("tags"),
+            "type": args.get("type"),
+            "userName": args.get("username"),
         },
         after=[cluster],
     )
-    for word, policy in (given.get("accessPolicies") or {}).items():
-        maker.under(entry).child(
+    for word, policy in (args.get("accessPolicies") or {}).items():
+        factory.with_parent(entry).child(
             "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
             f"{name}-{word}",
-            {**whose, "accessScope": policy.get("accessScope"), "policyArn": policy.get("policyArn")},
+            {**principal, "accessScope": policy.get("accessScope"), "policyArn": policy.get("policyArn")},
             after=[entry],
         )
     return entry

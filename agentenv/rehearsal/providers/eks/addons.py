@@ -1,4 +1,4 @@
-"""Add-ons: those that a cluster gets of itself, and the components `Addon` and `VpcCniAddon`."""
+"""Add-ons: the default add-ons of a cluster, and the components `Addon` and `VpcCniAddon`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pulumi
 
-from agentenv.rehearsal.providers.eks import vpc_cni as cni
-from agentenv.rehearsal.providers.eks.children import Child, Maker, found_again
-from agentenv.rehearsal.providers.eks.kubeconfig import text
-from agentenv.rehearsal.providers.eks.resource_references import Reference, inner
+from agentenv.rehearsal.providers.eks import vpc_cni
+from agentenv.rehearsal.providers.eks.children import Child, ChildFactory, existing_resource
+from agentenv.rehearsal.providers.eks.kubeconfig import to_json
+from agentenv.rehearsal.providers.eks.resource_references import Reference, output_resource_urn
 
 _ADDON: Final = "aws:eks/addon:Addon"
-_PASSED_ON: Final = (
+_SAME_INPUTS: Final = (
     "addonName",
     "addonVersion",
     "preserve",
@@ -25,62 +25,62 @@ _PASSED_ON: Final = (
 
 
 class Addon(pulumi.ComponentResource):
-    """The component `eks:index:Addon`: an add-on under the cluster that it is given."""
+    """The component `eks:index:Addon`: an add-on of an existing cluster."""
 
     def __init__(
         self,
         name: str,
-        given: Mapping[str, Any],
+        args: Mapping[str, Any],
         cluster: Reference,
         versions: Mapping[str, str],
         options: pulumi.ResourceOptions,
     ) -> None:
-        under = pulumi.ResourceOptions(parent=cluster.resource())
-        super().__init__("eks:index:Addon", name, {}, pulumi.ResourceOptions.merge(options, under))
-        inputs = {key: given.get(key) for key in _PASSED_ON}
-        configuration = given.get("configurationValues")
-        made = Maker(self, versions).child(
+        with_parent = pulumi.ResourceOptions(parent=cluster.resource())
+        super().__init__("eks:index:Addon", name, {}, pulumi.ResourceOptions.merge(options, with_parent))
+        inputs = {key: args.get(key) for key in _SAME_INPUTS}
+        configuration = args.get("configurationValues")
+        addon = ChildFactory(self, versions).child(
             _ADDON,
             name,
             {
                 **inputs,
                 "clusterName": _name_of(cluster),
-                "configurationValues": _text(configuration) if configuration is not None else None,
+                "configurationValues": _json_output(configuration) if configuration is not None else None,
             },
         )
-        self.outputs = {"addon": made}
+        self.outputs = {"addon": addon}
         self.register_outputs({})
 
 
 class VpcCniAddon(pulumi.ComponentResource):
-    """The component `eks:index:VpcCniAddon`: the add-on with its settings as environment variables."""
+    """The component `eks:index:VpcCniAddon`, which sets its options as environment variables."""
 
     def __init__(
-        self, name: str, given: Mapping[str, Any], versions: Mapping[str, str], options: pulumi.ResourceOptions
+        self, name: str, args: Mapping[str, Any], versions: Mapping[str, str], options: pulumi.ResourceOptions
     ) -> None:
         super().__init__("eks:index:VpcCniAddon", name, {}, options)
-        maker = Maker(self, versions)
-        version = given.get("addonVersion")
-        made = maker.child(
+        factory = ChildFactory(self, versions)
+        version = args.get("addonVersion")
+        addon = factory.child(
             _ADDON,
             name,
             {
-                "clusterName": given["clusterName"],
-                "addonVersion": version or newest(maker, "vpc-cni", given.get("clusterVersion")),
+                "clusterName": args["clusterName"],
+                "addonVersion": version or newest_version(factory, "vpc-cni", args.get("clusterVersion")),
                 "addonName": "vpc-cni",
-                **_conflicts(given),
+                **_conflicts(args),
                 "preserve": True,
-                "configurationValues": cni.configuration(given).apply(lambda found: text(found, ordered=True)),
-                "serviceAccountRoleArn": given.get("serviceAccountRoleArn"),
-                "tags": given.get("tags"),
+                "configurationValues": vpc_cni.configuration(args).apply(lambda values: to_json(values, ordered=True)),
+                "serviceAccountRoleArn": args.get("serviceAccountRoleArn"),
+                "tags": args.get("tags"),
             },
         )
-        self.outputs = {"addon": made}
+        self.outputs = {"addon": addon}
         self.register_outputs(self.outputs)
 
 
-def own_addon(
-    maker: Maker,
+def default_addon(
+    factory: ChildFactory,
     name: str,
     addon: str,
     *,
@@ -90,41 +90,43 @@ def own_addon(
     configuration: Any = None,
     after: Sequence[pulumi.Resource] = (),
 ) -> Child:
-    """An add-on that a cluster gets unless it is told not to: kept when the stack goes, as EKS would keep it."""
-    return maker.child(
+    """Register a default add-on of a cluster. It is preserved when the stack is destroyed, as in EKS."""
+    return factory.child(
         _ADDON,
         f"{name}-{addon}",
         {
-            "clusterName": cluster.out("name"),
+            "clusterName": cluster.output("name"),
             "addonName": addon,
             "preserve": True,
             "tags": tags,
             **_conflicts(options),
-            "addonVersion": options.get("version") or newest(maker, addon, cluster.out("version")),
-            "configurationValues": _text(configuration, ordered=True) if configuration is not None else None,
+            "addonVersion": options.get("version") or newest_version(factory, addon, cluster.output("version")),
+            "configurationValues": _json_output(configuration, ordered=True) if configuration is not None else None,
         },
         after=after,
     )
 
 
-def newest(maker: Maker, addon: str, version: Any) -> pulumi.Output[str]:
-    """The newest build of an add-on for a cluster version."""
-    asked = {"addonName": addon, "kubernetesVersion": version, "mostRecent": True}
-    return maker.ask("aws:eks/getAddonVersion:getAddonVersion", asked).apply(lambda found: found["version"])
+def newest_version(factory: ChildFactory, addon: str, version: Any) -> pulumi.Output[str]:
+    """Return the newest version of an add-on for a Kubernetes version."""
+    arguments = {"addonName": addon, "kubernetesVersion": version, "mostRecent": True}
+    return factory.invoke("aws:eks/getAddonVersion:getAddonVersion", arguments).apply(
+        lambda response: response["version"]
+    )
 
 
-def _conflicts(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: given.get(key) or "OVERWRITE" for key in ("resolveConflictsOnCreate", "resolveConflictsOnUpdate")}
+def _conflicts(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: args.get(key) or "OVERWRITE" for key in ("resolveConflictsOnCreate", "resolveConflictsOnUpdate")}
 
 
-def _text(configuration: Any, *, ordered: bool = True) -> pulumi.Output[str]:
-    return pulumi.Output.from_input(configuration).apply(lambda found: text(found, ordered=ordered))
+def _json_output(configuration: Any, *, ordered: bool = True) -> pulumi.Output[str]:
+    return pulumi.Output.from_input(configuration).apply(lambda values: to_json(values, ordered=ordered))
 
 
 def _name_of(cluster: Reference) -> pulumi.Output[Any]:
-    """The name of the EKS cluster inside the component, with the cluster itself as what it depends on."""
+    """Return the name of the EKS cluster inside the component, as an output that depends on the cluster."""
 
     async def name(_: Any) -> pulumi.Output[Any]:
-        return found_again(await inner(cluster.urn, "eksCluster"), ("name",)).out("name")
+        return existing_resource(await output_resource_urn(cluster.urn, "eksCluster"), ("name",)).output("name")
 
     return pulumi.Output.from_input(None).apply(name)

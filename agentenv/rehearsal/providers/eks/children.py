@@ -1,6 +1,6 @@
-"""Registering children, asking functions and finding resources again, by their names in the engine's protocol.
+"""Register children, invoke functions and look up existing resources, by type token.
 
-The SDK's typed classes are left aside: they take a second to import and set defaults of their own.
+The SDK's typed classes are not used: they take a second to import, and set defaults.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pulumi.output import UNKNOWN
 from pulumi.runtime import invoke_output, is_dry_run
 
 
-def present(value: Any) -> Any:
-    """Without what is not there, which the SDK would send on as null where it is not at the top."""
+def without_none(value: Any) -> Any:
+    """Return a value without its None parts, which the SDK would send as nulls below the top level."""
     if isinstance(value, dict):
-        return {key: present(item) for key, item in value.items() if item is not None}
-    return [present(item) for item in value] if isinstance(value, list) else value
+        return {key: without_none(item) for key, item in value.items() if item is not None}
+    return [without_none(item) for item in value] if isinstance(value, list) else value
 
 
 class Child(pulumi.CustomResource):
-    """A resource with the outputs that are wanted of it."""
+    """A resource with the outputs that are read from it."""
 
     def __init__(
         self,
@@ -32,15 +32,15 @@ class Child(pulumi.CustomResource):
         outputs: Sequence[str] = (),
         options: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(kind, name, {**dict.fromkeys(outputs), **present(inputs)}, options)
+        super().__init__(kind, name, {**dict.fromkeys(outputs), **without_none(inputs)}, options)
 
-    def out(self, name: str) -> pulumi.Output[Any]:
-        """One of its outputs; unknown at a preview that does not tell it."""
-        found: pulumi.Output[Any] = self.__dict__[name]  # where the SDK puts what it resolves
-        return found.apply(lambda value: UNKNOWN if value is None and is_dry_run() else value)
+    def output(self, name: str) -> pulumi.Output[Any]:
+        """Return an output. At preview it is unknown if the provider does not return it."""
+        value: pulumi.Output[Any] = self.__dict__[name]  # where the SDK stores resolved outputs
+        return value.apply(lambda known: UNKNOWN if known is None and is_dry_run() else known)
 
-    def within(self, name: str, *path: str | int) -> pulumi.Output[Any]:
-        """A part of one of its outputs."""
+    def output_at(self, name: str, *path: str | int) -> pulumi.Output[Any]:
+        """Return a part of an output."""
 
         def walk(value: Any) -> Any:
             for step in path:
@@ -50,19 +50,19 @@ class Child(pulumi.CustomResource):
                     return UNKNOWN if is_dry_run() else None
             return value
 
-        return self.out(name).apply(walk)
+        return self.output(name).apply(walk)
 
 
 @dataclass(frozen=True)
-class Maker:
-    """How the children of one component are registered: under whom, and from which packages' versions."""
+class ChildFactory:
+    """Registers the children of one component, with their parent and the versions of their packages."""
 
     parent: pulumi.Resource
     versions: Mapping[str, str]
 
-    def under(self, parent: pulumi.Resource) -> Maker:
-        """The same, for the children of a child."""
-        return Maker(parent, self.versions)
+    def with_parent(self, parent: pulumi.Resource) -> ChildFactory:
+        """Return a factory for the children of a child."""
+        return ChildFactory(parent, self.versions)
 
     def child(
         self,
@@ -72,28 +72,28 @@ class Maker:
         outputs: Sequence[str] = (),
         *,
         after: Sequence[pulumi.Resource] = (),
-        ignoring: Sequence[str] = (),
+        ignore_changes: Sequence[str] = (),
     ) -> Child:
-        """Register a child; with the parent come its providers and the transforms that the program gave it."""
+        """Register a child. It inherits the providers and the transforms of the parent."""
         options = pulumi.ResourceOptions(
             parent=self.parent,
             depends_on=list(after) or None,
-            ignore_changes=list(ignoring) or None,
+            ignore_changes=list(ignore_changes) or None,
             version=self.versions.get(_package(kind)),
         )
         return Child(kind, name, inputs, outputs, options)
 
-    def ask(self, function: str, arguments: Mapping[str, Any]) -> pulumi.Output[Any]:
-        """What a function answers, as soon as its arguments are known."""
-        return invoke_output(function, dict(arguments), self.asking(function))
+    def invoke(self, function: str, arguments: Mapping[str, Any]) -> pulumi.Output[Any]:
+        """Return the result of a function, once its arguments are known."""
+        return invoke_output(function, dict(arguments), self.invoke_options(function))
 
-    def asking(self, function: str) -> pulumi.InvokeOptions:
-        """How a function is asked: by the provider of the component, or by the program's own."""
+    def invoke_options(self, function: str) -> pulumi.InvokeOptions:
+        """Return the options of an invoke, which select the provider of the component."""
         return pulumi.InvokeOptions(parent=self.parent, version=self.versions.get(_package(function)))
 
 
-def found_again(urn: str, outputs: Sequence[str]) -> Child:
-    """A resource that the program has already, by its URN."""
+def existing_resource(urn: str, outputs: Sequence[str]) -> Child:
+    """Return a resource that is already registered, by URN."""
     _, _, kind, name = urn.split("::", 3)
     return Child(kind.rsplit("$", maxsplit=1)[-1], name, {}, outputs, pulumi.ResourceOptions(urn=urn))
 

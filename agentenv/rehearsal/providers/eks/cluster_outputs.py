@@ -1,4 +1,4 @@
-"""What a cluster hands out when it is whole."""
+"""The outputs of the cluster component."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentenv.rehearsal.providers.eks.children import present
-from agentenv.rehearsal.providers.eks.kubeconfig import text
+from agentenv.rehearsal.providers.eks.children import without_none
+from agentenv.rehearsal.providers.eks.kubeconfig import to_json
 
 if TYPE_CHECKING:
     import pulumi
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """The parts of a cluster that its outputs tell of."""
+class ClusterParts:
+    """The parts of a cluster that its outputs contain."""
 
     cluster: Child
     role: Child
     group: Child | None
     nodes: Child | None
-    entrance: Child | None
+    ingress_rule: Child | None
     profile: pulumi.Output[Child | None]
     cni: VpcCniAddon | None
     provider: pulumi.ProviderResource
@@ -34,26 +34,26 @@ class Made:
     encryption: dict[str, Any] | None
 
 
-def outputs(made: Made, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The component's outputs. What it has none of is an empty text, as in the official component."""
-    # Without groups of its own, that which EKS makes for each cluster is told in their place.
-    of_eks = made.cluster.within("vpcConfig", "clusterSecurityGroupId")
-    issuer = made.cluster.within("identities", 0, "oidcs", 0, "issuer").apply(lambda url: url or "")
+def outputs(parts: ClusterParts, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the component's outputs. Absent ones are an empty string, as in the official component."""
+    # Without its own security groups, the component returns the one that EKS creates for each cluster.
+    eks_group = parts.cluster.output_at("vpcConfig", "clusterSecurityGroupId")
+    issuer = parts.cluster.output_at("identities", 0, "oidcs", 0, "issuer").apply(lambda url: url or "")
     return {
-        "kubeconfig": made.kubeconfig,
-        "kubeconfigJson": made.kubeconfig.apply(text),
-        "clusterSecurityGroup": made.group,
+        "kubeconfig": parts.kubeconfig,
+        "kubeconfigJson": parts.kubeconfig.apply(to_json),
+        "clusterSecurityGroup": parts.group,
         "instanceRoles": [],
-        "nodeSecurityGroup": made.nodes,
-        "eksClusterIngressRule": made.entrance,
-        "eksCluster": made.cluster,
-        "core": _core(made, given),
-        "clusterSecurityGroupId": made.group.id if made.group else of_eks,
-        "nodeSecurityGroupId": made.nodes.id if made.nodes else of_eks,
-        "clusterIngressRuleId": made.entrance.out("securityGroupRuleId") if made.entrance else "",
+        "nodeSecurityGroup": parts.nodes,
+        "eksClusterIngressRule": parts.ingress_rule,
+        "eksCluster": parts.cluster,
+        "core": _core(parts, args),
+        "clusterSecurityGroupId": parts.group.id if parts.group else eks_group,
+        "nodeSecurityGroupId": parts.nodes.id if parts.nodes else eks_group,
+        "clusterIngressRuleId": parts.ingress_rule.output("securityGroupRuleId") if parts.ingress_rule else "",
         "defaultNodeGroupAsgName": "",
-        "fargateProfileId": made.profile.apply(lambda profile: profile.id if profile else ""),
-        "fargateProfileStatus": made.profile.apply(lambda profile: profile.out("status") if profile else ""),
+        "fargateProfileId": parts.profile.apply(lambda profile: profile.id if profile else ""),
+        "fargateProfileStatus": parts.profile.apply(lambda profile: profile.output("status") if profile else ""),
         "oidcProviderArn": "",
         "oidcProviderUrl": issuer,
         "oidcIssuer": issuer.apply(lambda url: url.replace("https://", "")),
@@ -61,29 +61,29 @@ def outputs(made: Made, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _core(made: Made, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The output `core`, from which other components of the package take what they need."""
-    nodes = {"version": given.get("version"), "nodeSecurityGroup": made.nodes, "clusterIngressRule": made.entrance}
-    told = {
-        "vpcId": given["vpcId"],
-        "subnetIds": made.subnets,
-        "publicSubnetIds": given.get("publicSubnetIds"),
-        "privateSubnetIds": given.get("privateSubnetIds"),
-        "clusterSecurityGroup": made.group,
-        "cluster": made.cluster,
-        "endpoint": made.endpoint,
+def _core(parts: ClusterParts, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the output `core`, which other components of the package read."""
+    nodes = {"version": args.get("version"), "nodeSecurityGroup": parts.nodes, "clusterIngressRule": parts.ingress_rule}
+    values = {
+        "vpcId": args["vpcId"],
+        "subnetIds": parts.subnets,
+        "publicSubnetIds": args.get("publicSubnetIds"),
+        "privateSubnetIds": args.get("privateSubnetIds"),
+        "clusterSecurityGroup": parts.group,
+        "cluster": parts.cluster,
+        "endpoint": parts.endpoint,
         "nodeGroupOptions": nodes,
-        "kubeconfig": made.kubeconfig,
-        "provider": made.provider,
-        "vpcCni": made.cni,
+        "kubeconfig": parts.kubeconfig,
+        "provider": parts.provider,
+        "vpcCni": parts.cni,
         "instanceRoles": [],
-        "tags": given.get("tags"),
-        "nodeSecurityGroupTags": given.get("nodeSecurityGroupTags"),
+        "tags": args.get("tags"),
+        "nodeSecurityGroupTags": args.get("nodeSecurityGroupTags"),
         "storageClasses": {},
-        "fargateProfile": made.profile if given.get("fargate") else None,
-        "encryptionConfig": made.encryption,
-        "clusterIamRole": made.role,
-        "accessEntries": list((given.get("accessEntries") or {}).values()),
+        "fargateProfile": parts.profile if args.get("fargate") else None,
+        "encryptionConfig": parts.encryption,
+        "clusterIamRole": parts.role,
+        "accessEntries": list((args.get("accessEntries") or {}).values()),
         "autoModeNodeRoleName": "",
     }
-    return present(told)
+    return without_none(values)

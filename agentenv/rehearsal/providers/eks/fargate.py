@@ -1,4 +1,4 @@
-"""The Fargate profile of a cluster, and which of its subnets it takes."""
+"""The Fargate profile of a cluster, and the subnets it uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pulumi.runtime.invoke import invoke_async
 
-from agentenv.rehearsal.providers.eks.children import Child, Maker
+from agentenv.rehearsal.providers.eks.children import Child, ChildFactory
 from agentenv.rehearsal.providers.eks.service_roles import ServiceRole
 
 if TYPE_CHECKING:
@@ -20,78 +20,80 @@ _PRIVATE: Final = tuple(ipaddress.IPv4Network(cidr) for cidr in ("10.0.0.0/8", "
 
 
 def profile(
-    maker: Maker,
+    factory: ChildFactory,
     name: str,
-    given: Mapping[str, Any],
+    args: Mapping[str, Any],
     *,
     cluster: Child,
     subnets: pulumi.Output[list[str]],
     partition: pulumi.Output[str],
     tags: Any,
 ) -> Child:
-    """The profile, with a role for its pods unless one is given."""
-    role = given.get("podExecutionRoleArn")
+    """Register the profile, with a pod execution role unless one is set."""
+    role = args.get("podExecutionRoleArn")
     if not role:
         role = ServiceRole(
             f"{name}-podExecutionRole",
-            maker,
+            factory,
             service="eks-fargate-pods.amazonaws.com",
             policies=["AmazonEKSFargatePodExecutionRolePolicy"],
             partition=partition,
             tags=tags,
         ).resolved_arn
 
-    async def chosen(all_of_them: Sequence[str]) -> list[str]:
-        return await private(maker, given.get("subnetIds") or all_of_them)
+    async def profile_subnets(cluster_subnets: Sequence[str]) -> list[str]:
+        return await private_subnets(factory, args.get("subnetIds") or cluster_subnets)
 
-    return maker.child(
+    return factory.child(
         "aws:eks/fargateProfile:FargateProfile",
         _profile_name(name),
         {
-            "clusterName": cluster.out("name"),
+            "clusterName": cluster.output("name"),
             "podExecutionRoleArn": role,
-            "selectors": given.get("selectors") or list(_SELECTORS),
-            "subnetIds": subnets.apply(chosen),
+            "selectors": args.get("selectors") or list(_SELECTORS),
+            "subnetIds": subnets.apply(profile_subnets),
         },
         ("status",),
     )
 
 
-async def private(maker: Maker, subnets: Sequence[str]) -> list[str]:
-    """The subnets without a route to the internet; all of them if each has one."""
-    tables = await asyncio.gather(*(_routes(maker, subnet) for subnet in subnets))
-    inside = [subnet for subnet, routes in zip(subnets, tables, strict=True) if not any(map(_leads_out, routes))]
-    return inside or list(subnets)
+async def private_subnets(factory: ChildFactory, subnets: Sequence[str]) -> list[str]:
+    """Return the subnets without a route to the internet, or all if each has one."""
+    tables = await asyncio.gather(*(_routes(factory, subnet) for subnet in subnets))
+    private = [subnet for subnet, routes in zip(subnets, tables, strict=True) if not any(map(_is_public_route, routes))]
+    return private or list(subnets)
 
 
-async def _routes(maker: Maker, subnet: str) -> list[dict[str, Any]]:
-    found = await _table(maker, subnet)
-    return (found or {}).get("routes") or []
+async def _routes(factory: ChildFactory, subnet: str) -> list[dict[str, Any]]:
+    table = await _table(factory, subnet)
+    return (table or {}).get("routes") or []
 
 
-async def _table(maker: Maker, subnet: str) -> Any:
-    ask = "aws:ec2/getRouteTable:getRouteTable"
+async def _table(factory: ChildFactory, subnet: str) -> Any:
+    function = "aws:ec2/getRouteTable:getRouteTable"
     try:
-        return await invoke_async(ask, {"subnetId": subnet}, maker.asking(ask))
-    except Exception:  # noqa: BLE001 - whatever it failed by, a subnet without a table of its own has the VPC's
-        about = "aws:ec2/getSubnet:getSubnet"
-        vpc = (await invoke_async(about, {"id": subnet}, maker.asking(about)))["vpcId"]
-        main = [{"name": "association.main", "values": ["true"]}]
-        return await invoke_async(ask, {"vpcId": vpc, "filters": main}, maker.asking(ask))
+        return await invoke_async(function, {"subnetId": subnet}, factory.invoke_options(function))
+    except Exception:  # noqa: BLE001 - on any error: a subnet without its own route table uses the main one of the VPC
+        subnet_function = "aws:ec2/getSubnet:getSubnet"
+        vpc = (await invoke_async(subnet_function, {"id": subnet}, factory.invoke_options(subnet_function)))["vpcId"]
+        main_table = [{"name": "association.main", "values": ["true"]}]
+        return await invoke_async(function, {"vpcId": vpc, "filters": main_table}, factory.invoke_options(function))
 
 
-def _leads_out(route: Mapping[str, Any]) -> bool:
+def _is_public_route(route: Mapping[str, Any]) -> bool:
     if not route.get("gatewayId"):
         return False
     try:
         target = ipaddress.ip_network(route.get("cidrBlock") or "")
     except ValueError:
         return True
-    return not any(isinstance(target, ipaddress.IPv4Network) and target.subnet_of(inner) for inner in _PRIVATE)
+    return not any(
+        isinstance(target, ipaddress.IPv4Network) and target.subnet_of(private_range) for private_range in _PRIVATE
+    )
 
 
 def _profile_name(name: str) -> str:
-    """Names that begin with `eks-` are AWS's own, so the component's name is bent there."""
+    """Return the profile's name. Names with the prefix `eks-` are reserved, so the name is changed."""
     if name == "eks" or name.lower().startswith("eks-"):
         return f"{name.replace('-', '_', 1)}fargateProfile"
     return f"{name}-fargateProfile"

@@ -1,6 +1,6 @@
-"""The inputs of each component: those that are mapped, and those that are not, each with its reason.
+"""The inputs of each component: the supported ones, and the unsupported ones with the reason.
 
-What is neither is unknown. Nothing is dropped: an input that would change nothing here is refused by its name.
+Any other input is unknown. No input is ignored: one without effect in the stand-in is refused by name.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from typing import Any, Final
 import pulumi
 from pulumi.errors import RunError
 
-_NODES: Final = "node groups are not rehearsed; nodes come from elsewhere than this component"
+_NODES: Final = "node groups are not rehearsed; the rehearsal adds nodes in other ways"
 _AUTH: Final = "the aws-auth ConfigMap is not rehearsed; use authenticationMode API and accessEntries"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What an object may hold: an inner shape where its parts are checked too, None where the AWS provider does."""
+    """The properties of an object. A nested shape is checked too; None leaves the check to the AWS provider."""
 
-    taken: Mapping[str, Shape | Each | None]
-    refused: Mapping[str, str] = field(default_factory=dict)
+    supported: Mapping[str, Shape | MapOf | None]
+    unsupported: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Each:
-    """An object whose keys are the program's own words, and whose values all have one shape."""
+class MapOf:
+    """A map with arbitrary keys, whose values have one shape."""
 
     shape: Shape
 
 
-def _free(*names: str) -> dict[str, Shape | Each | None]:
+def _unchecked(*names: str) -> dict[str, Shape | MapOf | None]:
     return dict.fromkeys(names)
 
 
-POLICY: Final = Shape(_free("accessScope", "policyArn"))
+POLICY: Final = Shape(_unchecked("accessScope", "policyArn"))
 ACCESS: Final = Shape(
-    {**_free("kubernetesGroups", "principalArn", "tags", "type", "username"), "accessPolicies": Each(POLICY)}
+    {**_unchecked("kubernetesGroups", "principalArn", "tags", "type", "username"), "accessPolicies": MapOf(POLICY)}
 )
 ADDON_OPTIONS: Final = Shape(
-    _free("configurationValues", "enabled", "resolveConflictsOnCreate", "resolveConflictsOnUpdate", "version")
+    _unchecked("configurationValues", "enabled", "resolveConflictsOnCreate", "resolveConflictsOnUpdate", "version")
 )
-FARGATE: Final = Shape(_free("podExecutionRoleArn", "selectors", "subnetIds"))
-CREDENTIALS: Final = Shape(_free("profileName", "roleArn"))
-_PRIVILEGED: Final = {"securityContextPrivileged": "the patch of the DaemonSet that it takes is not rehearsed"}
+FARGATE: Final = Shape(_unchecked("podExecutionRoleArn", "selectors", "subnetIds"))
+CREDENTIALS: Final = Shape(_unchecked("profileName", "roleArn"))
+_PRIVILEGED: Final = {"securityContextPrivileged": "the DaemonSet patch that it needs is not rehearsed"}
 CNI_OPTIONS: Final = Shape(
-    _free(
+    _unchecked(
         "addonVersion",
         "cniConfigureRpfilter",
         "cniCustomNetworkCfg",
@@ -77,7 +77,7 @@ CNI_OPTIONS: Final = Shape(
 SHAPES: Final[Mapping[str, Shape]] = {
     "eks:index:Cluster": Shape(
         {
-            **_free(
+            **_unchecked(
                 "authenticationMode",
                 "bootstrapSelfManagedAddons",
                 "clusterSecurityGroup",
@@ -106,7 +106,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
                 "version",
                 "vpcId",
             ),
-            "accessEntries": Each(ACCESS),
+            "accessEntries": MapOf(ACCESS),
             "corednsAddonOptions": ADDON_OPTIONS,
             "fargate": FARGATE,
             "kubeProxyAddonOptions": ADDON_OPTIONS,
@@ -118,7 +118,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
             "createInstanceRole": _NODES,
             "creationRoleProvider": "the official component refuses it outside Node.js; use providerCredentialOpts",
             "desiredCapacity": _NODES,
-            "enableConfigMapMutable": "the component's own Kubernetes provider gets its kubeconfig and no more",
+            "enableConfigMapMutable": "the component's Kubernetes provider has no settings but the kubeconfig",
             "gpu": _NODES,
             "instanceProfileName": _NODES,
             "instanceRole": _NODES,
@@ -134,14 +134,14 @@ SHAPES: Final[Mapping[str, Shape]] = {
             "nodeRootVolumeSize": _NODES,
             "nodeSubnetIds": _NODES,
             "nodeUserData": _NODES,
-            "proxy": "a rehearsed cluster answers on this machine, with no proxy on the way",
+            "proxy": "a rehearsed cluster is on this machine and needs no proxy",
             "roleMappings": _AUTH,
-            "storageClasses": "storage classes are not made by the rehearsed component; make them with kubernetes",
+            "storageClasses": "the stand-in creates no storage classes; use the kubernetes provider",
             "userMappings": _AUTH,
         },
     ),
     "eks:index:Addon": Shape(
-        _free(
+        _unchecked(
             "addonName",
             "addonVersion",
             "cluster",
@@ -154,13 +154,13 @@ SHAPES: Final[Mapping[str, Shape]] = {
         )
     ),
     "eks:index:VpcCniAddon": Shape(
-        {**CNI_OPTIONS.taken, **_free("clusterName", "clusterVersion", "tags")}, _PRIVILEGED
+        {**CNI_OPTIONS.supported, **_unchecked("clusterName", "clusterVersion", "tags")}, _PRIVILEGED
     ),
-    "eks:index:NodeGroupSecurityGroup": Shape(_free("clusterSecurityGroup", "eksCluster", "tags", "vpcId")),
+    "eks:index:NodeGroupSecurityGroup": Shape(_unchecked("clusterSecurityGroup", "eksCluster", "tags", "vpcId")),
 }
-# Components that are not rehearsed at all.
-REFUSED: Final[Mapping[str, str]] = {
-    "eks:index:ClusterCreationRoleProvider": "a role of its own that creates clusters is not rehearsed",
+# Components that are not rehearsed.
+UNSUPPORTED_TYPES: Final[Mapping[str, str]] = {
+    "eks:index:ClusterCreationRoleProvider": "the role that creates clusters is not rehearsed",
     "eks:index:ManagedNodeGroup": _NODES,
     "eks:index:NodeGroup": _NODES,
     "eks:index:NodeGroupV2": _NODES,
@@ -173,48 +173,52 @@ RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Refused(RunError):
-    """Inputs that the stand-in does not take, in words for the person; the SDK passes it on without a traceback."""
+class UnsupportedInputs(RunError):
+    """The stand-in does not support these inputs. The SDK shows the message without a traceback."""
 
 
-def refuse_strangers(where: str, shape: Shape, given: Mapping[str, Any]) -> None:
-    """Refuse what is not mapped, all of it at once."""
-    problems = list(_problems(shape, given, ""))
+def check_known_inputs(subject: str, shape: Shape, args: Mapping[str, Any]) -> None:
+    """Refuse all inputs that are unknown or unsupported, in one error."""
+    problems = list(_problems(shape, args, ""))
     if problems:
-        raise Refused(f"{where}: " + "; ".join(problems))
+        raise UnsupportedInputs(f"{subject}: " + "; ".join(problems))
 
 
-def refuse_values(where: str, given: Mapping[str, Any]) -> None:
-    """Refuse values of a cluster's inputs that would take what is not rehearsed."""
-    if given.get("authenticationMode") != "API":
-        found = given.get("authenticationMode") or "CONFIG_MAP, for it is not set"
-        raise Refused(f"{where}: authenticationMode is {found}; the stand-in takes API, and entries in accessEntries")
-    if given.get("skipDefaultNodeGroup") is not True:
-        raise Refused(f"{where}: skipDefaultNodeGroup is not true; the stand-in makes no node groups")
-    if given.get("createOidcProvider") not in (None, False):
-        raise Refused(
-            f"{where}: createOidcProvider would ask the issuer for its certificate, which is not rehearsed; set it to "
-            "false and make an aws.iam.OpenIdConnectProvider of oidcProviderUrl"
+def check_values(subject: str, args: Mapping[str, Any]) -> None:
+    """Refuse values of a cluster's inputs that need what is not rehearsed."""
+    if args.get("authenticationMode") != "API":
+        mode = args.get("authenticationMode") or "CONFIG_MAP, the default"
+        raise UnsupportedInputs(
+            f"{subject}: authenticationMode is {mode}; the stand-in supports API, with accessEntries"
         )
-    if not given.get("vpcId"):
-        raise Refused(f"{where}: vpcId is not set; the stand-in does not look for a default VPC")
-    if given.get("subnetIds") is not None and (given.get("publicSubnetIds") or given.get("privateSubnetIds")):
-        raise Refused(f"{where}: subnetIds is set beside publicSubnetIds or privateSubnetIds; choose one way")
+    if args.get("skipDefaultNodeGroup") is not True:
+        raise UnsupportedInputs(f"{subject}: skipDefaultNodeGroup is not true; the stand-in has no node groups")
+    if args.get("createOidcProvider") not in (None, False):
+        raise UnsupportedInputs(
+            f"{subject}: createOidcProvider reads the issuer's certificate, which is not rehearsed; set it to "
+            "false and create an aws.iam.OpenIdConnectProvider of oidcProviderUrl"
+        )
+    if not args.get("vpcId"):
+        raise UnsupportedInputs(f"{subject}: vpcId is not set; the stand-in does not use a default VPC")
+    if args.get("subnetIds") is not None and (args.get("publicSubnetIds") or args.get("privateSubnetIds")):
+        raise UnsupportedInputs(
+            f"{subject}: subnetIds is set beside publicSubnetIds or privateSubnetIds; use one of them"
+        )
 
 
-def _problems(shape: Shape | Each | None, given: Any, path: str) -> Iterator[str]:
-    if shape is None or not isinstance(given, Mapping) or isinstance(given, pulumi.Output):
+def _problems(shape: Shape | MapOf | None, args: Any, path: str) -> Iterator[str]:
+    if shape is None or not isinstance(args, Mapping) or isinstance(args, pulumi.Output):
         return
-    if isinstance(shape, Each):
-        for name in sorted(given):
-            yield from _problems(shape.shape, given[name], f"{path}{name}.")
+    if isinstance(shape, MapOf):
+        for name in sorted(args):
+            yield from _problems(shape.shape, args[name], f"{path}{name}.")
         return
-    for name in sorted(given):
-        if given[name] is None:
+    for name in sorted(args):
+        if args[name] is None:
             continue
-        if name in shape.refused:
-            yield f"{path}{name} is not taken by the stand-in: {shape.refused[name]}"
-        elif name not in shape.taken:
-            yield f"{path}{name} is not known; it takes {', '.join(sorted(shape.taken))}"
+        if name in shape.unsupported:
+            yield f"{path}{name} is not supported by the stand-in: {shape.unsupported[name]}"
+        elif name not in shape.supported:
+            yield f"{path}{name} is not known; supported are {', '.join(sorted(shape.supported))}"
         else:
-            yield from _problems(shape.taken[name], given[name], f"{path}{name}.")
+            yield from _problems(shape.supported[name], args[name], f"{path}{name}.")

@@ -1,4 +1,4 @@
-"""The kubeconfig as the component hands it out: no credential in it, but the command that fetches one."""
+"""The kubeconfig of the component. It has no credentials, but the command that gets a token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def kubeconfig(
     role: str | None = None,
     profile: str | None = None,
 ) -> dict[str, Any]:
-    """A kubeconfig for a cluster; keys stand in the official order, because its JSON is an output too."""
+    """Return a kubeconfig. Its keys have the official order, because the JSON text is an output too."""
     arguments = ["--region", region, "eks", "get-token", "--cluster-name", cluster, "--output", "json"]
     if role:
         arguments += ["--role", role]
@@ -29,10 +29,10 @@ def kubeconfig(
         "args": arguments,
         "env": [{"name": "KUBERNETES_EXEC_INFO", "value": json.dumps({"apiVersion": _API})}],
     }
-    where: dict[str, Any] = {"server": endpoint, "certificate-authority-data": authority}
+    server: dict[str, Any] = {"server": endpoint, "certificate-authority-data": authority}
     return {
         "apiVersion": "v1",
-        "clusters": [{"cluster": where, "name": "kubernetes"}],
+        "clusters": [{"cluster": server, "name": "kubernetes"}],
         "contexts": [{"context": {"cluster": "kubernetes", "user": "aws"}, "name": "aws"}],
         "current-context": "aws",
         "kind": "Config",
@@ -41,21 +41,21 @@ def kubeconfig(
 
 
 def region_of(arn: str) -> str:
-    """The region that a cluster's ARN names."""
+    """Return the region in the ARN of a cluster."""
     parts = arn.split(":")
     if len(parts) < 6 or not parts[3]:
         raise ValueError(f"'{arn}' is not the ARN of a cluster: arn:aws:eks:<region>:<account>:cluster/<name>")
     return parts[3]
 
 
-def text(value: Any, *, ordered: bool = False) -> str:
-    """JSON without blanks. Numbers come from the engine as floats, and 1.0 means 1."""
-    return json.dumps(_whole(value), separators=(",", ":"), sort_keys=ordered, ensure_ascii=False)
+def to_json(value: Any, *, ordered: bool = False) -> str:
+    """Return compact JSON. The engine sends numbers as floats, so 1.0 becomes 1."""
+    return json.dumps(_with_integers(value), separators=(",", ":"), sort_keys=ordered, ensure_ascii=False)
 
 
-def _whole(value: Any) -> Any:
+def _with_integers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _with_integers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_with_integers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,4 +1,4 @@
-"""Waiting for a cluster's API: /healthz, every five seconds, for five minutes, whatever certificate it shows."""
+"""Wait for the API of a cluster: poll /healthz every five seconds for five minutes, without verifying TLS."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
-PAUSE: Final = 5.0
-TRIES: Final = 60
-ANSWER_WITHIN: Final = 1.0
+INTERVAL: Final = 5.0
+ATTEMPTS: Final = 60
+TIMEOUT: Final = 1.0
 
 
-async def healthy(endpoint: str, tell: Callable[[str], None], *, pause: float = PAUSE, tries: int = TRIES) -> bool:
-    """Whether the API answers in time; says after each try how much longer it will be tried."""
-    for count in range(tries):
-        if await asyncio.to_thread(answers, endpoint):
+async def wait_until_healthy(
+    endpoint: str, report: Callable[[str], None], *, interval: float = INTERVAL, attempts: int = ATTEMPTS
+) -> bool:
+    """Poll the API until it is healthy or the attempts are used up. Report the remaining time after each."""
+    for count in range(attempts):
+        if await asyncio.to_thread(is_healthy, endpoint):
             return True
-        tell(f"Waiting up to {(tries - count) * pause:g} more seconds for {endpoint}/healthz")
-        await asyncio.sleep(pause)
+        report(f"Waiting up to {(attempts - count) * interval:g} more seconds for {endpoint}/healthz")
+        await asyncio.sleep(interval)
     return False
 
 
-def answers(endpoint: str) -> bool:
-    """Whether /healthz says 200 now."""
+def is_healthy(endpoint: str) -> bool:
+    """Return whether /healthz has status 200."""
     parts = urlsplit(endpoint)
     if parts.scheme != "https" or not parts.hostname:
         return False
-    # The cluster's own authority has signed it, which no machine knows; nothing is sent that could be stolen.
+    # The certificate is signed by the cluster's own authority. The request contains no credentials.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    line = http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=ANSWER_WITHIN, context=context)
+    connection = http.client.HTTPSConnection(parts.hostname, parts.port or 443, timeout=TIMEOUT, context=context)
     try:
-        line.request("GET", f"{parts.path.rstrip('/')}/healthz")
-        return line.getresponse().status == HTTPStatus.OK
+        connection.request("GET", f"{parts.path.rstrip('/')}/healthz")
+        return connection.getresponse().status == HTTPStatus.OK
     except (OSError, http.client.HTTPException):
         return False
     finally:
-        line.close()
+        connection.close()

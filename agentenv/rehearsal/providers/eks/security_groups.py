@@ -1,4 +1,4 @@
-"""The security groups that the component makes unless told not to: one for the cluster, one for nodes."""
+"""The default security groups of the component: one for the cluster, one for the nodes."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ from typing import Any, Final
 
 import pulumi
 
-from agentenv.rehearsal.providers.eks.children import Child, Maker
+from agentenv.rehearsal.providers.eks.children import Child, ChildFactory
 
 _GROUP: Final = "aws:ec2/securityGroup:SecurityGroup"
 _RULE: Final = "aws:ec2/securityGroupRule:SecurityGroupRule"
-_DESCRIPTION: Final = "Managed by Pulumi"  # what the official SDK says where the program says nothing
-_EVERYTHING: Final = {"fromPort": 0, "toPort": 0, "protocol": "-1"}
-_TO_EVERYWHERE: Final = {
+_DESCRIPTION: Final = "Managed by Pulumi"  # the official SDK's default
+_ALL_TRAFFIC: Final = {"fromPort": 0, "toPort": 0, "protocol": "-1"}
+_INTERNET_EGRESS: Final = {
     "description": "Allow internet access.",
     "type": "egress",
     "cidrBlocks": ["0.0.0.0/0"],
-    **_EVERYTHING,
+    **_ALL_TRAFFIC,
 }
 
 
-def cluster_group(maker: Maker, name: str, vpc: Any, tags: Any) -> Child:
-    """The cluster's group, open to the outside in one direction."""
-    group = _group(maker, f"{name}-eksClusterSecurityGroup", vpc, tags)
-    maker.child(_RULE, f"{name}-eksClusterInternetEgressRule", {**_TO_EVERYWHERE, "securityGroupId": group.id})
+def cluster_group(factory: ChildFactory, name: str, vpc: Any, tags: Any) -> Child:
+    """Register the group of the cluster, with a rule for egress to the internet."""
+    group = _group(factory, f"{name}-eksClusterSecurityGroup", vpc, tags)
+    factory.child(_RULE, f"{name}-eksClusterInternetEgressRule", {**_INTERNET_EGRESS, "securityGroupId": group.id})
     return group
 
 
-def node_group(maker: Maker, name: str, vpc: Any, tags: Any, cluster_group: pulumi.Input[str]) -> tuple[Child, Child]:
-    """The nodes' group with its rules; and the rule of the cluster's group that lets nodes in."""
-    group = _group(maker, f"{name}-nodeSecurityGroup", vpc, tags)
+def node_group(
+    factory: ChildFactory, name: str, vpc: Any, tags: Any, cluster_group: pulumi.Input[str]
+) -> tuple[Child, Child]:
+    """Register the group of the nodes with its rules. Return it and the cluster's ingress rule for nodes."""
+    group = _group(factory, f"{name}-nodeSecurityGroup", vpc, tags)
 
     def rule(suffix: str, inputs: dict[str, Any], outputs: tuple[str, ...] = ()) -> Child:
-        return maker.child(_RULE, f"{name}-{suffix}", {"securityGroupId": group.id, **inputs}, outputs)
+        return factory.child(_RULE, f"{name}-{suffix}", {"securityGroupId": group.id, **inputs}, outputs)
 
     rule(
         "eksNodeIngressRule",
-        {"description": "Allow nodes to communicate with each other", "type": "ingress", "self": True, **_EVERYTHING},
+        {"description": "Allow nodes to communicate with each other", "type": "ingress", "self": True, **_ALL_TRAFFIC},
     )
     rule(
         "eksNodeClusterIngressRule",
@@ -59,8 +61,8 @@ def node_group(maker: Maker, name: str, vpc: Any, tags: Any, cluster_group: pulu
             **https,
         },
     )
-    rule("eksNodeInternetEgressRule", _TO_EVERYWHERE)
-    entrance = rule(
+    rule("eksNodeInternetEgressRule", _INTERNET_EGRESS)
+    ingress_rule = rule(
         "eksClusterIngressRule",
         {
             "description": "Allow pods to communicate with the cluster API Server",
@@ -70,23 +72,23 @@ def node_group(maker: Maker, name: str, vpc: Any, tags: Any, cluster_group: pulu
         },
         ("securityGroupRuleId",),
     )
-    return group, entrance
+    return group, ingress_rule
 
 
 def node_tags(name: str, cluster: Any, *tags: Any) -> pulumi.Output[dict[str, str]]:
-    """The tags of the nodes' group, by which the cluster's controllers know it."""
+    """Return the tags of the nodes' group, by which controllers find it."""
 
     def merged(known: list[Any]) -> dict[str, str]:
-        whose, *rest = known
-        found = {"Name": f"{name}-nodeSecurityGroup", f"kubernetes.io/cluster/{whose}": "owned"}
-        for one in rest:
-            found.update(one or {})
-        return found
+        cluster_name, *rest = known
+        merged_tags = {"Name": f"{name}-nodeSecurityGroup", f"kubernetes.io/cluster/{cluster_name}": "owned"}
+        for more in rest:
+            merged_tags.update(more or {})
+        return merged_tags
 
     return pulumi.Output.all(cluster, *tags).apply(merged)
 
 
-def _group(maker: Maker, name: str, vpc: Any, tags: Any) -> Child:
-    return maker.child(
+def _group(factory: ChildFactory, name: str, vpc: Any, tags: Any) -> Child:
+    return factory.child(
         _GROUP, name, {"vpcId": vpc, "revokeRulesOnDelete": True, "tags": tags, "description": _DESCRIPTION}
     )

@@ -1,4 +1,4 @@
-"""Service roles: a role that a service of AWS assumes, with policies of AWS attached."""
+"""Service roles: IAM roles that an AWS service assumes, with managed policies of AWS."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import pulumi
 
-from agentenv.rehearsal.providers.eks.children import Child, Maker
-from agentenv.rehearsal.providers.eks.kubeconfig import text
+from agentenv.rehearsal.providers.eks.children import Child, ChildFactory
+from agentenv.rehearsal.providers.eks.kubeconfig import to_json
 
 
 class ServiceRole(pulumi.ComponentResource):
-    """The component `eks:index:ServiceRole`, which only other components make."""
+    """The component `eks:index:ServiceRole`, which only other components use."""
 
     role: Child
     attached: list[Child]
@@ -21,7 +21,7 @@ class ServiceRole(pulumi.ComponentResource):
     def __init__(
         self,
         name: str,
-        maker: Maker,
+        factory: ChildFactory,
         *,
         service: str,
         policies: Sequence[str],
@@ -30,44 +30,46 @@ class ServiceRole(pulumi.ComponentResource):
         actions: Sequence[str] = ("sts:AssumeRole",),
         description: str | None = None,
     ) -> None:
-        super().__init__("eks:index:ServiceRole", name, {}, pulumi.ResourceOptions(parent=maker.parent))
-        under = maker.under(self)
+        super().__init__("eks:index:ServiceRole", name, {}, pulumi.ResourceOptions(parent=factory.parent))
+        with_parent = factory.with_parent(self)
         trust = {"Action": list(actions), "Effect": "Allow", "Principal": {"Service": [service]}}
-        self.role = under.child(
+        self.role = with_parent.child(
             "aws:iam/role:Role",
             f"{name}-role",
             {
                 "description": description,
-                "assumeRolePolicy": text({"Version": "2012-10-17", "Statement": [trust]}),
+                "assumeRolePolicy": to_json({"Version": "2012-10-17", "Statement": [trust]}),
                 "tags": tags,
             },
             ("arn",),
         )
         self.attached = [
-            under.child(
+            with_parent.child(
                 "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
-                f"{name}-{_mark(policy)}",
-                {"policyArn": partition.apply(lambda at, policy=policy: _arn(at, policy)), "role": self.role.id},
+                f"{name}-{_name_hash(policy)}",
+                {"policyArn": partition.apply(lambda name, policy=policy: _arn(name, policy)), "role": self.role.id},
             )
             for policy in policies
         ]
         self.register_outputs({"resolvedRole": self.role, "directRole": self.role})
 
     @property
-    def whole(self) -> list[pulumi.Resource]:
-        """The role and what it may do, for what must not come before it can do it."""
+    def resources(self) -> list[pulumi.Resource]:
+        """Return the role and its policy attachments, as dependencies."""
         return [self.role, *self.attached]
 
     @property
     def resolved_arn(self) -> pulumi.Output[str]:
-        """Its ARN, once the policies are attached."""
-        return pulumi.Output.all(self.role.out("arn"), *(one.id for one in self.attached)).apply(lambda known: known[0])
+        """Return the ARN, once the policies are attached."""
+        return pulumi.Output.all(self.role.output("arn"), *(attachment.id for attachment in self.attached)).apply(
+            lambda known: known[0]
+        )
 
 
 def _arn(partition: str, policy: str) -> str:
     return f"arn:{partition}:iam::aws:policy/{policy}"
 
 
-def _mark(policy: str) -> str:
-    """Part of the name of an attachment, the same in all partitions."""
+def _name_hash(policy: str) -> str:
+    """Return the suffix of an attachment's name, the same in all partitions."""
     return hashlib.sha1(_arn("aws", policy).encode(), usedforsecurity=False).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""The engine's gRPC calls, answered for components only."""
+"""The gRPC service of the provider, for components only."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from google.protobuf import empty_pb2
 from pulumi.errors import RunError
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-from agentenv.rehearsal.providers.eks.construct import Desk
-from agentenv.rehearsal.providers.eks.inputs import Refused
+from agentenv.rehearsal.providers.eks.construct import ComponentBuilder
+from agentenv.rehearsal.providers.eks.inputs import UnsupportedInputs
 
-_TRACE: Final = ":\n  File "  # where the SDK hangs a traceback on an error's words
+_TRACE: Final = ":\n  File "  # where the SDK appends a traceback to an error message
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """One plugin process. What it has none of, the protocol itself answers: not implemented."""
+    """The service of one plugin process. Other methods return UNIMPLEMENTED."""
 
     def __init__(self, version: str, versions: Mapping[str, str], engine: str = "") -> None:
         self._version, self._versions, self._engine = version, versions, engine
-        self._leaving = threading.Event()
+        self._stopping = threading.Event()
 
-    def leave(self) -> None:
-        """Stop building: the run was cancelled, or the engine is gone."""
-        self._leaving.set()
+    def stop(self) -> None:
+        """Cancel all requests: the run was cancelled, or the engine has ended."""
+        self._stopping.set()
 
     def Handshake(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - the protocol's name and arguments
         self._engine = request.engine_address or self._engine
@@ -41,14 +41,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self._version)
 
     def GetSchema(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
-        # Programs bring their types with the SDK; a schema is only asked for by tools, which get the package's name.
+        # Programs have their types from the SDK. Only tools read the schema, and they get the name of the package.
         return provider_pb2.GetSchemaResponse(schema=json.dumps({"name": "eks", "version": self._version}))
 
     def CheckConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
         failures = [
             provider_pb2.CheckFailure(property=name, reason="the stand-in eks provider has no settings")
             for name in sorted(request.news.fields)
-            if name != "version"  # which the engine itself adds
+            if name != "version"  # which the engine adds
         ]
         return provider_pb2.CheckResponse(inputs=request.news, failures=failures)
 
@@ -61,26 +61,26 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
-        self.leave()
+        self.stop()
         return empty_pb2.Empty()
 
     def Construct(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        return self._run(context, f"building {request.type} {request.name}", lambda: self._desk().construct(request))
+        return self._run(context, f"building {request.type} {request.name}", lambda: self._builder().construct(request))
 
     def Call(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        return self._run(context, f"calling {request.tok}", lambda: self._desk().call(request))
+        return self._run(context, f"calling {request.tok}", lambda: self._builder().call(request))
 
-    def _desk(self) -> Desk:
-        return Desk(self._version, self._versions, self._engine, self._leaving)
+    def _builder(self) -> ComponentBuilder:
+        return ComponentBuilder(self._version, self._versions, self._engine, self._stopping)
 
-    def _run(self, context: Any, where: str, work: Callable[[], Any]) -> Any:
-        """Do the work; what goes wrong leaves as one sentence, and no traceback."""
+    def _run(self, context: Any, subject: str, handler: Callable[[], Any]) -> Any:
+        """Run a request. An error becomes one message, without a traceback."""
         try:
-            return work()
-        except Refused as error:
+            return handler()
+        except UnsupportedInputs as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except RunError as error:
-            context.abort(grpc.StatusCode.UNKNOWN, f"{where}: {error}")
-        except Exception as error:  # noqa: BLE001 - the last stop: whatever it was must reach the person as a sentence
-            words = str(error).split(_TRACE, maxsplit=1)[0]
-            context.abort(grpc.StatusCode.UNKNOWN, f"{where}: {words or type(error).__name__}")
+            context.abort(grpc.StatusCode.UNKNOWN, f"{subject}: {error}")
+        except Exception as error:  # noqa: BLE001 - any error must reach the user as a message
+            message = str(error).split(_TRACE, maxsplit=1)[0]
+            context.abort(grpc.StatusCode.UNKNOWN, f"{subject}: {message or type(error).__name__}")

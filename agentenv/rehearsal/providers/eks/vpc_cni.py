@@ -1,4 +1,4 @@
-"""The configuration of the vpc-cni add-on: settings by the component's names, as the plugin's environment variables."""
+"""The configuration of the vpc-cni add-on: the component's options as environment variables of the plugin."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 
 import pulumi
 
-from agentenv.rehearsal.providers.eks.inputs import Refused
+from agentenv.rehearsal.providers.eks.inputs import UnsupportedInputs
 
 
 @dataclass(frozen=True)
 class Variable:
-    """An environment variable, the inputs that set it (the first that is given), and what it is without them."""
+    """An environment variable, the inputs that set it (the first one present), and its default."""
 
     name: str
     inputs: tuple[str, ...]
-    otherwise: str | None = None
+    default: str | None = None
 
 
 ENVIRONMENT: Final = (
@@ -35,59 +35,59 @@ ENVIRONMENT: Final = (
     Variable("AWS_VPC_K8S_PLUGIN_LOG_FILE", (), "/var/log/aws-routed-eni/plugin.log"),
     Variable("ENABLE_POD_ENI", ("enablePodEni",), "false"),
     Variable("AWS_VPC_K8S_CNI_CONFIGURE_RPFILTER", ("cniConfigureRpfilter",)),
-    # The official component sets customNetworkConfig's variable too, and then this one over it.
+    # The official component sets the variable for customNetworkConfig too, and then overrides it with this one.
     Variable("AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", ("cniCustomNetworkCfg",), "false"),
     Variable("AWS_VPC_K8S_CNI_EXTERNALSNAT", ("externalSnat", "cniExternalSnat"), "false"),
 )
 INIT_ENVIRONMENT: Final = (Variable("DISABLE_TCP_EARLY_DEMUX", ("disableTcpEarlyDemux",), "false"),)
 
 
-def configuration(given: Mapping[str, Any]) -> pulumi.Output[dict[str, Any]]:
-    """The add-on's configuration values: those that were given, over those that the settings make."""
-    if given.get("externalSnat") and given.get("cniExternalSnat"):
-        raise Refused("vpcCniOptions: externalSnat and cniExternalSnat are both set; set one of them")
-    if given.get("customNetworkConfig") and not given.get("cniCustomNetworkCfg"):
-        raise Refused(
+def configuration(args: Mapping[str, Any]) -> pulumi.Output[dict[str, Any]]:
+    """Return the configuration values of the add-on: the program's, over those from the options."""
+    if args.get("externalSnat") and args.get("cniExternalSnat"):
+        raise UnsupportedInputs("vpcCniOptions: externalSnat and cniExternalSnat are both set; set one of them")
+    if args.get("customNetworkConfig") and not args.get("cniCustomNetworkCfg"):
+        raise UnsupportedInputs(
             "vpcCniOptions: customNetworkConfig has no effect in the official component, which sets its variable to "
             "false again; set cniCustomNetworkCfg"
         )
-    names = sorted({one for row in (*ENVIRONMENT, *INIT_ENVIRONMENT) for one in row.inputs})
-    wanted = {name: given.get(name) for name in (*names, "enableNetworkPolicy", "configurationValues")}
-    return pulumi.Output.all(**wanted).apply(_merged)
+    names = sorted({name for row in (*ENVIRONMENT, *INIT_ENVIRONMENT) for name in row.inputs})
+    options = {name: args.get(name) for name in (*names, "enableNetworkPolicy", "configurationValues")}
+    return pulumi.Output.all(**options).apply(_merged)
 
 
-def _merged(given: Mapping[str, Any]) -> dict[str, Any]:
-    made = dict(given["configurationValues"] or {})
-    if "enableNetworkPolicy" not in made and given["enableNetworkPolicy"] is not None:
-        made["enableNetworkPolicy"] = _spelled(given["enableNetworkPolicy"])
-    first = made.get("init") if isinstance(made.get("init"), Mapping) else {}
-    made["env"] = {**_variables(ENVIRONMENT, given), **_mapping(made.get("env"))}
-    made["init"] = {
-        **_mapping(first),
-        "env": {**_variables(INIT_ENVIRONMENT, given), **_mapping(_mapping(first).get("env"))},
+def _merged(args: Mapping[str, Any]) -> dict[str, Any]:
+    values = dict(args["configurationValues"] or {})
+    if "enableNetworkPolicy" not in values and args["enableNetworkPolicy"] is not None:
+        values["enableNetworkPolicy"] = _as_text(args["enableNetworkPolicy"])
+    init = values.get("init") if isinstance(values.get("init"), Mapping) else {}
+    values["env"] = {**_variables(ENVIRONMENT, args), **_mapping(values.get("env"))}
+    values["init"] = {
+        **_mapping(init),
+        "env": {**_variables(INIT_ENVIRONMENT, args), **_mapping(_mapping(init).get("env"))},
     }
-    return made
+    return values
 
 
-def _variables(rows: tuple[Variable, ...], given: Mapping[str, Any]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _variables(rows: tuple[Variable, ...], args: Mapping[str, Any]) -> dict[str, str]:
+    values: dict[str, str] = {}
     for row in rows:
-        # Nought counts for the number of spare interfaces only; the official component takes it for nothing elsewhere.
-        said = [
-            given[name] for name in row.inputs if given[name] or (name == "warmEniTarget" and given[name] is not None)
+        # Zero is a value for warmEniTarget only; the official component ignores it elsewhere.
+        present = [
+            args[name] for name in row.inputs if args[name] or (name == "warmEniTarget" and args[name] is not None)
         ]
-        if said:
-            found[row.name] = _spelled(said[0])
-        elif row.otherwise is not None:
-            found[row.name] = row.otherwise
-    return found
+        if present:
+            values[row.name] = _as_text(present[0])
+        elif row.default is not None:
+            values[row.name] = row.default
+    return values
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _spelled(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

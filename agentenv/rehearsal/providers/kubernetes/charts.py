@@ -17,8 +17,7 @@ import yaml
 
 from agentenv.rehearsal.providers.kubernetes import manifests, objects
 from agentenv.rehearsal.providers.kubernetes.objects import Object
-from agentenv.rehearsal.tools import catalog as catalogue
-from agentenv.rehearsal.tools import toolbox
+from agentenv.rehearsal.tools import catalog, toolbox
 
 PATIENCE: Final = 120.0
 HOOK: Final = "helm.sh/hook"
@@ -101,7 +100,7 @@ def _archive(path: Path) -> Chart:
 def known() -> tuple[Chart, ...]:
     """The charts that the rehearsal's tools bring, as far as they have been fetched."""
     found: list[Chart] = []
-    for row in catalogue.RECIPES:
+    for row in catalog.RECIPES:
         path = toolbox.find(row).path if row.name.endswith(SUFFIX) else None
         if path is not None:
             chart, version = read(path), row.version.removeprefix("v")
@@ -113,7 +112,7 @@ def known() -> tuple[Chart, ...]:
 
 @functools.cache
 def helm() -> Path:
-    found = toolbox.find(catalogue.recipe("helm")).path
+    found = toolbox.find(catalog.recipe("helm")).path
     if found is None:
         raise NotHad("helm is not there: put it on PATH, or let the rehearsal build it (`agentenv tools` lists it)")
     return found

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from agentenv.core.pinned_versions import releases
-from agentenv.rehearsal.tools import catalog as catalogue
-from agentenv.rehearsal.tools import toolbox
+from agentenv.rehearsal.tools import catalog, toolbox
 from agentenv.rehearsal.tools.errors import UnknownTool
 
 SUFFIX: Final = "-manifests"  # of the tools that are folders of manifests
@@ -31,7 +30,7 @@ def own_copy(address: str) -> Path | None:
 @functools.cache
 def _folder(tool: str, version: str) -> Path | None:
     try:
-        row = catalogue.recipe(tool)
+        row = catalog.recipe(tool)
     except UnknownTool:
         return None
     return toolbox.find(row).path if row.version == version else None

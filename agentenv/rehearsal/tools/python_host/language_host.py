@@ -46,11 +46,10 @@ class LanguageHost:
     """Answers the engine's calls; the names of the methods are the protocol's."""
 
     def __init__(self, executor: Path, engine: str, tracing: str = "") -> None:
-        from agentenv.rehearsal.tools.python_host import hosted_processes as hosted
-        from agentenv.rehearsal.tools.python_host import protocol
+        from agentenv.rehearsal.tools.python_host import hosted_processes, protocol
 
         self._executor, self._engine, self._tracing = executor, engine, tracing
-        self._hosted = hosted.Hosted()
+        self._hosted = hosted_processes.Hosted()
         self._messages = protocol.language_pb2
         self._plugin_messages = protocol.plugin_pb2
         self._leaving = asyncio.Event()
@@ -89,26 +88,26 @@ class LanguageHost:
         self, _request: object, _context: grpc.aio.ServicerContext[Any, Any]
     ) -> plugin_pb2.PluginInfo:
         """Our version: that of the engine whose host we stand in for."""
-        from agentenv.rehearsal.tools import catalog as catalogue
+        from agentenv.rehearsal.tools import catalog
 
-        return self._plugin_messages.PluginInfo(version=catalogue.recipe("language-python-exec").version)
+        return self._plugin_messages.PluginInfo(version=catalog.recipe("language-python-exec").version)
 
     async def GetRequiredPackages(
         self, request: language_pb2.GetRequiredPackagesRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.GetRequiredPackagesResponse:
         """Name the plugins that the program's packages need."""
-        from agentenv.rehearsal.tools.python_host import required_plugins as required
+        from agentenv.rehearsal.tools.python_host import required_plugins
 
-        needed = await required.needed(await self._python(request.info, context))
+        needed = await required_plugins.needed(await self._python(request.info, context))
         return self._messages.GetRequiredPackagesResponse(packages=needed)
 
     async def GetProgramDependencies(
         self, request: language_pb2.GetProgramDependenciesRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.GetProgramDependenciesResponse:
         """List the packages that the program's Python sees."""
-        from agentenv.rehearsal.tools.python_host import required_plugins as required
+        from agentenv.rehearsal.tools.python_host import required_plugins
 
-        packages = await required.listed(await self._python(request.info, context))
+        packages = await required_plugins.listed(await self._python(request.info, context))
         return self._messages.GetProgramDependenciesResponse(
             dependencies=[self._messages.DependencyInfo(name=row["name"], version=row["version"]) for row in packages]
         )
@@ -149,10 +148,10 @@ class LanguageHost:
         self, request: language_pb2.RunRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> language_pb2.RunResponse:
         """Run a program to its end."""
-        from agentenv.rehearsal.tools.python_host import run_program as program_run
+        from agentenv.rehearsal.tools.python_host import run_program
 
         python = await self._python(request.info, context)
-        return await program_run.run(
+        return await run_program.run(
             request, python, self._hosted, executor=self._executor, engine=self._engine, tracing=self._tracing
         )
 
@@ -162,13 +161,12 @@ class LanguageHost:
         """Run a policy pack or a plugin, and pass on what it prints."""
         import grpc
 
-        from agentenv.rehearsal.tools.python_host import interpreter
-        from agentenv.rehearsal.tools.python_host import run_plugin as plugin_run
+        from agentenv.rehearsal.tools.python_host import interpreter, run_plugin
 
-        choose = interpreter.choose_for_pack if request.kind == plugin_run.ANALYZER else interpreter.choose
+        choose = interpreter.choose_for_pack if request.kind == run_plugin.ANALYZER else interpreter.choose
         python = await self._python(request.info, context, choose)
         try:
-            async with contextlib.aclosing(plugin_run.run(request, python, self._hosted)) as news:
+            async with contextlib.aclosing(run_plugin.run(request, python, self._hosted)) as news:
                 async for item in news:
                     yield item
         except interpreter.BadOption as error:
@@ -269,9 +267,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The engine adds flags for its own logging.
     given, _ = parser.parse_known_args(arguments)
     if given.version:
-        from agentenv.rehearsal.tools import catalog as catalogue
+        from agentenv.rehearsal.tools import catalog
 
-        sys.stdout.write(f"{catalogue.recipe('language-python-exec').version}\n")
+        sys.stdout.write(f"{catalog.recipe('language-python-exec').version}\n")
         return 0
     executor = given.use_executor or Path(sys.argv[0]).with_name(_EXECUTOR)
     if not executor.is_file():

@@ -81,7 +81,7 @@ def require_class_access(caller: Caller, of_class: Class) -> None:
 
 def claimable(caller: Caller, of_class: Class) -> bool:
     """Whether somebody may have a sandbox of a class."""
-    by = of_class.plan.asked.claimable_by
+    by = of_class.plan.settings.claimable_by
     # An account's claims are ours, not an issuer's: they say who it is, and nothing that a class could ask for.
     claims: Mapping[str, Any] = caller.claims if caller.source == "token" else NO_CLAIMS
     return bool(caller.roles & set(by.roles)) or any(has_claim(claims, one.name, one.value) for one in by.tokens)

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from agentenv.cli.main import Refusal
 from agentenv.cli.reports.focus import write_focus
 from agentenv.core.attribution.attribute import attribute
-from agentenv.core.focus.rows import About, FocusRow, focus_rows, used
+from agentenv.core.focus.rows import FocusContext, FocusRow, focus_rows, metered_quantities
 from bench.month.record import record
 from bench.month.whole import month
 
@@ -22,7 +22,9 @@ from bench.month.whole import month
 def exported() -> tuple[Decimal, list[FocusRow]]:
     known = record(month(5, 2), 2)
     statement = attribute(known.charges, known.rows, known.warm, known.places)
-    return statement.bill, list(focus_rows(statement, used(known.rows), About("dev", "111122223333")))
+    return statement.bill, list(
+        focus_rows(statement, metered_quantities(known.rows), FocusContext("dev", "111122223333"))
+    )
 
 
 def test_csv_has_every_row_with_exact_costs(exported: tuple[Decimal, list[FocusRow]], tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_the_export_is_by_the_hour_with_split_costs_and_waits_until_it_may_write
     assert (output["format"], output["overwrite"]) == ("PARQUET", "OVERWRITE_REPORT")
     assert made.comes_before(made.one("BucketPolicy"), export)
     assert made.comes_before(made.one("BucketPublicAccessBlock"), made.one("BucketPolicy"))
-    assert KINDS["data-export"].takes(said["name"])
+    assert KINDS["data-export"].accepts(said["name"])
 
 
 def test_the_policy_is_known_before_the_bucket_is_there() -> None:
@@ -223,7 +223,7 @@ def test_whoever_asks_is_bound_by_the_workgroup() -> None:
     kept = {one.inputs["name"]: one.inputs for one in made.of("NamedQuery")}
     assert set(kept) == {"per-user-and-day", "shared-costs", "reconciliation-gap"}
     database = made.one("CatalogDatabase").inputs["name"]
-    assert KINDS["glue-database"].takes(database)
+    assert KINDS["glue-database"].accepts(database)
     for query in kept.values():
         assert (query["database"], query["workgroup"]) == (database, "dev-costs-usage")
         assert f'"{database}"."usage"' in query["query"]

@@ -21,7 +21,7 @@ from agentenv.core.capabilities.resolve import resolve
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS, Box, BoxSet, Point, product
 from agentenv.core.capabilities.sets.domains import Name
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import Door, Pods
+from agentenv.core.capabilities.sets.pods import PodPorts, Pods
 from agentenv.core.capabilities.sets.reach import EVERYTHING, NOTHING, Bounds, Reach, Uncertain
 from agentenv.core.capabilities.unknown_values import UNKNOWN, Unknown
 from agentenv.core.iam.patterns import TooIntricateError, coverings, uncovered
@@ -32,8 +32,8 @@ laws = settings(deadline=None, max_examples=50)
 ends = st.tuples(st.integers(0, 31), st.integers(0, 31)).map(lambda two: (min(two), max(two)))
 ports = st.tuples(st.integers(1, 7), st.integers(1, 7)).map(lambda two: (min(two), max(two)))
 boxes = st.builds(Box, st.sampled_from((4, 6)), st.sampled_from(("TCP", "UDP")), ends, ports)
-doors = st.builds(
-    Door,
+pod_ports = st.builds(
+    PodPorts,
     st.sampled_from((Pods(), Pods.labelled("a", {}), Pods.labelled("a", {"app": "x"}), Pods.labelled("b", {}))),
     st.just("TCP"),
     ports.map(lambda span: Intervals((span,))),
@@ -42,7 +42,7 @@ names = st.builds(Name, st.sampled_from(("*", "*.a.b", "x.a.b", "a.b")), ports.m
 reaches = st.builds(
     lambda some, through, named: Reach(BoxSet.of(some), through, named),
     st.lists(boxes, max_size=3),
-    st.frozensets(doors, max_size=2),
+    st.frozensets(pod_ports, max_size=2),
     st.frozensets(names, max_size=2),
 )
 bounds = st.builds(lambda one, other: Bounds(one, one | other, ("something",)), reaches, reaches)
@@ -314,12 +314,12 @@ AFTER = ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",), api=("5
 SSH = Intervals.single(22)
 
 
-def compared(child: list[Grant], parent: list[Grant], here: ClusterFacts) -> Verdict:
-    found = decide_reach(resolve(child, here), resolve(parent, here), here=here)
+def compared(child: list[Grant], parent: list[Grant], cluster: ClusterFacts) -> Verdict:
+    found = decide_reach(resolve(child, cluster), resolve(parent, cluster), cluster=cluster)
     return Verdict(() if found is None else (found,))
 
 
-@pytest.mark.parametrize("here", [BEFORE, AFTER, ClusterFacts()])
+@pytest.mark.parametrize("cluster", [BEFORE, AFTER, ClusterFacts()])
 @pytest.mark.parametrize(
     ("child", "parent"),
     [
@@ -333,12 +333,12 @@ def compared(child: list[Grant], parent: list[Grant], here: ClusterFacts) -> Ver
     ],
 )
 def test_a_class_within_its_parent_is_within_it_before_anything_is_known(
-    child: list[Grant], parent: list[Grant], here: ClusterFacts
+    child: list[Grant], parent: list[Grant], cluster: ClusterFacts
 ) -> None:
-    assert compared(child, parent, here).answer is Answer.YES
+    assert compared(child, parent, cluster).answer is Answer.YES
 
 
-@pytest.mark.parametrize("here", [BEFORE, AFTER])
+@pytest.mark.parametrize("cluster", [BEFORE, AFTER])
 @pytest.mark.parametrize(
     ("child", "parent", "words"),
     [
@@ -359,9 +359,9 @@ def test_a_class_within_its_parent_is_within_it_before_anything_is_known(
     ],
 )
 def test_a_class_that_exceeds_its_parent_is_told_where(
-    child: list[Grant], parent: list[Grant], words: str, here: ClusterFacts
+    child: list[Grant], parent: list[Grant], words: str, cluster: ClusterFacts
 ) -> None:
-    found = compared(child, parent, here)
+    found = compared(child, parent, cluster)
     assert found.answer is Answer.NO
     assert words in str(found)
 
@@ -388,10 +388,10 @@ def test_what_turns_on_an_unknown_fact_names_it() -> None:
 
 
 def test_policies_as_they_stand_are_compared_with_a_class() -> None:
-    here = ClusterFacts(vpc=(), services=(), api=(), resolver_addresses=("172.20.0.10",))
-    parent = resolve([Named("dns"), Named("web")], here)
+    cluster = ClusterFacts(vpc=(), services=(), api=(), resolver_addresses=("172.20.0.10",))
+    parent = resolve([Named("dns"), Named("web")], cluster)
     labels = {"sandbox.users.io/class": "standard"}
-    own = network_policy("standard", parent.at(frozenset()).least, here)
+    own = network_policy("standard", parent.at(frozenset()).least, cluster)
     hole = {
         "metadata": {"name": "hole", "namespace": "sandbox-standard"},
         "spec": {"podSelector": {}, "egress": [{"to": [{"ipBlock": {"cidr": "169.254.0.0/16"}}]}]},
@@ -406,12 +406,12 @@ def test_policies_as_they_stand_are_compared_with_a_class() -> None:
 
     def judged(*policies: dict[str, object], within: Uncertain = parent) -> Verdict:
         found = effective(policies, "sandbox-standard", labels)
-        finding = decide_reach(Uncertain.between(found), within, here=here)
+        finding = decide_reach(Uncertain.between(found), within, cluster=cluster)
         return Verdict(() if finding is None else (finding,))
 
     assert judged(own).answer is Answer.YES
     assert judged(own, by_address).answer is Answer.YES
-    without_dns = resolve([Named("web")], here)
+    without_dns = resolve([Named("web")], cluster)
     assert "172.20.0.10" in str(judged(by_address, within=without_dns))
     assert "169.254.0.0, which is link-local" in str(judged(own, hole))
     assert judged().answer is Answer.NO

@@ -16,14 +16,14 @@ from agentenv.core.capabilities.from_settings import (
     cluster_facts,
     egress_of,
     envelope_of,
-    exceeding,
     ingress_of,
+    parent_violations,
     refused_grants,
 )
 from agentenv.core.capabilities.grants import Addresses, Domain, Named, OtherClass, grants_of
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import Door
+from agentenv.core.capabilities.sets.pods import PodPorts
 
 if TYPE_CHECKING:
     from agentenv.config import Settings
@@ -87,7 +87,7 @@ def test_a_class_that_grants_itself_another_is_let_in_there_and_nobody_else_is()
         {"name": "b", "capabilities": ["dns"]},
     )
     database, caller, _ = made.sandbox_classes
-    assert ingress_of(database, made).doors == {Door(class_pods("a"), "TCP", Intervals.single(5432, 5433))}
+    assert ingress_of(database, made).pod_ports == {PodPorts(class_pods("a"), "TCP", Intervals.single(5432, 5433))}
     assert not ingress_of(caller, made)
 
 
@@ -131,7 +131,7 @@ def test_classes_that_exceed_their_parents_are_told_with_a_counterexample() -> N
     parent, *children = apart.sandbox_classes
     under = tuple(child.model_copy(update={"parent": "parent"}) for child in children)
     made = apart.model_copy(update={"sandbox_classes": (parent, *under)})
-    found = {one.name: one for one in exceeding(made)}
+    found = {one.name: one for one in parent_violations(made)}
     assert set(found) == {"longer", "wider"}
     assert found["wider"].verdict.answer is Answer.NO
     assert str(found["wider"].verdict) == (
@@ -156,8 +156,8 @@ def test_grants_that_cannot_be_made_are_told_by_their_place() -> None:
     )
     # In the environment all of it can be; with nowhere to exchange tokens, and the API server in that range, it cannot.
     assert refused_grants(made.sandbox_classes[0], cluster_facts(made)) == ()
-    here = replace(cluster_facts(made, api=("54.1.2.0/24",)), exchange=None)
-    refused = refused_grants(made.sandbox_classes[0], here)
+    cluster = replace(cluster_facts(made, api=("54.1.2.0/24",)), exchange=None)
+    refused = refused_grants(made.sandbox_classes[0], cluster)
     assert [one.index for one in refused] == [1, 2]
     assert "lies within what is the cluster's own" in str(refused[1].error)
 
@@ -171,5 +171,5 @@ def test_the_words_of_a_class_resolve_in_its_own_environment() -> None:
 
 def test_identity_is_the_workspace_service_on_its_port() -> None:
     made = settings({"name": "a", "capabilities": ["identity"]}, service={"port": 9090})
-    (door,) = egress_of(made.sandbox_classes[0], cluster_facts(made)).at(frozenset()).least.doors
-    assert (door.pods.namespace, door.protocol, door.ports) == ("workspace-service", "TCP", Intervals.single(9090))
+    (entry,) = egress_of(made.sandbox_classes[0], cluster_facts(made)).at(frozenset()).least.pod_ports
+    assert (entry.pods.namespace, entry.protocol, entry.ports) == ("workspace-service", "TCP", Intervals.single(9090))

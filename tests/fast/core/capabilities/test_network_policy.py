@@ -16,10 +16,10 @@ from agentenv.core.capabilities.policies.effective_policy import effective
 from agentenv.core.capabilities.policies.network_policy import dns_settings, network_policy
 from agentenv.core.capabilities.policies.selectors import matches
 from agentenv.core.capabilities.resolve import reach_of
-from agentenv.core.capabilities.sets.address_ranges import whole
+from agentenv.core.capabilities.sets.address_ranges import all_addresses
 from agentenv.core.capabilities.sets.boxes import ADDRESSES, ALL_PORTS, PROTOCOLS, Box, BoxSet, Point, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import NAMESPACE_NAME, Door, Key, Pods, Values
+from agentenv.core.capabilities.sets.pods import NAMESPACE_NAME, Key, PodPorts, Pods, Values
 from agentenv.core.capabilities.sets.reach import EVERYTHING, NOTHING, Reach
 from agentenv.core.capabilities.unknown_values import UNKNOWN
 
@@ -46,7 +46,7 @@ APP: Key = ("pod", "app")
 values = st.builds(Values, st.frozensets(st.sampled_from(("a", "b", None)), min_size=1, max_size=3), st.booleans())
 conditions: st.SearchStrategy[dict[Key, Values]] = st.dictionaries(st.sampled_from((NAME, APP)), values, max_size=2)
 pods = conditions.map(Pods.of).filter(bool)
-doors = st.builds(Door, pods, st.sampled_from(("TCP", "UDP")), some_ports.map(Intervals.single))
+pod_ports = st.builds(PodPorts, pods, st.sampled_from(("TCP", "UDP")), some_ports.map(Intervals.single))
 everything_there = st.builds(
     lambda version, ends: product((version,), PROTOCOLS, Intervals.single(min(ends), max(ends)), ALL_PORTS),
     st.sampled_from((4, 6)),
@@ -56,7 +56,7 @@ reaches = st.builds(
     lambda some, all_ports, through: Reach(BoxSet.of(some) | union(all_ports), through),
     st.lists(boxes(), max_size=5),
     st.lists(everything_there, max_size=1),
-    st.frozensets(doors, max_size=3),
+    st.frozensets(pod_ports, max_size=3),
 )
 
 
@@ -130,7 +130,7 @@ def test_dns_and_web_read_as_a_person_would_write_them() -> None:
 
 
 def test_an_exception_in_which_something_else_is_allowed_is_written_out() -> None:
-    wide = product((4,), ("TCP",), whole()[4] - Intervals.single(0x0A000000, 0x0AFFFFFF), Intervals.single(443))
+    wide = product((4,), ("TCP",), all_addresses()[4] - Intervals.single(0x0A000000, 0x0AFFFFFF), Intervals.single(443))
     narrow = product((4,), ("TCP",), Intervals.single(0x0A050000, 0x0A05FFFF), Intervals.single(5432))
     written = blocks(network_policy("standard", Reach(wide | narrow), HERE))
     assert {"cidr": "10.5.0.0/16"} in written
@@ -138,10 +138,10 @@ def test_an_exception_in_which_something_else_is_allowed_is_written_out() -> Non
 
 
 def test_more_ports_than_the_agent_keeps_are_refused_with_the_count() -> None:
-    here = ClusterFacts(vpc=(), services=(), api=())
+    cluster = ClusterFacts(vpc=(), services=(), api=())
     odd = Intervals.of((port, port) for port in range(1, 61, 2))
     with pytest.raises(RefusedGrantError, match=r"30 ranges of ports .* allowed: 24"):
-        network_policy("standard", Reach(product((4,), ("TCP",), Intervals.single(1), odd)), here)
+        network_policy("standard", Reach(product((4,), ("TCP",), Intervals.single(1), odd)), cluster)
 
 
 def test_what_no_policy_can_say_is_refused() -> None:
@@ -155,10 +155,10 @@ def test_what_no_policy_can_say_is_refused() -> None:
 
 
 def test_the_pods_side_of_dns_is_explicit_either_way() -> None:
-    assert dns_settings(granted=False, here=HERE)["dnsConfig"]["nameservers"] == ["127.0.0.1"]
-    assert dns_settings(granted=True, here=HERE) == {"dnsPolicy": "ClusterFirst"}
+    assert dns_settings(granted=False, cluster=HERE)["dnsConfig"]["nameservers"] == ["127.0.0.1"]
+    assert dns_settings(granted=True, cluster=HERE) == {"dnsPolicy": "ClusterFirst"}
     known = ClusterFacts(resolver_addresses=("172.20.0.10",))
-    assert dns_settings(granted=True, here=known)["dnsConfig"]["nameservers"] == ["172.20.0.10"]
+    assert dns_settings(granted=True, cluster=known)["dnsConfig"]["nameservers"] == ["172.20.0.10"]
 
 
 def policy(spec: object, namespace: object = "here", name: str = "p") -> dict[str, Any]:
@@ -210,7 +210,7 @@ def test_a_rule_without_peers_or_ports_is_for_all_of_them(rule: dict[str, Any], 
     assert least is None or found.least == least
     assert allows(found.least, ADDRESSES[4][1], 443)
     assert allows(found.least, 0, 443, "UDP") == ("ports" not in rule or not rule["ports"])
-    assert bool(found.least.doors) == ("to" not in rule or not rule["to"])
+    assert bool(found.least.pod_ports) == ("to" not in rule or not rule["to"])
 
 
 @pytest.mark.parametrize(

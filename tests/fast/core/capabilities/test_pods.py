@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS
 from agentenv.core.capabilities.sets.domains import Name, covers, example, named, names_left, names_shared, pattern
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import ALL_PODS, NAMESPACE_NAME, Door, Key, Pods, Values, remainder, shared
+from agentenv.core.capabilities.sets.pods import (
+    ALL_PODS,
+    NAMESPACE_NAME,
+    Key,
+    PodPorts,
+    Pods,
+    Values,
+    remaining_pod_ports,
+    shared_pod_ports,
+)
 
 laws = settings(deadline=None, max_examples=50)
 
@@ -30,20 +39,20 @@ keys: st.SearchStrategy[Key] = st.sampled_from((NAME, APP, TEAM))
 conditions: st.SearchStrategy[dict[Key, Values]] = st.dictionaries(keys, values, max_size=3)
 pods = conditions.map(Pods.of)
 ports = st.frozensets(st.sampled_from(PORTS), min_size=1).map(lambda some: Intervals.of((one, one) for one in some))
-doors = st.lists(st.builds(Door, pods, st.sampled_from(("TCP", "UDP")), ports), max_size=4)
+pod_ports = st.lists(st.builds(PodPorts, pods, st.sampled_from(("TCP", "UDP")), ports), max_size=4)
 
 
 def members(made: Pods) -> set[int]:
     return {index for index, pod in enumerate(WORLD) if all(pod[key] in made.at(key) for key in pod)}
 
 
-def openings(some: list[Door] | tuple[Door, ...] | frozenset[Door]) -> set[tuple[int, str, int]]:
+def openings(some: list[PodPorts] | tuple[PodPorts, ...] | frozenset[PodPorts]) -> set[tuple[int, str, int]]:
     return {
-        (pod, door.protocol, port)
-        for door in some
-        for pod in members(door.pods)
+        (pod, entry.protocol, port)
+        for entry in some
+        for pod in members(entry.pods)
         for port in PORTS
-        if port in door.ports
+        if port in entry.ports
     }
 
 
@@ -58,11 +67,11 @@ def test_sets_of_pods_agree_with_brute_force(one: Pods, two: Pods) -> None:
 
 
 @laws
-@given(doors, doors)
-def test_what_is_left_of_doors_agrees_with_brute_force(mine: list[Door], theirs: list[Door]) -> None:
-    assert openings(remainder(mine, theirs)) == openings(mine) - openings(theirs)
-    assert openings(shared(mine, theirs)) == openings(mine) & openings(theirs)
-    assert bool(remainder(mine, theirs)) == bool(openings(mine) - openings(theirs))
+@given(pod_ports, pod_ports)
+def test_what_is_left_of_doors_agrees_with_brute_force(mine: list[PodPorts], theirs: list[PodPorts]) -> None:
+    assert openings(remaining_pod_ports(mine, theirs)) == openings(mine) - openings(theirs)
+    assert openings(shared_pod_ports(mine, theirs)) == openings(mine) & openings(theirs)
+    assert bool(remaining_pod_ports(mine, theirs)) == bool(openings(mine) - openings(theirs))
 
 
 @laws
@@ -80,11 +89,13 @@ def test_every_named_namespace_is_every_namespace() -> None:
 
 def test_two_selectors_that_cover_a_third_together_are_seen_to() -> None:
     ssh = Intervals.single(22)
-    whole = Door(Pods.labelled("a", {}), "TCP", ssh)
-    with_app = Door(Pods.of({NAME: Values(frozenset({"a"})), APP: Values(frozenset({None}), all_but=True)}), "TCP", ssh)
-    without_app = Door(Pods.of({NAME: Values(frozenset({"a"})), APP: Values(frozenset({None}))}), "TCP", ssh)
-    assert not remainder([whole], [with_app, without_app])
-    assert remainder([whole], [with_app]) == (without_app,)
+    whole = PodPorts(Pods.labelled("a", {}), "TCP", ssh)
+    with_app = PodPorts(
+        Pods.of({NAME: Values(frozenset({"a"})), APP: Values(frozenset({None}), all_but=True)}), "TCP", ssh
+    )
+    without_app = PodPorts(Pods.of({NAME: Values(frozenset({"a"})), APP: Values(frozenset({None}))}), "TCP", ssh)
+    assert not remaining_pod_ports([whole], [with_app, without_app])
+    assert remaining_pod_ports([whole], [with_app]) == (without_app,)
 
 
 HOSTS = ("a.b", "x.a.b", "y.a.b", "z.x.a.b", "b", "c.d")

@@ -25,7 +25,7 @@ from agentenv.core.capabilities.sets.address_ranges import METADATA, NOT_INTERNE
 from agentenv.core.capabilities.sets.boxes import Point, Protocol
 from agentenv.core.capabilities.sets.intervals import Intervals
 from agentenv.core.capabilities.sets.pods import Pods
-from agentenv.core.capabilities.sets.reach import NOTHING, Reach, together, worlds
+from agentenv.core.capabilities.sets.reach import NOTHING, Reach, union_of_reaches, worlds
 
 PROXY = Proxy(Service(Pods.labelled("egress", {"app": "squid"}), Intervals.single(3128)))
 EXCHANGE = Service(Pods.labelled("agentenv", {"app": "service"}), Intervals.single(8443))
@@ -54,7 +54,7 @@ def test_nothing_declared_is_nothing_not_even_dns() -> None:
 def test_dns_is_the_resolver_and_no_other() -> None:
     found = reach_of([Named("dns")], HERE)
     assert not found.boxes
-    assert {(door.pods, door.protocol, door.ports.spans) for door in found.doors} == {
+    assert {(entry.pods, entry.protocol, entry.ports.spans) for entry in found.pod_ports} == {
         (CLUSTER_RESOLVER.pods, "TCP", ((53, 53),)),
         (CLUSTER_RESOLVER.pods, "UDP", ((53, 53),)),
     }
@@ -66,7 +66,7 @@ def test_web_is_the_internet_on_port_443(address: str) -> None:
     assert allows(found, address)
     assert not allows(found, address, 80)
     assert not allows(found, address, 443, "UDP")
-    assert not found.doors
+    assert not found.pod_ports
 
 
 @pytest.mark.parametrize(
@@ -171,17 +171,17 @@ def test_git_and_packages_are_names_through_a_proxy_and_the_internet_without() -
 
 
 def test_another_classs_service_is_its_pods() -> None:
-    (door,) = reach_of([OtherClass("db", Intervals.single(5432))], HERE).doors
-    assert (door.pods, door.ports) == (class_pods("db"), Intervals.single(5432))
-    assert door.pods.namespace == "sandbox-db"
+    (entry,) = reach_of([OtherClass("db", Intervals.single(5432))], HERE).pod_ports
+    assert (entry.pods, entry.ports) == (class_pods("db"), Intervals.single(5432))
+    assert entry.pods.namespace == "sandbox-db"
 
 
 @pytest.mark.parametrize(
-    ("grant", "here", "message"),
+    ("grant", "cluster", "message"),
     [
         (Domain("pypi.org"), HERE, "the VPC CNI holds addresses and no names; configure an egress proxy"),
         (Domain("a.*.org"), ClusterFacts(proxy=PROXY), "one wildcard label, at the left"),
-        (Named("identity"), ClusterFacts(), "name the place"),
+        (Named("identity"), ClusterFacts(), "enable the workspace service"),
         (Addresses("10.0.0.1/8"), HERE, "without host bits"),
         (Addresses("203.0.113.0/24", Intervals.single(1), protocol=None), HERE, "say whose ports"),
         (Addresses("203.0.113.0/24", protocol="OTHER"), HERE, "protocols without ports"),
@@ -189,12 +189,12 @@ def test_another_classs_service_is_its_pods() -> None:
         (OtherClass("db", protocol="OTHER"), HERE, "TCP, UDP or SCTP"),
     ],
 )
-def test_what_cannot_be_granted_is_refused_with_the_way_out(grant: Grant, here: ClusterFacts, message: str) -> None:
-    (refused,) = refusals([Named("dns"), grant], here)
+def test_what_cannot_be_granted_is_refused_with_the_way_out(grant: Grant, cluster: ClusterFacts, message: str) -> None:
+    (refused,) = refusals([Named("dns"), grant], cluster)
     assert refused.index == 1
     assert message in str(refused.error)
     with pytest.raises(RefusedGrantError):
-        resolve([grant], here)
+        resolve([grant], cluster)
 
 
 def test_what_depends_on_an_unknown_fact_says_which() -> None:
@@ -202,7 +202,7 @@ def test_what_depends_on_an_unknown_fact_says_which() -> None:
         reach_of([Named("web")], ClusterFacts(vpc=("10.40.0.0/16",), services=("172.20.0.0/16",)))
     assert caught.value.facts == ("api",)
     assert "the addresses of the API server must be known first" in str(caught.value)
-    assert reach_of([Named("dns")], UNKNOWN_HERE).doors
+    assert reach_of([Named("dns")], UNKNOWN_HERE).pod_ports
 
 
 def test_the_api_server_is_not_known_as_long_as_the_range_of_services_is_not() -> None:
@@ -225,7 +225,7 @@ grants = st.lists(
 def test_grants_only_add(some: list[Grant], more: list[Grant]) -> None:
     one, other, both = (resolve(each, UNKNOWN_HERE) for each in (some, more, some + more))
     for world in worlds(both.facts):
-        assert both.at(world).least.same_as(together([one.at(world).least, other.at(world).least]))
+        assert both.at(world).least.same_as(union_of_reaches([one.at(world).least, other.at(world).least]))
 
 
 @settings(deadline=None, max_examples=12)
@@ -236,7 +236,7 @@ def test_what_comes_to_be_known_lies_between_the_worlds(some: list[Grant], api: 
     )
     found = reach_of(some, known)
     possible = [resolve(some, UNKNOWN_HERE).at(world).least for world in worlds(UNKNOWN_HERE.unknown)]
-    assert found <= together(possible)
+    assert found <= union_of_reaches(possible)
     certain = possible[0]
     for each in possible[1:]:
         certain &= each

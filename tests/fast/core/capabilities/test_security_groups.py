@@ -17,7 +17,7 @@ from agentenv.core.capabilities.policies.security_group_rules import GroupRule, 
 from agentenv.core.capabilities.resolve import reach_of
 from agentenv.core.capabilities.sets.boxes import ALL_PORTS, PROTOCOLS, Box, BoxSet, Point, Protocol, product, union
 from agentenv.core.capabilities.sets.intervals import Intervals
-from agentenv.core.capabilities.sets.pods import doors_of
+from agentenv.core.capabilities.sets.pods import pod_ports_of
 from agentenv.core.capabilities.sets.reach import Reach
 from tests.fast.config.stack_samples import fargate
 from tests.fast.config.stack_samples import settings as sample
@@ -47,8 +47,8 @@ whole = st.builds(
     st.sampled_from((PROTOCOLS, ("SCTP",))),
     st.tuples(places, places),
 )
-doors = st.builds(
-    lambda pods, protocols, low: doors_of(pods, protocols, Intervals.single(low)),
+pod_ports = st.builds(
+    lambda pods, protocols, low: pod_ports_of(pods, protocols, Intervals.single(low)),
     st.sampled_from((RESOLVER, OTHER)),
     st.sampled_from((("TCP",), ("TCP", "UDP"))),
     ports,
@@ -57,7 +57,7 @@ reaches = st.builds(
     lambda some, entire, through: Reach(BoxSet.of(some) | union(entire), through),
     st.lists(boxes(), max_size=5),
     st.lists(whole, max_size=2),
-    doors | doors.map(lambda _: doors_of(OTHER, PROTOCOLS, ALL_PORTS)),
+    pod_ports | pod_ports.map(lambda _: pod_ports_of(OTHER, PROTOCOLS, ALL_PORTS)),
 )
 
 
@@ -147,10 +147,10 @@ def test_more_rules_than_the_quota_are_refused_with_the_count() -> None:
 def test_ipv4_and_ipv6_are_counted_apart_and_groups_in_both() -> None:
     four = [Addresses(f"203.0.113.{number}/32", Intervals.single(443)) for number in range(0, 100, 2)]
     six = [Addresses(f"2600::{number:x}/128", Intervals.single(443)) for number in range(0, 100, 2)]
-    here = ClusterFacts(versions=(4, 6), vpc=(), services=(), api=())
-    assert len(security_groups(reach_of([*four, *six], here), here, {}, PLATFORM, quota=Quota(rules=52))) == 1
+    cluster = ClusterFacts(versions=(4, 6), vpc=(), services=(), api=())
+    assert len(security_groups(reach_of([*four, *six], cluster), cluster, {}, PLATFORM, quota=Quota(rules=52))) == 1
     with pytest.raises(RefusedGrantError, match="52 outbound rules"):
-        security_groups(reach_of([*four, *six], here), here, {}, PLATFORM, quota=Quota(rules=51, groups=1))
+        security_groups(reach_of([*four, *six], cluster), cluster, {}, PLATFORM, quota=Quota(rules=51, groups=1))
 
 
 def test_pods_without_a_group_of_their_own_cannot_be_reached_from_fargate() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentenv.core.classes.objects import ClassObjects, Known, class_objects
+from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import ClassPlan, plans
 from tests.fast.config.stack_samples import VETTED, fargate, sandbox, settings
 
@@ -29,7 +29,7 @@ PLANS = {plan.name: plan for plan in plans(TOLD)}
 
 
 def objects(plan: ClassPlan) -> ClassObjects:
-    known = Known(["fs-0"], "fs-0", {}, {plan.name: ["sg-0"]} if plan.on_fargate else {})
+    known = DeploymentValues(["fs-0"], "fs-0", {}, {plan.name: ["sg-0"]} if plan.on_fargate else {})
     return class_objects(plan, known)
 
 

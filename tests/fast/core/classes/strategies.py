@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from agentenv.config.constraints.names import LONGEST_CLASS
-from agentenv.core.classes.objects import ClassObjects, Known, class_objects
+from agentenv.core.classes.objects import ClassObjects, DeploymentValues, class_objects
 from agentenv.core.classes.plan import ClassPlan, plans
 from agentenv.core.classes.pods.resources import SCRATCH
 from tests.fast.config import stack_samples
@@ -37,7 +37,7 @@ def objects_of(plan: ClassPlan, role: Any = None, groups: Any = None) -> ClassOb
     systems = SYSTEMS[: plan.shards]
     roles = {} if role is None else {plan.name: role}
     return class_objects(
-        plan, Known(systems, ",".join(systems), roles, {plan.name: groups or ["sg-0123456789abcdef0"]})
+        plan, DeploymentValues(systems, ",".join(systems), roles, {plan.name: groups or ["sg-0123456789abcdef0"]})
     )
 
 

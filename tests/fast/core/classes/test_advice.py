@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentenv.core.classes.advice import remarks
+from agentenv.core.classes.advice import class_notes
 from agentenv.core.classes.plan import plans
 from tests.fast.config.stack_samples import fargate, sandbox, settings
 
 
 def told(one: dict[str, Any]) -> list[str]:
     (plan,) = plans(settings({"sandboxClasses": [one]}))
-    return list(remarks(plan))
+    return list(class_notes(plan))
 
 
 def test_a_word_that_opens_more_than_it_says_is_told() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentenv.core.classes.plan import ClassPlan
-from agentenv.core.classes.pools.hours import hours_of, hours_text
-from agentenv.core.classes.pools.schedules import WEEK, switches
+from agentenv.core.classes.pools.hours import format_pool_hours, parse_pool_hours
+from agentenv.core.classes.pools.schedules import WEEK, size_changes
 from tests.fast.config.stack_samples import sandbox
 from tests.fast.core.classes.strategies import FEW, plan_of, planned
 
@@ -21,13 +21,13 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 @FEW
 @given(planned(), st.integers(0, 7 * 24 * 60 - 1))
 def test_the_hours_say_what_the_last_switch_left(plan: ClassPlan, minute: int) -> None:
-    pool = plan.asked.pool
-    hours = hours_of(hours_text(pool))
+    pool = plan.settings.pool
+    hours = parse_pool_hours(format_pool_hours(pool))
     assert (hours is None) == (not pool.schedules)
     if hours is None:
         return
     now = (MONDAY + timedelta(minutes=minute)).astimezone(ZoneInfo(pool.schedules[0].timezone))
-    changed = [(one, day) for one in switches(pool) for day in one.days]
+    changed = [(one, day) for one in size_changes(pool) for day in one.days]
     at = now.isoweekday() % 7 * 1440 + now.hour * 60 + now.minute
 
     def since(switch: tuple[object, str]) -> int:
@@ -40,7 +40,7 @@ def test_the_hours_say_what_the_last_switch_left(plan: ClassPlan, minute: int) -
 
 def test_hours_are_those_of_the_clock_on_the_wall() -> None:
     office = {"start": "08:00", "end": "18:00", "size": 9, "timezone": "Europe/Berlin"}
-    hours = hours_of(hours_text(plan_of(sandbox(pool={"size": 2, "schedules": [office]})).asked.pool))
+    hours = parse_pool_hours(format_pool_hours(plan_of(sandbox(pool={"size": 2, "schedules": [office]})).settings.pool))
     assert hours is not None
     # Summer and winter.
     assert [hours.size_at(datetime(2026, 7, 6, hour, tzinfo=UTC)) for hour in (5, 6, 15, 16)] == [2, 9, 9, 2]
@@ -52,4 +52,4 @@ def test_hours_are_those_of_the_clock_on_the_wall() -> None:
     "text", ["", "[]", "soon", '["Nowhere/At All",1,[]]', '["UTC",1,[[1]]]', '["../etc",1,[]]', '["Europe",1,[]]', "7"]
 )
 def test_what_cannot_be_read_says_nothing(text: str) -> None:
-    assert hours_of(text) is None
+    assert parse_pool_hours(text) is None

@@ -81,7 +81,7 @@ def test_the_quota_covers_every_release_and_those_that_they_replace(plan: ClassP
     objects = objects_of(plan)
     hard = objects.quota["spec"]["hard"]
     # Each release's pool at its largest, twice: the new one fills before the old one goes.
-    there = warm_members(plan.asked.pool) * len(objects.releases) * 2
+    there = warm_members(plan.settings.pool) * len(objects.releases) * 2
     assert there < int(hard["pods"])
     for part in ("requests", "limits"):
         each = with_overhead(effective(objects.templates[0], part), plan)

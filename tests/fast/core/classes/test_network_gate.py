@@ -169,8 +169,8 @@ def made(**changes: Any) -> tuple[Settings, ClusterFacts]:
 
 
 def asked(**changes: Any) -> list[str]:
-    found, here = made(**changes)
-    container = gate_container(found.sandbox_classes[0], here, "image")
+    found, cluster = made(**changes)
+    container = gate_container(found.sandbox_classes[0], cluster, "image")
     return [] if container is None else container["args"][3:]
 
 
@@ -193,19 +193,19 @@ def test_only_what_is_not_granted_is_asked_for(capabilities: list[str], addresse
 
 
 def test_a_class_that_may_reach_all_that_answers_has_no_gate_and_says_so() -> None:
-    found, here = made(capabilities=["dns", "vpc", "api-server"])
+    found, cluster = made(capabilities=["dns", "vpc", "api-server"])
     one = found.sandbox_classes[0]
-    assert gate_container(one, here, "image") is None
-    assert "strict mode" in gate_note(one, here)
+    assert gate_container(one, cluster, "image") is None
+    assert "strict mode" in gate_note(one, cluster)
     other, there = made(capabilities=["vpc"])
     assert gate_note(other.sandbox_classes[0], there) == ""
 
 
 def test_in_a_cluster_of_somebody_else_the_kubelet_names_the_api_server() -> None:
     told = "$(KUBERNETES_SERVICE_HOST) $(KUBERNETES_SERVICE_PORT)"
-    found, here = made(capabilities=["dns"])
+    found, cluster = made(capabilities=["dns"])
     one = found.sandbox_classes[0]
-    there = replace(here, services=None, vpc=None, pods=None)
+    there = replace(cluster, services=None, vpc=None, pods=None)
     container = gate_container(one, there, "image")
     assert container is not None
     assert container["args"][3:] == [told]
@@ -214,8 +214,8 @@ def test_in_a_cluster_of_somebody_else_the_kubelet_names_the_api_server() -> Non
 
 
 def test_a_cluster_of_ipv6_pods_is_asked_by_its_own_addresses() -> None:
-    found, here = made()
-    there = replace(here, versions=(6,), services=("fd12:3456::/108",))
+    found, cluster = made()
+    there = replace(cluster, versions=(6,), services=("fd12:3456::/108",))
     container = gate_container(found.sandbox_classes[0], there, "image")
     assert container is not None
     assert container["args"][3:] == ["fd12:3456::1 443", "fd12:3456::a 53"]
@@ -223,14 +223,14 @@ def test_a_cluster_of_ipv6_pods_is_asked_by_its_own_addresses() -> None:
 
 def test_on_fargate_groups_bind_before_a_pod_starts() -> None:
     found = settings({"sandboxClasses": [fargate()]})
-    here = cluster_facts(found)
-    assert gate_container(found.sandbox_classes[0], here, "image") is None
-    assert gate_note(found.sandbox_classes[0], here) == ""
+    cluster = cluster_facts(found)
+    assert gate_container(found.sandbox_classes[0], cluster, "image") is None
+    assert gate_note(found.sandbox_classes[0], cluster) == ""
 
 
 def test_the_gate_is_walled_off_like_its_sandbox_and_takes_nothing_beside_it() -> None:
-    found, here = made(resources={"cpu": "5m", "memory": "8Mi", "ephemeral": "1Gi"})
-    container = gate_container(found.sandbox_classes[0], here, "image")
+    found, cluster = made(resources={"cpu": "5m", "memory": "8Mi", "ephemeral": "1Gi"})
+    container = gate_container(found.sandbox_classes[0], cluster, "image")
     assert container is not None
     security = container["securityContext"]
     assert security["runAsNonRoot"] is security["readOnlyRootFilesystem"] is True
@@ -246,8 +246,8 @@ def test_the_gate_is_walled_off_like_its_sandbox_and_takes_nothing_beside_it() -
 
 
 def test_why_a_sandbox_did_not_begin_is_in_its_status() -> None:
-    found, here = made()
-    container = gate_container(found.sandbox_classes[0], here, "image")
+    found, cluster = made()
+    container = gate_container(found.sandbox_classes[0], cluster, "image")
     assert container is not None
     assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
     assert container["args"][:3] == [str(BOUND_SECONDS), str(SILENT_ROUNDS), "standard"]

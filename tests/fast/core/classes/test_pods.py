@@ -64,7 +64,7 @@ def test_every_pod_is_within_the_restricted_standard_and_beyond(plan: ClassPlan)
 @FEW
 @given(planned())
 def test_what_a_sandbox_may_write_to_is_mounted_once_and_has_a_size(plan: ClassPlan) -> None:
-    spec = template_spec(plan, plan.asked.image, {})
+    spec = template_spec(plan, plan.settings.image, {})
     inside = spec["podTemplate"]["spec"]
     claimed = {claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])}
     volumes = {volume["name"]: volume for volume in inside["volumes"]}

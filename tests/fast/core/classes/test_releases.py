@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentenv.core.classes.plan import ClassPlan
-from agentenv.core.classes.pools.warm_pool import choice, divided
+from agentenv.core.classes.pools.warm_pool import divide_members, pool_choice
 from agentenv.core.classes.releases import releases_of
 from agentenv.core.classes.template import release_hash, template_spec
 from tests.fast.config.stack_samples import IMAGE, OTHER_IMAGE, VETTED, fargate, sandbox
@@ -68,8 +68,8 @@ def test_a_release_has_another_name_where_its_template_is_another(change: Object
 def test_names_differ_exactly_where_templates_do(one: Object, other: Object) -> None:
     # Of one name, so that they could be versions of the same class.
     first, second = (plan_of({**some, "name": "same"}, capacity=NODES) for some in (one, other))
-    specs = [template_spec(plan, plan.asked.image, {}) for plan in (first, second)]
-    tiers = first.asked.tier == second.asked.tier  # is a label of the pod's
+    specs = [template_spec(plan, plan.settings.image, {}) for plan in (first, second)]
+    tiers = first.settings.tier == second.settings.tier  # is a label of the pod's
     assert (stable(first) == stable(second)) is (specs[0] == specs[1] and tiers)
 
 
@@ -77,7 +77,7 @@ def test_names_differ_exactly_where_templates_do(one: Object, other: Object) -> 
 @given(planned(), st.integers(0, 9))
 def test_a_pools_size_names_nothing(plan: ClassPlan, size: int) -> None:
     changed = replace(
-        plan, asked=plan.asked.model_copy(update={"pool": plan.asked.pool.model_copy(update={"size": size})})
+        plan, settings=plan.settings.model_copy(update={"pool": plan.settings.pool.model_copy(update={"size": size})})
     )
     assert releases_of(changed) == releases_of(plan)
 
@@ -145,21 +145,21 @@ def test_a_hash_is_of_what_is_said_and_not_of_how() -> None:
 
 @given(st.integers(0, 500), st.integers(1, 20))
 def test_a_pool_is_divided_among_shards_evenly_and_whole(members: int, shards: int) -> None:
-    parts = divided(members, shards)
+    parts = divide_members(members, shards)
     assert sum(parts) == members
     assert len(parts) == shards
     assert max(parts) - min(parts) <= 1
 
 
 def test_a_pool_is_chosen_by_what_is_known_of_its_claims() -> None:
-    fixed = choice(plan_of(sandbox(pool={"size": 3})).asked.pool)
+    fixed = pool_choice(plan_of(sandbox(pool={"size": 3})).settings.pool)
     assert (fixed.size, fixed.expected_miss_rate) == (3, None)
-    sized = choice(
-        plan_of(sandbox(pool={"peakClaimsPerHour": 60, "replenishSeconds": 30, "missRate": "0.01"})).asked.pool
+    sized = pool_choice(
+        plan_of(sandbox(pool={"peakClaimsPerHour": 60, "replenishSeconds": 30, "missRate": "0.01"})).settings.pool
     )
     assert sized.size == 4
     assert sized.expected_miss_rate is not None
-    assert 0 < sized.expected_miss_rate <= plan_of(sandbox()).asked.pool.miss_rate
+    assert 0 < sized.expected_miss_rate <= plan_of(sandbox()).settings.pool.miss_rate
 
 
 def test_claims_bring_variables_only_where_they_may_and_volumes_never() -> None:

@@ -11,10 +11,10 @@ from agentenv.core.classes.retirement import SETTLED, Claim, ClassState, Pool, T
 
 NOW = datetime(2026, 11, 2, 9, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(days=1)
-NEW = Pool("box-new", "stable", wanted=3, ready=3, members=3)
-OLD = Pool("box-old", "stable", wanted=3, ready=3, members=3)
+NEW = Pool("box-new", "stable", desired=3, ready=3, members=3)
+OLD = Pool("box-old", "stable", desired=3, ready=3, members=3)
 MARKED = replace(OLD, retiring=NOW - SETTLED)
-EMPTY = replace(MARKED, wanted=0, ready=0, members=0)
+EMPTY = replace(MARKED, desired=0, ready=0, members=0)
 TEMPLATE = Template("box-old", "stable", NOW - SETTLED)
 
 
@@ -62,15 +62,15 @@ def test_a_release_gives_way_to_its_own_channel_only() -> None:
 
 
 def test_a_pool_that_is_to_be_empty_now_is_as_full_as_it_gets() -> None:
-    assert steps(state(OLD, replace(NEW, wanted=0, ready=0, members=0))) == [("mark", "box-old")]
+    assert steps(state(OLD, replace(NEW, desired=0, ready=0, members=0))) == [("mark", "box-old")]
 
 
 def test_in_its_hours_a_new_release_is_as_large_as_they_say_before_the_old_one_goes() -> None:
-    small = replace(NEW, wanted=0, ready=0, members=0)
+    small = replace(NEW, desired=0, ready=0, members=0)
     found = plan(replace(state(OLD, small), members_now=10), NOW)
     assert [(one.do, one.name, one.members) for one in found.steps] == [("scale", "box-new", 10)]
     assert "filling: 0 of 10" in found.waits[0].why
-    filling = replace(small, wanted=10, ready=9)
+    filling = replace(small, desired=10, ready=9)
     assert steps(replace(state(OLD, filling), members_now=10)) == []
     assert steps(replace(state(OLD, replace(filling, ready=10)), members_now=10)) == [("mark", "box-old")]
 
@@ -82,7 +82,7 @@ def test_the_hours_are_divided_among_the_shards_and_scale_nothing_else() -> None
     assert steps(replace(state(NEW), members_now=7)) == []
     assert steps(replace(state(MARKED, NEW), members_now=7)) == [("empty", "box-old")]
     # Nor has an old pool that is empty anything to be taken over.
-    assert ("scale", "box-new") not in steps(replace(state(replace(OLD, wanted=0), NEW), members_now=7))
+    assert ("scale", "box-new") not in steps(replace(state(replace(OLD, desired=0), NEW), members_now=7))
 
 
 def test_once_marked_it_goes_even_if_the_new_pool_is_claimed_from() -> None:

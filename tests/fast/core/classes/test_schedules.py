@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agentenv.core.classes.names import SCHEDULES
 from agentenv.core.classes.plan import ClassPlan
-from agentenv.core.classes.pools.schedules import WEEK, Switch, schedules_namespace, switches
+from agentenv.core.classes.pools.schedules import WEEK, SizeChange, schedules_namespace, size_changes
 from agentenv.core.classes.pools.sizes import base_size
 from agentenv.core.values.names import KINDS
 from tests.fast.config.stack_samples import OTHER_IMAGE, sandbox
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 OFFICE = {"start": "08:00", "end": "18:00", "size": 5}
 
 
-def size_at(changes: tuple[Switch, ...], day: str, time: str, base: int) -> int:
+def size_at(changes: tuple[SizeChange, ...], day: str, time: str, base: int) -> int:
     """What the last switch before a time left behind, going back a week at the most."""
     minutes = {
         (WEEK.index(at) * 1440 + int(one.time[:2]) * 60 + int(one.time[3:])): one.members
@@ -35,16 +35,16 @@ def size_at(changes: tuple[Switch, ...], day: str, time: str, base: int) -> int:
 @FEW
 @given(planned(), st.sampled_from(WEEK), st.integers(0, 23), st.integers(0, 59))
 def test_a_pool_has_the_size_of_its_hours(plan: ClassPlan, day: str, hour: int, minute: int) -> None:
-    pool, now = plan.asked.pool, f"{hour:02}:{minute:02}"
+    pool, now = plan.settings.pool, f"{hour:02}:{minute:02}"
     running = [one.size for one in pool.schedules if day in one.days and one.start <= now < one.end]
     expected = running[0] if running else base_size(pool)
-    assert size_at(switches(pool), day, now, base_size(pool)) == expected
+    assert size_at(size_changes(pool), day, now, base_size(pool)) == expected
 
 
 def test_where_one_schedule_follows_another_the_next_one_counts() -> None:
     morning = {"start": "08:00", "end": "12:00", "size": 9}
     noon = {"start": "12:00", "end": "18:00", "size": 4}
-    changes = switches(plan_of(sandbox(pool={"size": 1, "schedules": [noon, morning]})).asked.pool)
+    changes = size_changes(plan_of(sandbox(pool={"size": 1, "schedules": [noon, morning]})).settings.pool)
     assert [(one.time, one.members) for one in changes] == [("08:00", 9), ("12:00", 4), ("18:00", 1)]
     assert changes[0].cron == "0 8 * * 1,2,3,4,5"
 
@@ -53,10 +53,10 @@ def test_a_night_is_one_stretch_although_it_is_written_as_two() -> None:
     every = [*WEEK]
     evening = {"days": every, "start": "20:00", "end": "24:00", "size": 7}
     morning = {"days": every, "start": "00:00", "end": "06:00", "size": 7}
-    night = switches(plan_of(sandbox(pool={"size": 1, "schedules": [evening, morning]})).asked.pool)
+    night = size_changes(plan_of(sandbox(pool={"size": 1, "schedules": [evening, morning]})).settings.pool)
     assert {(one.time, one.members) for one in night} == {("20:00", 7), ("00:00", 7), ("06:00", 1)}
     # Alone, it ends with the day: Saturday's as Sunday begins.
-    alone = switches(plan_of(sandbox(pool={"size": 1, "schedules": [{**evening, "days": ["sat"]}]})).asked.pool)
+    alone = size_changes(plan_of(sandbox(pool={"size": 1, "schedules": [{**evening, "days": ["sat"]}]})).settings.pool)
     assert [(one.days, one.time, one.members) for one in alone] == [(("sun",), "00:00", 1), (("sat",), "20:00", 7)]
 
 
@@ -65,7 +65,7 @@ def test_a_night_is_one_stretch_although_it_is_written_as_two() -> None:
 def test_jobs_scale_all_pools_of_the_class_and_may_do_nothing_else(plan: ClassPlan) -> None:
     objects = objects_of(plan)
     made_by = objects.schedules
-    assert (made_by is None) == (not plan.asked.pool.schedules)
+    assert (made_by is None) == (not plan.settings.pool.schedules)
     if made_by is None:
         return
     names = {pool["metadata"]["name"] for pool in objects.pools}
@@ -75,10 +75,10 @@ def test_jobs_scale_all_pools_of_the_class_and_may_do_nothing_else(plan: ClassPl
     assert [rule["resources"] for rule in writing] == [["sandboxwarmpools/scale"]]
     assert made_by.binding["subjects"] == [{"kind": "ServiceAccount", "name": plan.name, "namespace": SCHEDULES}]
     jobs = {job["metadata"]["name"]: job for job in made_by.jobs}
-    assert len(jobs) == len(made_by.jobs) == len(switches(plan.asked.pool))
-    for (name, job), change in zip(jobs.items(), switches(plan.asked.pool), strict=True):
+    assert len(jobs) == len(made_by.jobs) == len(size_changes(plan.settings.pool))
+    for (name, job), change in zip(jobs.items(), size_changes(plan.settings.pool), strict=True):
         assert len(name) <= 52
-        assert KINDS["kubernetes-label"].takes(name)
+        assert KINDS["kubernetes-label"].accepts(name)
         assert job["spec"]["timeZone"] == "Europe/Berlin"
         pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
         assert violations(pod) == []

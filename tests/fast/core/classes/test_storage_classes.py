@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 
 from agentenv.config.constraints.names import LONGEST_CLASS
-from agentenv.core.classes.objects import Known, class_objects
+from agentenv.core.classes.objects import DeploymentValues, class_objects
 from agentenv.core.classes.plan import ClassPlan
 from agentenv.core.classes.storage_classes import LONGEST_PATH, LONGEST_VOLUME
-from agentenv.rehearsal.controlplane.storage.efs_provisioning import Wish, refuse_claim
+from agentenv.rehearsal.controlplane.storage.efs_provisioning import Parameters, check_claim
 from tests.fast.config.stack_samples import sandbox
 from tests.fast.core.classes.strategies import FEW, SYSTEMS, made, objects_of, plan_of, planned
 
@@ -30,7 +30,7 @@ def test_a_home_belongs_to_the_class_and_to_nobody_else(plan: ClassPlan) -> None
     assert len(objects.storage_classes) == (plan.shards if plan.slots else 0)
     by_name = {one["metadata"]["name"]: one for one in objects.storage_classes}
     for shard, one in enumerate(objects.storage_classes):
-        wish = Wish.of(one["parameters"])
+        wish = Parameters.parse(one["parameters"])
         assert wish.file_system == SYSTEMS[shard]
         assert wish.owner([]) == (plan.uid, plan.uid)
         assert wish.permissions == "700"
@@ -43,7 +43,7 @@ def test_a_home_belongs_to_the_class_and_to_nobody_else(plan: ClassPlan) -> None
         for claim in template["spec"].get("volumeClaimTemplates", []):
             assert claim["metadata"]["name"] == "home"
             theirs = by_name[claim["spec"]["storageClassName"]]
-            refuse_claim(claim, theirs)
+            check_claim(claim, theirs)
             run_as = template["spec"]["podTemplate"]["spec"]["securityContext"]
             assert theirs["parameters"]["uid"] == theirs["parameters"]["gid"] == str(run_as["runAsUser"])
             shard = template["metadata"]["labels"]["sandbox.users.io/shard"]
@@ -55,7 +55,7 @@ def test_a_home_belongs_to_the_class_and_to_nobody_else(plan: ClassPlan) -> None
 def test_a_folder_is_one_that_efs_takes_whatever_the_class_is_called(name: str) -> None:
     (one,) = made(sandbox(name)).storage_classes
     assert len(VOLUME) == LONGEST_VOLUME
-    path = Wish.of(one["parameters"]).directory({"metadata": {"name": "c", "namespace": "n"}}, VOLUME, nothing)
+    path = Parameters.parse(one["parameters"]).directory({"metadata": {"name": "c", "namespace": "n"}}, VOLUME, nothing)
     assert path == f"/classes/{name}/{VOLUME}"
     assert len(path) <= LONGEST_PATH
     assert path.count("/") <= 4
@@ -72,7 +72,7 @@ def test_no_class_is_below_another() -> None:
 def test_ids_that_are_not_known_yet_pass_through_untouched() -> None:
     later = object()
     plan = plan_of(sandbox(identity={"kind": "irsa"}))
-    objects = class_objects(plan, Known([later], later, {plan.name: later}))
+    objects = class_objects(plan, DeploymentValues([later], later, {plan.name: later}))
     assert objects.storage_classes[0]["parameters"]["fileSystemId"] is later
     assert objects.constraints["data"]["fileSystems"] is later
     assert objects.account["metadata"]["annotations"]["eks.amazonaws.com/role-arn"] is later

@@ -10,9 +10,9 @@ import pytest
 
 from agentenv.config import Settings, read
 from agentenv.core.cost.assumptions import Assumptions
-from agentenv.core.cost.context import Ground
+from agentenv.core.cost.context import EstimateContext
 from agentenv.core.cost.estimate import Model, estimate, model
-from agentenv.core.cost.node_kinds import kinds, room_of
+from agentenv.core.cost.node_kinds import kinds, pod_resources
 from agentenv.core.prices.book import price_book
 from agentenv.core.prices.units import cents
 from tests.fast.core.cost.prod import ROOT, UNDONE, prod
@@ -161,9 +161,9 @@ def test_the_first_arithmetic_and_ours_differ_line_by_line_as_documented(ours: M
 def test_the_first_arithmetics_hour_follows_from_our_prices_step_by_step() -> None:
     """42 on an m8g.2xlarge by its formula; then what the disk holds, what is bought, and how full it is."""
     book = price_book("us-east-1")
-    ground = Ground(first_arithmetic(), book, Assumptions())
-    (kind,) = kinds(ground)
-    room = room_of(ground.settings.sandbox_classes[0])
+    context = EstimateContext(first_arithmetic(), book, Assumptions())
+    (kind,) = kinds(context)
+    room = pod_resources(context.settings.sandbox_classes[0])
     large = book.instances["m8g.2xlarge"]
     hour = kind.machine.price(large).dollars
     bought = kind.machine.for_one(room)

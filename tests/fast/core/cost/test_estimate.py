@@ -16,7 +16,7 @@ from agentenv.core.cost.assumptions import Assumptions
 from agentenv.core.cost.estimate import estimate, model
 from agentenv.core.cost.pool_week import average_size, size_at, stretches
 from agentenv.core.cost.sensitivity import moves
-from agentenv.core.prices.book import NoPrices, price_book
+from agentenv.core.prices.book import MissingPricesError, price_book
 from agentenv.core.prices.units import apportioned, cents
 from tests.fast.config.stack_samples import fargate, mistakes, sandbox, settings
 from tests.fast.core.cost.prod import prod
@@ -236,11 +236,11 @@ def test_what_stands_already_is_not_paid_twice_and_that_is_said() -> None:
 
 def test_prices_of_another_region_are_never_taken() -> None:
     elsewhere = settings({}).model_copy(update={"region": "ap-south-1"})
-    with pytest.raises(NoPrices, match="no prices of ap-south-1"):
+    with pytest.raises(MissingPricesError, match="no prices of ap-south-1"):
         estimate(elsewhere, 10)
     book = price_book("us-east-1")
     few = replace(book, instances={"m7g.large": book.instances["m7g.large"]})
-    with pytest.raises(NoPrices, match=r"m8i.*m7g"):
+    with pytest.raises(MissingPricesError, match=r"m8i.*m7g"):
         estimate(settings({"sandboxClasses": [sandbox(tier="untrusted")]}), 10, book=few)
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from agentenv.config.sections.classes import Pool, Schedule
 from agentenv.core.cost.assumptions import Assumptions
-from agentenv.core.cost.context import Ground
+from agentenv.core.cost.context import EstimateContext
 from agentenv.core.cost.estimate import estimate
-from agentenv.core.cost.node_kinds import kinds, room_of
+from agentenv.core.cost.node_kinds import kinds, pod_resources
 from agentenv.core.prices.book import price_book
 from agentenv.core.prices.units import HOURS_A_MONTH
 from tests.fast.core.cost.packing import Arrivals, month
@@ -39,10 +39,10 @@ def test_the_estimate_of_prod_pays_for_the_nodes_that_time_comes_to(
     users: int, seeds: tuple[int, ...], arrivals: Arrivals
 ) -> None:
     settings = prod()
-    (kind, *_), taken = kinds(Ground(settings, price_book(settings.region), Assumptions())), Assumptions()
-    room = room_of(kind.classes[0])
+    (kind, *_), taken = kinds(EstimateContext(settings, price_book(settings.region), Assumptions())), Assumptions()
+    room = pod_resources(kind.classes[0])
     # All of them take as much of a node, so that a node has places.
-    assert len({room_of(one) for one in kind.classes}) == 1
+    assert len({pod_resources(one) for one in kind.classes}) == 1
     bought = kind.machine.for_one(room)
     pools = {one.name: one.pool for one in kind.classes}
     holds, seats = kind.machine.holds(bought, room), len(settings.workspaces)

@@ -12,7 +12,7 @@ from agentenv.core.attribution.attribute import attribute
 from agentenv.core.attribution.statement import Statement
 from agentenv.core.attribution.types import PARTS
 from agentenv.core.focus.columns import COLUMNS
-from agentenv.core.focus.rows import About, FocusRow, focus_rows, used
+from agentenv.core.focus.rows import FocusContext, FocusRow, focus_rows, metered_quantities
 from agentenv.core.focus.validation import MOST, breaches
 from bench.month.record import record
 from bench.month.whole import month
@@ -22,8 +22,8 @@ from bench.month.whole import month
 def divided() -> tuple[Statement, list[FocusRow]]:
     known = record(month(8, 1), 1)
     statement = attribute(known.charges, known.rows, known.warm, known.places)
-    about = About("prod", "111122223333", "us-east-1")
-    return statement, list(focus_rows(statement, used(known.rows), about))
+    about = FocusContext("prod", "111122223333", "us-east-1")
+    return statement, list(focus_rows(statement, metered_quantities(known.rows), about))
 
 
 @pytest.fixture

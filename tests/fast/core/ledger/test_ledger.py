@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from agentenv.core.ledger.holdings import GROWS_EVERY, Holding, Pod, Span, spans, worth_writing
 from agentenv.core.ledger.rows import NO_POD, Row, cut, item_of, month_of, rounded, row_of
 from agentenv.core.lifecycle.clock_skew import SKEW
-from agentenv.core.values.timestamps import in_seconds, whole_second
+from agentenv.core.values.timestamps import format_whole_seconds, parse_whole_second
 
 DAY = datetime(2026, 11, 17, tzinfo=UTC)
 NOON = DAY.replace(hour=12)
@@ -83,8 +83,8 @@ def test_days_make_up_an_interval(began: datetime, seconds: int) -> None:
 
 
 def test_texts_sort_as_moments_do() -> None:
-    assert whole_second(in_seconds(NOON)) == NOON
-    assert whole_second("2026-11-17T13:00:00.123+01:00") == NOON
+    assert parse_whole_second(format_whole_seconds(NOON)) == NOON
+    assert parse_whole_second("2026-11-17T13:00:00.123+01:00") == NOON
     assert month_of(NOON) == NOON.replace(day=1, hour=0)
     assert rounded(Decimal("1.00000049")) == Decimal(1)
 

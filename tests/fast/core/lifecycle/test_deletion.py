@@ -8,7 +8,7 @@ import pytest
 
 from agentenv.core.lifecycle.restore import MOVING_TO, RETURNING_SINCE, Plain, deletion, shorter
 from agentenv.core.lifecycle.retention import UNFINISHED
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -16,7 +16,7 @@ DAY, MINUTE, NOTHING = timedelta(days=1), timedelta(minutes=1), timedelta(0)
 
 
 def volume(recorded: datetime, notes: dict[str, str] | None = None, *, requested: bool = False) -> Plain:
-    dates = {DELETED_AT: written(recorded), DESTROY_AFTER: written(recorded + DAY)}
+    dates = {DELETED_AT: format_timestamp(recorded), DESTROY_AFTER: format_timestamp(recorded + DAY)}
     labels = {DESTROY_REQUESTED: "true"} if requested else {}
     return {"metadata": {"labels": labels, "annotations": {**dates, **(notes or {})}}}
 
@@ -27,7 +27,10 @@ def test_whoever_repeats_a_deletion_keeps_its_timestamp_whatever_is_requested(*,
     recorded = NOW - MINUTE
     keep_for = NOTHING if requested else DAY
     notes, labels = deletion(volume(recorded), NOW - DAY, NOW, keep_for, going=going)
-    assert (notes[DELETED_AT], notes[DESTROY_AFTER]) == (written(recorded), written(recorded + keep_for))
+    assert (notes[DELETED_AT], notes[DESTROY_AFTER]) == (
+        format_timestamp(recorded),
+        format_timestamp(recorded + keep_for),
+    )
     assert labels == {DESTROY_REQUESTED: "true" if requested else None}
 
 
@@ -35,28 +38,36 @@ def test_a_request_to_destroy_is_not_taken_back_once_the_claim_goes() -> None:
     """However long it takes to go, its timestamp stays as well."""
     recorded = NOW - UNFINISHED - MINUTE
     notes, labels = deletion(volume(recorded, requested=True), NOW - DAY, NOW, DAY, going=True, moving_to="other")
-    assert (notes[DELETED_AT], notes[DESTROY_AFTER], notes[MOVING_TO]) == (written(recorded), written(recorded), None)
+    assert (notes[DELETED_AT], notes[DESTROY_AFTER], notes[MOVING_TO]) == (
+        format_timestamp(recorded),
+        format_timestamp(recorded),
+        None,
+    )
     assert labels == {DESTROY_REQUESTED: "true"}
     # One that stands still was not deleted: it may be kept after all, or go to another class.
     notes, labels = deletion(volume(recorded, requested=True), NOW - DAY, NOW, DAY, moving_to="other")
-    assert (notes[DELETED_AT], notes[DESTROY_AFTER], notes[MOVING_TO]) == (written(NOW), written(NOW + DAY), "other")
+    assert (notes[DELETED_AT], notes[DESTROY_AFTER], notes[MOVING_TO]) == (
+        format_timestamp(NOW),
+        format_timestamp(NOW + DAY),
+        "other",
+    )
     assert labels == {DESTROY_REQUESTED: None}
 
 
 def test_a_return_that_was_under_way_is_over_with_a_deletion() -> None:
-    back = volume(NOW - DAY, {RETURNING_SINCE: written(NOW - MINUTE)})
+    back = volume(NOW - DAY, {RETURNING_SINCE: format_timestamp(NOW - MINUTE)})
     notes, _ = deletion(back, NOW - MINUTE, NOW, DAY)
     # The earlier deletion was of an earlier claim.
-    assert (notes[DELETED_AT], notes[RETURNING_SINCE]) == (written(NOW), None)
+    assert (notes[DELETED_AT], notes[RETURNING_SINCE]) == (format_timestamp(NOW), None)
 
 
 def test_what_is_kept_for_less_long_was_deleted_no_later() -> None:
-    deleted = volume(NOW - DAY / 2, {MOVING_TO: "other", RETURNING_SINCE: written(NOW)})
+    deleted = volume(NOW - DAY / 2, {MOVING_TO: "other", RETURNING_SINCE: format_timestamp(NOW)})
     notes, labels = shorter(deleted, NOW, MINUTE)
-    assert (notes, labels) == ({MOVING_TO: None, DESTROY_AFTER: written(NOW + MINUTE)}, {})
+    assert (notes, labels) == ({MOVING_TO: None, DESTROY_AFTER: format_timestamp(NOW + MINUTE)}, {})
     notes, labels = shorter(deleted, NOW, NOTHING)
     assert labels == {DESTROY_REQUESTED: "true"}
-    assert notes == {MOVING_TO: None, RETURNING_SINCE: None, DESTROY_AFTER: written(NOW)}
+    assert notes == {MOVING_TO: None, RETURNING_SINCE: None, DESTROY_AFTER: format_timestamp(NOW)}
 
 
 @pytest.mark.parametrize("keep_for", [DAY, 30 * DAY])

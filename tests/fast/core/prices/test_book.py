@@ -10,10 +10,10 @@ from importlib.resources import files
 
 import pytest
 
-from agentenv.core.prices.book import NoPrices, price_book, read_book, regions
+from agentenv.core.prices.book import MissingPricesError, price_book, read_book, regions
 from agentenv.core.prices.names import PRICES
 from agentenv.core.prices.units import Rate
-from agentenv.core.prices.write import written
+from agentenv.core.prices.write import price_book_text
 
 
 def text_of(region: str) -> str:
@@ -39,8 +39,8 @@ def test_a_file_is_of_its_region_and_has_every_price_with_its_unit_source_and_da
 @pytest.mark.parametrize("region", regions())
 def test_what_is_written_is_what_was_read(region: str) -> None:
     book = price_book(region)
-    assert read_book(written(book)) == book
-    assert written(book) == text_of(region)
+    assert read_book(price_book_text(book)) == book
+    assert price_book_text(book) == text_of(region)
 
 
 def test_a_larger_instance_costs_more_and_twice_as_much_where_it_is_twice_as_large() -> None:
@@ -55,7 +55,9 @@ def test_a_larger_instance_costs_more_and_twice_as_much_where_it_is_twice_as_lar
 
 
 def test_a_region_without_prices_is_refused_with_the_way_out() -> None:
-    with pytest.raises(NoPrices, match=r"no prices of sa-east-1.*us-east-1.*prices refresh --region sa-east-1"):
+    with pytest.raises(
+        MissingPricesError, match=r"no prices of sa-east-1.*us-east-1.*prices refresh --region sa-east-1"
+    ):
         price_book("sa-east-1")
 
 

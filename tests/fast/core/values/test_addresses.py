@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv.core.values.addresses import NoRoomError, most_zones, plan
+from agentenv.core.values.addresses import AddressSpaceError, most_zones, plan
 
 
 @st.composite
@@ -44,13 +44,13 @@ def test_any_number_of_zones_is_planned_or_refused(cidr: str, zones: int) -> Non
     if 1 <= zones <= most_zones(cidr):
         assert len(plan(cidr, zones).private) == zones
     else:
-        with pytest.raises(NoRoomError):
+        with pytest.raises(AddressSpaceError):
             plan(cidr, zones)
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[0-9.]{1,16}/[0-9]{1,3}"))
 def test_any_text_is_planned_or_refused(text: str) -> None:
-    with contextlib.suppress(NoRoomError):
+    with contextlib.suppress(AddressSpaceError):
         assert plan(text, 1).vpc == text
 
 
@@ -64,44 +64,44 @@ def test_the_layout_of_a_usual_range() -> None:
     ("cidr", "hint"),
     [
         ("10.40.0.1/16", "write 10.40.0.0/16"),
-        ("10.0.0.0/8", "no larger VPC"),
+        ("10.0.0.0/8", "does not support larger VPCs"),
         ("10.0.0.0/28", "/27"),
         ("10.0.0.0", "/27"),
         ("2001:db8::/32", "first address"),
     ],
 )
 def test_a_range_that_is_none_says_the_way_out(cidr: str, hint: str) -> None:
-    with pytest.raises(NoRoomError, match="allowed: an IPv4 range") as caught:
+    with pytest.raises(AddressSpaceError, match="allowed: an IPv4 range") as caught:
         plan(cidr, 2)
     assert hint in caught.value.hint
 
 
 def test_more_zones_than_a_range_is_laid_out_for_are_refused() -> None:
-    with pytest.raises(NoRoomError) as caught:
+    with pytest.raises(AddressSpaceError) as caught:
         plan("10.0.0.0/22", 4)
-    assert caught.value.hint == "take a /20 or larger"
-    with pytest.raises(NoRoomError) as caught:
+    assert caught.value.hint == "use a /20 or larger"
+    with pytest.raises(AddressSpaceError) as caught:
         plan("10.0.0.0/16", 7)
     assert caught.value.hint == "use at most 6 zones"
 
 
 def test_pods_that_do_not_fit_name_the_range_that_would_do() -> None:
     small = plan("10.0.0.0/24", 2)
-    with pytest.raises(NoRoomError) as caught:
-        small.demand(500)
-    larger = caught.value.hint.removeprefix("take a /").removesuffix(" or larger")
-    plan(f"10.0.0.0/{larger}", 2).demand(500)
-    with pytest.raises(NoRoomError):
-        plan(f"10.0.0.0/{int(larger) + 1}", 2).demand(500)
-    with pytest.raises(NoRoomError, match="no VPC is that large"):
-        plan("10.0.0.0/16", 2).demand(10_000_000)
+    with pytest.raises(AddressSpaceError) as caught:
+        small.check_capacity(500)
+    larger = caught.value.hint.removeprefix("use a /").removesuffix(" or larger")
+    plan(f"10.0.0.0/{larger}", 2).check_capacity(500)
+    with pytest.raises(AddressSpaceError):
+        plan(f"10.0.0.0/{int(larger) + 1}", 2).check_capacity(500)
+    with pytest.raises(AddressSpaceError, match="no VPC is that large"):
+        plan("10.0.0.0/16", 2).check_capacity(10_000_000)
 
 
 @given(ranges(), st.integers(1, 250))
 def test_the_pods_that_are_said_to_fit_have_their_addresses(cidr: str, pods_per_node: int) -> None:
     made = plan(cidr, most_zones(cidr))
-    room = made.room(pods_per_node)
-    made.demand(room.pods, pods_per_node)
+    capacity = made.capacity(pods_per_node)
+    made.check_capacity(capacity.pods, pods_per_node)
     prefixes = -(-pods_per_node // 16) + 1
     available = sum(IPv4Network(block).num_addresses - 5 for block in made.private)
-    assert room.nodes * (prefixes * 16 + 1) <= available
+    assert capacity.nodes * (prefixes * 16 + 1) <= available

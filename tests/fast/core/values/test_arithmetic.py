@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv.core.classes.pools.sizes import miss_rate, most_sandboxes, size_for, warm_members
+from agentenv.core.classes.pools.sizes import max_sandboxes, miss_rate, size_for, warm_members
 from agentenv.core.nodes.fargate_sizes import GIB, OVERHEAD, SIZES, size_up
 from agentenv.core.values.posix_ids import CLASS_IDS, SEAT_IDS, class_id, seat_id
 from agentenv.core.values.quantities import Quantity, cores, size
@@ -48,7 +48,7 @@ def test_how_many_a_class_keeps_warm(
 ) -> None:
     (one,) = settings({"sandboxClasses": [sandbox(pool=pool, releases=releases)]}).sandbox_classes
     assert warm_members(one.pool) == warm
-    assert most_sandboxes(one) == most
+    assert max_sandboxes(one) == most
 
 
 @given(st.decimals("0.001", "100000", places=6))

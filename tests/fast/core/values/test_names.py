@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv.core.values.names import KINDS, SHORTEST_LIMIT, BadNameError, fit, named
+from agentenv.core.values.names import KINDS, SHORTEST_LIMIT, InvalidNameError, fit, named
 
 NAMES = st.text(max_size=200)
 LIMITS = st.integers(SHORTEST_LIMIT, 128)
@@ -37,7 +37,7 @@ def test_long_names_that_share_their_beginning_stay_readable() -> None:
 
 
 def test_a_limit_without_room_for_a_hash_is_refused() -> None:
-    with pytest.raises(ValueError, match="the least is 12"):
+    with pytest.raises(ValueError, match="the minimum is 12"):
         fit("name", 8)
 
 
@@ -67,7 +67,7 @@ def test_a_limit_without_room_for_a_hash_is_refused() -> None:
 )
 def test_the_characters_of_a_kind(kind: str, taken: str, refused: str) -> None:
     KINDS[kind].check(taken)
-    with pytest.raises(BadNameError, match="rename it"):
+    with pytest.raises(InvalidNameError, match="rename it"):
         KINDS[kind].check(refused)
 
 
@@ -76,9 +76,9 @@ def test_no_kind_takes_more_than_its_limit_or_a_line_break(kind: str) -> None:
     row = KINDS[kind]
     prefix = "alias/" if kind == "kms-alias" else ""
     longest = prefix + "a" * (row.limit - len(prefix))
-    assert row.takes(longest)
-    assert not row.takes(longest + "a")
-    assert not row.takes("ab\n")
+    assert row.accepts(longest)
+    assert not row.accepts(longest + "a")
+    assert not row.accepts("ab\n")
 
 
 @given(st.lists(st.from_regex(r"[a-z0-9]{1,40}", fullmatch=True), min_size=1, max_size=8))
@@ -86,4 +86,4 @@ def test_names_made_of_plain_parts_suit_every_service_with_labels(parts: list[st
     for kind in ("iam-role", "eks-cluster", "sqs-queue", "kubernetes-label", "load-balancer", "efs-creation-token"):
         if kind == "load-balancer" and parts[0] == "internal":
             continue
-        assert KINDS[kind].takes(named(kind, *parts))
+        assert KINDS[kind].accepts(named(kind, *parts))

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from agentenv.core.values import object_fields as documents
 from agentenv.core.values.object_fields import UnreadableError, counted, owner_uids, parsed, read_amount, required
-from agentenv.core.values.timestamps import EARLIEST, LATEST, moment, whole_second, written
+from agentenv.core.values.timestamps import EARLIEST, LATEST, format_timestamp, parse_timestamp, parse_whole_second
 from tests.fast.odd_objects import ANY, TEXTS
 
 
@@ -37,15 +37,15 @@ def test_every_field_reads_as_its_type_whatever_the_document_is(document: Any, k
 @given(TEXTS | ANY)
 def test_what_a_text_says_is_read_or_is_nothing(text: Any) -> None:
     parsed(text)
-    size, amount, at = counted(text), read_amount(text), moment(text)
+    size, amount, at = counted(text), read_amount(text), parse_timestamp(text)
     assert size is None or 0 <= size < 10**18
     # As budgets and the ledger reckon with it.
     assert amount is None or (amount * 1024**3 + 1).quantize(Decimal("0.01")) >= 0
     if at is not None:
         assert at.astimezone(UTC) + timedelta(seconds=10**10) > at - timedelta(days=1)
-        assert moment(written(at)) == at.replace(microsecond=at.microsecond // 1000 * 1000)
+        assert parse_timestamp(format_timestamp(at)) == at.replace(microsecond=at.microsecond // 1000 * 1000)
     try:
-        assert whole_second(text).microsecond == 0
+        assert parse_whole_second(text).microsecond == 0
     except ValueError:
         assert at is None
 
@@ -61,4 +61,4 @@ def test_what_a_text_says_is_read_or_is_nothing(text: Any) -> None:
     ],
 )
 def test_a_timestamp_that_nobody_can_reckon_with_is_the_nearest_that_one_can(text: str, read: datetime | None) -> None:
-    assert moment(text) == read
+    assert parse_timestamp(text) == read

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agentenv.core.values.timestamps import in_seconds, moment, whole_second, written
+from agentenv.core.values.timestamps import format_timestamp, format_whole_seconds, parse_timestamp, parse_whole_second
 
 ZONES = some.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 MOMENTS = some.datetimes(datetime(2001, 1, 2), datetime(2199, 1, 1), timezones=ZONES)  # noqa: DTZ001 - given zones
@@ -17,28 +17,28 @@ ONE = timedelta(milliseconds=1)
 
 @given(MOMENTS)
 def test_what_is_written_comes_back(when: datetime) -> None:
-    read = moment(written(when))
+    read = parse_timestamp(format_timestamp(when))
     assert read is not None
     assert timedelta(0) <= when - read < ONE
-    assert whole_second(in_seconds(when)) == when.astimezone(UTC).replace(microsecond=0)
+    assert parse_whole_second(format_whole_seconds(when)) == when.astimezone(UTC).replace(microsecond=0)
 
 
 @given(MOMENTS, MOMENTS)
 def test_texts_sort_as_moments_do(one: datetime, other: datetime) -> None:
     first, second = (when.replace(microsecond=0) for when in (one, other))
-    assert (in_seconds(first) < in_seconds(second)) == (first < second)
-    assert (written(first) < written(second)) == (first < second)
+    assert (format_whole_seconds(first) < format_whole_seconds(second)) == (first < second)
+    assert (format_timestamp(first) < format_timestamp(second)) == (first < second)
 
 
 @pytest.mark.parametrize("text", [None, "", "soon", "2026-11-18T20:00:00", "2026-13-01T00:00:00Z"])
 def test_what_is_none_is_none(text: str | None) -> None:
-    assert moment(text) is None
+    assert parse_timestamp(text) is None
 
 
 def test_without_a_zone_it_could_be_any() -> None:
     nowhere = datetime(2026, 11, 18)  # noqa: DTZ001 - on purpose
-    for write in (written, in_seconds):
+    for write in (format_timestamp, format_whole_seconds):
         with pytest.raises(ValueError, match="no time zone"):
             write(nowhere)
     with pytest.raises(ValueError, match="no time zone"):
-        whole_second("2026-11-18T20:00:00")
+        parse_whole_second("2026-11-18T20:00:00")

@@ -93,8 +93,8 @@ def test_another_owner_gets_another_folder_under_the_same_name() -> None:
 
 def test_the_longest_names_fit_where_they_go() -> None:
     longest = replace(DESK, name="s" * 58, sandbox_class="c" * 30)
-    assert KINDS["kubernetes-label"].takes(longest.claim)
-    assert KINDS["kubernetes-subdomain"].takes(longest.volume)
+    assert KINDS["kubernetes-label"].accepts(longest.claim)
+    assert KINDS["kubernetes-subdomain"].accepts(longest.volume)
     # EFS takes a hundred characters, and four levels.
     assert len(longest.path) <= 100
     assert longest.path.count("/") <= 4

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from agentenv.rehearsal.cloud.server import Cloud
-from agentenv.rehearsal.controlplane.auth import pod_credentials as pod_keys
+from agentenv.rehearsal.controlplane.auth import pod_credentials
 from agentenv.rehearsal.controlplane.auth.account import Account
-from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS, STS, NoKeys, PodKeys
+from agentenv.rehearsal.controlplane.auth.pod_credentials import AGENT, PODS, STS, NoCredentials, PodCredentials
 from agentenv.rehearsal.controlplane.client import Client
 from tests.fast.rehearsal.cloud.calls import ACCOUNT, allow, remove, subnets, trust
 from tests.fast.rehearsal.cloud.conftest import Ask
@@ -32,7 +32,7 @@ class Server:
         assert path == f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}"
         return {"metadata": {"annotations": self.annotations}}
 
-    def ask(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def request(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         assert (method, path) == ("POST", f"/api/v1/namespaces/{SPACE}/serviceaccounts/{NAME}/token")
         (audience,) = body["spec"]["audiences"]
         self.asked.append(audience)
@@ -63,40 +63,40 @@ def server(cloud: Cloud, ask: Ask) -> Iterator[Server]:
 
 
 @pytest.fixture
-def keys(cloud: Cloud, server: Server) -> PodKeys:
+def keys(cloud: Cloud, server: Server) -> PodCredentials:
     server.annotations.clear()
     server.asked.clear()
     account = Account(cloud.url, "us-east-1", "AKIAIOSFODNN7EXAMPLE", "no secret", "k")
-    return PodKeys(cast("Client", server), account, SPACE, NAME)
+    return PodCredentials(cast("Client", server), account, SPACE, NAME)
 
 
-def who(keys: PodKeys) -> str:
+def who(keys: PodCredentials) -> str:
     return keys.service("sts").get_caller_identity()["Arn"].split("/")[1]
 
 
-def test_nothing_gives_no_keys(keys: PodKeys) -> None:
-    with pytest.raises(NoKeys, match="neither an association of Pod Identity nor an annotation"):
+def test_nothing_gives_no_keys(keys: PodCredentials) -> None:
+    with pytest.raises(NoCredentials, match="neither an association of Pod Identity nor an annotation"):
         keys.service("sts")
 
 
-def test_an_annotation_gives_them_for_a_token(keys: PodKeys, server: Server) -> None:
-    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
+def test_an_annotation_gives_them_for_a_token(keys: PodCredentials, server: Server) -> None:
+    server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
     assert who(keys) == "by-token"
     assert server.asked == [STS]
-    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-agent"
+    server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-agent"
     assert who(keys) == "by-token"  # until they are fetched again
     keys.forget()
-    with pytest.raises(NoKeys, match=r"AccessDenied.*AssumeRoleWithWebIdentity"):
+    with pytest.raises(NoCredentials, match=r"AccessDenied.*AssumeRoleWithWebIdentity"):
         who(keys)
 
 
-def test_an_association_comes_first_and_needs_the_agent(keys: PodKeys, server: Server, ask: Ask) -> None:
+def test_an_association_comes_first_and_needs_the_agent(keys: PodCredentials, server: Server, ask: Ask) -> None:
     eks, pair = ask("eks"), {"namespace": SPACE, "serviceAccount": NAME}
-    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
+    server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
     arn = f"arn:aws:iam::{ACCOUNT}:role/by-agent"
     made = eks.create_pod_identity_association(clusterName="k", roleArn=arn, **pair)["association"]
     try:
-        with pytest.raises(NoKeys, match="eks-pod-identity-agent that hands it out is not installed"):
+        with pytest.raises(NoCredentials, match="eks-pod-identity-agent that provides it is not installed"):
             who(keys)
         eks.create_addon(clusterName="k", addonName=AGENT)
         assert who(keys) == "by-agent"
@@ -106,14 +106,14 @@ def test_an_association_comes_first_and_needs_the_agent(keys: PodKeys, server: S
 
 
 def test_new_ones_are_fetched_before_the_old_ones_end(
-    keys: PodKeys, server: Server, monkeypatch: pytest.MonkeyPatch
+    keys: PodCredentials, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.annotations[pod_keys.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
+    server.annotations[pod_credentials.ROLE] = f"arn:aws:iam::{ACCOUNT}:role/by-token"
     who(keys)
     who(keys)
     assert len(server.asked) == 1
-    now = pod_keys.time.time()
+    now = pod_credentials.time.time()
     for later, fetched in ((3200, 1), (3400, 2)):
-        monkeypatch.setattr(pod_keys.time, "time", lambda later=later: now + later)
+        monkeypatch.setattr(pod_credentials.time, "time", lambda later=later: now + later)
         keys.service("sts")
         assert len(server.asked) == fetched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentenv.rehearsal.controlplane.auth import access_entries as access
+from agentenv.rehearsal.controlplane.auth import access_entries
 from agentenv.rehearsal.controlplane.auth.access_entries import Association, Principal, principal
 
 ROLE = "arn:aws:iam::123456789012:role/teams/platform/operator"
@@ -41,23 +41,25 @@ def test_what_is_no_principal_is_none() -> None:
 
 def test_the_user_name_holds_the_session_as_eks_spells_it() -> None:
     entry = {"username": "arn:aws:sts::123456789012:assumed-role/operator/{{SessionName}}", "principalArn": ROLE}
-    user, groups = access.identity(entry, known(SESSION), [])
+    user, groups = access_entries.identity(entry, known(SESSION), [])
     assert user == "arn:aws:sts::123456789012:assumed-role/operator/ann-example.com"
     assert groups == []
-    assert access.identity({**entry, "username": "{{SessionNameRaw}}"}, known(SESSION), [])[0] == "ann@example.com"
+    assert (
+        access_entries.identity({**entry, "username": "{{SessionNameRaw}}"}, known(SESSION), [])[0] == "ann@example.com"
+    )
 
 
 def test_an_entry_cannot_name_the_groups_that_stand_for_policies() -> None:
     stands = Association("AmazonEKSClusterAdminPolicy").groups()
     entry = {"username": "u", "principalArn": ROLE, "kubernetesGroups": ["readers", *stands]}
     view = Association("AmazonEKSViewPolicy", ("team-a", "dev-*"))
-    assert access.identity(entry, known(SESSION), [view])[1] == ["readers", *view.groups()]
+    assert access_entries.identity(entry, known(SESSION), [view])[1] == ["readers", *view.groups()]
 
 
 def test_a_policy_over_namespaces_is_bound_in_those_that_match_and_nowhere_else() -> None:
     view = Association("AmazonEKSViewPolicy", ("team-a", "dev-*"))
     everywhere = Association("AmazonEKSAdminViewPolicy")
-    made = access.bindings([view, everywhere], ["team-a", "team-b", "dev-1", "dev-2"])
+    made = access_entries.bindings([view, everywhere], ["team-a", "team-b", "dev-1", "dev-2"])
     assert sorted((row["kind"], row["metadata"]["namespace"]) for row in made) == [
         ("RoleBinding", "dev-1"),
         ("RoleBinding", "dev-2"),
@@ -68,13 +70,13 @@ def test_a_policy_over_namespaces_is_bound_in_those_that_match_and_nowhere_else(
 
 
 def test_a_policy_that_is_not_simulated_binds_nothing() -> None:
-    assert access.bindings([Association("AmazonEKSAutoNodePolicy", ("a",))], ["a"]) == []
+    assert access_entries.bindings([Association("AmazonEKSAutoNodePolicy", ("a",))], ["a"]) == []
 
 
 def test_only_the_policy_for_the_whole_cluster_reaches_custom_resources() -> None:
     part = {"view": [{"verbs": ["get"]}], "edit": [{"verbs": ["create"]}], "admin": [{"verbs": ["bind"]}]}
-    roles = {row["metadata"]["name"]: row for row in access.cluster_roles(part) if row["kind"] == "ClusterRole"}
-    assert set(roles) == {f"rehearsal:access:{policy}" for policy in access.POLICIES}
+    roles = {row["metadata"]["name"]: row for row in access_entries.cluster_roles(part) if row["kind"] == "ClusterRole"}
+    assert set(roles) == {f"rehearsal:access:{policy}" for policy in access_entries.POLICIES}
     assert roles["rehearsal:access:AmazonEKSEditPolicy"]["rules"] == [*part["view"], *part["edit"]]
     assert roles["rehearsal:access:AmazonEKSViewPolicy"]["rules"] == part["view"]
     assert {"*"} == set(roles["rehearsal:access:AmazonEKSClusterAdminPolicy"]["rules"][0]["verbs"])
@@ -89,7 +91,7 @@ def test_what_kubernetes_lets_editors_do_and_eks_does_not_is_left_out() -> None:
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]},
         leases,
     ]
-    made = access.cluster_roles({"view": [], "edit": edit, "admin": [leases]})
+    made = access_entries.cluster_roles({"view": [], "edit": edit, "admin": [leases]})
     roles = {row["metadata"]["name"]: row["rules"] for row in made if row["kind"] == "ClusterRole"}
     assert roles["rehearsal:access:AmazonEKSEditPolicy"] == [
         {**core, "resources": ["pods", "pods/exec"]},

@@ -77,8 +77,8 @@ def server() -> Iterator[_Server]:
 class _Plain(Client):
     """Without a certificate."""
 
-    def _connect(self, patience: float | None) -> Any:
-        del patience
+    def _connect(self, timeout: float | None) -> Any:
+        del timeout
         return http.client.HTTPConnection(self._host, self._port, timeout=30)
 
 
@@ -89,7 +89,7 @@ def client(server: _Server, monkeypatch: pytest.MonkeyPatch) -> Client:
 
 
 def kept(client: Client) -> Any:
-    return client._mine.connection
+    return client._local.connection
 
 
 def test_a_connection_is_used_again_also_after_a_refusal(client: Client, server: _Server) -> None:

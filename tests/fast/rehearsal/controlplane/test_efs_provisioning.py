@@ -8,10 +8,10 @@ import pytest
 
 from agentenv.rehearsal.controlplane.storage.efs_provisioning import (
     FINALIZER,
-    Refusal,
-    Wish,
+    Parameters,
+    ProvisioningError,
     access_point,
-    refuse_claim,
+    check_claim,
     volume,
 )
 
@@ -24,8 +24,8 @@ CLAIM: Object = {
 }
 
 
-def wish(**parameters: str) -> Wish:
-    return Wish.of({**LEAST, **parameters})
+def wish(**parameters: str) -> Parameters:
+    return Parameters.parse({**LEAST, **parameters})
 
 
 def directory(**parameters: str) -> str:
@@ -59,7 +59,7 @@ def test_the_directory_is_where_the_class_says(parameters: dict[str, str], path:
     ],
 )
 def test_a_directory_that_efs_cannot_have_is_refused(parameters: dict[str, str], words: str) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ProvisioningError) as refused:
         directory(**parameters)
     assert words in str(refused.value)
     assert "code = InvalidArgument" in str(refused.value)
@@ -84,13 +84,13 @@ def test_a_directory_that_efs_cannot_have_is_refused(parameters: dict[str, str],
     ],
 )
 def test_wrong_parameters_are_refused_in_the_drivers_words(parameters: dict[str, str], words: str) -> None:
-    with pytest.raises(Refusal, match=words):
+    with pytest.raises(ProvisioningError, match=words):
         wish(**parameters)
 
 
 def test_a_class_without_a_mode_is_none() -> None:
-    with pytest.raises(Refusal, match="Missing provisioningMode parameter"):
-        Wish.of({"fileSystemId": "fs-0123abcd"})
+    with pytest.raises(ProvisioningError, match="Missing provisioningMode parameter"):
+        Parameters.parse({"fileSystemId": "fs-0123abcd"})
 
 
 def test_user_and_group_are_said_or_the_first_that_is_free() -> None:
@@ -98,11 +98,11 @@ def test_user_and_group_are_said_or_the_first_that_is_free() -> None:
     assert wish().owner([]) == (50000, 50000)
     assert wish(gidRangeStart="10", gidRangeEnd="12").owner([10, 11]) == (12, 12)
     assert wish(gid="100", gidRangeStart="10", gidRangeEnd="12").owner([10]) == (11, 100)
-    with pytest.raises(Refusal, match="Failed to locate a free GID"):
+    with pytest.raises(ProvisioningError, match="Failed to locate a free GID"):
         wish(gidRangeStart="10", gidRangeEnd="12").owner([10, 11, 12])
     # However wide the range, a file system has no more access points than that
     assert wish(gidRangeStart="1", gidRangeEnd="90000").owner(range(1, 10_001)) == (10_001, 10_001)
-    with pytest.raises(Refusal, match="Failed to locate a free GID"):
+    with pytest.raises(ProvisioningError, match="Failed to locate a free GID"):
         wish(gidRangeStart="1", gidRangeEnd="90000").owner(range(1, 10_002))
 
 
@@ -112,16 +112,16 @@ def test_an_access_point_is_used_again_by_the_claims_name_only_where_it_fits() -
     assert again.token(CLAIM, "pvc-u-1") == again.token(other, "pvc-u-2")
     assert wish().token(CLAIM, "pvc-u-1") == "pvc-u-1"
     fits: Object = {"RootDirectory": {"Path": "/homes/x"}, "PosixUser": {"Uid": 1, "Gid": 2}}
-    again.refuse_other(fits)
+    again.check_existing(fits)
     for change, words in (
         ({"RootDirectory": {"Path": "/others/x"}}, "different base path"),
         ({"PosixUser": {"Uid": 1, "Gid": 3}}, "GID is incorrect"),
         ({"PosixUser": {"Uid": 3, "Gid": 2}}, "UID is incorrect"),
     ):
-        with pytest.raises(Refusal, match=words):
-            again.refuse_other({**fits, **change})
-    with pytest.raises(Refusal, match="GID is outside the specified range"):
-        wish(reuseAccessPoint="true").refuse_other(fits)
+        with pytest.raises(ProvisioningError, match=words):
+            again.check_existing({**fits, **change})
+    with pytest.raises(ProvisioningError, match="GID is outside the specified range"):
+        wish(reuseAccessPoint="true").check_existing(fits)
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_an_access_point_is_used_again_by_the_claims_name_only_where_it_fits() -
     ],
 )
 def test_claims_that_efs_has_no_volume_for_are_refused(spec: Object, said: Object, words: str) -> None:
-    refuse_claim(CLAIM, {})
-    with pytest.raises(Refusal, match=words):
-        refuse_claim({**CLAIM, "spec": {**CLAIM["spec"], **spec}}, said)
+    check_claim(CLAIM, {})
+    with pytest.raises(ProvisioningError, match=words):
+        check_claim({**CLAIM, "spec": {**CLAIM["spec"], **spec}}, said)
 
 
 def test_the_volume_is_the_claims_own() -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from agentenv.rehearsal.controlplane.nodes import fargate
 
-DNS = fargate.profile(
+DNS = fargate.parse_profile(
     {"fargateProfileName": "dns", "selectors": [{"namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}}]}
 )
-TEAMS = fargate.profile({"fargateProfileName": "teams", "selectors": [{"namespace": "team-?*"}, {"namespace": "ops"}]})
-ALL = fargate.profile({"fargateProfileName": "all", "selectors": [{"namespace": "*"}], "status": "ACTIVE"})
+TEAMS = fargate.parse_profile(
+    {"fargateProfileName": "teams", "selectors": [{"namespace": "team-?*"}, {"namespace": "ops"}]}
+)
+ALL = fargate.parse_profile({"fargateProfileName": "all", "selectors": [{"namespace": "*"}], "status": "ACTIVE"})
 
 
 @pytest.mark.parametrize(
@@ -27,20 +29,20 @@ ALL = fargate.profile({"fargateProfileName": "all", "selectors": [{"namespace": 
     ],
 )
 def test_namespace_and_every_label_have_to_match(namespace: str, labels: dict[str, str], name: str | None) -> None:
-    found = fargate.chosen([DNS, TEAMS], namespace, labels)
+    found = fargate.select_profile([DNS, TEAMS], namespace, labels)
     assert (found.name if found else None) == name
 
 
 def test_of_several_the_first_by_name_takes_it_unless_the_pod_names_one() -> None:
     both = [TEAMS, ALL]
-    assert fargate.chosen(both, "ops", {}) == ALL
-    assert fargate.chosen(both, "ops", {fargate.LABEL: "teams"}) == TEAMS
-    assert fargate.chosen([ALL], "ops", {fargate.LABEL: "teams"}) is None
+    assert fargate.select_profile(both, "ops", {}) == ALL
+    assert fargate.select_profile(both, "ops", {fargate.LABEL: "teams"}) == TEAMS
+    assert fargate.select_profile([ALL], "ops", {fargate.LABEL: "teams"}) is None
 
 
 def test_a_profile_that_is_being_made_is_not_active() -> None:
     told = {"fargateProfileName": "x", "selectors": [{"namespace": "a"}], "status": "CREATING"}
-    assert not fargate.profile(told).active
+    assert not fargate.parse_profile(told).active
 
 
 def test_the_patch_keeps_the_pods_labels() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenv.rehearsal.controlplane.nodes import karpenter_launches as launches
+from agentenv.rehearsal.controlplane.nodes import karpenter_launches
 from agentenv.rehearsal.controlplane.nodes.karpenter_launches import InstanceType
 
 TYPES = [
@@ -43,7 +43,7 @@ def pool(*requirements: tuple[str, str, list[str]], **spec: Any) -> dict[str, An
 
 
 def names(found: dict[str, Any], cpu: int = 4) -> list[str]:
-    return [shape.instance_type for shape in launches.launch(found, TYPES, ZONES[:1], cpu=cpu)]
+    return [shape.instance_type for shape in karpenter_launches.launch(found, TYPES, ZONES[:1], cpu=cpu)]
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_the_smallest_type_that_the_requirements_allow(
 
 
 def test_a_node_in_each_zone_as_far_as_the_limits_reach() -> None:
-    assert [shape.zone for shape in launches.launch(pool(), TYPES, ZONES)] == ZONES
-    assert [shape.zone for shape in launches.launch(pool(limits={"cpu": "7500m"}), TYPES, ZONES)] == ZONES[:1]
-    assert launches.launch(pool(limits={"cpu": 3}), TYPES, ZONES) == []
+    assert [shape.zone for shape in karpenter_launches.launch(pool(), TYPES, ZONES)] == ZONES
+    assert [shape.zone for shape in karpenter_launches.launch(pool(limits={"cpu": "7500m"}), TYPES, ZONES)] == ZONES[:1]
+    assert karpenter_launches.launch(pool(limits={"cpu": 3}), TYPES, ZONES) == []
 
 
 def test_its_nodes_carry_what_pods_select_and_tolerate() -> None:
     found = pool(("karpenter.sh/capacity-type", "In", ["on-demand"]), ("team", "In", ["a"]))
-    node = launches.launch(found, TYPES, ZONES)[0].node()
+    node = karpenter_launches.launch(found, TYPES, ZONES)[0].node()
     labels = node["metadata"]["labels"]
     assert labels["karpenter.sh/nodepool"] == "standard"
     assert labels["karpenter.k8s.aws/ec2nodeclass"] == "gvisor"
@@ -93,7 +93,7 @@ def test_its_nodes_carry_what_pods_select_and_tolerate() -> None:
 
 def test_spot_is_preferred_where_both_are_allowed() -> None:
     both = pool(("karpenter.sh/capacity-type", "In", ["on-demand", "spot"]))
-    assert launches.launch(both, TYPES, ZONES)[0].labels["karpenter.sh/capacity-type"] == "spot"
+    assert karpenter_launches.launch(both, TYPES, ZONES)[0].labels["karpenter.sh/capacity-type"] == "spot"
 
 
 def test_pods_may_use_what_the_kubelet_and_the_hypervisor_leave() -> None:
@@ -129,23 +129,24 @@ def test_graphics_processors_are_labels_and_capacity_within_the_limit_of_the_poo
     plain, gpu = pool(), pool()
     gpu["spec"]["template"]["spec"]["requirements"] = [maker]
     gpu["spec"]["limits"] = {"nvidia.com/gpu": "1"}
-    [node] = launches.launch(gpu, types, ZONES, cpu=4)
+    [node] = karpenter_launches.launch(gpu, types, ZONES, cpu=4)
     assert node.instance_type == "g6.xlarge"
     assert node.labels["karpenter.k8s.aws/instance-gpu-count"] == "1"
     assert node.node()["status"]["allocatable"]["nvidia.com/gpu"] == "1"
-    assert all("nvidia.com/gpu" not in one.extended for one in launches.launch(plain, TYPES, ZONES, cpu=4))
+    assert all("nvidia.com/gpu" not in one.extended for one in karpenter_launches.launch(plain, TYPES, ZONES, cpu=4))
 
 
 def test_an_operator_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="In, NotIn, Exists"):
-        launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})
+        karpenter_launches.allows([{"key": "a", "operator": "Is", "values": ["b"]}], {})
 
 
 def test_a_node_for_nitro_sandboxes_says_how_many_it_can_hold() -> None:
     plain, nitro = pool(), pool()
     nitro["spec"]["template"]["metadata"]["labels"]["sandbox.users.io/wall"] = "nitro"
     rooms = [
-        launches.launch(found, TYPES, ZONES[:1], cpu=4)[0].node()["status"]["allocatable"] for found in (plain, nitro)
+        karpenter_launches.launch(found, TYPES, ZONES[:1], cpu=4)[0].node()["status"]["allocatable"]
+        for found in (plain, nitro)
     ]
     slots = "eks.amazonaws.com/nip-slots"
     assert slots not in rooms[0]

@@ -40,7 +40,7 @@ class Cluster:
         assert path == "/api/v1/pods"
         return {"items": []}
 
-    def make(self, thing: dict[str, Any]) -> bool:
+    def create_if_missing(self, thing: dict[str, Any]) -> bool:
         folder = node_claims.PATH if thing["kind"] == "NodeClaim" else "/api/v1/nodes"
         if thing["kind"] == "Node" and self.failing:
             raise self.failing.pop()

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agentenv.rehearsal.controlplane import programs as parts
+from agentenv.rehearsal.controlplane import programs
 from agentenv.rehearsal.controlplane.auth.certificates import Authority
-from agentenv.rehearsal.controlplane.nodes import kwok_stages as stages
+from agentenv.rehearsal.controlplane.nodes import kwok_stages
 from agentenv.rehearsal.controlplane.nodes.kwok_nodes import NodeShape, taint
-from agentenv.rehearsal.controlplane.pods import real_pods as residents
+from agentenv.rehearsal.controlplane.pods import real_pods
 from agentenv.rehearsal.controlplane.ports import HOST, Ports
 from agentenv.rehearsal.controlplane.programs import Keys, Layout
 
@@ -24,17 +24,17 @@ from agentenv.rehearsal.controlplane.programs import Keys, Layout
 def layout(tmp_path: Path) -> Layout:
     pair = (tmp_path / "crt", tmp_path / "key")
     keys = Keys(tmp_path / "ca", tmp_path / "ca.key", *[pair] * 6)
-    with Ports(parts.PORTS) as ports:
+    with Ports(programs.PORTS) as ports:
         return Layout(tmp_path, keys, ports, "https://issuer.example")
 
 
 def test_nothing_listens_beyond_loopback_and_nothing_is_always_allowed(layout: Layout) -> None:
     program = Path("/bin/program")
     commands = [
-        parts.etcd(program, layout),
-        parts.api_server(program, layout),
-        parts.controller_manager(program, layout),
-        parts.scheduler(program, layout),
+        programs.etcd(program, layout),
+        programs.api_server(program, layout),
+        programs.controller_manager(program, layout),
+        programs.scheduler(program, layout),
     ]
     for command in commands:
         words = " ".join(command)
@@ -107,9 +107,9 @@ def test_a_reserved_port_is_only_for_who_asks_for_it_by_number() -> None:
 )
 def test_kwok_leaves_exactly_the_pods_that_run_for_real(image: str, ours: bool) -> None:
     pod = {"spec": {"containers": [{"name": "c", "image": image}]}}
-    assert (residents.resident_of(pod) is not None) is ours
-    pattern = residents.RESIDENTS[0].image
-    written = list(yaml.safe_load_all(stages.stages([pattern])))
+    assert (real_pods.process_image(pod) is not None) is ours
+    pattern = real_pods.PROCESS_IMAGES[0].image
+    written = list(yaml.safe_load_all(kwok_stages.stages([pattern])))
     closed = f'.spec.containers[] | select(.command == null) | .image | test("{pattern}")'
     for stage in written:
         rules = stage["spec"]["selector"]["matchExpressions"]
@@ -119,7 +119,7 @@ def test_kwok_leaves_exactly_the_pods_that_run_for_real(image: str, ours: bool) 
 
 def test_a_pod_that_runs_something_else_of_an_image_is_left_to_kwok() -> None:
     container = {"name": "c", "image": "workspace-service", "command": ["python", "-m", "service.metering"]}
-    assert residents.resident_of({"spec": {"containers": [container]}}) is None
+    assert real_pods.process_image({"spec": {"containers": [container]}}) is None
 
 
 def test_a_node_has_what_the_scheduler_looks_at() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentenv.rehearsal.controlplane.pods import container, volumes
-from agentenv.rehearsal.controlplane.pods import listen_addresses as listening
-from agentenv.rehearsal.controlplane.pods import real_pods as residents
+from agentenv.rehearsal.controlplane.pods import container, listen_addresses, real_pods, volumes
 from agentenv.rehearsal.controlplane.ports import HOST
 
 IMAGE = f"registry.example.com/workspace-service@sha256:{'a' * 64}"
@@ -18,25 +16,27 @@ def test_the_service_is_run_by_the_interpreter_with_its_pods_arguments() -> None
         "metadata": {"namespace": "workspace-service", "name": "pod-1"},
         "spec": {"containers": [{"image": IMAGE, "args": args}]},
     }
-    row = residents.resident_of(pod)
+    row = real_pods.process_image(pod)
     assert row is not None
     assert row.command(Path("/usr/bin/python3")) == ["/usr/bin/python3", "-m", "agentenv.service"]
     given = container.arguments(pod, {}, {"--port": "1234", "--metrics-port": "1235"}, row.in_cluster_flags)
     assert given == [args[0], f"--host={HOST}", "--port=1234", "--metrics-port=1235"]
     where = {Path("/etc/workspace-service"): Path("/run/x/volumes/settings")}
-    assert volumes.moved(given[0], where) == "--settings=/run/x/volumes/settings/settings.json"
-    assert volumes.moved("--settings=/etc/workspace-service-2/a", where) == "--settings=/etc/workspace-service-2/a"
+    assert volumes.replace_paths(given[0], where) == "--settings=/run/x/volumes/settings/settings.json"
+    assert (
+        volumes.replace_paths("--settings=/etc/workspace-service-2/a", where) == "--settings=/etc/workspace-service-2/a"
+    )
 
 
 def test_python_is_no_tool_that_has_to_be_built() -> None:
-    assert residents.PYTHON not in residents.TOOLS
-    assert "agent-sandbox-controller" in residents.TOOLS
+    assert real_pods.PYTHON not in real_pods.TOOLS
+    assert "agent-sandbox-controller" in real_pods.TOOLS
 
 
 def test_whoever_calls_a_resident_finds_its_ports(tmp_path: Path) -> None:
     folder = tmp_path / "residents" / "uid-1"
     folder.mkdir(parents=True)
-    assert listening.address(tmp_path, "uid-1", "--port") is None
-    listening.tell(folder, {"--port": 1234, "--metrics-port": 1235})
-    assert listening.address(tmp_path, "uid-1", "--port") == f"http://{HOST}:1234"
-    assert listening.address(tmp_path, "uid-2", "--port") is None
+    assert listen_addresses.address(tmp_path, "uid-1", "--port") is None
+    listen_addresses.write_ports(folder, {"--port": 1234, "--metrics-port": 1235})
+    assert listen_addresses.address(tmp_path, "uid-1", "--port") == f"http://{HOST}:1234"
+    assert listen_addresses.address(tmp_path, "uid-2", "--port") is None

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from agentenv.rehearsal.controlplane import work_queue as work
-from agentenv.rehearsal.controlplane.work_queue import Work
+from agentenv.rehearsal.controlplane import work_queue
+from agentenv.rehearsal.controlplane.work_queue import WorkQueue
 
 
 class Clock:
@@ -27,45 +27,45 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     def wait(_: threading.Condition, seconds: float) -> None:
         made.now += seconds
 
-    monkeypatch.setattr(work, "time", made)
+    monkeypatch.setattr(work_queue, "time", made)
     monkeypatch.setattr(threading.Condition, "wait", wait)
     return made
 
 
 @pytest.mark.usefixtures("clock")
 def test_a_thing_that_changed_twice_is_taken_once() -> None:
-    queue: Work[str] = Work()
+    queue: WorkQueue[str] = WorkQueue()
     for key in ("a", "b", "a"):
-        queue.put(key)
-    assert {queue.take(1.0), queue.take(1.0)} == {"a", "b"}
-    assert queue.take(1.0) is None
+        queue.add(key)
+    assert {queue.get(1.0), queue.get(1.0)} == {"a", "b"}
+    assert queue.get(1.0) is None
 
 
 def test_what_is_due_later_is_waited_for_and_a_change_brings_it_forward(clock: Clock) -> None:
-    queue: Work[str] = Work()
-    queue.put("a", 5.0)
-    assert queue.take(2.0) is None
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a", 5.0)
+    assert queue.get(2.0) is None
     assert clock.now == 102.0
-    assert queue.take(10.0) == "a"
+    assert queue.get(10.0) == "a"
     assert clock.now == 105.0
-    queue.put("b", 5.0)
-    queue.put("b")
-    queue.put("b", 9.0)
-    assert queue.take(0.0) == "b"
-    assert queue.take(20.0) is None
+    queue.add("b", 5.0)
+    queue.add("b")
+    queue.add("b", 9.0)
+    assert queue.get(0.0) == "b"
+    assert queue.get(20.0) is None
 
 
 def test_failures_are_tried_again_after_longer_and_longer(clock: Clock) -> None:
-    queue: Work[str] = Work(first=1.0, longest=5.0)
+    queue: WorkQueue[str] = WorkQueue(first_delay=1.0, longest_delay=5.0)
     waited: list[float] = []
     for _ in range(5):
-        queue.again("a")
+        queue.retry("a")
         began = clock.now
-        assert queue.take(60.0) == "a"
+        assert queue.get(60.0) == "a"
         waited.append(clock.now - began)
     assert waited == [1.0, 2.0, 4.0, 5.0, 5.0]
-    queue.done("a")
-    queue.again("a")
+    queue.forget("a")
+    queue.retry("a")
     began = clock.now
-    assert queue.take(60.0) == "a"
+    assert queue.get(60.0) == "a"
     assert clock.now - began == 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentenv.rehearsal.scenario import destroy_check as parting
+from agentenv.rehearsal.scenario import destroy_check
 
 CLUSTER = "aws:eks/cluster:Cluster"
 
@@ -24,5 +24,5 @@ def test_the_deletion_protection_of_a_cluster_is_switched_off_where_it_is_on() -
         {"type": CLUSTER, "outputs": {"name": "free", "deletionProtection": False}},
         {"type": "aws:ec2/vpc:Vpc", "outputs": {"name": "vpc"}},
     ]
-    parting.unlock(Client, state)
+    destroy_check.disable_deletion_protection(Client, state)
     assert said == [("eks", {"name": "kept", "deletionProtection": False})]

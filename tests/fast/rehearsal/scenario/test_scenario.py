@@ -9,9 +9,8 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from agentenv.rehearsal.scenario import drift as tampering
-from agentenv.rehearsal.scenario import scenario as course
-from agentenv.rehearsal.scenario.scenario import Course, CourseError
+from agentenv.rehearsal.scenario import drift, scenario
+from agentenv.rehearsal.scenario.scenario import Scenario, ScenarioError
 from agentenv.rehearsal.stage.engine import Engine, EngineError, Outcome
 from agentenv.rehearsal.stage.stage import Stage, StageError
 
@@ -45,7 +44,7 @@ class FakeEngine:
     def destroy(self) -> Outcome:
         return outcome("destroy", delete=2)
 
-    def destroy_as_asked(self) -> Outcome:
+    def destroy_with_preview(self) -> Outcome:
         return Outcome("destroy", 255, 1.0, {}, [], ["it is protected"], "")
 
     def unprotect(self) -> None:
@@ -62,29 +61,29 @@ class FakeStage:
     things: list[str] = field(default_factory=list)
     cluster: None = None
 
-    def ask(self, what: str) -> list[str]:
-        return {"kept": ["efs PutBackupPolicy"], "unknown": []}[what]
+    def query(self, page: str) -> list[str]:
+        return {"kept": ["efs PutBackupPolicy"], "unknown": []}[page]
 
-    def pretended(self) -> list[str]:
+    def not_simulated(self) -> list[str]:
         return ["helm release of a chart"]
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         return self.things
 
-    def last_words(self) -> str:
+    def cloud_log_tail(self) -> str:
         return "the end of its log"
 
 
 class Silence:
     """A listener that listens only."""
 
-    def began(self, what: str) -> None: ...
+    def started(self, step: str) -> None: ...
 
-    def ended(self, what: str, seconds: float, result: str) -> None: ...
+    def finished(self, step: str, seconds: float, result: str) -> None: ...
 
 
-def play(engine: FakeEngine, stage: FakeStage | None = None) -> Course:
-    one = Course(cast("Stage", stage or FakeStage()), cast("Engine", engine), Silence())
+def play(engine: FakeEngine, stage: FakeStage | None = None) -> Scenario:
+    one = Scenario(cast("Stage", stage or FakeStage()), cast("Engine", engine), Silence())
     one.play()
     return one
 
@@ -93,9 +92,9 @@ def play(engine: FakeEngine, stage: FakeStage | None = None) -> Course:
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """One change by hand, of which a test says whether an update mends it."""
     world = {"mended": True}
-    row = tampering.Tampering(VPC["type"], "the tag overwritten", lambda *_: None, lambda *_: world["mended"])
-    monkeypatch.setattr(tampering, "ROWS", (row,))
-    monkeypatch.setattr(course, "client", lambda *_: None)
+    row = drift.Change(VPC["type"], "the tag overwritten", lambda *_: None, lambda *_: world["mended"])
+    monkeypatch.setattr(drift, "ROWS", (row,))
+    monkeypatch.setattr(scenario, "client", lambda *_: None)
     return world
 
 
@@ -111,25 +110,25 @@ def test_a_good_course_reports_what_the_contract_names() -> None:
 
 def test_a_second_up_that_changes_something_fails() -> None:
     engine = FakeEngine(ups=[outcome("up", create=2), outcome("up", same=1, update=1)])
-    with pytest.raises(CourseError, match=r"changed 1 resources:\n  update   aws:ec2/vpc:Vpc::vpc tags.owner"):
+    with pytest.raises(ScenarioError, match=r"changed 1 resources:\n  update   aws:ec2/vpc:Vpc::vpc tags.owner"):
         play(engine)
 
 
 def test_drift_that_a_refresh_does_not_notice_fails() -> None:
-    with pytest.raises(CourseError, match="did not notice: the tag overwritten"):
+    with pytest.raises(ScenarioError, match="did not notice: the tag overwritten"):
         play(FakeEngine(noticed=outcome("refresh", same=2)))
 
 
 def test_drift_that_an_update_does_not_mend_fails(by_hand: dict[str, bool]) -> None:
     by_hand["mended"] = False
-    with pytest.raises(CourseError, match="did not mend: the tag overwritten"):
+    with pytest.raises(ScenarioError, match="did not mend: the tag overwritten"):
         play(FakeEngine())
 
 
 def test_anything_left_in_the_cloud_or_in_the_state_fails() -> None:
-    with pytest.raises(CourseError, match=r"ec2\.vpcs vpc-2"):
+    with pytest.raises(ScenarioError, match=r"ec2\.vpcs vpc-2"):
         play(FakeEngine(), FakeStage(["ec2.vpcs vpc-2"]))
-    with pytest.raises(CourseError, match=f"state {URN}"):
+    with pytest.raises(ScenarioError, match=f"state {URN}"):
         play(FakeEngine(resources=[[VPC], [VPC], [VPC]]))
 
 
@@ -148,24 +147,24 @@ def test_what_the_cloud_cannot_answer_is_a_failure_with_its_last_words(monkeypat
     def refused(*_: object) -> None:
         raise EndpointConnectionError(endpoint_url="http://127.0.0.1:1")
 
-    monkeypatch.setattr(tampering, "tamper", refused)
-    with pytest.raises(CourseError, match=r"Could not connect.*\nthe end of its log"):
+    monkeypatch.setattr(drift, "apply_changes", refused)
+    with pytest.raises(ScenarioError, match=r"Could not connect.*\nthe end of its log"):
         play(FakeEngine())
 
 
 def test_a_stage_that_falls_is_a_failure_of_the_step() -> None:
     class Fallen(FakeStage):
-        def left(self) -> list[str]:
+        def leftovers(self) -> list[str]:
             raise StageError("the simulated cloud does not answer")
 
-    with pytest.raises(CourseError, match="does not answer"):
+    with pytest.raises(ScenarioError, match="does not answer"):
         play(FakeEngine(), Fallen())
 
 
 def test_things_are_changed_by_hand_in_the_stacks_region(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Mapping[str, str]] = []
-    monkeypatch.setattr(course, "client", lambda _, around: asked.append(around))
-    monkeypatch.setattr(tampering, "tamper", lambda clients, _: clients("ec2") or [])
+    monkeypatch.setattr(scenario, "client", lambda _, around: asked.append(around))
+    monkeypatch.setattr(drift, "apply_changes", lambda clients, _: clients("ec2") or [])
     engine = FakeEngine()
     engine.environment["AWS_REGION"] = "eu-north-1"
     play(engine)
@@ -173,7 +172,7 @@ def test_things_are_changed_by_hand_in_the_stacks_region(monkeypatch: pytest.Mon
 
 
 def test_a_kept_course_does_not_say_what_a_destroy_would_leave() -> None:
-    one = Course(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence())
+    one = Scenario(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence())
     assert one.play(keep=True).as_json()["left_after_destroy"] is None
 
 
@@ -188,10 +187,10 @@ def test_protected_data_stops_a_destroy_and_outlives_the_stack() -> None:
 
 
 def test_a_destroy_that_protected_resources_do_not_stop_fails() -> None:
-    with pytest.raises(CourseError, match="1 protected resources went on, and deleted 1"):
+    with pytest.raises(ScenarioError, match="1 protected resources went on, and deleted 1"):
         play(FakeEngine(resources=[[VPC, KEY], [VPC, KEY], [KEY]]))
 
 
 def test_only_what_is_retained_may_stay() -> None:
-    with pytest.raises(CourseError, match=r"left behind:\n  kms\.keys key-2"):
+    with pytest.raises(ScenarioError, match=r"left behind:\n  kms\.keys key-2"):
         play(FakeEngine(resources=[[VPC, KEY], [VPC, KEY], [VPC, KEY], []]), FakeStage(["kms.keys key-2"]))

@@ -9,9 +9,9 @@ import pytest
 from agentenv.core.pinned_versions import releases
 from agentenv.rehearsal.controlplane.client import ApiError, Client
 from agentenv.rehearsal.providers.kubernetes import published
-from agentenv.rehearsal.scenario import cluster_census as leftovers
-from agentenv.rehearsal.stage import cluster as cluster_side
-from agentenv.rehearsal.stage.cluster import Serving
+from agentenv.rehearsal.scenario import cluster_census
+from agentenv.rehearsal.stage import cluster
+from agentenv.rehearsal.stage.cluster import ClusterOptions
 from agentenv.rehearsal.tools import toolbox
 from tests.fast.config.stack_samples import sandbox, settings
 
@@ -23,11 +23,11 @@ ACCOUNT = "arn:aws:iam::111122223333:role"
     [
         ({"deployers": [f"{ACCOUNT}/pipeline"], "admins": [f"{ACCOUNT}/platform"]}, f"{ACCOUNT}/pipeline"),
         ({"admins": [f"{ACCOUNT}/platform"], "readers": [f"{ACCOUNT}/support"]}, f"{ACCOUNT}/platform"),
-        ({"readers": [f"{ACCOUNT}/support"]}, Serving.deployer),
+        ({"readers": [f"{ACCOUNT}/support"]}, ClusterOptions.deployer),
     ],
 )
 def test_a_stack_is_rehearsed_by_whoever_it_lets_deploy(cluster: dict[str, Any], deployer: str) -> None:
-    serving = Serving.stack(settings({"cluster": cluster}))
+    serving = ClusterOptions.for_stack(settings({"cluster": cluster}))
     assert serving.deployer == deployer
     assert set(serving.others) == {principal for named in cluster.values() for principal in named}
 
@@ -45,8 +45,8 @@ def test_what_a_stack_uses_and_does_not_create_exists_before_it() -> None:
             "cost": {"anomalyAlerts": True, "anomalyMonitor": monitor, "alertTo": "platform@example.com"},
         }
     )
-    assert Serving.stack(named).existing == (boundary, policy, key, monitor)
-    assert Serving.stack(settings()).existing == ()
+    assert ClusterOptions.for_stack(named).existing == (boundary, policy, key, monitor)
+    assert ClusterOptions.for_stack(settings()).existing == ()
 
 
 class Api:
@@ -74,40 +74,40 @@ class Api:
         return {"resources": [*listed, {"name": "reviews", "verbs": ["create"]}]}
 
 
-@pytest.mark.parametrize(("heap", "said"), [(None, {}), (200, {"GOGC": "200", "GOMEMLIMIT": cluster_side.MOST_HEAP})])
+@pytest.mark.parametrize(("heap", "said"), [(None, {}), (200, {"GOGC": "200", "GOMEMLIMIT": cluster.MOST_HEAP})])
 def test_heaps_grow_where_that_is_asked_for_and_not_beyond_all_measure(
     monkeypatch: pytest.MonkeyPatch, heap: int | None, said: dict[str, str]
 ) -> None:
-    monkeypatch.setattr("agentenv.rehearsal.stage.credentials.keys_of", lambda *_: {"AWS_ACCESS_KEY_ID": "k"})
-    around = Serving(heap=heap).around("http://127.0.0.1:1")
+    monkeypatch.setattr("agentenv.rehearsal.stage.credentials.create_principals", lambda *_: {"AWS_ACCESS_KEY_ID": "k"})
+    around = ClusterOptions(heap=heap).environment("http://127.0.0.1:1")
     assert {name: value for name, value in around.items() if name.startswith("GO")} == said
     assert around["AWS_ACCESS_KEY_ID"] == "k"
 
 
 def test_what_is_left_in_a_cluster_is_everything_but_traces_and_what_was_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(cluster_census, "_STALL_SECONDS", 0.1)
     api = Api()
     client = cast("Client", api)
-    before = leftovers.census(client)
+    before = cluster_census.census(client)
     assert before == {"things": frozenset({"one"})}
-    assert leftovers.left(client, before) == []
+    assert cluster_census.leftovers(client, before) == []
     api.objects["/api/v1/pods"].append({"name": "web", "namespace": "default"})
     api.objects["/apis/example.com/v1/things"].append({"name": "two"})
-    assert leftovers.left(client, before) == ["kubernetes pods default/web", "kubernetes things two"]
+    assert cluster_census.leftovers(client, before) == ["kubernetes pods default/web", "kubernetes things two"]
 
 
 def test_what_the_control_plane_makes_in_every_namespace_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a namespace that was there before, its controllers may make it only after the census was taken."""
-    monkeypatch.setattr(leftovers, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(cluster_census, "_STALL_SECONDS", 0.1)
     api = Api()
     client = cast("Client", api)
-    before = leftovers.census(client)
+    before = cluster_census.census(client)
     api.objects["/api/v1/serviceaccounts"].append({"name": "default", "namespace": "kube-public"})
     api.objects["/api/v1/configmaps"].append({"name": "kube-root-ca.crt", "namespace": "kube-public"})
-    assert leftovers.left(client, before) == []
+    assert cluster_census.leftovers(client, before) == []
     # What a program makes there is one all the same.
     api.objects["/api/v1/serviceaccounts"].append({"name": "robot", "namespace": "kube-public"})
-    assert leftovers.left(client, before) == ["kubernetes serviceaccounts kube-public/robot"]
+    assert cluster_census.leftovers(client, before) == ["kubernetes serviceaccounts kube-public/robot"]
 
 
 def test_manifests_of_a_pinned_release_are_read_from_the_tools(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agentenv.rehearsal.stage.engine_environment import cleaned, located, surroundings
+from agentenv.rehearsal.stage.engine_environment import clean_environment, engine_environment, region_variables
 
 HERE = Path("/run")
 
 
 def around(**inherited: str) -> dict[str, str]:
-    return surroundings("r1", HERE, cloud="http://127.0.0.1:1", shims=HERE / "shims", inherited=inherited)
+    return engine_environment("r1", HERE, cloud="http://127.0.0.1:1", shims=HERE / "shims", inherited=inherited)
 
 
 def test_nothing_of_a_real_account_gets_through() -> None:
@@ -42,10 +42,12 @@ def test_loopback_is_never_reached_through_a_proxy() -> None:
 
 
 def test_the_cloud_hears_nothing_of_the_caller_either() -> None:
-    seen = cleaned({"AWS_ENDPOINT_URL": "https://elsewhere", "MOTO_ACCOUNT_ID": "1", "PYTHONPATH": "/x", "HOME": "/h"})
+    seen = clean_environment(
+        {"AWS_ENDPOINT_URL": "https://elsewhere", "MOTO_ACCOUNT_ID": "1", "PYTHONPATH": "/x", "HOME": "/h"}
+    )
     assert seen == {"HOME": "/h"}
 
 
 def test_the_region_is_the_stacks() -> None:
-    assert {**around(AWS_REGION="eu-west-1"), **located("ap-south-2")}["AWS_DEFAULT_REGION"] == "ap-south-2"
+    assert {**around(AWS_REGION="eu-west-1"), **region_variables("ap-south-2")}["AWS_DEFAULT_REGION"] == "ap-south-2"
     assert around(AWS_REGION="eu-west-1")["AWS_REGION"] == "us-east-1"

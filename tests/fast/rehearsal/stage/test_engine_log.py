@@ -53,7 +53,7 @@ def test_changes_and_what_was_touched(tmp_path: Path) -> None:
     ).up()
     assert outcome.changed == 2
     assert outcome.resources == 3
-    assert outcome.touched() == [("update", "urn:b", ["cidr", "tags.x"]), ("create", "urn:c", [])]
+    assert outcome.changed_resources() == [("update", "urn:b", ["cidr", "tags.x"]), ("create", "urn:c", [])]
     assert "what the engine printed" in outcome.output
 
 
@@ -63,7 +63,7 @@ def test_a_refresh_is_judged_by_what_it_found(tmp_path: Path) -> None:
         step("same", "urn:a"),
         step("delete", "urn:b"),
     ]
-    assert engine(tmp_path, events).refresh().touched() == [("delete", "urn:b", [])]
+    assert engine(tmp_path, events).refresh().changed_resources() == [("delete", "urn:b", [])]
 
 
 def test_a_failure_carries_the_errors_and_no_warnings(tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_a_half_written_last_line_is_left_out(tmp_path: Path) -> None:
     assert [step["urn"] for step in one.up().steps] == ["urn:a"]
 
 
-def test_an_engine_on_a_full_disk_is_ended_and_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_on_a_full_disk_is_ended_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = engine(tmp_path, [])
     one.pulumi.write_text("#!/bin/sh\nexec sleep 600\n", encoding="utf-8")
     nothing_free = shutil.disk_usage(tmp_path)._replace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: nothing_free)
-    with pytest.raises(EngineError, match=f"the disk is full: no room left in {one.logs}"):
+    with pytest.raises(EngineError, match=f"the disk is full: no space left in {one.logs}"):
         one.up()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import yaml
 
-from agentenv.rehearsal.scenario.scenario import Course, CourseError
-from agentenv.rehearsal.stage.policy_packs import Packs, staged
+from agentenv.rehearsal.scenario.scenario import Scenario, ScenarioError
+from agentenv.rehearsal.stage.policy_packs import Packs, prepare
 from tests.fast.rehearsal.scenario.test_scenario import FakeEngine, FakeStage, Silence
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def packs(tmp_path: Path) -> Packs:
         (tmp_path / name).mkdir()
         (tmp_path / name / "PulumiPolicy.yaml").write_text("version: 0.1.0\nruntime: python\n", encoding="utf-8")
         (tmp_path / name / "__main__.py").write_text(f"print('{name}')\n", encoding="utf-8")
-    return staged([tmp_path / "one", tmp_path / "two"], tmp_path / "staged")
+    return prepare([tmp_path / "one", tmp_path / "two"], tmp_path / "staged")
 
 
 def record(packs: Packs, index: int, **figures: int) -> None:
@@ -51,7 +51,7 @@ def test_a_staged_pack_runs_on_this_python_and_records(packs: Packs) -> None:
 
 def test_the_first_update_runs_the_packs_and_reports_both(packs: Packs) -> None:
     engine = FakeEngine()
-    played = Course(cast("Stage", FakeStage()), cast("Engine", engine), Silence(), packs=packs)
+    played = Scenario(cast("Stage", FakeStage()), cast("Engine", engine), Silence(), packs=packs)
     record(packs, 0, passed=5, failed=1)
     record(packs, 1, passed=2, waived=3)
     played.up()
@@ -60,8 +60,8 @@ def test_the_first_update_runs_the_packs_and_reports_both(packs: Packs) -> None:
     assert played.report.policy == {"passed": 7, "failed": 1, "indeterminate": 0, "waived": 3}
 
 
-def test_a_pack_that_did_not_get_to_its_end_is_no_success(packs: Packs) -> None:
+def test_an_incomplete_pack_fails_the_scenario(packs: Packs) -> None:
     record(packs, 0, passed=5)
-    played = Course(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence(), packs=packs)
-    with pytest.raises(CourseError, match="did not get to its end"):
+    played = Scenario(cast("Stage", FakeStage()), cast("Engine", FakeEngine()), Silence(), packs=packs)
+    with pytest.raises(ScenarioError, match="did not complete"):
         played.up()

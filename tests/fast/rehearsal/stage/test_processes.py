@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agentenv.rehearsal.stage import cleanup_process as warden
-from agentenv.rehearsal.stage import processes
-from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage import cleanup_process, processes, run_folders
 
 SLEEP = "import time; time.sleep(600)"
 
@@ -79,13 +77,13 @@ def test_a_process_that_ignores_the_polite_signal_is_killed(tmp_path: Path) -> N
 
 
 def test_a_rehearsal_killed_outright_leaves_nothing(tmp_path: Path) -> None:
-    """The parent is killed with a signal that it cannot see; its warden ends its server and removes its folder."""
+    """The parent is killed with SIGKILL; its cleanup process ends its server and deletes its folder."""
     parent = f"""
 import os, sys, time
 from pathlib import Path
-from agentenv.rehearsal.stage import processes, run_folders as runs, cleanup_process as warden
-run = runs.create(Path({str(tmp_path)!r}))
-warden.hire(run.id, run.folder)
+from agentenv.rehearsal.stage import processes, run_folders, cleanup_process
+run = run_folders.create(Path({str(tmp_path)!r}))
+cleanup_process.start(run.id, run.folder)
 processes.start([sys.executable, "-c", {SLEEP!r}], environment={{**os.environ, processes.MARK: run.id}},
                 log=run.logs / "server.log", folder=run.folder)
 print(run.id, flush=True)
@@ -102,12 +100,12 @@ time.sleep(600)
     assert eventually(lambda: not (tmp_path / run_id).exists())
 
 
-def test_a_warden_that_was_dismissed_touches_nothing(tmp_path: Path) -> None:
-    run = runs.create(tmp_path)
-    keeper = warden.hire(run.id, run.folder)
+def test_a_stopped_cleanup_process_deletes_nothing(tmp_path: Path) -> None:
+    run = run_folders.create(tmp_path)
+    keeper = cleanup_process.start(run.id, run.folder)
     started = sleeper(run.id, tmp_path)
     try:
-        warden.dismiss(keeper, "kept")
+        cleanup_process.stop(keeper, "kept")
         assert keeper.returncode == 0
         assert started.poll() is None
         assert run.folder.exists()

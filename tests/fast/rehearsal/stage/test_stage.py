@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentenv.rehearsal import tools
-from agentenv.rehearsal.stage import run_folders as runs
+from agentenv.rehearsal.stage import run_folders
 from agentenv.rehearsal.stage.engine import Engine
 from agentenv.rehearsal.stage.stage import Stage, StageError, stage
 from agentenv.rehearsal.tools.progress import telling
@@ -19,7 +19,7 @@ from agentenv.rehearsal.tools.toolbox import Toolbox
 @pytest.fixture
 def fallen(tmp_path: Path) -> Stage:
     """A stage whose cloud is gone; only its log is left."""
-    run = runs.create(tmp_path)
+    run = run_folders.create(tmp_path)
     (run.logs / "cloud.log").write_text("".join(f"line {n}\n" for n in range(20)), encoding="utf-8")
     return Stage(run, tmp_path / "bin" / "pulumi", "http://127.0.0.1:1", {"PATH": "/usr/bin"}, {})
 
@@ -29,13 +29,13 @@ def test_a_cloud_that_does_not_answer_is_told_with_its_last_words(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:2")  # loopback is not asked through it
     with pytest.raises(StageError, match=r"does not answer.*refused.*\nline 10\n(line \d+\n){8}line 19$"):
-        fallen.left()
+        fallen.leftovers()
 
 
 def test_a_kept_stage_has_the_engine_on_path(fallen: Stage) -> None:
     engine = Engine(fallen.pulumi, fallen.run.folder, "local", dict(fallen.environment), fallen.run.logs)
     fallen.keep(engine)
-    [record] = runs.kept(fallen.run.folder.parent)
+    [record] = run_folders.kept_runs(fallen.run.folder.parent)
     assert json.loads(json.dumps(record))["environment"]["PATH"] == f"{fallen.pulumi.parent}:/usr/bin"
 
 

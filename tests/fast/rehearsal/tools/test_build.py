@@ -14,10 +14,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from agentenv.rehearsal.tools import build as building
-from agentenv.rehearsal.tools import cache, ensure, survey
-from agentenv.rehearsal.tools import catalog as catalogue
-from agentenv.rehearsal.tools import go_compiler as compiler
+from agentenv.rehearsal.tools import build, cache, catalog, ensure, go_compiler, survey
 from agentenv.rehearsal.tools.errors import (
     BuildFailed,
     CacheUnwritable,
@@ -130,7 +127,7 @@ def test_killing_whoever_builds_ends_go_and_its_children_and_the_next_one_builds
     assert any(".building-" in name for name in bench.left())
     bench.behave("good")
     ensure(["pulumi"], Silent())
-    assert bench.left() == [catalogue.key(catalogue.recipe("pulumi"))]
+    assert bench.left() == [catalog.key(catalog.recipe("pulumi"))]
 
 
 def test_ctrl_c_ends_go_and_leaves_nothing(bench: Bench) -> None:
@@ -165,7 +162,7 @@ def test_ctrl_c_ends_go_and_leaves_nothing(bench: Bench) -> None:
 def test_each_failure_has_its_words_and_leaves_nothing(
     bench: Bench, behaviour: str, error: type[ToolError], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiler, "PACKAGE", "no-such-package")
+    monkeypatch.setattr(go_compiler, "PACKAGE", "no-such-package")
     bench.behave(behaviour)
     with pytest.raises(error, match=words) as caught:
         ensure(["pulumi"], Silent())
@@ -177,7 +174,7 @@ def test_each_failure_has_its_words_and_leaves_nothing(
 
 def test_no_compiler_says_what_to_install(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(compiler, "PACKAGE", "no-such-package")
+    monkeypatch.setattr(go_compiler, "PACKAGE", "no-such-package")
     with pytest.raises(NoCompiler, match=r"version 1\.26\.0 or newer.*no-such-package.*go\.dev/dl"):
         ensure(["pulumi"], Silent())
 
@@ -206,13 +203,13 @@ def test_a_name_without_a_recipe_is_refused() -> None:
     ],
 )
 def test_what_go_says_is_understood(lines: list[str], error: type[ToolError], bench: Bench) -> None:
-    assert type(building.failure("thing", 1, lines)) is error
+    assert type(build.failure("thing", 1, lines)) is error
 
 
 def test_the_compiler_of_the_package_is_found_when_path_has_none(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("GOCACHE", raising=False)
-    found = compiler.find(catalogue.least_go(catalogue.recipe("pulumi")), lambda _: None)
+    found = go_compiler.find(catalog.least_go(catalog.recipe("pulumi")), lambda _: None)
     assert (Path(found.environment()["GOROOT"]) / "src" / "fmt").is_dir()
     assert found.environment()["GOCACHE"].startswith(str(cache.root()))
     assert found.environment()["GOTOOLCHAIN"] == "local"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentenv.rehearsal.tools import cache, ensure, toolbox
-from agentenv.rehearsal.tools import catalog as catalogue
+from agentenv.rehearsal.tools import cache, catalog, ensure, toolbox
 from agentenv.rehearsal.tools.catalog import ModuleFile, Program
 from agentenv.rehearsal.tools.progress import Silent
 from agentenv.rehearsal.tools.versions import need
@@ -18,39 +17,37 @@ from tests.fast.rehearsal.tools import fake_go
 _REQUIRED = re.compile(r"^(?:require )?\s*(?P<module>[\w./-]+\.[\w./-]+) (?P<version>v\S+)", re.MULTILINE)
 
 
-def _pinned(row: catalogue.Recipe, package: str) -> str:
+def _pinned(row: catalog.Recipe, package: str) -> str:
     """The version of the module that holds the package: the longest of those that lead to it."""
-    text = (catalogue.folder(row) / "go.mod").read_text(encoding="utf-8")
+    text = (catalog.folder(row) / "go.mod").read_text(encoding="utf-8")
     required = {found["module"]: found["version"] for found in _REQUIRED.finditer(text)}
     holders = [module for module in required if f"{package}/".startswith(f"{module}/")]
     return required[max(holders, key=len)]
 
 
-@pytest.mark.parametrize("row", catalogue.RECIPES, ids=lambda row: row.name)
-def test_a_row_names_the_version_that_its_folder_pins(row: catalogue.Recipe) -> None:
+@pytest.mark.parametrize("row", catalog.RECIPES, ids=lambda row: row.name)
+def test_a_row_names_the_version_that_its_folder_pins(row: catalog.Recipe) -> None:
     package = row.package if isinstance(row, Program) else row.module
     assert _pinned(row, package) == (row.pinned or row.version)
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in catalogue.RECIPES if isinstance(row, Program)], ids=lambda row: row.name
-)
+@pytest.mark.parametrize("row", [row for row in catalog.RECIPES if isinstance(row, Program)], ids=lambda row: row.name)
 def test_programs_are_small_and_know_nothing_of_where_they_were_built(row: Program) -> None:
     trim, *tags, name, linked = row.flags()
     assert (trim, name) == ("-trimpath", "-ldflags")
     assert tags == (["-tags", ",".join(row.tags)] if row.tags else [])
     assert linked.startswith("-s -w")
-    assert f"tool {row.package}" in (catalogue.folder(row) / "go.mod").read_text().replace("tool (\n\t", "tool ") or (
-        f"\t{row.package}\n" in (catalogue.folder(row) / "go.mod").read_text()
+    assert f"tool {row.package}" in (catalog.folder(row) / "go.mod").read_text().replace("tool (\n\t", "tool ") or (
+        f"\t{row.package}\n" in (catalog.folder(row) / "go.mod").read_text()
     )
 
 
 def test_kubernetes_is_linked_with_one_version_throughout() -> None:
-    text = (catalogue.HERE / "kubernetes" / "go.mod").read_text(encoding="utf-8")
+    text = (catalog.HERE / "kubernetes" / "go.mod").read_text(encoding="utf-8")
     replaced = re.findall(r"(k8s\.io/\S+) => (\S+) (v\S+)", text)
     assert len(replaced) > 20
     assert all((before, version) == (after, "v0.35.4") for before, after, version in replaced)
-    linked = catalogue.recipe("kube-apiserver").flags()[2]
+    linked = catalog.recipe("kube-apiserver").flags()[2]
     assert "version.gitVersion=v1.35.4" in linked
     assert "version.gitMinor=35" in linked
 
@@ -64,14 +61,14 @@ def test_kubernetes_is_linked_with_one_version_throughout() -> None:
     ],
 )
 def test_another_one_is_taken_only_if_it_behaves_the_same(name: str, taken: list[str], refused: list[str]) -> None:
-    row = catalogue.recipe(name)
+    row = catalog.recipe(name)
     assert isinstance(row, Program)
     assert all(row.takes(need(version)) for version in taken)
     assert not any(row.takes(need(version)) for version in refused)
 
 
 def test_assets_of_controller_tests_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = catalogue.recipe("kube-apiserver")
+    row = catalog.recipe("kube-apiserver")
     for folder, version in (("assets", "v1.35.2"), ("bin", "v1.35.7"), ("newer", "v1.36.1")):
         program = tmp_path / folder / row.name
         program.parent.mkdir()
@@ -89,7 +86,7 @@ def test_assets_of_controller_tests_win(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_folder_of_a_module_is_kept_whole_and_fetched_again_when_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = catalogue.recipe("agent-sandbox-manifests")
+    row = catalog.recipe("agent-sandbox-manifests")
     assert isinstance(row, ModuleFile)
     fake_go.install(tmp_path / "bin")
     source = tmp_path / "orders" / "modules" / "sdk" / row.member / "crds"
@@ -104,5 +101,5 @@ def test_a_folder_of_a_module_is_kept_whole_and_fetched_again_when_damaged(
     assert member.parent.stat().st_mode & stat.S_IWUSR
     assert toolbox.find(row).source == "cache"
     member.write_text("kind: Two\n", encoding="utf-8")
-    assert cache.lookup(catalogue.key(row), row.name) is None
+    assert cache.lookup(catalog.key(row), row.name) is None
     assert ensure([row.name], Silent()).path(row.name).joinpath("crds", "one.yaml").read_text() == "kind: One\n"

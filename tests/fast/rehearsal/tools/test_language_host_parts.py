@@ -14,10 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentenv.rehearsal.tools import plugins
-from agentenv.rehearsal.tools.python_host import inventory
-from agentenv.rehearsal.tools.python_host import required_plugins as required
-from agentenv.rehearsal.tools.python_host import run_plugin as plugin_run
-from agentenv.rehearsal.tools.python_host import run_program as program_run
+from agentenv.rehearsal.tools.python_host import inventory, required_plugins, run_plugin, run_program
 from agentenv.rehearsal.tools.python_host.interpreter import BadOption, Interpreter, choose, choose_for_pack
 from agentenv.rehearsal.tools.python_host.policy_proxy import PolicyProxy
 from agentenv.rehearsal.tools.python_host.protocol import analyzer_pb2, language_pb2
@@ -101,16 +98,16 @@ def test_bad_options_are_refused(options: dict[str, object], words: str, tmp_pat
     ],
 )
 def test_the_plugin_version_follows_from_the_packages(package: str, plugin: str | None) -> None:
-    assert required.plugin_version(package) == plugin
+    assert required_plugins.plugin_version(package) == plugin
 
 
 @given(st.text())
 def test_any_package_version_has_a_plugin_version_or_none(text: str) -> None:
-    assert required.plugin_version(text) is None or text[0].isdigit()
+    assert required_plugins.plugin_version(text) is None or text[0].isdigit()
 
 
 def test_a_package_says_which_plugin_it_needs() -> None:
-    said = required.dependency(
+    said = required_plugins.dependency(
         "pulumi-random",
         "4.1.0a2",
         {"resource": True, "name": "random", "parameterization": {"name": "r", "version": "1.0.0", "value": "aGk="}},
@@ -125,21 +122,21 @@ def test_a_package_says_which_plugin_it_needs() -> None:
     [("requests", None), ("pulumi-policy", None), ("pulumi-boxes", {"resource": False, "name": "boxes"})],
 )
 def test_packages_without_a_plugin_need_none(package: str, plugin: dict[str, object] | None) -> None:
-    assert required.dependency(package, "1.0.0", plugin) is None
+    assert required_plugins.dependency(package, "1.0.0", plugin) is None
 
 
 def test_the_engine_is_told_only_of_plugins_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
     wanted = plugins.requested("aws")
-    assert asyncio.run(required.needed(OURS)) == []
+    assert asyncio.run(required_plugins.needed(OURS)) == []
     other = tmp_path / "plugins" / "resource-aws-v0.0.1" / "pulumi-resource-aws"
     other.parent.mkdir(parents=True)
     other.touch()
-    assert asyncio.run(required.needed(OURS)) == []
+    assert asyncio.run(required_plugins.needed(OURS)) == []
     program = tmp_path / "plugins" / f"resource-aws-v{wanted}" / "pulumi-resource-aws"
     program.parent.mkdir()
     program.touch()
-    assert [(row.name, row.version) for row in asyncio.run(required.needed(OURS))] == [("aws", f"v{wanted}")]
+    assert [(row.name, row.version) for row in asyncio.run(required_plugins.needed(OURS))] == [("aws", f"v{wanted}")]
 
 
 def test_another_python_is_asked_for_its_packages() -> None:
@@ -147,7 +144,7 @@ def test_another_python_is_asked_for_its_packages() -> None:
     ours = Path(sys.executable)
     other = Interpreter(ours.with_name("python" if ours.name != "python" else "python3"))
     assert not other.ours
-    assert asyncio.run(required.listed(other)) == inventory.packages()
+    assert asyncio.run(required_plugins.listed(other)) == inventory.packages()
 
 
 def test_packages_are_listed_with_what_they_say_of_their_plugin() -> None:
@@ -167,7 +164,7 @@ def test_packages_are_listed_with_what_they_say_of_their_plugin() -> None:
     ],
 )
 def test_an_exit_code_means(code: int, error: str, bail: bool) -> None:
-    assert program_run.verdict(code) == language_pb2.RunResponse(error=error, bail=bail)
+    assert run_program.verdict(code) == language_pb2.RunResponse(error=error, bail=bail)
 
 
 def test_configuration_goes_by_the_environment_and_not_by_the_command_line() -> None:
@@ -184,13 +181,13 @@ def test_configuration_goes_by_the_environment_and_not_by_the_command_line() -> 
         info=language_pb2.ProgramInfo(root_directory="/root", program_directory="/program", entry_point="."),
         args=["more"],
     )
-    command = program_run.command(request, OURS, Path("/executor"), "127.0.0.1:2", "")
+    command = run_program.command(request, OURS, Path("/executor"), "127.0.0.1:2", "")
     assert command == [
         *(sys.executable, "/executor", "--monitor", "127.0.0.1:1", "--engine", "127.0.0.1:2", "--project", "shop"),
         *("--root_directory", "/root", "--stack", "dev", "--pwd", "/program", "--dry_run", "true", "--parallel", "4"),
         *("--organization", "org", ".", "more"),
     ]
-    around = program_run.environment(request, OURS)
+    around = run_program.environment(request, OURS)
     assert json.loads(around["PULUMI_CONFIG"]) == {"shop:word": "sesame"}
     assert json.loads(around["PULUMI_CONFIG_SECRET_KEYS"]) == ["shop:word"]
 
@@ -199,14 +196,14 @@ def test_a_plugin_is_started_as_what_it_is(tmp_path: Path) -> None:
     info = language_pb2.ProgramInfo(root_directory=str(tmp_path), program_directory=str(tmp_path))
     pack = language_pb2.RunPluginRequest(kind="analyzer", args=["127.0.0.1:1"], info=info)
     python = sys.executable
-    assert plugin_run.command(pack, OURS) == [python, "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(tmp_path)]
+    assert run_plugin.command(pack, OURS) == [python, "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(tmp_path)]
     provider = language_pb2.RunPluginRequest(kind="resource", args=["127.0.0.1:1"], info=info)
     with pytest.raises(BadOption, match="neither"):
-        plugin_run.command(provider, OURS)
+        run_plugin.command(provider, OURS)
     (tmp_path / "pyproject.toml").write_text('[build-system]\nrequires = []\n[project]\nname = "boxes"\n')
-    assert plugin_run.command(provider, OURS) == [python, "-m", "pulumi.run.plugin", "boxes", "127.0.0.1:1"]
+    assert run_plugin.command(provider, OURS) == [python, "-m", "pulumi.run.plugin", "boxes", "127.0.0.1:1"]
     (tmp_path / "__main__.py").touch()
-    assert plugin_run.command(provider, OURS) == [python, str(tmp_path), "127.0.0.1:1"]
+    assert run_plugin.command(provider, OURS) == [python, str(tmp_path), "127.0.0.1:1"]
 
 
 class Pack(grpc.GenericRpcHandler):

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agentenv.core.values.timestamps import moment
+from agentenv.core.values.timestamps import parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, LAST_ACTIVE, LEASES
 from tests.fast.service.http.application import Whole, on_the_whole
 from tests.fast.service.kube.apiserver import Object
@@ -15,7 +15,7 @@ MONTHS, MINUTE = timedelta(days=60), timedelta(minutes=1)
 
 
 def near(text: str, wanted: datetime) -> bool:
-    found = moment(text)
+    found = parse_timestamp(text)
     return found is not None and abs(found - wanted) < MINUTE
 
 

@@ -17,7 +17,7 @@ from agentenv.core.ledger.budgets import Policy, Rates, Spent, action, cost
 from agentenv.core.ledger.rates import policy_of, rates_of
 from agentenv.core.ledger.rows import Row
 from agentenv.core.prices.book import price_book
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import SUSPENDED_BECAUSE, WAKE_AT, Workspace
 from agentenv.service.aws.clients import AwsUnavailableError
 from agentenv.service.kube.sync_client import CLAIMS, EVENTS, SANDBOXES, Document, SyncKubeApiError
@@ -215,7 +215,7 @@ def test_nobody_wakes_what_is_over_its_limit_until_it_is_raised_or_the_month_is_
 
 
 def asleep_until_noon(house: House) -> None:
-    house.workspace("w-1", **{WAKE_AT: written(house.now)})
+    house.workspace("w-1", **{WAKE_AT: format_timestamp(house.now)})
     claim = house.shelf.find(CLAIMS, "w-1", SPACE) or {}
     assert suspend(house.shelf, claim, "idle") == "done"
     house.settle()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentenv.core.ledger.rows import Row
-from agentenv.core.values.timestamps import in_seconds
+from agentenv.core.values.timestamps import format_whole_seconds
 from agentenv.service.aws import clients as aws
 from agentenv.service.ledger.table import Ledger
 from tests.fast.service.ledger.conftest import TABLE
@@ -96,7 +96,7 @@ def test_a_row_is_forgotten_after_its_day_and_the_time_that_is_kept(table: Any) 
     Ledger(table, TABLE, timedelta(days=30)).keep(ROW)
     (item,) = table.scan(TableName=TABLE)["Items"]
     assert int(item["expires"]["N"]) == int((NOON.replace(hour=0) + timedelta(days=31)).timestamp())
-    assert item["row"]["S"] == f"c1#p1#{in_seconds(NOON)}"
+    assert item["row"]["S"] == f"c1#p1#{format_whole_seconds(NOON)}"
 
 
 class Between:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from agentenv.core.classes.storage_classes import DRIVER
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, LAST_ACTIVE
 from agentenv.service.kube.sync_client import (
     CLAIMS,
@@ -76,8 +76,8 @@ class House:
             "sandbox.users.io/mode": "user",
             "sandbox.users.io/class": "box",
         }
-        about = {"name": name, "namespace": SPACE, "labels": labels, "creationTimestamp": written(self.now)}
-        marks = {LAST_ACTIVE: written(self.now), "sandbox.users.io/kept": "true", **notes}
+        about = {"name": name, "namespace": SPACE, "labels": labels, "creationTimestamp": format_timestamp(self.now)}
+        marks = {LAST_ACTIVE: format_timestamp(self.now), "sandbox.users.io/kept": "true", **notes}
         spec = {"warmPoolRef": {"name": "box-1"}, "additionalPodMetadata": {"labels": labels}}
         claim: Document = {"metadata": {**about, "annotations": marks}, "spec": spec}
         claim["status"] = {"sandbox": {"name": f"box-{name}"}, "conditions": [ready(self.now)]}
@@ -88,7 +88,7 @@ class House:
         self.shelf.put(SANDBOXES, {"metadata": inside, "spec": {"operatingMode": "Running"}})
         of: Document = {"name": f"home-box-{name}", "namespace": SPACE, "labels": {"sandbox.users.io/class": "box"}}
         home: Document = {"metadata": of, "spec": {"volumeName": f"pv-{name}"}}
-        home["metadata"] |= {"creationTimestamp": written(self.now), "ownerReferences": [{"uid": "s"}]}
+        home["metadata"] |= {"creationTimestamp": format_timestamp(self.now), "ownerReferences": [{"uid": "s"}]}
         self.shelf.put(VOLUME_CLAIMS, home)
         self.volume(name, "Bound", uid=home["metadata"]["uid"])
 
@@ -100,7 +100,7 @@ class House:
         spec: Document = {"persistentVolumeReclaimPolicy": "Retain", "claimRef": ref, "accessModes": ["ReadWriteMany"]}
         spec |= {"csi": {"driver": DRIVER, "volumeHandle": f"fs-1::fsap-{name}"}, "capacity": {"storage": "5Gi"}}
         # Kubernetes saw it let go of when it was deleted, by a clock that is right.
-        status = {"phase": phase, "lastPhaseTransitionTime": notes.get(DELETED_AT, written(self.now))}
+        status = {"phase": phase, "lastPhaseTransitionTime": notes.get(DELETED_AT, format_timestamp(self.now))}
         self.shelf.put(VOLUMES, {"metadata": {**about, "annotations": marks}, "spec": spec, "status": status})
 
     def notes(self, kind: Any = CLAIMS, name: str = "w-1") -> Document:
@@ -131,7 +131,7 @@ class House:
 
 
 def ready(at: datetime) -> Document:
-    return {"type": "Ready", "status": "True", "reason": "SandboxReady", "lastTransitionTime": written(at)}
+    return {"type": "Ready", "status": "True", "reason": "SandboxReady", "lastTransitionTime": format_timestamp(at)}
 
 
 def always() -> bool:

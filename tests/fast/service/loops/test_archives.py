@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import ARCHIVE, ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER
 from agentenv.service.kube.sync_client import CLAIMS, VOLUMES
 from agentenv.service.loops.retention import apply_retention
@@ -31,7 +31,7 @@ def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later
     assert end_expired(house.context(), always).steps == 1
     assert house.shelf.names(CLAIMS) == ["w-2", "w-3"]
     notes = house.notes(VOLUMES, "pv-w-1")
-    assert (notes[DELETED_AT], notes[ARCHIVE]) == (written(house.now), "chat-1")
+    assert (notes[DELETED_AT], notes[ARCHIVE]) == (format_timestamp(house.now), "chat-1")
     house.shelf.things[VOLUMES, "", "pv-w-1"]["status"]["phase"] = "Released"
     house.pass_(6 * 86400)
     assert apply_retention(house.context(), always).steps == 0
@@ -41,7 +41,7 @@ def test_sessions_of_a_chat_that_left_the_archive_go_and_their_data_a_week_later
 
 def test_a_deleted_session_is_told_too_and_its_data_goes_sooner() -> None:
     house = House()
-    house.volume("w-9", "Released", **{ARCHIVE: "chat-9", DELETED_AT: written(START)})
+    house.volume("w-9", "Released", **{ARCHIVE: "chat-9", DELETED_AT: format_timestamp(START)})
     house.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["labels"]["sandbox.users.io/mode"] = "session"
     far = {DESTROY_AFTER: "2027-06-01T00:00:00Z"}
     house.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["annotations"] |= far

@@ -7,7 +7,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.rehearsal.controlplane.client import until
 from agentenv.service.kube.clock import ServerClock
 from agentenv.service.kube.sync_client import CLAIMS, LEASES, Document, SyncKubeApiError
@@ -199,7 +199,7 @@ def test_a_fresh_leader_whose_clock_is_months_ahead_takes_nobody_for_idle_or_old
     house = House(server)
     server.time = house.now = datetime.now(UTC)
     house.limit(maxLifetime=str(10 * 86400))
-    attached = [{"holder": "u-1/a", "mode": "rw", "until": written(house.now + timedelta(minutes=10))}]
+    attached = [{"holder": "u-1/a", "mode": "rw", "until": format_timestamp(house.now + timedelta(minutes=10))}]
     house.workspace(**{"sandbox.users.io/leases": json.dumps(attached)})
     leader = Leader(server, "default", "a", clock=ServerClock(lambda: datetime.now(UTC) + timedelta(days=60)))
     context, metrics, stop = house.context(clock=leader.clock), Metrics(), threading.Event()

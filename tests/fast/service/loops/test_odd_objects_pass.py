@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentenv.core.classes.names import TASK_LABEL, USER_LABEL
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import DESTROY_REQUESTED
 from agentenv.service.home_metering import measured_bytes
 from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, POOLS, TEMPLATES, VOLUME_CLAIMS, VOLUMES, Document
@@ -25,7 +25,7 @@ from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 LONG = 10 * 24 * 3600.0
 # Fields without which an object cannot be told apart; the real API server always sets them.
-ABOUT = {"namespace": SPACE, "labels": {"sandbox.users.io/user": "u-odd"}, "creationTimestamp": written(START)}
+ABOUT = {"namespace": SPACE, "labels": {"sandbox.users.io/user": "u-odd"}, "creationTimestamp": format_timestamp(START)}
 NAMELESS: Document = {"metadata": ABOUT, "spec": 5}
 
 
@@ -73,8 +73,11 @@ def test_a_claim_that_cannot_be_read_when_it_is_its_turn_keeps_nobody_waiting(ho
 
 
 def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House) -> None:
-    past = written(START - timedelta(days=40))
-    dates = {"sandbox.users.io/deleted-at": past, "sandbox.users.io/destroy-after": written(START - timedelta(days=10))}
+    past = format_timestamp(START - timedelta(days=40))
+    dates = {
+        "sandbox.users.io/deleted-at": past,
+        "sandbox.users.io/destroy-after": format_timestamp(START - timedelta(days=10)),
+    }
     house.volume("w-gone", "Released", **dates)
     house.volume("w-far", "Released", **{**dates, "sandbox.users.io/destroy-after": "9999-12-31T23:59:59-14:00"})
     done = apply_retention(house.context(), always)
@@ -89,7 +92,7 @@ def test_what_is_due_is_destroyed_and_what_cannot_be_read_is_named(house: House)
 
 def test_what_was_requested_to_be_destroyed_is_and_what_cannot_be_read_is_named(house: House) -> None:
     for name in ("w-a", "w-gone"):
-        house.volume(name, "Released", **{"sandbox.users.io/deleted-at": written(START)})
+        house.volume(name, "Released", **{"sandbox.users.io/deleted-at": format_timestamp(START)})
         house.shelf.things[VOLUMES, "", f"pv-{name}"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
     house.shelf.things[VOLUMES, "", "pv-w-a"]["metadata"].pop("uid")
     done = destroy_on_request(house.context(), always)
@@ -103,8 +106,8 @@ def test_what_was_requested_to_be_destroyed_is_and_what_cannot_be_read_is_named(
 @pytest.mark.parametrize("capacity", [{"storage": "5e9"}, {}, None, {"storage": ["5Gi"]}])
 def test_one_whose_move_cannot_be_finished_keeps_nobodys_data_past_its_time(house: House, capacity: Any) -> None:
     dates = {
-        "sandbox.users.io/deleted-at": written(START - timedelta(days=40)),
-        "sandbox.users.io/destroy-after": written(START - timedelta(days=10)),
+        "sandbox.users.io/deleted-at": format_timestamp(START - timedelta(days=40)),
+        "sandbox.users.io/destroy-after": format_timestamp(START - timedelta(days=10)),
     }
     house.limit(releases="stable/box-a")
     template: Document = {"metadata": {"name": "box-a", "namespace": SPACE}}
@@ -136,7 +139,7 @@ def test_slots_are_looked_at_past_what_cannot_be_read(house: House) -> None:
 
 def test_slots_and_what_tasks_share_are_looked_at_past_a_swarm_that_cannot_be_read(house: House) -> None:
     labels = {"sandbox.users.io/class": "box", TASK_LABEL: "t-1", USER_LABEL: "u-1"}
-    about: Document = {"namespace": SPACE, "labels": labels, "creationTimestamp": written(START)}
+    about: Document = {"namespace": SPACE, "labels": labels, "creationTimestamp": format_timestamp(START)}
     house.shelf.put(VOLUME_CLAIMS, {"metadata": {**about, "name": "shared-t-1"}, "spec": {"volumeName": "pv-w-1"}})
     listed = house.shelf.list
 

@@ -10,7 +10,7 @@ import pytest
 
 from agentenv.core.lifecycle.restore import NOBODY
 from agentenv.core.lifecycle.retention import HOLD
-from agentenv.core.values.timestamps import in_seconds, written
+from agentenv.core.values.timestamps import format_timestamp, format_whole_seconds
 from agentenv.core.workspaces.workspace import ARCHIVE_ENDED, DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED
 from agentenv.service.kube.clock import FRESH, ServerClock
 from agentenv.service.kube.sync_client import CLAIMS, CONFIGURATIONS, VOLUMES, SyncKubeApiError, section
@@ -22,7 +22,7 @@ from tests.fast.service.fake_dynamodb import Killed
 from tests.fast.service.loops.cluster import SPACE, START, House, always
 
 DAY = timedelta(days=1)
-DATED = {DELETED_AT: written(START - 40 * DAY), DESTROY_AFTER: written(START - 10 * DAY)}
+DATED = {DELETED_AT: format_timestamp(START - 40 * DAY), DESTROY_AFTER: format_timestamp(START - 10 * DAY)}
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_what_is_due_goes_with_a_record_of_whose_it_was(house: House) -> None:
     assert apply_retention(house.context(), always).steps == 0
     del house.shelf.things[VOLUMES, "", "pv-w-9"]
     assert apply_retention(house.context(), always).steps == 1
-    assert record(house)["gone"] == written(START)
+    assert record(house)["gone"] == format_timestamp(START)
     assert apply_retention(house.context(), always).steps == 0
 
 
@@ -125,7 +125,7 @@ def test_what_was_let_go_of_by_hand_is_dated_and_kept_for_its_whole_time() -> No
     house = House()
     house.volume("w-9", "Released")
     assert apply_retention(house.context(), always).steps == 1
-    assert house.notes(VOLUMES, "pv-w-9")[DESTROY_AFTER] == written(START + 30 * DAY)
+    assert house.notes(VOLUMES, "pv-w-9")[DESTROY_AFTER] == format_timestamp(START + 30 * DAY)
     house.pass_(29 * 86400)
     assert apply_retention(house.context(), always).steps == 0
     house.pass_(2 * 86400)
@@ -136,9 +136,11 @@ def test_what_was_let_go_of_by_hand_is_dated_and_kept_for_its_whole_time() -> No
 def test_what_was_deleted_by_a_clock_that_was_months_behind_is_kept_for_its_whole_time() -> None:
     house = House()
     behind = START - 60 * DAY
-    house.volume("w-9", "Released", **{DELETED_AT: written(behind), DESTROY_AFTER: written(behind + 30 * DAY)})
+    house.volume(
+        "w-9", "Released", **{DELETED_AT: format_timestamp(behind), DESTROY_AFTER: format_timestamp(behind + 30 * DAY)}
+    )
     volume = house.shelf.find(VOLUMES, "pv-w-9") or {}
-    volume["status"]["lastPhaseTransitionTime"] = in_seconds(START)
+    volume["status"]["lastPhaseTransitionTime"] = format_whole_seconds(START)
     house.shelf.put(VOLUMES, volume)
     for day, after in ((0, "Retain"), (29, "Retain"), (31, "Delete")):
         house.now = START + day * DAY + timedelta(minutes=1)
@@ -156,14 +158,14 @@ def sessions(house: House, number: int, **notes: str) -> None:
 
 def test_sessions_whose_chat_ended_long_before_they_were_deleted_keep_no_other_from_going() -> None:
     house = House()
-    ended = {ARCHIVE_ENDED: written(START - 40 * DAY)}
-    dates = {DELETED_AT: written(START - DAY), DESTROY_AFTER: written(START + 29 * DAY)}
+    ended = {ARCHIVE_ENDED: format_timestamp(START - 40 * DAY)}
+    dates = {DELETED_AT: format_timestamp(START - DAY), DESTROY_AFTER: format_timestamp(START + 29 * DAY)}
     sessions(house, AT_MOST, **ended, **dates)
     house.volume("w-9", "Released", **DATED)
     passes = [apply_retention(house.context(), always) for _ in range(3)]
     assert [(done.steps, done.more) for done in passes] == [(AT_MOST, True), (1, False), (0, False)]
     # The time that sessions are kept goes by from when it was seen that their chat is over.
-    assert house.notes(VOLUMES, "pv-a-00")[DESTROY_AFTER] == written(START + 7 * DAY)
+    assert house.notes(VOLUMES, "pv-a-00")[DESTROY_AFTER] == format_timestamp(START + 7 * DAY)
     house.pass_(8 * 86400)
     assert apply_retention(house.context(), always).steps == AT_MOST
     assert {policy(house, name) for name in house.shelf.names(VOLUMES)} == {"Delete"}
@@ -172,8 +174,8 @@ def test_sessions_whose_chat_ended_long_before_they_were_deleted_keep_no_other_f
 def test_a_session_whose_chat_ended_by_a_clock_that_was_months_behind_is_kept_for_its_whole_time() -> None:
     house = House()
     deleted = START - timedelta(minutes=20)
-    dates = {DELETED_AT: written(deleted), DESTROY_AFTER: written(deleted + 7 * DAY)}
-    sessions(house, 1, **{ARCHIVE_ENDED: written(START - 60 * DAY)}, **dates)
+    dates = {DELETED_AT: format_timestamp(deleted), DESTROY_AFTER: format_timestamp(deleted + 7 * DAY)}
+    sessions(house, 1, **{ARCHIVE_ENDED: format_timestamp(START - 60 * DAY)}, **dates)
     for day, after in ((0, "Retain"), (0, "Retain"), (6, "Retain"), (8, "Delete")):
         house.now = START + day * DAY
         apply_retention(house.context(), always)
@@ -184,7 +186,7 @@ def test_a_session_that_was_brought_back_is_not_gone_for_the_end_that_its_chat_h
     """Its workspace stands; what was said of its chat before is over with the dates of its deletion."""
     house = House()
     house.workspace("w-9")
-    over = {ARCHIVE_ENDED: written(START - 40 * DAY), **DATED}
+    over = {ARCHIVE_ENDED: format_timestamp(START - 40 * DAY), **DATED}
     house.volume("w-9", "Bound", **over)
     assert apply_retention(house.context(), always).steps == 1
     assert not house.notes(VOLUMES, "pv-w-9").keys() & over.keys()
@@ -234,8 +236,8 @@ def test_a_deletion_that_takes_long_is_not_taken_back() -> None:
     house = House()
     house.workspace("w-9")
     going = house.shelf.find(CLAIMS, "w-9", SPACE) or {}
-    house.shelf.put(CLAIMS, {**going, "metadata": {**going["metadata"], "deletionTimestamp": written(START)}})
-    at_once = {DELETED_AT: written(START), DESTROY_AFTER: written(START)}
+    house.shelf.put(CLAIMS, {**going, "metadata": {**going["metadata"], "deletionTimestamp": format_timestamp(START)}})
+    at_once = {DELETED_AT: format_timestamp(START), DESTROY_AFTER: format_timestamp(START)}
     house.volume("w-9", "Bound", **at_once)
     house.pass_(3600)
     assert apply_retention(house.context(), always).steps == 0
@@ -252,7 +254,7 @@ def requested() -> House:
     """One of which destruction was requested a moment ago; its volume was released, and has a neighbour."""
     made = House()
     made.volume("w-8", "Released", **DATED)
-    made.volume("w-9", "Released", **{DELETED_AT: written(START), DESTROY_AFTER: written(START)})
+    made.volume("w-9", "Released", **{DELETED_AT: format_timestamp(START), DESTROY_AFTER: format_timestamp(START)})
     made.shelf.things[VOLUMES, "", "pv-w-9"]["metadata"]["labels"][DESTROY_REQUESTED] = "true"
     return made
 
@@ -297,7 +299,7 @@ def test_a_request_to_destroy_that_was_cut_short_is_taken_back_with_the_deletion
     house = House()
     house.workspace("w-9")
     volume = house.shelf.find(VOLUMES, "pv-w-9") or {}
-    marks = {"annotations": {DELETED_AT: written(START)}, "labels": {DESTROY_REQUESTED: "true"}}
+    marks = {"annotations": {DELETED_AT: format_timestamp(START)}, "labels": {DESTROY_REQUESTED: "true"}}
     assert house.shelf.change(VOLUMES, volume, {"metadata": marks})
     house.pass_(3600)
     assert apply_retention(house.context(), always).steps == 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agentenv.core.classes.names import USER_LABEL
 from agentenv.core.lifecycle.access_point_audit import Point
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.seats import CLASS_TAG, USER_TAG
 from agentenv.service.kube.sync_client import VOLUMES
 from agentenv.service.loops.slots import ORPHAN_TAG, maintain_slots
@@ -95,7 +95,7 @@ class Denied(Points):
 def test_a_mark_that_cannot_be_taken_away_keeps_nothing_from_being_told() -> None:
     house = House()
     house.workspace("home")
-    points = Denied(**{ORPHAN_TAG: written(house.now)})
+    points = Denied(**{ORPHAN_TAG: format_timestamp(house.now)})
     house.volume("lone", "Released")
     house.pass_(3600)
     done = maintain_slots(house.context(points=points, file_systems=("fs-1",)), always)

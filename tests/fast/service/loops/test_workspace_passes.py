@@ -10,7 +10,7 @@ import pytest
 
 from agentenv.core.lifecycle.idle import Seen
 from agentenv.core.lifecycle.limits import Limits
-from agentenv.core.values.timestamps import written
+from agentenv.core.values.timestamps import format_timestamp
 from agentenv.core.workspaces.workspace import (
     BUSY_UNTIL,
     DEADLINE,
@@ -69,12 +69,12 @@ def test_killed_before_either_of_its_writes_the_next_pass_does_it(house: House, 
 def test_whoever_comes_while_it_is_put_to_sleep_finds_it_awake(house: House, when: int) -> None:
     """Before the first write the pass is told; between the two it takes back what it did."""
     house.pass_(HOUR)
-    lease = json.dumps([{"holder": "a", "mode": "rw", "until": written(house.now + timedelta(minutes=2))}])
+    lease = json.dumps([{"holder": "a", "mode": "rw", "until": format_timestamp(house.now + timedelta(minutes=2))}])
 
     def comes(number: int) -> None:
         if number == when:
             house.shelf.before = lambda _: None
-            house.note(leases=lease, last_active=written(house.now), suspended_because=None)
+            house.note(leases=lease, last_active=format_timestamp(house.now), suspended_because=None)
 
     house.shelf.before = comes
     suspend_idle(house.context(), always)
@@ -83,10 +83,12 @@ def test_whoever_comes_while_it_is_put_to_sleep_finds_it_awake(house: House, whe
 
 
 def test_a_busy_or_attached_one_is_left_awake(house: House) -> None:
-    house.note(busy_until=written(START + timedelta(hours=3)))
+    house.note(busy_until=format_timestamp(START + timedelta(hours=3)))
     house.pass_(HOUR)
     assert suspend_idle(house.context(), always).steps == 0
-    house.note(busy_until=None, leases=json.dumps([{"holder": "a", "mode": "rw", "until": written(house.now)}]))
+    house.note(
+        busy_until=None, leases=json.dumps([{"holder": "a", "mode": "rw", "until": format_timestamp(house.now)}])
+    )
     assert BUSY_UNTIL not in house.notes()
     assert LEASES in house.notes()
     assert suspend_idle(house.context(), always).steps == 0
@@ -184,8 +186,8 @@ def test_a_source_that_is_away_is_waited_for_once_a_pass() -> None:
 def test_those_who_are_always_refused_keep_none_of_the_others_behind_them() -> None:
     house = House()
     for number in range(2 * MOST):
-        house.workspace(f"w-{number:03}", **{WAKE_AT: written(START + timedelta(hours=2))})
-    house.workspace("w-zzz", **{WAKE_AT: written(START + timedelta(hours=2))})
+        house.workspace(f"w-{number:03}", **{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
+    house.workspace("w-zzz", **{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
     house.pass_(HOUR)
     while suspend_idle(house.context(), always).steps:
         house.settle()
@@ -249,7 +251,7 @@ def test_one_that_is_refused_keeps_none_of_the_others_from_sleeping() -> None:
 
 def test_it_wakes_at_its_hour_once() -> None:
     house = House()
-    house.workspace(**{WAKE_AT: written(START + timedelta(hours=2))})
+    house.workspace(**{WAKE_AT: format_timestamp(START + timedelta(hours=2))})
     house.pass_(HOUR)
     suspend_idle(house.context(), always)
     house.settle()
@@ -264,7 +266,11 @@ def test_it_wakes_at_its_hour_once() -> None:
 
 def test_at_its_deadline_it_is_stopped_however_busy_and_not_woken_by_its_hour() -> None:
     house = House()
-    over = {DEADLINE: written(START), BUSY_UNTIL: written(START + timedelta(days=1)), WAKE_AT: written(START)}
+    over = {
+        DEADLINE: format_timestamp(START),
+        BUSY_UNTIL: format_timestamp(START + timedelta(days=1)),
+        WAKE_AT: format_timestamp(START),
+    }
     house.workspace(**over)
     house.pass_(60)
     assert end_expired(house.context(), always).steps == 1
@@ -308,5 +314,5 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp() -> None:
     house.pass_(20)
     assert end_expired(house.context(), always).steps == 1
     notes = house.notes(VOLUMES, "pv-w-1")
-    assert notes[DELETED_AT] == written(recorded)
-    assert notes[DESTROY_AFTER] == written(recorded + timedelta(days=30))
+    assert notes[DELETED_AT] == format_timestamp(recorded)
+    assert notes[DESTROY_AFTER] == format_timestamp(recorded + timedelta(days=30))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentenv.core.lifecycle.restore import MOVING_TO
-from agentenv.core.values.timestamps import moment, written
+from agentenv.core.values.timestamps import format_timestamp, parse_timestamp
 from agentenv.core.workspaces.workspace import DELETED_AT, DESTROY_AFTER, DESTROY_REQUESTED, CreateRequest, Workspace
 from agentenv.service.http.problems import Problem
 from agentenv.service.workspaces.pool_selection import Choice
@@ -41,13 +41,13 @@ def test_one_that_was_on_its_way_to_another_class_is_not_brought_back_there(days
     async def act(stage: Stage) -> None:
         now = datetime.now(UTC)
         due = now + timedelta(days=30)
-        notes = {MOVING_TO: "other", DELETED_AT: written(now), DESTROY_AFTER: written(due)}
+        notes = {MOVING_TO: "other", DELETED_AT: format_timestamp(now), DESTROY_AFTER: format_timestamp(due)}
         await was_deleted(stage, notes)
         told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         kept = stage.server.things["persistentvolumes", "", "pvc-w-1"]["metadata"]["annotations"]
         assert (told.state, MOVING_TO in kept) == ("deleted", False)
         # By being asked again it is never kept for longer.
-        assert moment(kept[DESTROY_AFTER]) == told.destroy_after
+        assert parse_timestamp(kept[DESTROY_AFTER]) == told.destroy_after
         assert told.destroy_after is not None
         assert told.destroy_after <= datetime.now(UTC) + timedelta(days=min(days, 30), minutes=1)
 
@@ -62,11 +62,11 @@ def test_by_a_clock_that_is_behind_it_is_kept_no_shorter_than_was_asked_for(days
         # Somebody whose clock is ten days ahead of ours deleted it.
         deleted = datetime.now(UTC) + timedelta(days=10)
         due = deleted + timedelta(days=30)
-        notes = {DELETED_AT: written(deleted), DESTROY_AFTER: written(due)}
+        notes = {DELETED_AT: format_timestamp(deleted), DESTROY_AFTER: format_timestamp(due)}
         await was_deleted(stage, notes)
         told = await stage.backend.delete("w-1", keep_for=timedelta(days=days))
         assert told.destroy_after is not None
-        assert told.destroy_after == moment(written(deleted + timedelta(days=days)))
+        assert told.destroy_after == parse_timestamp(format_timestamp(deleted + timedelta(days=days)))
 
     on_stage(act)
 
@@ -95,15 +95,18 @@ def test_whoever_finishes_a_deletion_comes_to_the_same_timestamp(step: str, ago:
         name, volume = made.workspace.id, made.workspace.volume or ""
         recorded = datetime.now(UTC) - timedelta(seconds=ago)
         about = stage.server.things["persistentvolumes", "", volume]["metadata"]
-        about["annotations"] = {DELETED_AT: written(recorded), DESTROY_AFTER: written(recorded + timedelta(days=1))}
+        about["annotations"] = {
+            DELETED_AT: format_timestamp(recorded),
+            DESTROY_AFTER: format_timestamp(recorded + timedelta(days=1)),
+        }
         claim = stage.server.things["sandboxclaims", "sandbox-standard", name]["metadata"]
-        claim["creationTimestamp"] = written(recorded - timedelta(hours=1))
+        claim["creationTimestamp"] = format_timestamp(recorded - timedelta(hours=1))
         if step == "going":
-            claim["deletionTimestamp"] = written(recorded)
+            claim["deletionTimestamp"] = format_timestamp(recorded)
         await stage.backend.delete(name, keep_for=timedelta(days=1))
         kept = stage.server.things["persistentvolumes", "", volume]["metadata"]["annotations"]
-        assert kept[DELETED_AT] == written(recorded)
-        assert kept[DESTROY_AFTER] == written(recorded + timedelta(days=1))
+        assert kept[DELETED_AT] == format_timestamp(recorded)
+        assert kept[DESTROY_AFTER] == format_timestamp(recorded + timedelta(days=1))
         assert ("sandboxclaims", "sandbox-standard", name) not in stage.server.things
 
     on_stage(act)

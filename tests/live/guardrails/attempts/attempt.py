@@ -56,7 +56,7 @@ class Attempt:
         if request.method == "DELETE":
             query.pop("fieldManager", None)
         try:
-            client.ask(request.method, request.path, request.body, content=request.content, query=query)
+            client.request(request.method, request.path, request.body, content=request.content, query=query)
         except (ApiError, TimeoutError) as error:
             # By what reaches a node, which is none here, somebody may wait for an answer that never comes.
             return str(error) or "no answer"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentenv.rehearsal.providers.aws.provider import Provider
-from agentenv.rehearsal.scenario import drift as tampering
+from agentenv.rehearsal.scenario import drift
 from tests.fast.rehearsal.providers.aws.samples import SAMPLES
 from tests.fast.rehearsal.providers.aws.samples.sample import Ground
 
@@ -21,14 +21,14 @@ def changed_by_hand(provider: Provider, ground: Ground, token: str, declared: di
     assert problems == []
     id_, outputs = provider.create(token, inputs)
     resource = {"type": token, "id": id_, "inputs": inputs, "outputs": outputs}
-    [done] = tampering.tamper(ground.client, [resource])
-    assert tampering.mended(ground.client, [done]) == []
+    [done] = drift.apply_changes(ground.client, [resource])
+    assert drift.reverted(ground.client, [done]) == []
     found = provider.read(token, id_, outputs, inputs)
     assert found is not None
     changes = provider.diff(token, found[2], inputs).changes
     if changes:
         provider.update(token, id_, found[1], found[2], inputs)
-        assert tampering.mended(ground.client, [done]) == [done]
+        assert drift.reverted(ground.client, [done]) == [done]
     provider.delete(token, id_, outputs, inputs)
     return sorted({str(change.path[0]) for change in changes})
 
@@ -50,7 +50,7 @@ def test_one_notification_of_a_budget_is_deleted_and_others_are_left(provider: P
     inputs, _ = provider.check(BUDGET, "a-sample", SAMPLES[BUDGET].inputs(ground), {})
     id_, outputs = provider.create(BUDGET, inputs)
     resource = {"type": BUDGET, "id": id_, "inputs": inputs, "outputs": outputs}
-    tampering.tamper(ground.client, [resource])
+    drift.apply_changes(ground.client, [resource])
     where = {"AccountId": outputs["accountId"], "BudgetName": outputs["name"]}
     budgets = ground.client("budgets")
     (left,) = budgets.describe_notifications_for_budget(**where)["Notifications"]
@@ -69,4 +69,4 @@ def test_one_notification_of_a_budget_is_deleted_and_others_are_left(provider: P
 
 def test_a_budget_with_one_notification_is_left_alone() -> None:
     budget = {"type": BUDGET, "inputs": {"notifications": [{}]}}
-    assert tampering.tamper(lambda _: None, [budget]) == []
+    assert drift.apply_changes(lambda _: None, [budget]) == []

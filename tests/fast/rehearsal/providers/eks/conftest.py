@@ -76,5 +76,5 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(endpoint)
         return True
 
-    monkeypatch.setattr(readiness, "answers", answers)
+    monkeypatch.setattr(readiness, "is_healthy", answers)
     return found

@@ -42,17 +42,20 @@ ADDON = {
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"authenticationMode": "CONFIG_MAP"}, "authenticationMode is CONFIG_MAP; the stand-in takes API"),
-        ({"authenticationMode": None}, "for it is not set"),
-        ({"skipDefaultNodeGroup": False}, "skipDefaultNodeGroup is not true; the stand-in makes no node groups"),
-        ({"createOidcProvider": True}, "createOidcProvider would ask the issuer"),
+        ({"authenticationMode": "CONFIG_MAP"}, "authenticationMode is CONFIG_MAP; the stand-in supports API"),
+        ({"authenticationMode": None}, "the default"),
+        ({"skipDefaultNodeGroup": False}, "skipDefaultNodeGroup is not true; the stand-in has no node groups"),
+        ({"createOidcProvider": True}, "createOidcProvider reads the issuer"),
         ({"vpcId": None}, "vpcId is not set"),
         ({"subnetIds": ["s0"]}, "subnetIds is set beside publicSubnetIds or privateSubnetIds"),
         ({"endpointPublicAccess": False}, "publicAccessCidrs is set, and endpointPublicAccess is false"),
-        ({"instanceType": "m8g.large"}, "instanceType is not taken by the stand-in: node groups are not rehearsed"),
-        ({"autoMode": {"enabled": True}}, "autoMode is not taken by the stand-in"),
-        ({"proxy": "http://proxy"}, "proxy is not taken by the stand-in"),
-        ({"endpointPublicAcess": True}, "endpointPublicAcess is not known; it takes accessEntries, authenticationMode"),
+        ({"instanceType": "m8g.large"}, "instanceType is not supported by the stand-in: node groups are not rehearsed"),
+        ({"autoMode": {"enabled": True}}, "autoMode is not supported by the stand-in"),
+        ({"proxy": "http://proxy"}, "proxy is not supported by the stand-in"),
+        (
+            {"endpointPublicAcess": True},
+            "endpointPublicAcess is not known; supported are accessEntries, authenticationMode",
+        ),
         ({"accessEntries": {"a": {"principalArn": ARN, "group": "x"}}}, "accessEntries.a.group is not known"),
         (
             {"accessEntries": {"a": {"principalArn": ARN, "accessPolicies": {"b": {"policy": "x"}}}}},
@@ -61,7 +64,7 @@ ADDON = {
         ({"fargate": {"selector": []}}, "fargate.selector is not known"),
         (
             {"vpcCniOptions": {"securityContextPrivileged": True}},
-            "vpcCniOptions.securityContextPrivileged is not taken",
+            "vpcCniOptions.securityContextPrivileged is not supported",
         ),
         ({"useDefaultVpcCni": False, "vpcCniOptions": {"customNetworkConfig": True}}, "set cniCustomNetworkCfg"),
         (
@@ -74,9 +77,9 @@ ADDON = {
 def test_what_is_not_mapped_is_refused_by_name(
     bench: Bench, asked: list[str], changed: dict[str, Any], words: str
 ) -> None:
-    given = {key: value for key, value in {**TAMED, **changed}.items() if value is not None}
+    args = {key: value for key, value in {**TAMED, **changed}.items() if value is not None}
     with pytest.raises(Aborted) as refused:
-        bench.construct(CLUSTER, "c", given)
+        bench.construct(CLUSTER, "c", args)
     assert words in str(refused.value)
     assert "Cluster c" in str(refused.value) or "vpcCniOptions" in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -85,8 +88,8 @@ def test_what_is_not_mapped_is_refused_by_name(
 def test_all_mistakes_are_told_at_once(bench: Bench) -> None:
     with pytest.raises(Aborted) as refused:
         bench.construct(CLUSTER, "c", {**TAMED, "gpu": True, "sise": 3, "minSize": 1})
-    told = str(refused.value).removeprefix("eks:index:Cluster c: ").split("; ")
-    mistakes = [part.split(" ")[0] for part in told if " is not " in part]
+    message = str(refused.value).removeprefix("eks:index:Cluster c: ").split("; ")
+    mistakes = [part.split(" ")[0] for part in message if " is not " in part]
     assert mistakes == ["gpu", "minSize", "sise"]
     assert not bench.monitor.registered
 
@@ -121,9 +124,9 @@ def test_a_preview_registers_the_same_and_leaves_what_is_not_there_unknown(bench
     monitor.dry = True
     state = bench.construct(CLUSTER, "c", {**TAMED, "encryptionConfigKeyArn": unknown("aws:kms/key:Key::k")})
     assert [name for _, name, _ in monitor.created()].count("c-eksCluster") == 1
-    made = monitor.one(EKS)
-    assert made.inputs["encryptionConfig"]["provider"]["keyArn"] == UNKNOWN
-    assert "aws:kms/key:Key::k" in made.depends
+    child = monitor.one(EKS)
+    assert child.inputs["encryptionConfig"]["provider"]["keyArn"] == UNKNOWN
+    assert "aws:kms/key:Key::k" in child.depends
     for name in ("kubeconfig", "kubeconfigJson", "clusterSecurityGroupId", "oidcProviderUrl"):
         assert known(state[name]) == UNKNOWN, name
     assert known(state["core"]["vpcId"]) == "v"
@@ -136,8 +139,8 @@ def test_a_preview_does_not_ask_for_health(bench: Bench, monitor: Monitor, asked
 
 
 def test_an_endpoint_that_is_closed_to_the_outside_is_not_asked(bench: Bench, asked: list[str]) -> None:
-    given = {key: value for key, value in TAMED.items() if key != "publicAccessCidrs"}
-    state = bench.construct(CLUSTER, "c", {**given, "endpointPublicAccess": False})
+    args = {key: value for key, value in TAMED.items() if key != "publicAccessCidrs"}
+    state = bench.construct(CLUSTER, "c", {**args, "endpointPublicAccess": False})
     assert asked == []
     assert state["kubeconfig"]["clusters"][0]["cluster"]["server"] == ENDPOINT
 
@@ -151,7 +154,7 @@ def test_a_kubeconfig_is_handed_out_when_the_api_is_up_and_not_before(
         order.append(f"asked, {len([u for u in bench.monitor.registered if 'eks-k8s' in u])} providers")
         return True
 
-    monkeypatch.setattr(readiness, "healthy", healthy)
+    monkeypatch.setattr(readiness, "wait_until_healthy", healthy)
     bench.construct(CLUSTER, "c", TAMED)
     assert order == ["asked, 0 providers"]
     assert json.loads(bench.monitor.one("::c-eks-k8s").inputs["kubeconfig"])["kind"] == "Config"
@@ -164,13 +167,13 @@ def test_an_api_that_never_comes_up_gets_its_kubeconfig_all_the_same(
         tell("Waiting")
         return False
 
-    monkeypatch.setattr(readiness, "healthy", healthy)
+    monkeypatch.setattr(readiness, "wait_until_healthy", healthy)
     assert bench.construct(CLUSTER, "c", TAMED)["kubeconfigJson"]
 
 
 def test_a_run_that_is_cancelled_does_not_wait_for_its_cluster(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "answers", lambda _: bench.servicer.leave() is not None)
-    with pytest.raises(Aborted, match="eks:index:Cluster c: it was cancelled before it was whole"):
+    monkeypatch.setattr(readiness, "is_healthy", lambda _: bench.servicer.stop() is not None)
+    with pytest.raises(Aborted, match="eks:index:Cluster c: it was cancelled before it was complete"):
         bench.construct(CLUSTER, "c", TAMED)
 
 
@@ -202,9 +205,9 @@ def test_children_inherit_the_provider_that_the_program_gives(bench: Bench, aske
     bench.monitor.has("pulumi:providers:aws::ours")
     ours = f"{PREFIX}pulumi:providers:aws::ours::ours"
     bench.construct(CLUSTER, "c", {**COMMON, "fargate": True}, providers={"aws": ours})
-    made = {urn: one.provider for urn, one in bench.monitor.registered.items() if one.custom and "$aws:" in urn}
-    assert len(made) > 15
-    assert set(made.values()) == {ours}
+    child = {urn: one.provider for urn, one in bench.monitor.registered.items() if one.custom and "$aws:" in urn}
+    assert len(child) > 15
+    assert set(child.values()) == {ours}
     assert set(bench.monitor.asked_of) == {ours}
 
 
@@ -225,12 +228,12 @@ def test_groups_and_roles_of_the_programs_own_are_used(bench: Bench, asked: list
     bench.construct("eks:index:Cluster", "other", {**COMMON, "useDefaultVpcCni": True})
     group = "eks:index:Cluster$aws:ec2/securityGroup:SecurityGroup::other-eksClusterSecurityGroup"
     role = "eks:index:Cluster$eks:index:ServiceRole$aws:iam/role:Role::other-eksRole-role"
-    given = {**COMMON, "clusterSecurityGroup": reference(group, "g"), "serviceRole": reference(role, "r")}
-    state = bench.construct(CLUSTER, "c", given)
-    made = monitor.one(EKS)
-    assert made.inputs["vpcConfig"]["securityGroupIds"] == ["other-eksClusterSecurityGroup"]
-    assert made.inputs["roleArn"] == "arn:aws:x:us-east-1:123456789012:other-eksRole-role"
-    assert {group, role} <= made.depends
+    args = {**COMMON, "clusterSecurityGroup": reference(group, "g"), "serviceRole": reference(role, "r")}
+    state = bench.construct(CLUSTER, "c", args)
+    child = monitor.one(EKS)
+    assert child.inputs["vpcConfig"]["securityGroupIds"] == ["other-eksClusterSecurityGroup"]
+    assert child.inputs["roleArn"] == "arn:aws:x:us-east-1:123456789012:other-eksRole-role"
+    assert {group, role} <= child.depends
     assert state["clusterSecurityGroupId"] == "other-eksClusterSecurityGroup"
     assert not [urn for urn in monitor.registered if urn.endswith(("::c-eksClusterSecurityGroup", "::c-eksRole"))]
     assert monitor.one("::c-nodeSecurityGroup").inputs["tags"]["kubernetes.io/cluster/c-eksCluster"] == "owned"
@@ -238,9 +241,9 @@ def test_groups_and_roles_of_the_programs_own_are_used(bench: Bench, asked: list
 
 def test_the_network_of_services_is_passed_on(bench: Bench, asked: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**TAMED, "kubernetesServiceIpAddressRange": "10.9.0.0/16", "name": "seats"})
-    made = bench.monitor.one(EKS).inputs
-    assert made["kubernetesNetworkConfig"] == {"ipFamily": "ipv4", "serviceIpv4Cidr": "10.9.0.0/16"}
-    assert made["name"] == "seats"
+    child = bench.monitor.one(EKS).inputs
+    assert child["kubernetesNetworkConfig"] == {"ipFamily": "ipv4", "serviceIpv4Cidr": "10.9.0.0/16"}
+    assert child["name"] == "seats"
     bench.construct(CLUSTER, "d", {**TAMED, "kubernetesServiceIpAddressRange": "10.9.0.0/16", "ipFamily": "ipv6"})
     assert bench.monitor.one("::d-eksCluster").inputs["kubernetesNetworkConfig"] == {"ipFamily": "ipv6"}
 
@@ -249,19 +252,19 @@ def test_the_network_of_services_is_passed_on(bench: Bench, asked: list[str]) ->
 
 
 def test_fargate_takes_the_subnets_without_a_way_out(bench: Bench, monitor: Monitor, asked: list[str]) -> None:
-    def table(given: dict[str, Any]) -> dict[str, Any]:
-        if given.get("subnetId") == "s1":
+    def table(args: dict[str, Any]) -> dict[str, Any]:
+        if args.get("subnetId") == "s1":
             raise LookupError("no table of its own")
-        out = given.get("subnetId") in {"s2", "s3"}
+        out = args.get("subnetId") in {"s2", "s3"}
         local = {"cidrBlock": "10.0.0.0/16", "gatewayId": "local"}
         return {"routes": [local, *([{"cidrBlock": "0.0.0.0/0", "gatewayId": "igw-1"}] if out else [])]}
 
     monitor.answers["aws:ec2/getRouteTable:getRouteTable"] = table
     monitor.answers["aws:ec2/getSubnet:getSubnet"] = lambda _: {"vpcId": "v"}
     bench.construct(CLUSTER, "c", {**TAMED, "fargate": True})
-    made = monitor.one("::c-fargateProfile").inputs
-    assert made["subnetIds"] == ["s0", "s1"]
-    assert made["selectors"] == [{"namespace": "default"}, {"namespace": "kube-system"}]
+    child = monitor.one("::c-fargateProfile").inputs
+    assert child["subnetIds"] == ["s0", "s1"]
+    assert child["selectors"] == [{"namespace": "default"}, {"namespace": "kube-system"}]
     assert monitor.functions[-1]["args"] == {
         "vpcId": "v",
         "filters": [{"name": "association.main", "values": ["true"]}],
@@ -272,10 +275,10 @@ def test_fargate_takes_the_subnets_without_a_way_out(bench: Bench, monitor: Moni
     ("name", "profile"), [("c", "c-fargateProfile"), ("eks-a-b", "eks_a-bfargateProfile"), ("eks", "eksfargateProfile")]
 )
 def test_profile_names_keep_clear_of_the_services_own(bench: Bench, asked: list[str], name: str, profile: str) -> None:
-    given = {**TAMED, "fargate": {"podExecutionRoleArn": ARN, "subnetIds": [of(SUBNETS["s0"], "s0")]}}
-    bench.construct(CLUSTER, name, given)
-    made = bench.monitor.one(f"::{profile}").inputs
-    assert (made["podExecutionRoleArn"], made["subnetIds"]) == (ARN, ["s0"])
+    args = {**TAMED, "fargate": {"podExecutionRoleArn": ARN, "subnetIds": [of(SUBNETS["s0"], "s0")]}}
+    bench.construct(CLUSTER, name, args)
+    child = bench.monitor.one(f"::{profile}").inputs
+    assert (child["podExecutionRoleArn"], child["subnetIds"]) == (ARN, ["s0"])
 
 
 @pytest.mark.parametrize(
@@ -292,8 +295,8 @@ def test_profile_names_keep_clear_of_the_services_own(bench: Bench, asked: list[
 def test_coredns_comes_where_it_has_a_place(
     bench: Bench, asked: list[str], options: dict[str, Any], fargate: Any, configuration: str | None
 ) -> None:
-    given = {**TAMED, "corednsAddonOptions": options, **({"fargate": fargate} if fargate else {})}
-    bench.construct(CLUSTER, "c", given)
+    args = {**TAMED, "corednsAddonOptions": options, **({"fargate": fargate} if fargate else {})}
+    bench.construct(CLUSTER, "c", args)
     found = [one.inputs for urn, one in bench.monitor.registered.items() if urn.endswith("::c-coredns")]
     if configuration == "no add-on":
         assert found == []
@@ -309,13 +312,13 @@ def test_many_addons_are_built_at_once(bench: Bench, asked: list[str]) -> None:
     bench.construct(CLUSTER, "c", TAMED)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: bench.construct("eks:index:Addon", f"addon-{n}", ADDON), range(12)))
-    made = [one for urn, one in bench.monitor.registered.items() if "$aws:eks/addon:Addon::addon-" in urn]
-    assert len(made) == 12
-    assert {one.inputs["clusterName"] for one in made} == {"c-eksCluster"}
+    child = [one for urn, one in bench.monitor.registered.items() if "$aws:eks/addon:Addon::addon-" in urn]
+    assert len(child) == 12
+    assert {one.inputs["clusterName"] for one in child} == {"c-eksCluster"}
 
 
 def test_the_cni_takes_settings_by_their_names(bench: Bench, asked: list[str]) -> None:
-    given = {
+    args = {
         "clusterName": "c",
         "clusterVersion": "1.35",
         "enablePrefixDelegation": True,
@@ -331,11 +334,11 @@ def test_the_cni_takes_settings_by_their_names(bench: Bench, asked: list[str]) -
         },
         "serviceAccountRoleArn": ARN,
     }
-    bench.construct("eks:index:VpcCniAddon", "cni", given)
-    made = bench.monitor.one("VpcCniAddon$aws:eks/addon:Addon::cni").inputs
-    assert made["addonVersion"] == "v1.0.0-eksbuild.1"
-    assert made["serviceAccountRoleArn"] == ARN
-    values = json.loads(made["configurationValues"])
+    bench.construct("eks:index:VpcCniAddon", "cni", args)
+    child = bench.monitor.one("VpcCniAddon$aws:eks/addon:Addon::cni").inputs
+    assert child["addonVersion"] == "v1.0.0-eksbuild.1"
+    assert child["serviceAccountRoleArn"] == ARN
+    values = json.loads(child["configurationValues"])
     assert values["enableNetworkPolicy"] == "false", "what is said in the add-on's own words counts"
     assert values["init"] == {"image": "x", "env": {"DISABLE_TCP_EARLY_DEMUX": "false"}}
     wanted = {
@@ -351,21 +354,21 @@ def test_the_cni_takes_settings_by_their_names(bench: Bench, asked: list[str]) -
 
 @pytest.mark.parametrize("missing", ["clusterName", "clusterVersion"])
 def test_a_cni_without_a_cluster_or_a_version_is_refused(bench: Bench, missing: str) -> None:
-    given = {"clusterName": "c", "clusterVersion": "1.35"}
+    args = {"clusterName": "c", "clusterVersion": "1.35"}
     with pytest.raises(Aborted, match=missing):
-        bench.construct("eks:index:VpcCniAddon", "cni", {k: v for k, v in given.items() if k != missing})
+        bench.construct("eks:index:VpcCniAddon", "cni", {k: v for k, v in args.items() if k != missing})
 
 
 def test_a_group_for_nodes_of_ones_own(bench: Bench, asked: list[str]) -> None:
     bench.construct(CLUSTER, "c", {**COMMON, "useDefaultVpcCni": True})
     group = "eks:index:Cluster$aws:ec2/securityGroup:SecurityGroup::c-eksClusterSecurityGroup"
-    given = {
+    args = {
         "vpcId": "v",
         "clusterSecurityGroup": reference(group, "g"),
         "eksCluster": reference(f"eks:index:Cluster${EKS}", "c"),
         "tags": {"team": "us"},
     }
-    state = bench.construct("eks:index:NodeGroupSecurityGroup", "n", given)
+    state = bench.construct("eks:index:NodeGroupSecurityGroup", "n", args)
     assert state["securityGroup"]["urn"].endswith(
         "NodeGroupSecurityGroup$aws:ec2/securityGroup:SecurityGroup::n-nodeSecurityGroup"
     )

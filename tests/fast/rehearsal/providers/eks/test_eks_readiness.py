@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from agentenv.rehearsal.providers.eks.readiness import answers, healthy
+from agentenv.rehearsal.providers.eks.readiness import is_healthy, wait_until_healthy
 
 
 @dataclass
@@ -24,32 +24,34 @@ class Server:
 
     url: str
     statuses: list[int]
-    asked: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    told = Server("", [200])
+    server_state = Server("", [200])
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told.asked.append(self.path)
-            self.send_response(told.statuses.pop(0) if len(told.statuses) > 1 else told.statuses[0])
+            server_state.paths.append(self.path)
+            self.send_response(
+                server_state.statuses.pop(0) if len(server_state.statuses) > 1 else server_state.statuses[0]
+            )
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's names
             pass
 
-    listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http_server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate(tmp_path / "server.pem"))
-    listening.socket = context.wrap_socket(listening.socket, server_side=True)
-    thread = threading.Thread(target=listening.serve_forever, args=(0.05,), daemon=True)
+    http_server.socket = context.wrap_socket(http_server.socket, server_side=True)
+    thread = threading.Thread(target=http_server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
-    told.url = f"https://127.0.0.1:{listening.server_port}"
-    yield told
-    listening.shutdown()
-    listening.server_close()
+    server_state.url = f"https://127.0.0.1:{http_server.server_port}"
+    yield server_state
+    http_server.shutdown()
+    http_server.server_close()
     thread.join()
 
 
@@ -77,31 +79,31 @@ def certificate(path: Path) -> Path:
 
 
 def test_any_certificate_will_do(server: Server) -> None:
-    assert answers(server.url)
-    assert server.asked == ["/healthz"]
+    assert is_healthy(server.url)
+    assert server.paths == ["/healthz"]
 
 
 @pytest.mark.parametrize("status", [401, 500, 503])
 def test_only_a_whole_server_will_do(server: Server, status: int) -> None:
     server.statuses = [status]
-    assert not answers(server.url)
+    assert not is_healthy(server.url)
 
 
 @pytest.mark.parametrize("endpoint", ["https://127.0.0.1:9", "http://127.0.0.1:9", "nonsense", ""])
 def test_an_endpoint_at_which_nothing_answers_is_no_error(endpoint: str) -> None:
-    assert not answers(endpoint)
+    assert not is_healthy(endpoint)
 
 
 def test_it_is_asked_until_it_is_whole(server: Server) -> None:
     server.statuses = [500, 503, 200]
-    told: list[str] = []
-    assert asyncio.run(healthy(server.url, told.append, pause=0.01, tries=10))
-    assert len(server.asked) == 3
-    assert [text.split(" ")[3] for text in told] == ["0.1", "0.09"]
+    server_state: list[str] = []
+    assert asyncio.run(wait_until_healthy(server.url, server_state.append, interval=0.01, attempts=10))
+    assert len(server.paths) == 3
+    assert [text.split(" ")[3] for text in server_state] == ["0.1", "0.09"]
 
 
 def test_patience_has_an_end(server: Server) -> None:
     server.statuses = [500]
-    told: list[str] = []
-    assert not asyncio.run(healthy(server.url, told.append, pause=0.01, tries=3))
-    assert len(server.asked) == 3
+    server_state: list[str] = []
+    assert not asyncio.run(wait_until_healthy(server.url, server_state.append, interval=0.01, attempts=3))
+    assert len(server.paths) == 3

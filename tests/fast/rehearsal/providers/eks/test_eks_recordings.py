@@ -124,15 +124,15 @@ def test_urns_in_the_outputs_are_those_of_the_recording(
 
 
 def test_every_component_of_the_schema_is_mapped_or_refused(schema: dict[str, Any]) -> None:
-    assert set(schema["resources"]) == set(inputs.SHAPES) | set(inputs.REFUSED)
-    assert not set(inputs.SHAPES) & set(inputs.REFUSED)
+    assert set(schema["resources"]) == set(inputs.SHAPES) | set(inputs.UNSUPPORTED_TYPES)
+    assert not set(inputs.SHAPES) & set(inputs.UNSUPPORTED_TYPES)
 
 
 @pytest.mark.parametrize("kind", inputs.SHAPES)
 def test_every_input_of_a_component_is_mapped_or_refused(schema: dict[str, Any], kind: str) -> None:
     shape = inputs.SHAPES[kind]
-    assert set(shape.taken) | set(shape.refused) == set(schema["resources"][kind]["inputProperties"])
-    assert not set(shape.taken) & set(shape.refused)
+    assert set(shape.supported) | set(shape.unsupported) == set(schema["resources"][kind]["inputProperties"])
+    assert not set(shape.supported) & set(shape.unsupported)
 
 
 @pytest.mark.parametrize(
@@ -148,4 +148,4 @@ def test_every_input_of_a_component_is_mapped_or_refused(schema: dict[str, Any],
     ],
 )
 def test_every_part_of_an_input_is_mapped_or_refused(schema: dict[str, Any], kind: str, shape: inputs.Shape) -> None:
-    assert set(shape.taken) | set(shape.refused) == set(schema["types"][f"eks:index:{kind}"]["properties"])
+    assert set(shape.supported) | set(shape.unsupported) == set(schema["types"][f"eks:index:{kind}"]["properties"])
