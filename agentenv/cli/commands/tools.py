@@ -85,7 +85,7 @@ def plugin_rows(found: Iterable[Tool]) -> list[Row]:
     pulumi = next((tool.path for tool in found if tool.name == "pulumi"), None)
     rows: list[Row] = []
     for stand_in in plugins.STAND_INS:
-        wanted = plugins.wanted(stand_in)
+        wanted = plugins.requested_version(stand_in)
         official = plugins.locate(stand_in.kind, stand_in.name, wanted, pulumi=pulumi)
         if official is not None:
             rows.append(Row(stand_in.program, official.version, official.source, official.path, "official"))

@@ -1,7 +1,7 @@
 """The tools of the engine: the Pulumi CLI, its Python language host and its plugins.
 
-What is installed wins. What is missing is built from pinned modules (toolbox.py) or, for language host and provider
-plugins, replaced by a stand-in of ours (plugins.py, language_host.py).
+Installed tools are used first. Missing ones are built from pinned modules (toolbox.py); a missing language host or
+provider plugin is replaced by a stand-in (plugins.py, language_host.py).
 """
 
 from __future__ import annotations

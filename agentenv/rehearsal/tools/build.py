@@ -1,7 +1,7 @@
-"""Builds a program with Go, or fetches a file out of a Go module, into a folder that it is given.
+"""Build a program with Go, or fetch a file from a Go module, into a given folder.
 
-Go runs on a leash (leash.py), so that it ends when we do, however we end. What it prints is read for progress, and
-when it fails for the reason.
+Go runs under `tied_command.py`, so that it ends with this process, however that ends. Its output is read for progress
+and, after a failure, for the reason.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.tools.go_compiler import Compiler
     from agentenv.rehearsal.tools.progress import Task
 
-_LEASH = Path(__file__).with_name("tied_command.py")
+_TIED_COMMAND = Path(__file__).with_name("tied_command.py")
 _REMEMBERED_LINES = 400
 _SHOWN_LINES = 12
 
-_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _KILLED = re.compile(r"signal: killed|out of memory|cannot allocate memory", re.IGNORECASE)
 _UNWRITABLE = re.compile(r"read-only file system|permission denied|build cache is required", re.IGNORECASE)
-_TAMPERED = re.compile(r"SECURITY ERROR|checksum mismatch")
+_CHECKSUM = re.compile(r"SECURITY ERROR|checksum mismatch")
 _NETWORK = re.compile(
     r"dial tcp|no such host|i/o timeout|connection re(?:fused|set)|proxyconnect|TLS handshake|x509:|server misbehaving"
     r"|network is unreachable|unexpected EOF|context deadline exceeded|Client\.Timeout|module lookup disabled"
@@ -49,9 +49,9 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Path:
-    """Fetch the modules, compile, and leave the program in the folder."""
-    _require_room(program, compiler)
-    # A compiler that is killed leaves its scratch behind; here it is swept with the rest.
+    """Download the modules, compile, and write the program to the folder."""
+    _check_disk_space(program, compiler)
+    # A killed compiler leaves its scratch folder; here it is deleted with the rest.
     scratch = folder / "scratch"
     with cache.writing(scratch):
         scratch.mkdir()
@@ -63,7 +63,7 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
             fetched += 1
             task.doing(f"module {fetched}: {line.removeprefix('go: downloading ')}")
 
-    # Only what is out of date is compiled and printed, so only that can be counted against.
+    # Only stale packages are compiled and printed, so progress counts only those.
     stale = "{{if .Stale}}{{.ImportPath}}{{end}}"
     go = _Go(program, compiler, task, scratch)
     packages = go.run(("list", "-deps", *program.flags(), "-f", stale, program.package), fetching)
@@ -87,28 +87,28 @@ def build(program: Program, compiler: Compiler, folder: Path, task: Task) -> Pat
 
 
 def fetch(file: ModuleFile, compiler: Compiler, folder: Path, task: Task) -> Path:
-    """Fetch the module and leave its file or folder in the folder."""
-    _require_room(file, compiler)
+    """Download the module and copy its file or folder to the folder."""
+    _check_disk_space(file, compiler)
     task.doing(f"module {file.module}")
-    answer = _Go(file, compiler, task, folder).run(("mod", "download", "-json", file.module), task.doing)
-    module = Path(json.loads("\n".join(answer))["Dir"])
+    output = _Go(file, compiler, task, folder).run(("mod", "download", "-json", file.module), task.doing)
+    module = Path(json.loads("\n".join(output))["Dir"])
     source, target = module / file.member, folder / file.name
     if not source.exists():
         raise BuildFailed(f"{file.module} {file.version} has no {file.member}: the row of '{file.name}' is out of date")
     with cache.writing(target):
-        # What the module cache holds is read-only, and so would be a copy: nobody could sweep it
+        # Files of the module cache are read-only, and so would be a copy, which could not be deleted
         if source.is_dir():
             shutil.copytree(source, target, copy_function=shutil.copyfile)
-            for place in (target, *(member for member in target.rglob("*") if member.is_dir())):
-                place.chmod(0o755)
+            for directory in (target, *(member for member in target.rglob("*") if member.is_dir())):
+                directory.chmod(0o755)
         else:
             shutil.copyfile(source, target)
             target.chmod(0o755)  # a script has to be executable
     return target
 
 
-def _require_room(row: Program | ModuleFile, compiler: Compiler) -> None:
-    answer = subprocess.run(
+def _check_disk_space(row: Program | ModuleFile, compiler: Compiler) -> None:
+    completed = subprocess.run(
         [str(compiler.path), "env", "-json", "GOCACHE", "GOMODCACHE"],
         env=compiler.environment(),
         cwd=catalog.folder(row),
@@ -116,31 +116,31 @@ def _require_room(row: Program | ModuleFile, compiler: Compiler) -> None:
         text=True,
         check=False,
     )
-    if answer.returncode != 0:
-        raise BuildFailed(f"'go env' ended with {answer.returncode}: {_words(answer.stderr.splitlines())}")
-    places = json.loads(answer.stdout)
+    if completed.returncode != 0:
+        raise BuildFailed(f"'go env' ended with {completed.returncode}: {_excerpt(completed.stderr.splitlines())}")
+    folders = json.loads(completed.stdout)
     needed = {cache.root(): row.room_mb}
     for name in ("GOCACHE", "GOMODCACHE"):
-        if places[name] and places[name] != "off":
-            needed[Path(places[name])] = row.go_room_mb // 2
+        if folders[name] and folders[name] != "off":
+            needed[Path(folders[name])] = row.go_room_mb // 2
     cache.require_room(needed)
 
 
 @dataclass(frozen=True)
 class _Go:
-    """Go, run in a row's folder and with a scratch folder of ours."""
+    """Go, run in a recipe's folder with a scratch folder of its own."""
 
     row: Program | ModuleFile
     compiler: Compiler
     task: Task
     scratch: Path
 
-    def run(self, arguments: Sequence[str], heard: Callable[[str], None]) -> list[str]:
-        """Run it to its end; what it prints is returned, and each line of its news is passed on."""
-        news: deque[str] = deque(maxlen=_REMEMBERED_LINES)
+    def run(self, arguments: Sequence[str], on_line: Callable[[str], None]) -> list[str]:
+        """Run Go to its end, pass on each line of stderr, and return the lines of stdout."""
+        recent: deque[str] = deque(maxlen=_REMEMBERED_LINES)
         printed: list[str] = []
         process = subprocess.Popen(
-            [sys.executable, "-IS", str(_LEASH), str(self.compiler.path), *arguments],
+            [sys.executable, "-IS", str(_TIED_COMMAND), str(self.compiler.path), *arguments],
             cwd=catalog.folder(self.row),
             env={**self.compiler.environment(), "GOTMPDIR": str(self.scratch)},
             stdin=subprocess.PIPE,
@@ -148,15 +148,15 @@ class _Go:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            # Ctrl-C reaches us alone, and letting go of the leash is what ends go: a compiler that is told to stop
-            # twice by different means leaves half a line of complaint behind.
+            # Ctrl-C reaches only this process, and closing the pipe ends go: a compiler that is stopped twice in
+            # different ways leaves half a line of output behind.
             start_new_session=True,
         )
 
         def listen() -> None:
             for line in process.stderr or ():
-                news.append(line.rstrip())
-                heard(line.rstrip())
+                recent.append(line.rstrip())
+                on_line(line.rstrip())
 
         def collect() -> None:
             printed.extend(line.rstrip("\n") for line in process.stdout or ())
@@ -170,18 +170,18 @@ class _Go:
                     code = process.wait(timeout=1)
                     break
                 except subprocess.TimeoutExpired:
-                    # The linker works for half a minute without a word.
+                    # The linker runs for half a minute without output.
                     self.task.beat()
             for reader in readers:
                 reader.join()
         finally:
-            _let_go(process)
+            _stop(process)
         if code != 0:
-            raise failure(self.row.name, code, [*news, *printed[-_SHOWN_LINES:]])
+            raise failure(self.row.name, code, [*recent, *printed[-_SHOWN_LINES:]])
         return printed
 
 
-def _let_go(process: subprocess.Popen[str]) -> None:
+def _stop(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(OSError):
         if process.stdin is not None:
             process.stdin.close()
@@ -194,39 +194,39 @@ def _let_go(process: subprocess.Popen[str]) -> None:
 
 
 def failure(name: str, code: int, lines: Sequence[str]) -> ToolError:
-    """Tell from what go said, and how it ended, why the tool could not be had."""
-    said = "\n".join(lines)
-    words = _words(lines)
-    if _FULL.search(said):
+    """Return the error for a failed run, from its output and exit code."""
+    text = "\n".join(lines)
+    excerpt = _excerpt(lines)
+    if _DISK_FULL.search(text):
         return cache.full(cache.root(), 0)
-    if code in {128 + signal.SIGKILL, -signal.SIGKILL} or _KILLED.search(said):
+    if code in {128 + signal.SIGKILL, -signal.SIGKILL} or _KILLED.search(text):
         return CompilerKilled(
             f"the compiler was killed while it built '{name}'; as a rule the machine ran out of memory (2 GB free are "
-            f"needed). Close what uses it, or build with less at a time: GOMAXPROCS=1. Nothing was left behind{words}"
+            f"needed). Close what uses it, or build with less at a time: GOMAXPROCS=1. Nothing was left behind{excerpt}"
         )
-    if _TAMPERED.search(said):
+    if _CHECKSUM.search(text):
         return DownloadFailed(
             f"a module of '{name}' is not the one that go.sum pins. Something between here and the registry altered "
-            f"it: do not go on, look into GOPROXY and the proxy it names{words}"
+            f"it: do not go on, look into GOPROXY and the proxy it names{excerpt}"
         )
-    if _NETWORK.search(said):
+    if _NETWORK.search(text):
         return DownloadFailed(
             f"the Go modules of '{name}' could not be downloaded. Check the network and GOPROXY (a registry of Go "
-            f"modules that this machine can reach), then run the command again: what arrived is kept{words}"
+            f"modules that this machine can reach), then run the command again: what arrived is kept{excerpt}"
         )
-    if _UNWRITABLE.search(said):
+    if _UNWRITABLE.search(text):
         return CacheUnwritable(
             f"go could not write what it keeps while it built '{name}'. Name folders that can be written: "
-            f"GOCACHE=<folder> and GOMODCACHE=<folder>{words}"
+            f"GOCACHE=<folder> and GOMODCACHE=<folder>{excerpt}"
         )
-    return BuildFailed(f"'{name}' could not be built: go ended with {code}{words}")
+    return BuildFailed(f"'{name}' could not be built: go ended with {code}{excerpt}")
 
 
-def _words(lines: Sequence[str]) -> str:
-    """The last lines that mean something, without the credentials that a proxy's address may hold."""
-    telling = [line for line in lines if line and not line.startswith(("go: downloading ", "# "))]
+def _excerpt(lines: Sequence[str]) -> str:
+    """Return the last relevant lines, without credentials in a proxy's address."""
+    relevant = [line for line in lines if line and not line.startswith(("go: downloading ", "# "))]
     # Names of packages alone are the progress of `go build -v`.
-    telling = [line for line in telling if " " in line.strip() and not _OTHER_MEMBERS.match(line)]
-    if not telling:
+    relevant = [line for line in relevant if " " in line.strip() and not _OTHER_MEMBERS.match(line)]
+    if not relevant:
         return ""
-    return ". Go said:\n" + "\n".join("  " + _CREDENTIALS.sub("…@", line) for line in telling[-_SHOWN_LINES:])
+    return ". Go said:\n" + "\n".join("  " + _CREDENTIALS.sub("…@", line) for line in relevant[-_SHOWN_LINES:])

@@ -1,4 +1,4 @@
-"""Keeps tools once they are built: a folder for each, which is there whole or not at all.
+"""The cache of built tools: a folder for each, which is either complete or absent.
 
     <cache>/tools/<platform>/<key>/<program> and manifest.json      what was built
     <cache>/tools/<platform>/<key>.lock                             held while it is being built
@@ -32,21 +32,21 @@ _POLL_SECONDS = 0.2
 
 
 def root() -> Path:
-    """The user's cache folder."""
-    if given := os.environ.get("AGENTENV_CACHE"):
-        return Path(given).absolute()
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given).absolute() / "agentenv"
+    """Return the user's cache folder."""
+    if path := os.environ.get("AGENTENV_CACHE"):
+        return Path(path).absolute()
+    if path := os.environ.get("XDG_CACHE_HOME"):
+        return Path(path).absolute() / "agentenv"
     return Path.home() / ".cache" / "agentenv"
 
 
 def place(key: str) -> Path:
-    """The folder of that key, whether or not it is there."""
+    """Return the folder of a key, whether or not it exists."""
     return root() / "tools" / f"{platform.system().lower()}-{platform.machine().lower()}" / key
 
 
 def lookup(key: str, name: str) -> Path | None:
-    """The kept file if it is whole, else None."""
+    """Return the cached file if it is complete, else None."""
     folder = place(key)
     path = folder / name
     try:
@@ -58,14 +58,14 @@ def lookup(key: str, name: str) -> Path | None:
 
 
 def size(path: Path) -> int:
-    """The bytes of a file, or of all files in a folder."""
+    """Return the bytes of a file, or of all files in a folder."""
     if path.is_dir():
         return sum(member.stat().st_size for member in path.rglob("*") if member.is_file())
     return path.stat().st_size
 
 
 def digest(path: Path) -> str:
-    """The SHA-256 of a file, or over the names and contents of a folder."""
+    """Return the SHA-256 of a file, or over the names and contents of a folder."""
     if path.is_dir():
         members = sorted(member for member in path.rglob("*") if member.is_file())
         listing = "".join(f"{digest(member)}  {member.relative_to(path).as_posix()}\n" for member in members)
@@ -76,13 +76,13 @@ def digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the system says about writing there into words."""
+    """Turn errors of writing there into tool errors."""
     try:
         yield
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise full(path, 0) from error
-        # ENOENT too: below a folder such as /proc nothing can be made
+        # ENOENT too: nothing can be created below a folder such as /proc
         if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT}:
             raise CacheUnwritable(
                 f"the cache folder {root()} cannot be written ({error.strerror}: {error.filename or path}). "
@@ -92,7 +92,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def full(path: Path, needed_mb: int) -> DiskFull:
-    """The refusal that there is no room at that path."""
+    """Return the error that the disk at that path is full."""
     free = shutil.disk_usage(_existing(path)).free // 2**20
     need = f"and about {needed_mb} MB are needed" if needed_mb else "which was not enough"
     return DiskFull(
@@ -102,7 +102,7 @@ def full(path: Path, needed_mb: int) -> DiskFull:
 
 
 def require_room(needed_mb: dict[Path, int]) -> None:
-    """Refuse before hours are spent: what is needed at each path, added up by file system."""
+    """Raise early if a file system lacks the space needed at these paths, added up by device."""
     by_device: dict[int, tuple[Path, int]] = {}
     for path, megabytes in needed_mb.items():
         device = _existing(path).stat().st_dev
@@ -164,19 +164,19 @@ def workplace(key: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def publish(key: str, folder: Path, name: str, about: dict[str, str]) -> Path:
-    """Turn a workplace whose file is ready into the kept folder, in one step."""
+def publish(key: str, folder: Path, name: str, metadata: dict[str, str]) -> Path:
+    """Move a finished build folder to its place in the cache, in one step."""
     final = place(key)
     with writing(final):
         path = folder / name
         # mkdtemp makes folders for one user only, while a cache may well be shared.
         folder.chmod(0o755)
-        manifest = {**about, "size": size(path), "sha256": digest(path)}
+        manifest = {**metadata, "size": size(path), "sha256": digest(path)}
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        for written in (path, folder / MANIFEST, folder):
-            _sync(written)
+        for target in (path, folder / MANIFEST, folder):
+            _sync(target)
         if final.exists():
-            # What stands there was found wanting, or lookup would have returned it.
+            # The existing folder is incomplete, or lookup would have returned it.
             shutil.rmtree(final)
         folder.rename(final)
         _sync(final.parent)

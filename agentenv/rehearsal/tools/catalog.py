@@ -1,6 +1,6 @@
-"""The tools there are: a row each, beside the folder whose `go.mod` and `go.sum` pin what it is built from.
+"""The catalog of tools: a recipe for each, beside the folder whose `go.mod` and `go.sum` pin its sources.
 
-A further tool is a row, and a further set of pinned modules is a folder; nothing else has to know of either.
+A new tool is a row here; a new set of pinned modules is a folder.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ class Program:
 
     name: str
     group: str  # the folder with go.mod and go.sum
-    version: str  # what a build yields, and the least that is taken from elsewhere, unless that is said below
+    version: str  # the built version, and the minimum of an installed one unless `least` is set
     package: str
-    stamp: str = ""  # the linker variable that holds the version, where the program wants to be told
+    stamp: str = ""  # the linker variable for the version, if the program has one
     stamps: tuple[str, ...] = ()  # further ones, as variable=value
-    pinned: str = ""  # the version that its module has, where that is counted otherwise
-    tags: tuple[str, ...] = ()  # build tags: what of it is left out, or put in
-    least: str = ""  # the least version that is taken from elsewhere
-    only_minor: bool = False  # whether a newer minor version is another program to us
+    pinned: str = ""  # the version of its module, where that differs
+    tags: tuple[str, ...] = ()  # build tags
+    least: str = ""  # the minimum version of an installed program
+    only_minor: bool = False  # whether newer minor versions are refused
     assets: str = ""  # an environment variable that may name a folder with the program, looked into before PATH
-    ask: tuple[str, ...] = ("version",)  # the arguments that make it print its version
+    version_arguments: tuple[str, ...] = ("version",)  # arguments that print its version
     minutes: float = 1  # on two cores, modules included
     room_mb: int = 400  # for the program itself and what the linker needs
     go_room_mb: int = 500  # for Go's own caches of modules and objects
 
     def flags(self) -> tuple[str, ...]:
-        """How it is compiled; part of the cache's key."""
+        """Return the build flags; they are part of the cache key."""
         stamps = (*([f"{self.stamp}={self.version}"] if self.stamp else []), *self.stamps)
         tags = ("-tags", ",".join(self.tags)) if self.tags else ()
         return ("-trimpath", *tags, "-ldflags", " ".join(("-s -w", *(f"-X {stamp}" for stamp in stamps))))
 
     def takes(self, version: Version) -> bool:
-        """Whether a program of that version, found elsewhere, will do."""
+        """Return whether an installed program of that version is accepted."""
         least = need(self.least or self.version)
         same = (version.major, version.minor) == (least.major, least.minor)
         return version >= least and (same or not self.only_minor)
 
-    def wanted(self) -> str:
-        """What `takes` takes, in words."""
+    def accepted_versions(self) -> str:
+        """Return the accepted versions as a text."""
         least = need(self.least or self.version)
         return f"{least} or newer within {least.major}.{least.minor}" if self.only_minor else f"{least} or newer"
 
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """A file or folder that lies in one of the group's modules as it is: fetched, not built."""
+    """A file or folder of one of the group's modules, which is fetched and not built."""
 
     name: str
     group: str
@@ -77,7 +77,7 @@ class ModuleFile:
     go_room_mb: int = 100
 
     def flags(self) -> tuple[str, ...]:
-        """What else the cache's key depends on."""
+        """Return what else the cache key depends on."""
         return (self.module, self.member)
 
 
@@ -108,7 +108,7 @@ RECIPES: tuple[Recipe, ...] = (
         version="v3.6.5",
         package="go.etcd.io/etcd/server/v3",
         least="v3.6.0",
-        ask=("--version",),
+        version_arguments=("--version",),
         assets=_ASSETS,
     ),
     *(
@@ -121,7 +121,7 @@ RECIPES: tuple[Recipe, ...] = (
             stamps=tuple(f"k8s.io/component-base/version.{part}" for part in ("gitMajor=1", "gitMinor=35")),
             least="v1.35.0",
             only_minor=True,
-            ask=("--version",),
+            version_arguments=("--version",),
             assets=_ASSETS,
             minutes=minutes,
             go_room_mb=4000,
@@ -135,7 +135,7 @@ RECIPES: tuple[Recipe, ...] = (
         package="gvisor.dev/gvisor/runsc",
         stamp="gvisor.dev/gvisor/runsc/version.version",
         pinned="v0.0.0-20260701204157-69c2d17aea96",
-        ask=("--version",),
+        version_arguments=("--version",),
         minutes=1,
         go_room_mb=900,
     ),
@@ -144,7 +144,7 @@ RECIPES: tuple[Recipe, ...] = (
         group="kwok",
         version="v0.8.0",
         package="sigs.k8s.io/kwok/cmd/kwok",
-        ask=("--version",),
+        version_arguments=("--version",),
         minutes=2,
         go_room_mb=2000,
     ),
@@ -154,7 +154,7 @@ RECIPES: tuple[Recipe, ...] = (
         version=_AGENT_SANDBOX,
         package="sigs.k8s.io/agent-sandbox/cmd/agent-sandbox-controller",
         stamp="sigs.k8s.io/agent-sandbox/internal/version.gitVersion",
-        ask=("--version",),
+        version_arguments=("--version",),
         minutes=3,
         go_room_mb=2000,
     ),
@@ -165,7 +165,7 @@ RECIPES: tuple[Recipe, ...] = (
         package="helm.sh/helm/v3/cmd/helm",
         stamp="helm.sh/helm/v3/internal/version.version",
         least="v3.14.0",
-        ask=("version", "--short"),
+        version_arguments=("version", "--short"),
         minutes=2,
         go_room_mb=2000,
     ),
@@ -181,7 +181,7 @@ RECIPES: tuple[Recipe, ...] = (
             stamp="github.com/prometheus/common/version.Version",
             tags=("remove_all_sd", "enable_kubernetes_sd"),
             least="v3.5.0",
-            ask=("--version",),
+            version_arguments=("--version",),
             minutes=minutes,
             go_room_mb=3000,
         )
@@ -223,7 +223,7 @@ RECIPES: tuple[Recipe, ...] = (
 
 
 def recipe(name: str) -> Recipe:
-    """The row of that name."""
+    """Return the recipe of that name."""
     for row in RECIPES:
         if row.name == name:
             return row
@@ -232,12 +232,12 @@ def recipe(name: str) -> Recipe:
 
 
 def folder(row: Recipe) -> Path:
-    """Where the row's modules are pinned."""
+    """Return the folder that pins the recipe's modules."""
     return HERE / row.group
 
 
 def key(row: Recipe) -> str:
-    """The name of the row's place in the cache: it changes whenever the outcome might."""
+    """Return the recipe's cache key: it changes whenever the result might."""
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
         digest.update((folder(row) / name).read_bytes())
@@ -246,7 +246,7 @@ def key(row: Recipe) -> str:
 
 
 def least_go(row: Recipe) -> Version:
-    """The Go language version that the row's go.mod asks for."""
+    """Return the Go version that the recipe's go.mod requires."""
     for line in (folder(row) / "go.mod").read_text(encoding="utf-8").splitlines():
         if line.startswith("go "):
             return need(line)

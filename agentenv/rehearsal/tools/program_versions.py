@@ -1,4 +1,4 @@
-"""Asks programs found on PATH for their version, without trusting them to answer."""
+"""Run programs found on PATH for their version, tolerating programs that fail."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from agentenv.rehearsal.tools.versions import Version, parse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-PATIENCE_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 
 
 def candidates(name: str, also: str = "") -> Iterator[Path]:
-    """Every executable of that name on PATH, in its order: a broken one may stand before a good one.
+    """Yield every executable of that name on PATH, in order: a broken one may come before a working one.
 
     `also` is a variable that may name a folder to look into first.
     """
-    seen: set[Path] = set()
+    yielded: set[Path] = set()
     first = os.environ.get(also, "") if also else ""
     for folder in (first, *os.environ.get("PATH", os.defpath).split(os.pathsep)):
-        found = shutil.which(name, path=folder) if folder else None
-        if found is not None and (path := Path(found).absolute()) not in seen:
-            seen.add(path)
+        executable = shutil.which(name, path=folder) if folder else None
+        if executable is not None and (path := Path(executable).absolute()) not in yielded:
+            yielded.add(path)
             yield path
 
 
@@ -34,28 +34,28 @@ def version_of(
     program: Path,
     arguments: Sequence[str],
     environment: Mapping[str, str] | None = None,
-    patience: float = PATIENCE_SECONDS,
+    timeout: float = TIMEOUT_SECONDS,
 ) -> Version | str:
-    """The version that the program prints, or in words why there is none."""
-    said = " ".join((program.name, *arguments))
+    """Return the version that the program prints, or a text that says why there is none."""
+    command = " ".join((program.name, *arguments))
     try:
-        answer = subprocess.run(
+        completed = subprocess.run(
             [str(program), *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=patience,
+            timeout=timeout,
             check=False,
             # Go reads a go.mod of the current folder, and Pulumi a project: neither is asked about here.
             cwd=Path(program.anchor or "/"),
             env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true", **(environment or {})},
         )
     except subprocess.TimeoutExpired:
-        return f"'{said}' did not answer within {patience:.0f} s"
+        return f"'{command}' did not answer within {timeout:.0f} s"
     except OSError as error:
         return f"it cannot be run: {error.strerror or error}"
-    if answer.returncode != 0:
-        words = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
-        return f"'{said}' ended with {answer.returncode}" + (f": {words[-1]}" if words else "")
-    return parse(answer.stdout) or f"'{said}' printed no version"
+    if completed.returncode != 0:
+        lines = (completed.stderr.strip() or completed.stdout.strip()).splitlines()
+        return f"'{command}' ended with {completed.returncode}" + (f": {lines[-1]}" if lines else "")
+    return parse(completed.stdout) or f"'{command}' printed no version"

@@ -1,7 +1,7 @@
-"""Says what is being done while somebody waits: on a terminal as a bar that moves, elsewhere as a line now and then.
+"""Report progress to the user: a moving bar on a terminal, otherwise a line now and then.
 
-Whatever takes long is handed a `Progress` and knows nothing of terminals. Everything goes to standard error, so that
-standard output stays what the command is asked for.
+Long operations take a `Progress` and know nothing of terminals. Everything goes to standard error, so that standard
+output has only the command's result.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ QUIET_SECONDS = 20.0  # between two lines where there is no terminal
 
 
 class Task(Protocol):
-    """One long piece of work that is under way."""
+    """One long operation in progress."""
 
     def doing(self, what: str) -> None:
-        """Name what is being worked on at the moment."""
+        """Name the current item."""
         ...
 
     def reached(self, done: float, total: float) -> None:
-        """Tell how far it is."""
+        """Report how far it is."""
         ...
 
     def beat(self) -> None:
-        """Tell that it is still under way, where there is nothing new to say."""
+        """Report that it is still running, without news."""
         ...
 
 
 class Progress(Protocol):
-    """Where news for the person who waits goes."""
+    """Receives news for the user."""
 
     def note(self, line: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         ...
 
     def task(self, title: str, minutes: float) -> AbstractContextManager[Task]:
-        """Announce work of about so many minutes; the title says what it is."""
+        """Start an operation of about so many minutes."""
         ...
 
 
 class Silent:
-    """A Progress that says nothing."""
+    """A Progress that prints nothing."""
 
     def note(self, line: str) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     @contextlib.contextmanager
     def task(self, title: str, minutes: float) -> Iterator[Task]:  # noqa: ARG002 - the protocol's names
-        """Say nothing."""
+        """Print nothing."""
         yield _SilentTask()
 
 
@@ -72,7 +72,7 @@ class _SilentTask:
 
 
 class Lines:
-    """A Progress for logs: a line when work begins and ends, and one every twenty seconds in between."""
+    """A Progress for logs: a line at the start and end of an operation, and one every twenty seconds."""
 
     def __init__(
         self, stream: TextIO, clock: Callable[[], float] = time.monotonic, every: float = QUIET_SECONDS
@@ -81,14 +81,14 @@ class Lines:
 
     def note(self, line: str) -> None:
         """Write the line."""
-        # A log that nobody reads any more must not end the work that it tells of.
+        # A log without a reader must not end the operation.
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._stream.write(f"{line}\n")
             self._stream.flush()
 
     @contextlib.contextmanager
     def task(self, title: str, minutes: float) -> Iterator[Task]:
-        """Write a line at the start, now and then, and at the end."""
+        """Write a line at the start, at intervals, and at the end."""
         started = self._clock()
         self.note(f"{title} (about {span(minutes * 60)})")
         yield _LineTask(self, title, self._clock, self._every)
@@ -98,31 +98,31 @@ class Lines:
 class _LineTask:
     def __init__(self, lines: Lines, title: str, clock: Callable[[], float], every: float) -> None:
         self._lines, self._title, self._clock, self._every = lines, title, clock, every
-        self._started = self._said = clock()
+        self._started = self._written_at = clock()
         self._what, self._share = "", ""
 
     def doing(self, what: str) -> None:
         self._what = what
-        self._say()
+        self._write()
 
     def reached(self, done: float, total: float) -> None:
         self._share = f"{100 * done / total:.0f}%" if total else ""
-        self._say()
+        self._write()
 
     def beat(self) -> None:
-        self._say()
+        self._write()
 
-    def _say(self) -> None:
+    def _write(self) -> None:
         now = self._clock()
-        if now - self._said < self._every:
+        if now - self._written_at < self._every:
             return
-        self._said = now
+        self._written_at = now
         parts = [part for part in (self._share, span(now - self._started), self._what) if part]
         self._lines.note(f"{self._title}: {', '.join(parts)}")
 
 
 class Terminal:
-    """A Progress for people: a bar with what is done, how long it has taken and about how long it takes."""
+    """A Progress for terminals: a bar with the progress, the elapsed and the expected time."""
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
@@ -130,7 +130,7 @@ class Terminal:
         self._console = Console(file=stream)
 
     def note(self, line: str) -> None:
-        """Print the line above whatever is moving."""
+        """Print the line above the moving bars."""
         self._console.print(line, markup=False, highlight=False)
 
     @contextlib.contextmanager
@@ -170,13 +170,13 @@ class _BarTask:
 
 
 def telling(stream: TextIO | None = None) -> Progress:
-    """The Progress that suits where the news goes: standard error unless told otherwise."""
-    to = stream or sys.stderr
-    return Terminal(to) if to.isatty() else Lines(to)
+    """Return the Progress for a stream: standard error by default."""
+    output = stream or sys.stderr
+    return Terminal(output) if output.isatty() else Lines(output)
 
 
 def span(seconds: float) -> str:
-    """A length of time in words that a person would use."""
+    """Return a duration as a short text."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,10 +1,10 @@
-"""Runs a command and ends it, with everything that it started, as soon as whoever asked for it is gone.
+"""Run a command, and kill it with everything it started as soon as the caller is gone.
 
-`python leash.py COMMAND …` holds the reading end of a pipe as its standard input. When the other end closes, by intent
-or because its owner was killed, the whole process group dies. A signal at the parent's death would reach the command
-only, and a compiler has children of its own.
+`python tied_command.py COMMAND …` has the reading end of a pipe as its standard input. When the other end closes, on
+purpose or because its owner was killed, the whole process group is killed. A parent-death signal would reach the
+command only, and a compiler has children of its own.
 
-Started by path and without our packages, so it imports the standard library only.
+It is started by path and without this package, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import threading
 
 
 def main(command: list[str]) -> int:
-    """Run the command; its exit code is ours, and 128 more than the signal's number if a signal ended it."""
+    """Run the command and return its exit code, or 128 plus the number of the signal that ended it."""
     threading.Thread(target=_watch, daemon=True).start()
     code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
     return 128 - code if code < 0 else code
@@ -31,7 +31,7 @@ def _watch() -> None:
 
 if __name__ == "__main__":
     if os.getpgrp() != os.getpid():
-        # Without a group of its own it would take its caller along.
+        # Without a group of its own it would kill its caller too.
         os.setsid()
     # Python would otherwise wait at exit for the thread that waits for the pipe.
     os._exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Versions as the tools print them, and which of two is newer.
+"""Parse and compare versions as the tools print them.
 
 `v3.259.0`, `pulumi 3.260.0-alpha.1+abc`, `go1.27rc1`: the first version in the text counts, and a pre-release comes
 before its release, as semver orders them.
@@ -39,17 +39,17 @@ class Version:
 
 
 def parse(text: str) -> Version | None:
-    """The first version in what a tool printed, or None."""
-    found = _VERSION.search(text)
-    if found is None:
+    """Return the first version in a tool's output, or None."""
+    match = _VERSION.search(text)
+    if match is None:
         return None
     return Version(
-        int(found["major"]), int(found["minor"]), int(found["patch"] or 0), found["pre"] or found["go"] or ""
+        int(match["major"]), int(match["minor"]), int(match["patch"] or 0), match["pre"] or match["go"] or ""
     )
 
 
 def need(text: str) -> Version:
-    """A version that we wrote ourselves, so that it must be one."""
+    """Parse a version constant of the project; ValueError if it is not one."""
     version = parse(text)
     if version is None:
         raise ValueError(f"'{text}' is not a version")

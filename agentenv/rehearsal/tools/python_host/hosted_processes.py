@@ -1,4 +1,4 @@
-"""The processes that a language host starts: they are ended with it, and given a moment to leave by themselves."""
+"""The processes that a language host starts: interrupted with it, and killed after a grace period."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # The engine gives a plugin five seconds in all.
-_PATIENCE_SECONDS = 3.0
+_GRACE_SECONDS = 3.0
 
 
 class Hosted:
-    """What is running now."""
+    """The running processes."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.subprocess.Process] = set()
@@ -24,7 +24,7 @@ class Hosted:
     async def start(
         self, command: Sequence[str], environment: Mapping[str, str], folder: str | None = None, *, captured: bool
     ) -> asyncio.subprocess.Process:
-        """Start a command; what is not captured goes where ours goes, which is to the engine."""
+        """Start a command; output that is not captured goes to the engine."""
         pipe = asyncio.subprocess.PIPE if captured else None
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -37,34 +37,34 @@ class Hosted:
         self._running.add(process)
         return process
 
-    async def ended(self, process: asyncio.subprocess.Process) -> int:
-        """Wait for its end; whoever gives up waiting has it ended."""
+    async def wait(self, process: asyncio.subprocess.Process) -> int:
+        """Wait for its end; stop it if the wait is cancelled."""
         try:
             return await process.wait()
         finally:
-            self.end(process)
+            self.stop(process)
 
-    def end(self, process: asyncio.subprocess.Process) -> None:
-        """Have it ended, without waiting for that."""
+    def stop(self, process: asyncio.subprocess.Process) -> None:
+        """Stop a process without waiting."""
         self._running.discard(process)
         if process.returncode is None:
-            task = asyncio.ensure_future(_end(process))
+            task = asyncio.ensure_future(_stop(process))
             self._ending.add(task)
             task.add_done_callback(self._ending.discard)
 
-    async def end_all(self) -> None:
-        """End everything, and wait until it is."""
+    async def stop_all(self) -> None:
+        """Stop every process and wait for the end."""
         for process in tuple(self._running):
-            self.end(process)
+            self.stop(process)
         if self._ending:
             await asyncio.wait(self._ending)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _stop(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGINT)
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_GRACE_SECONDS):
             await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Which Python runs a program, a policy pack or a plugin: what its project file says, else the one we run under."""
+"""Choose the Python of a program, a policy pack or a plugin: from its project file, else the current one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _TYPECHECKERS = ("mypy", "pyright")
 
 
 class BadOption(Exception):
-    """A runtime option that cannot be followed; the message is for the user."""
+    """An invalid runtime option; the message is for the user."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python, and the virtual environment that it belongs to."""
+    """A Python interpreter and its virtual environment."""
 
     path: Path
     virtualenv: Path | None = None
@@ -30,7 +30,7 @@ class Interpreter:
     toolchain: str = "pip"
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The environment in which what it starts finds the virtual environment's programs first."""
+        """Return an environment in which the virtual environment's programs come first on PATH."""
         environment = dict(os.environ if base is None else base)
         if self.virtualenv is not None:
             environment.pop("PYTHONHOME", None)
@@ -41,12 +41,12 @@ class Interpreter:
 
     @property
     def ours(self) -> bool:
-        """Whether it is the one we run under, so that what it would answer is known here."""
+        """Return whether it is the current interpreter."""
         return self.path == Path(sys.executable)
 
 
 def choose(options: Mapping[str, object], root: Path, program: Path) -> Interpreter:
-    """The interpreter that the project's runtime options name."""
+    """Return the interpreter that the project's runtime options name."""
     virtualenv = _text(options, "virtualenv")
     toolchain = _text(options, "toolchain", _TOOLCHAINS) or "pip"
     typechecker = _text(options, "typechecker", _TYPECHECKERS)
@@ -66,10 +66,10 @@ def choose(options: Mapping[str, object], root: Path, program: Path) -> Interpre
                 return Interpreter(folder / ".venv" / "bin" / "python", folder / ".venv", typechecker, toolchain)
     named = os.environ.get("PULUMI_PYTHON_CMD")
     if named:
-        found = shutil.which(named)
-        if found is None:
+        executable = shutil.which(named)
+        if executable is None:
             raise BadOption(f"PULUMI_PYTHON_CMD is '{named}', which is not a program on PATH")
-        return Interpreter(Path(found), None, typechecker, toolchain)
+        return Interpreter(Path(executable), None, typechecker, toolchain)
     ours = Path(sys.prefix) if sys.prefix != sys.base_prefix else None
     return Interpreter(Path(sys.executable), ours, typechecker, toolchain)
 

@@ -1,7 +1,7 @@
-"""Lists the packages of a Python environment, and what each says of the plugin that it needs.
+"""List the packages of a Python environment, with their `pulumi-plugin.json`.
 
-Imported for the environment that we run in; for any other its text is run by that environment's Python, so it has to do
-with the standard library and with Python 3.9.
+Imported for the current environment. For any other its source is run by that environment's Python, so it uses only
+the standard library and Python 3.9.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 
 
 def packages() -> list[dict[str, object]]:
-    """Name, version and `pulumi-plugin.json` (None if there is none) of every package."""
-    found: dict[str, dict[str, object]] = {}
+    """Return name, version and `pulumi-plugin.json` (None without one) of every package."""
+    by_name: dict[str, dict[str, object]] = {}
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"]
         if not name:
             continue
         normal = re.sub(r"[-_.]+", "-", name).lower()
         # The first on the search path is the one that an import would take.
-        if normal not in found:
-            found[normal] = {"name": normal, "version": distribution.version, "plugin": _plugin(name)}
-    return sorted(found.values(), key=lambda row: str(row["name"]))
+        if normal not in by_name:
+            by_name[normal] = {"name": normal, "version": distribution.version, "plugin": _plugin(name)}
+    return sorted(by_name.values(), key=lambda row: str(row["name"]))
 
 
 def _plugin(name: str) -> object:

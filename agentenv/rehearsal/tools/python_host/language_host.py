@@ -62,7 +62,7 @@ class LanguageHost:
         """Wait until it is time to leave, then end what runs."""
         self._watch_engine()
         await self._leaving.wait()
-        await self._hosted.end_all()
+        await self._hosted.stop_all()
         if self._orphaned and os.getpgrp() == os.getpid():
             # An engine ends the whole group of a plugin; now nobody else will end what programs have started.
             os.killpg(0, signal.SIGTERM)
@@ -98,7 +98,7 @@ class LanguageHost:
         """Name the plugins that the program's packages need."""
         from agentenv.rehearsal.tools.python_host import required_plugins
 
-        needed = await required_plugins.needed(await self._python(request.info, context))
+        needed = await required_plugins.list_dependencies(await self._python(request.info, context))
         return self._messages.GetRequiredPackagesResponse(packages=needed)
 
     async def GetProgramDependencies(
@@ -107,7 +107,7 @@ class LanguageHost:
         """List the packages that the program's Python sees."""
         from agentenv.rehearsal.tools.python_host import required_plugins
 
-        packages = await required_plugins.listed(await self._python(request.info, context))
+        packages = await required_plugins.list_packages(await self._python(request.info, context))
         return self._messages.GetProgramDependenciesResponse(
             dependencies=[self._messages.DependencyInfo(name=row["name"], version=row["version"]) for row in packages]
         )
@@ -123,7 +123,7 @@ class LanguageHost:
             captured=True,
         )
         printed, _ = await process.communicate()
-        self._hosted.end(process)
+        self._hosted.stop(process)
         return self._messages.AboutResponse(
             executable=str(python.path),
             version=printed.decode(errors="replace").strip(),
@@ -174,7 +174,7 @@ class LanguageHost:
 
     async def Cancel(self, request: object, _context: grpc.aio.ServicerContext[Any, Any]) -> object:
         """End what runs; the engine gives up."""
-        await self._hosted.end_all()
+        await self._hosted.stop_all()
         return request
 
     async def _python(

@@ -1,8 +1,8 @@
-"""Stands between the engine and a policy pack until the pack can be started.
+"""A proxy between the engine and a policy pack until the pack can be started.
 
-The engine tells a pack its stack and configuration after it has connected to it, but the packs' SDK wants them in its
-environment when it starts. So the engine is given this server's port first; what it says of the stack starts the pack;
-from then on every call is passed on as the bytes it came in.
+The engine sends a pack its stack and configuration after it has connected, but the packs' SDK reads them from its
+environment at start. So the engine gets this server's port first, and its request starts the pack. From then on every
+call is forwarded as bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _CONFIGURE = f"{_SERVICE}ConfigureStack"
 
 
 class PackNotStarted(Exception):
-    """The pack ended before it could be spoken to."""
+    """The pack ended before it served."""
 
 
 class PolicyProxy(grpc.GenericRpcHandler):
-    """Answers the engine in the pack's place until there is a pack."""
+    """Serves the engine in place of the pack until the pack runs."""
 
     def __init__(self) -> None:
         self._server = grpc.aio.server(options=CHANNEL_OPTIONS)
@@ -38,49 +38,49 @@ class PolicyProxy(grpc.GenericRpcHandler):
         self._pack: asyncio.Future[grpc.aio.Channel] = loop.create_future()
 
     async def start(self) -> int:
-        """Serve, and return the port that the engine is to be told."""
+        """Serve, and return the port for the engine."""
         self._server.add_generic_rpc_handlers((self,))
         port = self._server.add_insecure_port("127.0.0.1:0")
         await self._server.start()
         return port
 
     async def environment(self) -> dict[str, str]:
-        """Wait for the engine to speak, and return what the pack has to find in its environment."""
-        said = await self._stack
-        if said is None:
+        """Wait for the engine's request, and return the pack's environment variables."""
+        request = await self._stack
+        if request is None:
             return {}
-        stack = analyzer_pb2.AnalyzerStackConfigureRequest.FromString(said)
-        found = {
+        stack = analyzer_pb2.AnalyzerStackConfigureRequest.FromString(request)
+        variables = {
             "PULUMI_ORGANIZATION": stack.organization,
             "PULUMI_PROJECT": stack.project,
             "PULUMI_STACK": stack.stack,
             "PULUMI_DRY_RUN": "true" if stack.dry_run else "false",
             "PULUMI_CONFIG": json.dumps(dict(stack.config)) if stack.config else "",
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in variables.items() if value}
 
     async def attach(self, port: int) -> None:
-        """Pass everything on to the pack that listens at that port, and tell it first what the engine told us."""
+        """Forward every call to the pack at that port, after sending it the engine's configuration."""
         self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=CHANNEL_OPTIONS)
-        said = self._stack.result()
-        if said is not None:
+        request = self._stack.result()
+        if request is not None:
             try:
-                await self._channel.unary_unary(_CONFIGURE)(said, wait_for_ready=True)
+                await self._channel.unary_unary(_CONFIGURE)(request, wait_for_ready=True)
             except grpc.aio.AioRpcError as error:
-                # Packs built on an older SDK have it from their environment alone.
+                # Packs on an older SDK read it from their environment only.
                 if error.code() != grpc.StatusCode.UNIMPLEMENTED:
                     raise
         self._pack.set_result(self._channel)
 
     def fail(self, reason: str) -> None:
-        """Let every call that waits for the pack, or will, end with the reason."""
+        """End every waiting and future call with the reason."""
         if not self._pack.done():
             self._pack.set_exception(PackNotStarted(reason))
-            # Read here, so that nobody complains if no call ever waits for it.
+            # Retrieved here, so that asyncio does not warn about an unretrieved exception.
             self._pack.exception()
 
     async def stop(self) -> None:
-        """Leave."""
+        """Stop serving."""
         self.fail("it is being shut down")
         if not self._stack.done():
             self._stack.set_result(None)
@@ -89,11 +89,11 @@ class PolicyProxy(grpc.GenericRpcHandler):
             await self._channel.close()
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
-        """Choose who answers a call."""
+        """Return the handler of a call."""
         method = str(getattr(handler_call_details, "method", ""))
         if not method.startswith(_SERVICE):
             return None
-        answers: dict[str, Callable[[bytes, Any], Awaitable[bytes]]] = {
+        handlers: dict[str, Callable[[bytes, Any], Awaitable[bytes]]] = {
             f"{_SERVICE}Handshake": self._handshake,
             _CONFIGURE: self._configure,
         }
@@ -101,7 +101,7 @@ class PolicyProxy(grpc.GenericRpcHandler):
         async def forward(request: bytes, context: grpc.aio.ServicerContext) -> bytes:
             return await self._forward(method, request, context)
 
-        return grpc.unary_unary_rpc_method_handler(answers.get(method, forward))
+        return grpc.unary_unary_rpc_method_handler(handlers.get(method, forward))
 
     async def _handshake(self, _request: bytes, _context: grpc.aio.ServicerContext) -> bytes:
         return analyzer_pb2.AnalyzerHandshakeResponse().SerializeToString()
@@ -112,7 +112,7 @@ class PolicyProxy(grpc.GenericRpcHandler):
         return analyzer_pb2.AnalyzerStackConfigureResponse().SerializeToString()
 
     async def _forward(self, method: str, request: bytes, context: grpc.aio.ServicerContext) -> bytes:
-        # Some operations of the engine (publishing a pack) concern no stack: then it asks without having told.
+        # Some operations of the engine (publishing a pack) have no stack: then this call comes first.
         if not self._stack.done():
             self._stack.set_result(None)
         try:

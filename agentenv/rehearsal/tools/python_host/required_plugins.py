@@ -1,9 +1,8 @@
-"""Which plugins a program's packages need, as the engine wants to hear it.
+"""The plugins that a program's packages need, as the engine's protocol lists them.
 
-The official host names the plugin of every installed package, and the engine then downloads those that it does not
-have; for some of its commands even those that are on PATH. Ours names those that lie in the engine's cache. Any other
-the engine looks for when a resource needs it, on PATH too, and then says which one is missing; and a package that is
-installed but not used costs nothing.
+The official host lists the plugin of every installed package, and the engine then downloads missing ones, for some
+commands even those on PATH. This host lists only plugins in the engine's cache. The engine looks for any other when a
+resource needs it, on PATH too, and reports a missing one then. An installed but unused package costs nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ _RELEASE = re.compile(
 _STAGES = {"a": "alpha", "b": "beta", "rc": "rc"}
 
 
-async def listed(python: Interpreter) -> list[dict[str, Any]]:
-    """The packages that the interpreter sees."""
+async def list_packages(python: Interpreter) -> list[dict[str, Any]]:
+    """Return the packages of the interpreter."""
     if python.ours:
         return inventory.packages()
     process = await asyncio.create_subprocess_exec(
@@ -46,55 +45,61 @@ async def listed(python: Interpreter) -> list[dict[str, Any]]:
         stderr=asyncio.subprocess.PIPE,
         env=python.environment(),
     )
-    printed, complaint = await process.communicate()
+    output, errors = await process.communicate()
     if process.returncode != 0:
-        raise RuntimeError(f"{python.path} cannot list its packages: {complaint.decode(errors='replace').strip()}")
-    return json.loads(printed)
+        raise RuntimeError(f"{python.path} cannot list its packages: {errors.decode(errors='replace').strip()}")
+    return json.loads(output)
 
 
-async def needed(python: Interpreter) -> list[plugin_pb2.PackageDependency]:
-    """What the engine is told of the program that the interpreter runs."""
+async def list_dependencies(python: Interpreter) -> list[plugin_pb2.PackageDependency]:
+    """Return the plugins of the interpreter's program, for the engine."""
     # Listing packages takes a tenth of a second, for every operation of the engine.
-    return dependencies(await listed(python)) if plugins.any_cached() else []
+    return dependencies(await list_packages(python)) if plugins.any_cached() else []
 
 
 def dependencies(packages: Iterable[dict[str, Any]]) -> list[plugin_pb2.PackageDependency]:
-    """The plugins that these packages need and the engine has."""
-    found = [dependency(row["name"], row["version"], row["plugin"]) for row in packages]
-    return [row for row in found if row is not None and plugins.cached("resource", row.name, row.version) is not None]
+    """Return the plugins that these packages need and the engine has."""
+    needed_plugins = [dependency(row["name"], row["version"], row["plugin"]) for row in packages]
+    return [
+        row
+        for row in needed_plugins
+        if row is not None and plugins.cached("resource", row.name, row.version) is not None
+    ]
 
 
 def dependency(package: str, version: str, plugin: dict[str, Any] | None) -> plugin_pb2.PackageDependency | None:
-    """The plugin that a package needs, or None if it needs none."""
+    """Return the plugin that a package needs, or None."""
     if package in _WITHOUT_PLUGIN or (plugin is None and not package.startswith("pulumi-")):
         return None
-    said = plugin or {"resource": True}
-    if not said.get("resource"):
+    descriptor = plugin or {"resource": True}
+    if not descriptor.get("resource"):
         return None
-    needed = said.get("version") or plugin_version(version)
+    needed = descriptor.get("version") or plugin_version(version)
     if not needed:
         return None
-    answer = plugin_pb2.PackageDependency(
-        name=said.get("name") or package.removeprefix("pulumi-"),
+    result = plugin_pb2.PackageDependency(
+        name=descriptor.get("name") or package.removeprefix("pulumi-"),
         kind="resource",
         version=needed if needed.startswith("v") else f"v{needed}",
-        server=said.get("server") or "",
+        server=descriptor.get("server") or "",
     )
-    if parameter := said.get("parameterization"):
-        answer.parameterization.CopyFrom(_parameter(parameter))
-    if extension := said.get("extensionParameterization"):
-        answer.extension.CopyFrom(_parameter(extension))
-    return answer
+    if parameter := descriptor.get("parameterization"):
+        result.parameterization.CopyFrom(_parameter(parameter))
+    if extension := descriptor.get("extensionParameterization"):
+        result.extension.CopyFrom(_parameter(extension))
+    return result
 
 
-def _parameter(said: dict[str, Any]) -> plugin_pb2.PackageParameterization:
+def _parameter(parameterization: dict[str, Any]) -> plugin_pb2.PackageParameterization:
     return plugin_pb2.PackageParameterization(
-        name=said.get("name", ""), version=said.get("version", ""), value=base64.b64decode(said.get("value") or "")
+        name=parameterization.get("name", ""),
+        version=parameterization.get("version", ""),
+        value=base64.b64decode(parameterization.get("value") or ""),
     )
 
 
 def plugin_version(package_version: str) -> str | None:
-    """The plugin's version for a package's, where one follows from the other: `1.2rc1` is `1.2.0-rc.1`."""
+    """Return the plugin's version for a package's version, if it can be derived: `1.2rc1` is `1.2.0-rc.1`."""
     match = _RELEASE.fullmatch(package_version)
     if match is None:
         return None

@@ -1,6 +1,6 @@
-"""Runs a plugin that is written in Python: a policy pack, or a folder of components.
+"""Run a plugin that is written in Python: a policy pack, or a folder of components.
 
-What it prints is streamed to the engine, which reads the plugin's port from the first line.
+Its output is streamed to the engine, which reads the plugin's port from the first line.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _CHUNK = 64 * 1024
 
 
 def command(request: language_pb2.RunPluginRequest, python: Interpreter) -> list[str]:
-    """How the plugin is started."""
-    folder, given = request.info.program_directory, list(request.args)
+    """Return the plugin's command line."""
+    folder, arguments = request.info.program_directory, list(request.args)
     if request.kind == ANALYZER:
         # Unbuffered: the engine waits for the line with the port.
-        return [str(python.path), "-u", "-m", "pulumi.policy", *given, folder]
+        return [str(python.path), "-u", "-m", "pulumi.policy", *arguments, folder]
     if (Path(folder) / "__main__.py").is_file():
-        return [str(python.path), folder, *given]
-    return [str(python.path), "-m", "pulumi.run.plugin", _project(Path(folder)), *given]
+        return [str(python.path), folder, *arguments]
+    return [str(python.path), "-m", "pulumi.run.plugin", _project(Path(folder)), *arguments]
 
 
 def _project(folder: Path) -> str:
     try:
-        said = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
-        if "build-system" in said:
-            return str(said["project"]["name"])
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+        if "build-system" in project:
+            return str(project["project"]["name"])
     except FileNotFoundError:
         pass
     except (ValueError, KeyError) as error:
@@ -53,12 +53,12 @@ def _project(folder: Path) -> str:
 async def run(
     request: language_pb2.RunPluginRequest, python: Interpreter, hosted: Hosted
 ) -> AsyncGenerator[language_pb2.RunPluginResponse, None]:
-    """Start the plugin and yield what it prints; last its exit code, unless it ended well."""
+    """Start the plugin and yield its output, then its exit code if it failed."""
     news: asyncio.Queue[language_pb2.RunPluginResponse | None] = asyncio.Queue()
-    given = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
-    environment = python.environment(given or None)
+    variables = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
+    environment = python.environment(variables or None)
 
-    async def conduct() -> None:
+    async def stream_plugin() -> None:
         try:
             if request.kind == ANALYZER:
                 await _policy_pack(command(request, python), environment, request, hosted, news)
@@ -68,7 +68,7 @@ async def run(
         finally:
             news.put_nowait(None)
 
-    task = asyncio.create_task(conduct())
+    task = asyncio.create_task(stream_plugin())
     try:
         while (item := await news.get()) is not None:
             yield item
@@ -90,17 +90,17 @@ async def _policy_pack(
     try:
         port = await proxy.start()
         news.put_nowait(language_pb2.RunPluginResponse(stdout=f"{port}\n".encode()))
-        about = await proxy.environment()
+        variables = await proxy.environment()
         # A pack runs in its own folder, unlike every other plugin: its rules read files beside them.
         folder = request.info.program_directory
-        process = await hosted.start(start, {**environment, **about}, folder, captured=True)
+        process = await hosted.start(start, {**environment, **variables}, folder, captured=True)
 
         async def attach(first: bytes) -> None:
             try:
                 await proxy.attach(int(first))
             except ValueError:
-                said = f"it printed {first!r} for a port" if first else "it ended at once"
-                proxy.fail(f"{said}; its messages say why")
+                reason = f"it printed {first!r} for a port" if first else "it ended at once"
+                proxy.fail(f"{reason}; its messages say why")
 
         await _stream(process, hosted, news, attach)
     finally:
@@ -132,6 +132,6 @@ async def _stream(
             group.create_task(complaints(process.stderr))
         code = await process.wait()
     finally:
-        hosted.end(process)
+        hosted.stop(process)
     if code != 0:
         news.put_nowait(language_pb2.RunPluginResponse(exitcode=code))

@@ -1,4 +1,4 @@
-"""Runs a Pulumi program: the command line, the environment, and what its exit code means to the engine."""
+"""Run a Pulumi program: its command line, its environment, and the meaning of its exit code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.tools.python_host.hosted_processes import Hosted
     from agentenv.rehearsal.tools.python_host.interpreter import Interpreter
 
-# The SDK's executor ends so when it has told the user already.
-_TOLD = 32
+# The exit code of the SDK's executor when it has already reported the error.
+_REPORTED = 32
 
 
 def command(
     request: language_pb2.RunRequest, python: Interpreter, executor: Path, engine: str, tracing: str
 ) -> list[str]:
-    """How the SDK's executor is called."""
+    """Return the command line of the SDK's executor."""
     options = {
         "monitor": request.monitor_address,
         "engine": engine,
@@ -33,17 +33,17 @@ def command(
         "tracing": tracing,
         "organization": request.organization,
     }
-    given = [part for name, value in options.items() if value for part in (f"--{name}", value)]
-    return [str(python.path), str(executor), *given, request.info.entry_point or ".", *request.args]
+    arguments = [part for name, value in options.items() if value for part in (f"--{name}", value)]
+    return [str(python.path), str(executor), *arguments, request.info.entry_point or ".", *request.args]
 
 
 def environment(request: language_pb2.RunRequest, python: Interpreter) -> dict[str, str]:
-    """Configuration goes by the environment, as other users can read command lines."""
-    found = python.environment()
+    """Return the program's environment, with its configuration: other users can read command lines."""
+    variables = python.environment()
     if request.config:
-        found["PULUMI_CONFIG"] = json.dumps(dict(request.config))
-    found["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
-    return found
+        variables["PULUMI_CONFIG"] = json.dumps(dict(request.config))
+    variables["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
+    return variables
 
 
 async def run(
@@ -59,14 +59,14 @@ async def run(
         process = await hosted.start(started, environment(request, python), captured=False)
     except OSError as error:
         return language_pb2.RunResponse(error=f"problem executing program (could not run {python.path}): {error}")
-    return verdict(await hosted.ended(process))
+    return verdict(await hosted.wait(process))
 
 
 def verdict(code: int) -> language_pb2.RunResponse:
-    """What the engine is told of a program that ended so."""
+    """Return the engine's response for a program's exit code."""
     if code == 0:
         return language_pb2.RunResponse()
-    if code == _TOLD:
+    if code == _REPORTED:
         return language_pb2.RunResponse(bail=True)
     # A program that a signal ended has no exit code of its own.
     return language_pb2.RunResponse(error=f"program exited with non-zero exit code: {max(code, -1)}")
@@ -76,5 +76,5 @@ async def _typecheck(request: language_pb2.RunRequest, python: Interpreter, host
     folder = request.info.program_directory
     command = [str(python.path), "-m", str(python.typechecker), folder]
     process = await hosted.start(command, python.environment(), folder, captured=False)
-    code = await hosted.ended(process)
+    code = await hosted.wait(process)
     return f"{python.typechecker} found errors (exit code {code})" if code else None

@@ -128,15 +128,17 @@ def test_packages_without_a_plugin_need_none(package: str, plugin: dict[str, obj
 def test_the_engine_is_told_only_of_plugins_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
     wanted = plugins.requested("aws")
-    assert asyncio.run(required_plugins.needed(OURS)) == []
+    assert asyncio.run(required_plugins.list_dependencies(OURS)) == []
     other = tmp_path / "plugins" / "resource-aws-v0.0.1" / "pulumi-resource-aws"
     other.parent.mkdir(parents=True)
     other.touch()
-    assert asyncio.run(required_plugins.needed(OURS)) == []
+    assert asyncio.run(required_plugins.list_dependencies(OURS)) == []
     program = tmp_path / "plugins" / f"resource-aws-v{wanted}" / "pulumi-resource-aws"
     program.parent.mkdir()
     program.touch()
-    assert [(row.name, row.version) for row in asyncio.run(required_plugins.needed(OURS))] == [("aws", f"v{wanted}")]
+    assert [(row.name, row.version) for row in asyncio.run(required_plugins.list_dependencies(OURS))] == [
+        ("aws", f"v{wanted}")
+    ]
 
 
 def test_another_python_is_asked_for_its_packages() -> None:
@@ -144,7 +146,7 @@ def test_another_python_is_asked_for_its_packages() -> None:
     ours = Path(sys.executable)
     other = Interpreter(ours.with_name("python" if ours.name != "python" else "python3"))
     assert not other.ours
-    assert asyncio.run(required_plugins.listed(other)) == inventory.packages()
+    assert asyncio.run(required_plugins.list_packages(other)) == inventory.packages()
 
 
 def test_packages_are_listed_with_what_they_say_of_their_plugin() -> None:

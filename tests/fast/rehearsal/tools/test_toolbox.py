@@ -57,7 +57,7 @@ def test_old_and_broken_ones_are_passed_over_and_told(tmp_path: Path, monkeypatc
 
 def test_one_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     path = install(tmp_path / "pulumi", "#!/bin/sh\nexec /bin/sleep 600\n")
-    assert program_versions.version_of(path, ("version",), patience=0.2) == "'pulumi version' did not answer within 0 s"
+    assert program_versions.version_of(path, ("version",), timeout=0.2) == "'pulumi version' did not answer within 0 s"
 
 
 def test_any_plugin_on_path_counts_whatever_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
