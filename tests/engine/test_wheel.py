@@ -17,7 +17,7 @@ import yaml
 
 from agentenv.cli.extras import extra_of
 from agentenv.cli.main import COMMANDS
-from agentenv.components.package import COMPONENTS
+from agentenv.components.package import EXPORTED_COMPONENTS
 from agentenv.rehearsal.stage.stage import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,7 +165,7 @@ def test_the_engine_reads_the_schema_of_the_installed_components(installed: Inst
     assert read.returncode == 0, read.stderr
     schema: dict[str, Any] = json.loads(read.stdout)
     names = {name.removeprefix("agent-environment:index:") for name in schema["resources"]}
-    assert names == {component.__name__ for component in COMPONENTS}
+    assert names == {component.__name__ for component in EXPORTED_COMPONENTS}
 
 
 def test_the_documented_program_is_previewed(installed: Installed, opened: Stage, tmp_path: Path) -> None:

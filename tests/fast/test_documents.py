@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split()
+FILES = subprocess.check_output(
+    ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True
+).split()
 PAGES = sorted(ROOT / name for name in FILES if name.endswith(".md"))
 # A path begins with a folder at the top; `{a,b}` stands for two names, `*` and `<name>` for any
 TOP = "|".join(sorted({re.escape(name.partition("/")[0]) for name in FILES if "/" in name}))

@@ -161,3 +161,19 @@ def test_a_region_without_prices_is_refused(
     out, err = capsys.readouterr()
     assert "no prices of sa-east-1" in err
     assert "prices refresh --region sa-east-1" in json.loads(out.splitlines()[-1])["error"]
+
+
+def test_a_stack_file_elsewhere_is_read_without_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = told(capsys, "--users", "100")
+    file = tmp_path / "Pulumi.prod.yaml"
+    file.write_bytes((ROOT / "stacks" / file.name).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert main(["estimate", "--file", str(file), "--users", "100", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == expected
+    assert main(["estimate", "--file", str(file), "--compare", "main"]) == 1
+    assert "name it with --stack" in capsys.readouterr().err
+    file.write_text("config: {}\n", encoding="utf-8")
+    assert main(["estimate", "--file", str(file)]) == 1
+    assert f"`agentenv check --file {file}` lists them" in capsys.readouterr().err
