@@ -179,7 +179,7 @@ def test_a_tamed_cluster_comes_up_settles_and_goes_away(opened: Stage, api: Api,
     (main / "__main__.py").write_text(PROGRAM, encoding="utf-8")
     before = set(opened.leftovers())
     engine = opened.program(main, "dev", {"rehearsed:type": "m8g.large"})
-    with pytest.raises(EngineError, match="instanceType is not taken by the stand-in: node groups"):
+    with pytest.raises(EngineError, match="instanceType is not supported by the stand-in: node groups"):
         engine.preview()
     engine.call("config", "rm", "--stack", engine.stack, "type")
     try:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agentenv.rehearsal.providers.kubernetes import charts
-from agentenv.rehearsal.providers.kubernetes.charts import Chart, NotHad, Rendered, Rendering
+from agentenv.rehearsal.providers.kubernetes.charts import Chart, ChartUnavailable, Rendered, Rendering
 
 ABOUT = {
     "name": "whole",
@@ -55,7 +55,7 @@ def test_what_is_switched_off_need_not_be_there(chart: Chart, given: list[tuple[
 
 @pytest.mark.parametrize("values", [{}, {"part": {"enabled": True}}, {"part": {}}, {"part": None}])
 def test_what_is_not_switched_off_and_not_there_is_not_had(chart: Chart, values: dict[str, Any]) -> None:
-    with pytest.raises(NotHad, match="needs part"):
+    with pytest.raises(ChartUnavailable, match="needs part"):
         charts.render(chart, Rendering("one", "here", values))
 
 

@@ -19,7 +19,7 @@ from agentenv.rehearsal.providers.kubernetes import credentials, kubeconfig, set
 from agentenv.rehearsal.providers.kubernetes.client import ApiError, Client, Unreachable
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.discovery import Discovery, UnknownKind
-from agentenv.rehearsal.providers.kubernetes.kubeconfig import Access, BadKubeconfig
+from agentenv.rehearsal.providers.kubernetes.kubeconfig import Access, InvalidKubeconfig
 from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN
 
 
@@ -44,7 +44,7 @@ def test_contents_a_path_and_the_environment_say_the_same(tmp_path: Path) -> Non
     path = tmp_path / "config"
     path.write_text(json.dumps(config()), encoding="utf-8")
     for given, environment in ((json.dumps(config()), {}), (str(path), {}), (None, {"KUBECONFIG": str(path)})):
-        access = kubeconfig.access(kubeconfig.load(given, environment))
+        access = kubeconfig.cluster_access(kubeconfig.load(given, environment))
         assert (access.server, access.namespace, access.ca) == ("https://one.example.com", "mine", b"ca")
         assert access.token == "very-secret"
         assert "very-secret" not in repr(access)
@@ -52,9 +52,9 @@ def test_contents_a_path_and_the_environment_say_the_same(tmp_path: Path) -> Non
 
 def test_a_context_a_cluster_and_a_namespace_can_be_chosen() -> None:
     loaded = kubeconfig.load(config(), {})
-    assert kubeconfig.access(loaded, context="two").insecure
-    assert kubeconfig.access(loaded, cluster="two").server == "https://two.example.com"
-    assert kubeconfig.access(loaded, namespace="other").namespace == "other"
+    assert kubeconfig.cluster_access(loaded, context="two").insecure
+    assert kubeconfig.cluster_access(loaded, cluster="two").server == "https://two.example.com"
+    assert kubeconfig.cluster_access(loaded, namespace="other").namespace == "other"
 
 
 def test_several_files_are_merged_and_the_first_wins(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_several_files_are_merged_and_the_first_wins(tmp_path: Path) -> None:
     (tmp_path / "a").write_text(json.dumps(first), encoding="utf-8")
     (tmp_path / "b").write_text(json.dumps(second), encoding="utf-8")
     loaded = kubeconfig.load(None, {"KUBECONFIG": f"{tmp_path / 'a'}:{tmp_path / 'none'}:{tmp_path / 'b'}"})
-    assert kubeconfig.access(loaded).server == "https://first.example.com"
-    assert kubeconfig.access(loaded, context="two").server == "https://two.example.com"
+    assert kubeconfig.cluster_access(loaded).server == "https://first.example.com"
+    assert kubeconfig.cluster_access(loaded, context="two").server == "https://two.example.com"
 
 
 def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "me.key").write_bytes(b"key")
     path = tmp_path / "config"
     path.write_text(json.dumps(config(**{"client-certificate": "me.crt", "client-key": "me.key"})), encoding="utf-8")
-    access = kubeconfig.access(kubeconfig.load(str(path), {}))
+    access = kubeconfig.cluster_access(kubeconfig.load(str(path), {}))
     assert (access.certificate, access.key) == (b"certificate", b"key")
 
 
@@ -91,23 +91,23 @@ def test_certificates_are_read_beside_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_said_without_quoting_secrets(given: Any, says: str) -> None:
-    with pytest.raises(BadKubeconfig, match=says) as caught:
-        kubeconfig.access(kubeconfig.load(given, {}))
+    with pytest.raises(InvalidKubeconfig, match=says) as caught:
+        kubeconfig.cluster_access(kubeconfig.load(given, {}))
     assert "very-secret" not in str(caught.value)
 
 
 def test_a_home_folders_kubeconfig_is_never_taken(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").write_text(json.dumps(config()), encoding="utf-8")
-    with pytest.raises(BadKubeconfig, match="no kubeconfig was given"):
-        kubeconfig.access(kubeconfig.load(None, {"HOME": str(tmp_path)}))
+    with pytest.raises(InvalidKubeconfig, match="no kubeconfig was given"):
+        kubeconfig.cluster_access(kubeconfig.load(None, {"HOME": str(tmp_path)}))
 
 
 def test_a_token_file_is_read_for_each_token(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(json.dumps(config(tokenFile="token")), encoding="utf-8")
     (tmp_path / "token").write_text("first\n", encoding="utf-8")
-    held = credentials.Credentials(kubeconfig.access(kubeconfig.load(str(path), {})))
+    held = credentials.Credentials(kubeconfig.cluster_access(kubeconfig.load(str(path), {})))
     assert held.headers()["Authorization"] == "Bearer first"
     (tmp_path / "token").write_text("second", encoding="utf-8")
     held.refused()
@@ -147,14 +147,14 @@ def test_a_credentials_program_is_run_again_when_its_token_has_expired(tmp_path:
 
 
 def test_a_credentials_program_that_fails_is_quoted_by_its_last_line(tmp_path: Path) -> None:
-    with pytest.raises(credentials.NoCredentials, match="ended with 3: it went wrong"):
+    with pytest.raises(credentials.CredentialsError, match="ended with 3: it went wrong"):
         credentials.run(program(tmp_path, {"token": "x"}, code=3), Access("https://x"))
     missing = kubeconfig.Exec("no-such-program", (), {}, "v1", hint="Install it.")
-    with pytest.raises(credentials.NoCredentials, match=r"is not on PATH\. Install it\."):
+    with pytest.raises(credentials.CredentialsError, match=r"is not on PATH\. Install it\."):
         credentials.run(missing, Access("https://x"))
-    with pytest.raises(credentials.NoCredentials, match="neither a token nor a certificate"):
+    with pytest.raises(credentials.CredentialsError, match="neither a token nor a certificate"):
         credentials.parse(b'{"status": {}}', "x")
-    with pytest.raises(credentials.NoCredentials, match="did not print an ExecCredential"):
+    with pytest.raises(credentials.CredentialsError, match="did not print an ExecCredential"):
         credentials.parse(b"nonsense", "x")
 
 
@@ -288,7 +288,7 @@ def test_kinds_are_asked_for_once_and_again_when_one_is_missed(server: Server, m
     with pytest.raises(UnknownKind):
         knows.find("e.com/v1", "Widget")
     assert len(server.asked) == 1  # missed a moment ago: many operations may miss it at once
-    monkeypatch.setattr("agentenv.rehearsal.providers.kubernetes.discovery.FRESH", 0.0)
+    monkeypatch.setattr("agentenv.rehearsal.providers.kubernetes.discovery.MIN_REFRESH_INTERVAL", 0.0)
     server.respond = lambda _: (200, {}, RESOURCES)
     assert knows.find("e.com/v1", "Widget").path("n", "x") == "/apis/e.com/v1/namespaces/n/widgets/x"
     assert knows.find("e.com/v1", "Widget").path() == "/apis/e.com/v1/widgets"
@@ -300,10 +300,10 @@ def test_scope_is_known_without_a_server_where_it_can_be(server: Server) -> None
     assert knows.namespaced("v1", "Namespace") is False
     assert knows.namespaced("core/v1", "Namespace") is False
     assert knows.namespaced("rbac.authorization.k8s.io/v1", "ClusterRole") is False
-    assert knows.namespaced("apps/v1", "Deployment", ask=False) is True
-    assert knows.namespaced("e.com/v1", "Widget", ask=False) is None
-    knows.announce({"spec": {"group": "e.com", "scope": "Cluster", "names": {"kind": "Widget"}}})
-    assert knows.namespaced("e.com/v1", "Widget", ask=False) is False
+    assert knows.namespaced("apps/v1", "Deployment", fetch=False) is True
+    assert knows.namespaced("e.com/v1", "Widget", fetch=False) is None
+    knows.register_definition({"spec": {"group": "e.com", "scope": "Cluster", "names": {"kind": "Widget"}}})
+    assert knows.namespaced("e.com/v1", "Widget", fetch=False) is False
 
 
 def watched(*events: dict[str, Any]) -> Answer:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentenv.rehearsal.providers.kubernetes import comparing, diff, replacing
 from agentenv.rehearsal.providers.kubernetes.diff import Change
 from agentenv.rehearsal.providers.kubernetes.urns import resource
-from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag, Path
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Path, PropertyMap
 
 SCALARS = st.one_of(st.text(max_size=3), st.integers(-3, 3), st.booleans())
 TREES = st.recursive(
@@ -35,7 +35,7 @@ def test_nothing_differs_from_itself(one: dict[str, Any]) -> None:
 @given(OBJECTS, OBJECTS)
 def test_a_difference_is_found_exactly_where_there_is_one(one: dict[str, Any], other: dict[str, Any]) -> None:
     found = diff.changes(one, other)
-    assert bool(found) == (not diff.same(one, other))
+    assert bool(found) == (not diff.equal(one, other))
     turned = {"add": "delete", "delete": "add", "update": "update"}
     back = {(change.path, turned[change.verb]) for change in diff.changes(other, one)}
     assert {(change.path, change.verb) for change in found} == back
@@ -46,7 +46,7 @@ def test_a_difference_is_found_exactly_where_there_is_one(one: dict[str, Any], o
 def test_inputs_stay_as_written_while_nothing_moves_in_the_cluster(
     inputs: dict[str, Any], live: dict[str, Any]
 ) -> None:
-    assert diff.drifted(inputs, live, copy.deepcopy(live)) == inputs
+    assert diff.drifted_inputs(inputs, live, copy.deepcopy(live)) == inputs
 
 
 @settings(max_examples=60)
@@ -54,7 +54,7 @@ def test_inputs_stay_as_written_while_nothing_moves_in_the_cluster(
 def test_drift_brings_in_no_field_that_is_not_ours(
     inputs: dict[str, Any], before: dict[str, Any], now: dict[str, Any]
 ) -> None:
-    assert diff.drifted(inputs, before, now).keys() <= inputs.keys()
+    assert diff.drifted_inputs(inputs, before, now).keys() <= inputs.keys()
 
 
 def test_null_and_absent_are_the_same_and_true_is_not_one() -> None:
@@ -72,19 +72,19 @@ def test_a_value_the_server_spells_otherwise_does_not_drift_but_a_changed_one_do
     inputs = {"spec": {"cpu": "1000m", "memory": "1024Mi"}}
     before = {"spec": {"cpu": "1", "memory": "1Gi", "set": "by the server"}}
     now = {"spec": {"cpu": "1", "memory": "2Gi", "set": "anew"}}
-    assert diff.drifted(inputs, before, now) == {"spec": {"cpu": "1000m", "memory": "2Gi"}}
+    assert diff.drifted_inputs(inputs, before, now) == {"spec": {"cpu": "1000m", "memory": "2Gi"}}
 
 
 def test_items_with_names_are_followed_by_name() -> None:
     mine = {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "two"}]}
     injected = {"name": "sidecar", "image": "x"}
     now = {"containers": [injected, {"name": "b", "image": "hand"}, {"name": "a", "image": "one"}]}
-    found = diff.drifted(mine, mine, now)
+    found = diff.drifted_inputs(mine, mine, now)
     assert found == {"containers": [{"name": "a", "image": "one"}, {"name": "b", "image": "hand"}]}
 
 
 def test_a_field_that_was_taken_away_is_missed() -> None:
-    assert diff.drifted({"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1}) == {"a": 1}
+    assert diff.drifted_inputs({"a": 1, "b": 2}, {"a": 1, "b": 2}, {"a": 1}) == {"a": 1}
 
 
 REPLACING: list[tuple[str, str, Path, bool]] = [
@@ -137,12 +137,14 @@ def test_a_patch_is_only_replaced_when_it_moves() -> None:
     assert replacing.touches(("metadata", "name"), fixed)
 
 
-def compared(old: dict[str, Any], new: dict[str, Any], *, namespaced: bool | None = True) -> comparing.Compared:
+def compared(old: dict[str, Any], new: dict[str, Any], *, namespaced: bool | None = True) -> comparing.DiffResult:
     token = f"{new['apiVersion'] if '/' in new['apiVersion'] else 'core/v1'}:{new['kind']}"
     one = resource(f"urn:pulumi:s::p::kubernetes:{token}::x")
-    state = Bag({**old, "status": {}})
+    state = PropertyMap({**old, "status": {}})
     rules = replacing.Mutability()
-    return comparing.compare(one, state, Bag(old), Bag(new), scope=lambda _: namespaced, mutability=rules)
+    return comparing.compare(
+        one, state, PropertyMap(old), PropertyMap(new), scope=lambda _: namespaced, mutability=rules
+    )
 
 
 def test_a_default_namespace_and_the_core_groups_name_are_no_change() -> None:
@@ -163,7 +165,7 @@ def test_another_version_updates_and_another_group_or_kind_replaces() -> None:
 
 def test_the_old_one_goes_first_only_when_the_program_chose_the_name() -> None:
     spec = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1"}}
-    assert compared(spec, {**spec, "data": {"a": "2"}}).first_delete
+    assert compared(spec, {**spec, "data": {"a": "2"}}).delete_before_replace
     ours = {**spec, "metadata": {"name": "x", "annotations": {"pulumi.com/autonamed": "true"}}}
-    assert not compared(ours, {**ours, "data": {"a": "2"}}).first_delete
-    assert not compared(spec, {**spec, "metadata": {"name": "y"}}).first_delete
+    assert not compared(ours, {**ours, "data": {"a": "2"}}).delete_before_replace
+    assert not compared(spec, {**spec, "metadata": {"name": "y"}}).delete_before_replace

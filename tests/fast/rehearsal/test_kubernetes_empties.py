@@ -11,7 +11,7 @@ from agentenv.rehearsal.providers.kubernetes import checking, diff
 from agentenv.rehearsal.providers.kubernetes.checking import Naming
 from agentenv.rehearsal.providers.kubernetes.empties import OMITTED, without_empties
 from agentenv.rehearsal.providers.kubernetes.urns import resource
-from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 from tests.fast.components.reads import everything
 
 # Pointers, maps and structures in the types of k8s.io/api: there, an empty value is a value.
@@ -32,7 +32,9 @@ KEPT = {
 def checked(inputs: dict[str, Any]) -> dict[str, Any]:
     group = inputs["apiVersion"] if "/" in inputs["apiVersion"] else f"core/{inputs['apiVersion']}"
     of = resource(f"urn:pulumi:s::p::kubernetes:{group}:{inputs['kind']}::thing")
-    bag, problems = checking.check(of, Bag(inputs), Bag({}), Naming(seed=b"s"), scope=lambda _: False, default="d")
+    bag, problems = checking.check(
+        of, PropertyMap(inputs), PropertyMap({}), Naming(seed=b"s"), scope=lambda _: False, default="d"
+    )
     assert problems == []
     return {key: value for key, value in bag.values.items() if key != "metadata"}
 
@@ -72,7 +74,7 @@ def test_a_default_that_is_false_is_dropped_and_one_that_is_not_known_is_not() -
 def test_a_rule_added_to_a_policy_without_any_is_not_noticed() -> None:
     inputs = {**NOBODY, **checked(NOBODY)}
     opened = {**inputs, "spec": {**inputs["spec"], "ingress": [{"ports": [{"port": 22}]}]}}
-    assert diff.changes(diff.drifted(inputs, inputs, opened), inputs) == []
+    assert diff.changes(diff.drifted_inputs(inputs, inputs, opened), inputs) == []
 
 
 def test_custom_kinds_keep_what_is_empty() -> None:

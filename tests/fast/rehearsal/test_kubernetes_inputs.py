@@ -14,16 +14,18 @@ from hypothesis import strategies as st
 from agentenv.rehearsal.providers.common.errors import InitFailedStatus, PartialResource, without_secrets
 from agentenv.rehearsal.providers.kubernetes import checking, checkpoint, cluster, manifests, naming, values, writing
 from agentenv.rehearsal.providers.kubernetes.checking import Naming
-from agentenv.rehearsal.providers.kubernetes.urns import BadToken, resource
-from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
+from agentenv.rehearsal.providers.kubernetes.urns import InvalidType, resource
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 MAP = resource("urn:pulumi:s::p::a:b:C$kubernetes:core/v1:ConfigMap::my::name")
 
 
-def check(inputs: dict[str, Any], old: dict[str, Any] | None = None, **rules: Any) -> tuple[Bag, list[tuple[str, str]]]:
+def check(
+    inputs: dict[str, Any], old: dict[str, Any] | None = None, **rules: Any
+) -> tuple[PropertyMap, list[tuple[str, str]]]:
     told = Naming(**rules) if rules else Naming(seed=b"seed")
-    return checking.check(MAP, Bag(inputs), Bag(old or {}), told, scope=lambda _: True, default="here")
+    return checking.check(MAP, PropertyMap(inputs), PropertyMap(old or {}), told, scope=lambda _: True, default="here")
 
 
 def test_an_urn_is_read_with_its_parents_and_its_colons() -> None:
@@ -33,7 +35,7 @@ def test_an_urn_is_read_with_its_parents_and_its_colons() -> None:
         "ConfigMap",
         "my::name",
     )
-    with pytest.raises(BadToken, match="is not a type of the kubernetes provider"):
+    with pytest.raises(InvalidType, match="is not a type of the kubernetes provider"):
         resource("urn:pulumi:s::p::aws:s3:Bucket::x")
 
 
@@ -78,13 +80,17 @@ def test_a_patch_wants_a_name() -> None:
     patch = resource("urn:pulumi:s::p::kubernetes:core/v1:ConfigMapPatch::x")
     assert patch.patches("ConfigMap")
     assert not MAP.patches("ConfigMap")
-    _, problems = checking.check(patch, Bag(dict(CONFIG)), Bag(), Naming(), scope=lambda _: True, default="x")
+    _, problems = checking.check(
+        patch, PropertyMap(dict(CONFIG)), PropertyMap(), Naming(), scope=lambda _: True, default="x"
+    )
     assert [name for name, _ in problems] == ["metadata.name"]
 
 
 def test_kinds_without_a_namespace_get_none_and_unknown_kinds_one() -> None:
     for known, place in ((False, None), (None, "here"), (True, "here")):
-        kept, _ = checking.check(MAP, Bag(dict(CONFIG)), Bag(), Naming(), scope=lambda _, k=known: k, default="here")
+        kept, _ = checking.check(
+            MAP, PropertyMap(dict(CONFIG)), PropertyMap(), Naming(), scope=lambda _, k=known: k, default="here"
+        )
         assert kept.values["metadata"].get("namespace") == place
 
 
@@ -96,9 +102,9 @@ def test_a_secrets_data_is_secret_whatever_the_program_said() -> None:
     state = checkpoint.outputs(kept, live, "me")
     assert {("data",), ("stringData",), ("__inputs", "stringData")} <= state.secrets
     assert "managedFields" not in state.values["metadata"]
-    assert checkpoint.manager_of(state.values) == "me"
-    assert checkpoint.inputs_of(state.values) == kept.values
-    assert checkpoint.live_of(state.values)["data"] == {"a": "Yg=="}
+    assert checkpoint.field_manager(state.values) == "me"
+    assert checkpoint.state_inputs(state.values) == kept.values
+    assert checkpoint.live_object(state.values)["data"] == {"a": "Yg=="}
 
 
 def test_secrets_are_found_again_in_the_answer_and_lists_are_hidden_whole() -> None:
@@ -118,12 +124,12 @@ PLAIN = st.recursive(
 @given(st.dictionaries(st.text(min_size=1, max_size=3), PLAIN, max_size=4))
 def test_values_survive_the_wire_with_their_secrets(given_values: dict[str, Any]) -> None:
     secrets = frozenset((key,) for key in list(given_values)[:1])
-    bag = Bag(given_values, secrets)
-    assert Bag.of(bag.struct()) == bag
+    bag = PropertyMap(given_values, secrets)
+    assert PropertyMap.of(bag.struct()) == bag
 
 
 def test_values_are_not_shown_by_accident() -> None:
-    assert "hunter2" not in repr(Bag({"a": "hunter2"}, frozenset({("a",)})))
+    assert "hunter2" not in repr(PropertyMap({"a": "hunter2"}, frozenset({("a",)})))
 
 
 def test_keys_that_the_sdk_cannot_spell_are_spelled_for_the_server_and_back() -> None:
@@ -141,13 +147,13 @@ def test_a_dry_run_leaves_open_what_the_real_run_chooses() -> None:
         "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 31000}], "type": "NodePort"},
         "status": {},
     }
-    seen = checkpoint.foreseen(answer, {"spec": {"ports": [{"port": 80}]}}, new=True)
+    seen = checkpoint.with_unknowns(answer, {"spec": {"ports": [{"port": 80}]}}, new=True)
     assert seen["metadata"]["uid"] is UNKNOWN
     assert seen["spec"] == {"clusterIP": UNKNOWN, "ports": [{"port": 80, "nodePort": UNKNOWN}], "type": "NodePort"}
     assert "status" not in seen
     asked = {"spec": {"clusterIP": "10.0.0.1", "ports": [{"nodePort": 31000}]}}
-    assert checkpoint.foreseen(answer, asked, new=True)["spec"] == answer["spec"]
-    later = checkpoint.foreseen(answer, asked, new=False)
+    assert checkpoint.with_unknowns(answer, asked, new=True)["spec"] == answer["spec"]
+    later = checkpoint.with_unknowns(answer, asked, new=False)
     assert later["metadata"]["uid"] == "made up"
     assert "status" in later
 
@@ -185,7 +191,7 @@ def test_ignored_fields_are_left_to_whoever_has_them() -> None:
     live = {"metadata": {"managedFields": [us, scaler]}, "spec": {"replicas": 7, "paused": True}}
     asked = {"kind": "Deployment", "spec": {"replicas": 1, "paused": False, "other": 1}}
     ignored = ("spec.replicas", "spec.paused", "spec.none", "metadata.labels")
-    assert writing.respecting(asked, live, "me", ignored)["spec"] == {"paused": True, "other": 1}
+    assert writing.with_ignored_fields(asked, live, "me", ignored)["spec"] == {"paused": True, "other": 1}
     assert asked["spec"] == {"replicas": 1, "paused": False, "other": 1}
 
 
@@ -243,19 +249,19 @@ def test_yaml_is_read_as_kubernetes_reads_it() -> None:
     ],
 )
 def test_broken_manifests_are_named(text: str, says: str) -> None:
-    with pytest.raises(manifests.BadManifest, match=says):
+    with pytest.raises(manifests.InvalidManifest, match=says):
         manifests.parse(text, "some.yaml")
 
 
 def test_lists_are_taken_apart_and_namespaces_put_in() -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [obj("ConfigMap", "a"), obj("ConfigMap", "b", "there")]}
-    found = manifests.normal([listed, obj("Namespace", "n"), obj("Widget", "w")], "here", scope)
+    found = manifests.normalized([listed, obj("Namespace", "n"), obj("Widget", "w")], "here", scope)
     assert [o["metadata"].get("namespace") for o in found] == ["here", "there", None, None]
     namespaced = {**DEFINITION, "spec": {**DEFINITION["spec"], "scope": "Namespaced"}}
-    found = manifests.normal([obj("Widget", "w"), namespaced], "here", scope)
+    found = manifests.normalized([obj("Widget", "w"), namespaced], "here", scope)
     assert found[0]["metadata"]["namespace"] == "here"
-    with pytest.raises(manifests.BadManifest, match=r"without metadata\.name"):
-        manifests.normal([{"apiVersion": "v1", "kind": "ConfigMap"}], "here", scope)
+    with pytest.raises(manifests.InvalidManifest, match=r"without metadata\.name"):
+        manifests.normalized([{"apiVersion": "v1", "kind": "ConfigMap"}], "here", scope)
 
 
 def test_what_others_stand_on_comes_first() -> None:
@@ -263,7 +269,7 @@ def test_what_others_stand_on_comes_first() -> None:
     early = obj("ConfigMap", "early", "n")
     early["metadata"] |= asked
     found = [obj("Widget", "w"), early, obj("ConfigMap", "late", "n"), obj("Namespace", "n"), DEFINITION]
-    out = manifests.ordered(found)
+    out = manifests.in_order(found)
     names = [one.obj["metadata"]["name"] for one in out]
     assert names == ["n", "widgets.example.com", "w", "late", "early"]
     assert [one.after for one in out] == [(), (), (1,), (0,), (0, 3)]
@@ -273,17 +279,17 @@ def test_a_circle_is_named() -> None:
     one, other = obj("ConfigMap", "a", "n"), obj("ConfigMap", "b", "n")
     one["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/b"}
     other["metadata"]["annotations"] = {manifests.DEPENDS_ON: "/namespaces/n/ConfigMap/a"}
-    with pytest.raises(manifests.BadManifest, match="circle: ConfigMap n/a, ConfigMap n/b"):
-        manifests.ordered([one, other])
+    with pytest.raises(manifests.InvalidManifest, match="circle: ConfigMap n/a, ConfigMap n/b"):
+        manifests.in_order([one, other])
 
 
 def test_files_are_read_by_name_and_pattern(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("a: 2", encoding="utf-8")
     (tmp_path / "a.yaml").write_text("a: 1", encoding="utf-8")
     assert manifests.read([str(tmp_path / "*.yaml")], patterns=True) == [{"a": 1}, {"a": 2}]
-    with pytest.raises(manifests.BadManifest, match="cannot be read: No such file"):
+    with pytest.raises(manifests.InvalidManifest, match="cannot be read: No such file"):
         manifests.read([str(tmp_path / "*.yaml")], patterns=False)
-    with pytest.raises(manifests.BadManifest, match="only http, https and paths"):
+    with pytest.raises(manifests.InvalidManifest, match="only http, https and paths"):
         manifests.read(["ftp://example.com/x"], patterns=True)
 
 

@@ -17,8 +17,8 @@ from agentenv.rehearsal.providers.common import unsimulated
 from agentenv.rehearsal.providers.common.errors import status_type
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
 from agentenv.rehearsal.providers.kubernetes.servicer import Servicer
-from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
-from agentenv.rehearsal.providers.kubernetes.words import Partial
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
+from agentenv.rehearsal.providers.kubernetes.words import InitFailed
 
 URN = "urn:pulumi:s::p::kubernetes:core/v1:Secret::login"
 SECRET: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "hunter2"}}
@@ -41,13 +41,13 @@ def stub(provider: Provider) -> Iterator[Any]:
     server, port = serving.start(Servicer("4.0.0", provider=provider))
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         made: Any = provider_pb2_grpc.ResourceProviderStub(channel)
-        made.Configure(provider_pb2.ConfigureRequest(args=Bag({"kubeconfig": NOBODY}).struct()))
+        made.Configure(provider_pb2.ConfigureRequest(args=PropertyMap({"kubeconfig": NOBODY}).struct()))
         yield made
     server.stop(None).wait()
 
 
 def checked(stub: Any, **values: Any) -> Any:
-    news = Bag({**SECRET, **values}).struct()
+    news = PropertyMap({**SECRET, **values}).struct()
     return stub.Check(provider_pb2.CheckRequest(urn=URN, news=news, randomSeed=b"seed"))
 
 
@@ -62,7 +62,7 @@ def test_the_plugin_says_who_it_is(stub: Any) -> None:
 def test_inputs_come_back_named_placed_and_secret(stub: Any) -> None:
     answer = checked(stub)
     assert list(answer.failures) == []
-    bag = Bag.of(answer.inputs)
+    bag = PropertyMap.of(answer.inputs)
     assert bag.values["metadata"]["namespace"] == "mine"
     assert bag.values["metadata"]["name"].startswith("login-")
     assert bag.secrets == {("stringData",)}
@@ -70,8 +70,10 @@ def test_inputs_come_back_named_placed_and_secret(stub: Any) -> None:
 
 
 def test_a_difference_is_told_by_path_and_kind(stub: Any) -> None:
-    before = Bag({**SECRET, "metadata": {"name": "x", "labels": {"a.b/c": "1"}}})
-    after = Bag({"apiVersion": "v1", "kind": "Secret", "stringData": {"password": UNKNOWN}, "metadata": {"name": "x"}})
+    before = PropertyMap({**SECRET, "metadata": {"name": "x", "labels": {"a.b/c": "1"}}})
+    after = PropertyMap(
+        {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": UNKNOWN}, "metadata": {"name": "x"}}
+    )
     answer = stub.Diff(
         provider_pb2.DiffRequest(
             urn=URN, id="mine/x", olds=before.struct(), old_inputs=before.struct(), news=after.struct()
@@ -102,7 +104,7 @@ def test_what_goes_wrong_is_a_sentence_without_traceback_or_secrets(stub: Any) -
     assert URN in told.details()
     assert "Traceback" not in told.details()
     with pytest.raises(grpc.RpcError) as caught:
-        stub.Configure(provider_pb2.ConfigureRequest(args=Bag({"renderYamlToDirectory": "/x"}).struct()))
+        stub.Configure(provider_pb2.ConfigureRequest(args=PropertyMap({"renderYamlToDirectory": "/x"}).struct()))
     told = caught.value
     assert told.details().startswith("renderYamlToDirectory: ")
     with pytest.raises(grpc.RpcError) as caught:
@@ -114,9 +116,9 @@ def test_what_goes_wrong_is_a_sentence_without_traceback_or_secrets(stub: Any) -
 def test_what_was_half_made_is_kept_by_the_engine(
     stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def create(_resource: Any, inputs: Bag, _timeout: float) -> Any:
-        state = Bag({**inputs.values, "status": {}}, frozenset({("stringData",)}))
-        raise Partial("mine/x", state, inputs, "Secret mine/x was created, but hunter2 is not ready", ["no token"])
+    def create(_resource: Any, inputs: PropertyMap, _timeout: float) -> Any:
+        state = PropertyMap({**inputs.values, "status": {}}, frozenset({("stringData",)}))
+        raise InitFailed("mine/x", state, inputs, "Secret mine/x was created, but hunter2 is not ready", ["no token"])
 
     monkeypatch.setattr(provider, "create", create)
     with pytest.raises(grpc.RpcError) as caught:
@@ -128,8 +130,8 @@ def test_what_was_half_made_is_kept_by_the_engine(
     detail.ParseFromString(any_of(data))
     assert detail.id == "mine/x"
     assert list(detail.reasons) == [told.details(), "no token"]
-    assert ("stringData",) in Bag.of(detail.properties).secrets
-    assert ("stringData",) in Bag.of(detail.inputs).secrets
+    assert ("stringData",) in PropertyMap.of(detail.properties).secrets
+    assert ("stringData",) in PropertyMap.of(detail.inputs).secrets
 
 
 def any_of(status: bytes) -> bytes:
@@ -139,7 +141,7 @@ def any_of(status: bytes) -> bytes:
 
 
 def test_a_fault_of_ours_is_owned(stub: Any, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    def create(_resource: Any, _inputs: Bag, _timeout: float) -> Any:
+    def create(_resource: Any, _inputs: PropertyMap, _timeout: float) -> Any:
         raise KeyError("hunter2")
 
     monkeypatch.setattr(provider, "create", create)
@@ -151,11 +153,13 @@ def test_a_fault_of_ours_is_owned(stub: Any, provider: Provider, monkeypatch: py
 
 
 def test_the_kubeconfig_is_secret_and_decides_what_is_replaced(stub: Any) -> None:
-    answer = stub.CheckConfig(provider_pb2.CheckRequest(news=Bag({"kubeconfig": NOBODY}).struct()))
-    assert Bag.of(answer.inputs).secrets == {("kubeconfig",)}
+    answer = stub.CheckConfig(provider_pb2.CheckRequest(news=PropertyMap({"kubeconfig": NOBODY}).struct()))
+    assert PropertyMap.of(answer.inputs).secrets == {("kubeconfig",)}
     moved = NOBODY.replace("127.0.0.1:9", "127.0.0.1:10")
     answer = stub.DiffConfig(
-        provider_pb2.DiffRequest(olds=Bag({"kubeconfig": NOBODY}).struct(), news=Bag({"kubeconfig": moved}).struct())
+        provider_pb2.DiffRequest(
+            olds=PropertyMap({"kubeconfig": NOBODY}).struct(), news=PropertyMap({"kubeconfig": moved}).struct()
+        )
     )
     assert list(answer.replaces) == ["kubeconfig"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from agentenv.rehearsal.providers.kubernetes.checking import Naming
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
-from agentenv.rehearsal.providers.kubernetes.comparing import Compared
+from agentenv.rehearsal.providers.kubernetes.comparing import DiffResult
 from agentenv.rehearsal.providers.kubernetes.objects import split_identity
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
 from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
-from agentenv.rehearsal.providers.kubernetes.values import Bag
+from agentenv.rehearsal.providers.kubernetes.values import PropertyMap
 from tests.live.controlplane.things import PATIENCE
 
 
@@ -23,8 +23,8 @@ class Kept:
 
     resource: Resource
     id: str
-    inputs: Bag
-    state: Bag
+    inputs: PropertyMap
+    state: PropertyMap
 
     @property
     def name(self) -> str:
@@ -70,21 +70,21 @@ class Driver:
     def namespace(self) -> str:
         return self.provider.namespace
 
-    def check(self, one: Resource, inputs: Bag, old: Bag | None = None) -> Bag:
-        kept, problems = self.provider.check(one, inputs, old or Bag(), Naming())
+    def check(self, one: Resource, inputs: PropertyMap, old: PropertyMap | None = None) -> PropertyMap:
+        kept, problems = self.provider.check(one, inputs, old or PropertyMap(), Naming())
         assert problems == []
         return kept
 
     def up(self, token: str, name: str, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Kept:
         """Preview and create."""
         one = resource(f"urn:pulumi:test::test::kubernetes:{token}::{name}")
-        checked = self.check(one, Bag(dict(inputs)))
+        checked = self.check(one, PropertyMap(dict(inputs)))
         self.provider.preview_create(one, checked)
         id_, state = self.provider.create(one, checked, timeout)
         return Kept(one, id_, checked, state)
 
-    def compare(self, kept: Kept, inputs: Mapping[str, Any]) -> tuple[Compared, Bag]:
-        checked = self.check(kept.resource, Bag(dict(inputs)), kept.inputs)
+    def compare(self, kept: Kept, inputs: Mapping[str, Any]) -> tuple[DiffResult, PropertyMap]:
+        checked = self.check(kept.resource, PropertyMap(dict(inputs)), kept.inputs)
         return self.provider.diff(kept.resource, kept.state, kept.inputs, checked), checked
 
     def update(self, kept: Kept, inputs: Mapping[str, Any], timeout: float = PATIENCE) -> Kept:

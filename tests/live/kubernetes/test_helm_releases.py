@@ -16,8 +16,8 @@ from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.releases import TOKEN, Releases
 from agentenv.rehearsal.providers.kubernetes.urns import Resource, resource
-from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
-from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
+from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from agentenv.rehearsal.tools import catalog, ensure, telling
 from tests.live.kubernetes.driving import Driver, Kept
 
@@ -81,9 +81,9 @@ def release(name: str) -> Resource:
     return resource(f"urn:pulumi:test::test::{TOKEN}::{name}")
 
 
-def checked(driver: Driver, inputs: dict[str, Any], old: Kept | None = None) -> Bag:
+def checked(driver: Driver, inputs: dict[str, Any], old: Kept | None = None) -> PropertyMap:
     kept, problems = Releases(driver.provider).check(
-        release("app"), Bag(inputs), old.inputs if old else Bag(), Naming(seed=b"seed")
+        release("app"), PropertyMap(inputs), old.inputs if old else PropertyMap(), Naming(seed=b"seed")
     )
     assert problems == []
     return kept
@@ -148,24 +148,24 @@ def test_a_refresh_misses_what_was_deleted_by_hand(driver: Driver, cluster: Clus
 
 def test_values_against_the_schema_are_refused_at_preview(driver: Driver, chart: str) -> None:
     _, problems = Releases(driver.provider).check(
-        release("app"), Bag({"chart": chart, "values": {"replicas": "many"}}), Bag(), Naming()
+        release("app"), PropertyMap({"chart": chart, "values": {"replicas": "many"}}), PropertyMap(), Naming()
     )
     assert [name for name, _ in problems] == ["values"]
     assert "replicas" in problems[0][1]
     kept, problems = Releases(driver.provider).check(
-        release("app"), Bag({"chart": chart, "values": {"replicas": UNKNOWN}}), Bag(), Naming()
+        release("app"), PropertyMap({"chart": chart, "values": {"replicas": UNKNOWN}}), PropertyMap(), Naming()
     )
     assert problems == []
     assert kept.values["resourceNames"] is UNKNOWN
 
 
 def test_what_is_not_ready_in_time_is_kept_or_taken_back(driver: Driver, chart: str) -> None:
-    with pytest.raises(Partial, match=r"was applied, but Deployment .* was not ready") as caught:
+    with pytest.raises(InitFailed, match=r"was applied, but Deployment .* was not ready") as caught:
         install(driver, {"chart": chart, "values": {"replicas": 1}}, timeout=1)
     assert caught.value.state.values["status"]["status"] == "failed"
     assert len(caught.value.state.values["__objects"]) == 2
     Releases(driver.provider).delete(release("app"), caught.value.id, caught.value.state)
-    with pytest.raises(Impossible, match="taken back, as atomic asks"):
+    with pytest.raises(InvalidRequest, match="taken back, as atomic asks"):
         install(driver, {"chart": chart, "atomic": True, "values": {"replicas": 1}}, timeout=1)
     assert not [n for n in maps(driver) if n.startswith("app-")]
 
@@ -173,7 +173,7 @@ def test_what_is_not_ready_in_time_is_kept_or_taken_back(driver: Driver, chart: 
 def test_objects_of_others_are_left_alone(driver: Driver, cluster: Cluster, chart: str) -> None:
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine-settings"}, "data": {"a": "1"}}
     cluster.create(objects.with_metadata(theirs, namespace=driver.namespace), "somebody")
-    with pytest.raises(Impossible, match="exists already and belongs to no release"):
+    with pytest.raises(InvalidRequest, match="exists already and belongs to no release"):
         install(driver, {"chart": chart, "name": "mine"})
     assert maps(driver)["mine-settings"]["data"] == {"a": "1"}
     kept = install(driver, {"chart": chart, "name": "mine", "takeOwnership": True})
@@ -187,8 +187,8 @@ def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, told: Pat
         "values": {"password": "hunter2", "open": True},
         "repositoryOpts": {"repo": "https://charts.example.com"},
     }
-    bag = Bag(asked, frozenset({("values", "password")}))
-    kept, problems = Releases(driver.provider).check(release("app"), bag, Bag(), Naming(seed=b"x"))
+    bag = PropertyMap(asked, frozenset({("values", "password")}))
+    kept, problems = Releases(driver.provider).check(release("app"), bag, PropertyMap(), Naming(seed=b"x"))
     assert problems == []
     id_, state = Releases(driver.provider).create(release("app"), kept)
     assert state.values["status"]["status"] == "not simulated"
@@ -206,9 +206,11 @@ def test_a_chart_that_cannot_be_had_is_told_or_refused(driver: Driver, told: Pat
 
 def test_where_nobody_listens_nothing_is_pretended(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(unsimulated.FILE_VARIABLE, raising=False)
-    _, problems = Releases(driver.provider).check(release("app"), Bag({"chart": "nowhere"}), Bag(), Naming())
+    _, problems = Releases(driver.provider).check(
+        release("app"), PropertyMap({"chart": "nowhere"}), PropertyMap(), Naming()
+    )
     assert [name for name, _ in problems] == ["chart"]
-    with pytest.raises(Impossible, match="nowhere"):
+    with pytest.raises(InvalidRequest, match="nowhere"):
         functions.invoke(driver.provider, "kubernetes:helm:template", {"jsonOpts": '{"chart": "nowhere"}'})
 
 
@@ -225,13 +227,13 @@ def test_the_rehearsals_own_charts_are_found_by_name_and_version(
     made = kept.state.values["resourceNames"]["CustomResourceDefinition.apiextensions.k8s.io/apiextensions.k8s.io/v1"]
     assert "nodepools.karpenter.sh" in made
     # A kind is found, and served, some moments after its definition says that it is established.
-    pool = cluster.patiently(lambda: cluster.discovery.find("karpenter.sh/v1", "NodePool"), lambda _: None)
-    assert cluster.patiently(lambda: cluster.list(pool), lambda _: None) == []
+    pool = cluster.retry(lambda: cluster.discovery.find("karpenter.sh/v1", "NodePool"), lambda _: None)
+    assert cluster.retry(lambda: cluster.list(pool), lambda _: None) == []
     Releases(driver.provider).delete(kept.resource, kept.id, kept.state)
     with pytest.raises(ApiError, match="not found"):
         cluster.get(cluster.discovery.find("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "", made[0])
     _, problems = Releases(driver.provider).check(
-        release("app"), Bag({"chart": address, "version": "0.0.1"}), Bag(), Naming()
+        release("app"), PropertyMap({"chart": address, "version": "0.0.1"}), PropertyMap(), Naming()
     )
     assert f"is there in version {version}, not in 0.0.1" in problems[0][1]
 

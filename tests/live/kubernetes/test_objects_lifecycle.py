@@ -13,8 +13,8 @@ from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.diff import Change
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
 from agentenv.rehearsal.providers.kubernetes.urns import resource
-from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag
-from agentenv.rehearsal.providers.kubernetes.words import Impossible
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, PropertyMap
+from agentenv.rehearsal.providers.kubernetes.words import InvalidRequest
 from tests.live.kubernetes.driving import Driver
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -62,12 +62,12 @@ def test_data_of_a_config_map_replaces_it_unless_the_provider_says_otherwise(dri
     kept = driver.up("core/v1:ConfigMap", "settings", config_map(a="1"))
     compared, _ = driver.compare(kept, config_map(a="2"))
     assert compared.replaces == [Change(("data", "a"), "update")]
-    assert not compared.first_delete  # a name of our making: old and new can stand side by side
+    assert not compared.delete_before_replace  # a name of our making: old and new can stand side by side
 
     named = {**config_map(a="1"), "metadata": {"name": "mine"}}
     kept = driver.up("core/v1:ConfigMap", "named", named)
     compared, _ = driver.compare(kept, {**named, "data": {"a": "2"}})
-    assert compared.first_delete
+    assert compared.delete_before_replace
 
 
 def test_the_servers_own_spelling_of_a_quantity_is_no_change_and_no_drift(driver: Driver) -> None:
@@ -102,7 +102,7 @@ def test_a_refresh_sees_that_an_object_is_gone(driver: Driver, cluster: Cluster)
 def test_what_exists_already_is_refused_in_the_servers_words(driver: Driver) -> None:
     named = {**config_map(a="1"), "metadata": {"name": "taken"}}
     driver.up("core/v1:ConfigMap", "first", named)
-    with pytest.raises(Impossible, match=r'configmaps "taken" already exists.*pulumi import'):
+    with pytest.raises(InvalidRequest, match=r'configmaps "taken" already exists.*pulumi import'):
         driver.up("core/v1:ConfigMap", "second", {**named, "data": {"a": "2"}})
     assert driver.cluster.get(driver.cluster.discovery.find("v1", "ConfigMap"), driver.namespace, "taken")["data"] == {
         "a": "1"
@@ -127,9 +127,9 @@ def test_a_conflict_names_the_owner_and_the_field_and_force_takes_it(driver: Dri
     patch = [{"op": "replace", "path": "/metadata/labels/team", "value": "three"}]
     change_behind(cluster, driver, kept, patch, "somebody-else")
     _, checked = driver.compare(kept, account(team="four"))
-    with pytest.raises(Impossible, match=r"\.metadata\.labels\.team is owned by 'somebody-else'.*patchForce"):
+    with pytest.raises(InvalidRequest, match=r"\.metadata\.labels\.team is owned by 'somebody-else'.*patchForce"):
         driver.provider.preview_update(kept.state, checked)
-    with pytest.raises(Impossible, match=r'conflict with "somebody-else".*patchForce'):
+    with pytest.raises(InvalidRequest, match=r'conflict with "somebody-else".*patchForce'):
         driver.provider.update(kept.resource, kept.state, checked)
 
     forced = account(team="four")
@@ -159,7 +159,7 @@ def test_an_import_gives_inputs_that_change_nothing(driver: Driver, cluster: Clu
     }
     cluster.create(made, "somebody")
     one = resource("urn:pulumi:test::test::kubernetes:core/v1:Service::web")
-    found = driver.provider.read(one, f"{driver.namespace}/web", Bag(), Bag())
+    found = driver.provider.read(one, f"{driver.namespace}/web", PropertyMap(), PropertyMap())
     assert found is not None
     id_, state, inputs = found
     assert id_ == f"{driver.namespace}/web"
@@ -172,7 +172,7 @@ def test_an_import_gives_inputs_that_change_nothing(driver: Driver, cluster: Clu
 def test_a_deletion_waits_for_finalizers_and_says_what_holds_it(driver: Driver, cluster: Cluster) -> None:
     held = {**config_map(a="1"), "metadata": {"finalizers": ["example.com/hold"]}}
     kept = driver.up("core/v1:ConfigMap", "held", held)
-    with pytest.raises(Impossible, match=r"finalizers hold it: example.com/hold"):
+    with pytest.raises(InvalidRequest, match=r"finalizers hold it: example.com/hold"):
         driver.down(kept, timeout=1)
     release = [{"op": "remove", "path": "/metadata/finalizers"}]
     later = threading.Timer(0.5, change_behind, (cluster, driver, kept, release, "test"))
@@ -223,22 +223,22 @@ def test_a_secret_that_was_changed_by_hand_drifts_and_stays_secret(driver: Drive
 def test_a_preview_asks_the_server_and_keeps_unknown_what_it_will_choose(driver: Driver) -> None:
     one = resource("urn:pulumi:test::test::kubernetes:core/v1:Service::web")
     spec = {"selector": {"app": "x"}, "ports": [{"port": 80}]}
-    checked = driver.check(one, Bag({"apiVersion": "v1", "kind": "Service", "spec": spec}))
+    checked = driver.check(one, PropertyMap({"apiVersion": "v1", "kind": "Service", "spec": spec}))
     seen = driver.provider.preview_create(one, checked).values
     assert seen["spec"]["type"] == "ClusterIP"
     assert seen["spec"]["clusterIP"] is UNKNOWN
     assert seen["metadata"]["uid"] is UNKNOWN
     assert "status" not in seen
 
-    wrong = Bag({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 800000}]}})
-    with pytest.raises(Impossible, match="must be between 1 and 65535"):
+    wrong = PropertyMap({"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 800000}]}})
+    with pytest.raises(InvalidRequest, match="must be between 1 and 65535"):
         driver.provider.preview_create(one, driver.check(one, wrong))
-    half = Bag({"apiVersion": "v1", "kind": "Service", "spec": {"selector": UNKNOWN, "ports": [{"port": 80}]}})
+    half = PropertyMap({"apiVersion": "v1", "kind": "Service", "spec": {"selector": UNKNOWN, "ports": [{"port": 80}]}})
     checked = driver.check(one, half)
     assert driver.provider.preview_create(one, checked) == checked
     nowhere = {**config_map(), "metadata": {"namespace": "not-yet-there"}}
     one = resource("urn:pulumi:test::test::kubernetes:core/v1:ConfigMap::early")
-    checked = driver.check(one, Bag(nowhere))
+    checked = driver.check(one, PropertyMap(nowhere))
     assert driver.provider.preview_create(one, checked) == checked
 
 
@@ -260,15 +260,15 @@ def test_ten_thousand_fields_at_once_by_many_threads(driver: Driver) -> None:
 def test_a_cluster_that_cannot_be_reached_leaves_previews_going(driver: Driver) -> None:
     away = Driver.configured({"kubeconfig": NOBODY})
     one = resource("urn:pulumi:test::test::kubernetes:core/v1:ConfigMap::settings")
-    checked = away.check(one, Bag(config_map(a="1")))
+    checked = away.check(one, PropertyMap(config_map(a="1")))
     assert checked.values["metadata"]["namespace"] == "default"
     assert away.provider.preview_create(one, checked) == checked
     assert any("unreachable" in text for text in away.heard.warnings)
 
     kept = driver.up("core/v1:ConfigMap", "settings", config_map(a="1"))
-    with pytest.raises(Impossible, match="PULUMI_K8S_DELETE_UNREACHABLE"):
+    with pytest.raises(InvalidRequest, match="PULUMI_K8S_DELETE_UNREACHABLE"):
         away.refresh(kept)
-    with pytest.raises(Impossible, match="PULUMI_K8S_DELETE_UNREACHABLE"):
+    with pytest.raises(InvalidRequest, match="PULUMI_K8S_DELETE_UNREACHABLE"):
         away.down(kept)
     forgetful = Driver.configured({"kubeconfig": NOBODY, "deleteUnreachable": True})
     assert forgetful.refresh(kept) is None

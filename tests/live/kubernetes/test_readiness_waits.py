@@ -14,7 +14,7 @@ from agentenv.rehearsal.controlplane.client import until
 from agentenv.rehearsal.providers.kubernetes import objects
 from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
-from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
+from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 from tests.live.controlplane.things import PATIENCE
 from tests.live.kubernetes.driving import Driver, Kept
 
@@ -70,7 +70,7 @@ def test_a_deployment_is_waited_for_until_its_status_says_so(driver: Driver, clu
 
 
 def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver, cluster: Cluster) -> None:
-    with pytest.raises(Partial, match=r"was created, but Deployment .* was not ready after 1 s") as caught:
+    with pytest.raises(InitFailed, match=r"was created, but Deployment .* was not ready after 1 s") as caught:
         driver.up("apps/v1:Deployment", "slow", deployment(), timeout=1)
     left = caught.value
     assert left.id.startswith(f"{driver.namespace}/slow-")
@@ -86,7 +86,7 @@ def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver, clu
         return deployed and any(objects.condition(one, "PodScheduled").get("message") for one in waiting)
 
     assert until(explained, PATIENCE)
-    with pytest.raises(Partial, match=r"was updated, but Deployment .* was not ready after 1 s") as caught:
+    with pytest.raises(InitFailed, match=r"was updated, but Deployment .* was not ready after 1 s") as caught:
         driver.update(kept, deployment(), timeout=1)
     told = "\n".join(caught.value.reasons)
     assert "Available=False MinimumReplicasUnavailable" in told
@@ -96,7 +96,7 @@ def test_what_does_not_become_ready_is_kept_with_its_reasons(driver: Driver, clu
 def test_skip_await_and_timeout_annotations_are_heard(driver: Driver) -> None:
     kept = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
     assert kept.id.startswith(driver.namespace)
-    with pytest.raises(Partial, match="was not ready after 1 s"):
+    with pytest.raises(InitFailed, match="was not ready after 1 s"):
         driver.up("apps/v1:Deployment", "slow", deployment(**{"pulumi.com/timeoutSeconds": "1"}), timeout=0)
 
 
@@ -104,7 +104,7 @@ def test_a_refresh_tells_that_what_was_ready_no_longer_is(driver: Driver) -> Non
     kept = driver.up("apps/v1:Deployment", "web", deployment(**{"pulumi.com/skipAwait": "true"}))
     asked = {k: v for k, v in kept.inputs.values.items() if k != "metadata"}
     waited = {**asked, "metadata": {**kept.inputs.values["metadata"], "annotations": {}}}
-    with pytest.raises(Partial, match="is not ready") as caught:
+    with pytest.raises(InitFailed, match="is not ready") as caught:
         driver.provider.read(kept.resource, kept.id, kept.state, type(kept.inputs)(waited))
     assert caught.value.id == kept.id
 
@@ -112,7 +112,7 @@ def test_a_refresh_tells_that_what_was_ready_no_longer_is(driver: Driver) -> Non
 def test_a_cancel_ends_a_wait_and_keeps_the_object(driver: Driver, cluster: Cluster) -> None:
     cancelling = when_there(cluster, "apps/v1", "Deployment", driver.namespace, lambda _: driver.provider.cancel())
     began = time.monotonic()
-    with pytest.raises(Partial, match="was cancelled while it was waited for") as caught:
+    with pytest.raises(InitFailed, match="was cancelled while it was waited for") as caught:
         driver.up("apps/v1:Deployment", "web", deployment(), timeout=300)
     cancelling.join()
     assert caught.value.id
@@ -159,7 +159,7 @@ def test_a_job_that_fails_is_not_waited_for_to_the_end(driver: Driver, cluster: 
         set_status(cluster, seen, {"phase": "Failed"})
 
     kubelet = when_there(cluster, "v1", "Pod", driver.namespace, fail)
-    with pytest.raises(Partial, match=r"Job .* failed") as caught:
+    with pytest.raises(InitFailed, match=r"Job .* failed") as caught:
         driver.up("batch/v1:Job", "work", job, timeout=60)
     kubelet.join()
     assert any("BackoffLimitExceeded" in reason for reason in caught.value.reasons)
@@ -170,7 +170,7 @@ def test_a_service_waits_for_an_endpoint_and_a_headless_one_does_not(driver: Dri
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
     headless = {**service, "metadata": {"name": "none"}, "spec": {**spec, "clusterIP": "None"}}
     driver.up("core/v1:Service", "none", headless)
-    with pytest.raises(Partial) as caught:
+    with pytest.raises(InitFailed) as caught:
         driver.up("core/v1:Service", "web", service, timeout=1)
     assert any("no ready endpoint" in reason for reason in caught.value.reasons)
 
@@ -216,7 +216,7 @@ def test_load_balancers_and_ingresses_wait_for_addresses_and_endpoints(driver: D
     cloud.join()
     assert driver.refresh(kept) is not None
     lost = {**ingress, "spec": {"defaultBackend": {"service": {"name": "nobody", "port": {"number": 80}}}}}
-    with pytest.raises(Partial) as caught:
+    with pytest.raises(InitFailed) as caught:
         driver.up("networking.k8s.io/v1:Ingress", "lost", lost, timeout=1)
     assert any("Service nobody has no ready endpoint" in reason for reason in caught.value.reasons)
 
@@ -270,7 +270,7 @@ def test_claims_wait_to_be_bound_unless_their_class_waits_for_a_pod(driver: Driv
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {**spec, "storageClassName": name}}
     bound_later = driver.up("core/v1:PersistentVolumeClaim", "late", claim)
     assert bound_later.state.values["status"]["phase"] == "Pending"
-    with pytest.raises(Partial, match="was not ready"):
+    with pytest.raises(InitFailed, match="was not ready"):
         driver.up(
             "core/v1:PersistentVolumeClaim", "now", {**claim, "spec": {**spec, "storageClassName": ""}}, timeout=1
         )
@@ -311,7 +311,7 @@ def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driv
     assert kept.id == kept.name  # its kind has no namespace, though the provider has a default one
     kept = driver.update(kept, {**asked, "spec": {"size": 2}})
     assert driver.live(kept)["spec"] == {"size": 2}
-    with pytest.raises(Impossible, match=r"expected integer|must be of type integer"):
+    with pytest.raises(InvalidRequest, match=r"expected integer|must be of type integer"):
         driver.up(f"{version}:Widget", "two", {**asked, "spec": {"size": "big"}})
     driver.down(kept)
     with pytest.raises(ApiError, match="not found"):
@@ -319,7 +319,7 @@ def test_a_definition_is_established_and_its_objects_follow_at_once(driver: Driv
 
 
 def test_a_kind_that_never_comes_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    waited = driver.cluster.patiently
+    waited = driver.cluster.retry
     monkeypatch.setattr(driver.cluster, "patiently", lambda work, told: waited(work, told, 0.5))
-    with pytest.raises(Impossible, match=r'no matches for kind "Nothing" in version "never.example.com/v1"'):
+    with pytest.raises(InvalidRequest, match=r'no matches for kind "Nothing" in version "never.example.com/v1"'):
         driver.up("never.example.com/v1:Nothing", "x", {"apiVersion": "never.example.com/v1", "kind": "Nothing"})

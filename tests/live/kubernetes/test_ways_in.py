@@ -14,7 +14,7 @@ import yaml
 
 from agentenv.rehearsal.controlplane.plane import ControlPlane
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
-from agentenv.rehearsal.providers.kubernetes.reach import Unreached
+from agentenv.rehearsal.providers.kubernetes.reach import ClusterUnreachable
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def test_the_server_may_be_known_by_another_name_or_not_looked_at(config: dict[s
     server(named)["tls-server-name"] = "kubernetes.default.svc"
     assert version(named).startswith("v1.")
     server(named)["tls-server-name"] = "somebody.example.com"
-    with pytest.raises(Unreached, match=r"[Hh]ostname|not match"):
+    with pytest.raises(ClusterUnreachable, match=r"[Hh]ostname|not match"):
         version(named)
     blind = copy.deepcopy(config)
     del server(blind)["certificate-authority-data"]
-    with pytest.raises(Unreached, match=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
+    with pytest.raises(ClusterUnreachable, match=r"CERTIFICATE_VERIFY_FAILED|certificate verify failed"):
         version(blind)
     server(blind)["insecure-skip-tls-verify"] = True
     assert version(blind).startswith("v1.")
@@ -80,6 +80,6 @@ def test_a_program_may_hand_out_the_certificate(config: dict[str, Any], tmp_path
 
 def test_who_is_not_let_in_is_told_in_the_servers_words(config: dict[str, Any]) -> None:
     config["users"][0]["user"] = {"token": "a-token-of-nobody"}
-    with pytest.raises(Unreached, match="Unauthorized") as caught:
+    with pytest.raises(ClusterUnreachable, match="Unauthorized") as caught:
         version(config)
     assert "a-token-of-nobody" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Helm charts: found on disk or among the rehearsal's tools, and rendered by helm with the values given."""
+"""Helm charts: found on disk or among the rehearsal's tools, and rendered by helm."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SUFFIX: Final = "-chart"  # of the tools that are charts
 _lock = threading.Lock()
 
 
-class NotHad(Exception):
-    """A chart that cannot be had here, and why."""
+class ChartUnavailable(Exception):
+    """The chart is not available here, and why."""
 
 
-class BadChart(Exception):
-    """What helm says against a chart or its values."""
+class InvalidChart(Exception):
+    """Helm's error about a chart or its values."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Chart:
     name: str
     version: str
     app_version: str = ""
-    unstamped: bool = False  # from a source tree, where the file still has the version of the release before
+    version_placeholder: bool = False  # from a source tree, where the file still has the version of the release before
 
 
 @dataclass(frozen=True)
 class Rendering:
-    """What is to be rendered: a release's name, its place and its values, and what the cluster can do."""
+    """The input of a rendering: the release's name, namespace and values, and the cluster's capabilities."""
 
     name: str
     namespace: str
@@ -58,7 +58,7 @@ class Rendering:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A chart's objects: definitions that helm only ever creates, everything else, and hooks, which run once."""
+    """The objects of a chart: CRDs, which helm only creates, hooks, which run once, and all others."""
 
     definitions: list[Object]
     objects: list[Object]
@@ -66,80 +66,84 @@ class Rendered:
 
 
 def find(chart: str, version: str = "") -> Chart:
-    """The chart at a path, else the rehearsal's own copy of it, told by its name and exact version."""
+    """Return the chart at a path, else the rehearsal's copy with that name and exact version."""
     local = Path(chart).expanduser()
     if (local / "Chart.yaml").is_file():
         return read(local)
     if local.is_file():
         return _archive(local)
     name = chart.rstrip("/").rsplit("/", maxsplit=1)[-1]
-    had = [c for c in known() if c.name == name]
-    for one in had:
-        if not version or one.version.removeprefix("v") == version.removeprefix("v"):
-            return one
-    if had:
-        raise NotHad(f"chart {name} is there in version {had[0].version}, not in {version}")
+    local_charts = [c for c in known() if c.name == name]
+    for item in local_charts:
+        if not version or item.version.removeprefix("v") == version.removeprefix("v"):
+            return item
+    if local_charts:
+        raise ChartUnavailable(f"chart {name} is there in version {local_charts[0].version}, not in {version}")
     names = ", ".join(f"{c.name} {c.version}" for c in known()) or "none"
-    raise NotHad(f"chart {chart} is no folder here and none of those that the rehearsal brings ({names})")
+    raise ChartUnavailable(f"chart {chart} is no folder here and none of those that the rehearsal brings ({names})")
 
 
 def read(path: Path) -> Chart:
     try:
-        about = yaml.safe_load((path / "Chart.yaml").read_text(encoding="utf-8"))
-        return Chart(path, str(about["name"]), str(about["version"]), str(about.get("appVersion") or ""))
+        metadata = yaml.safe_load((path / "Chart.yaml").read_text(encoding="utf-8"))
+        return Chart(path, str(metadata["name"]), str(metadata["version"]), str(metadata.get("appVersion") or ""))
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise BadChart(f"{path / 'Chart.yaml'} cannot be read: {type(error).__name__}: {error}") from None
+        raise InvalidChart(f"{path / 'Chart.yaml'} cannot be read: {type(error).__name__}: {error}") from None
 
 
 def _archive(path: Path) -> Chart:
-    about = yaml.safe_load(_helm("show", "chart", str(path)))
-    return Chart(path, str(about["name"]), str(about["version"]), str(about.get("appVersion") or ""))
+    metadata = yaml.safe_load(_helm("show", "chart", str(path)))
+    return Chart(path, str(metadata["name"]), str(metadata["version"]), str(metadata.get("appVersion") or ""))
 
 
 @functools.cache
 def known() -> tuple[Chart, ...]:
-    """The charts that the rehearsal's tools bring, as far as they have been fetched."""
-    found: list[Chart] = []
+    """Return the charts among the rehearsal's tools that have been fetched."""
+    result: list[Chart] = []
     for row in catalog.RECIPES:
         path = toolbox.find(row).path if row.name.endswith(SUFFIX) else None
         if path is not None:
             chart, version = read(path), row.version.removeprefix("v")
             # Beside a program's source lies what is stamped when it is released; a repository of charts has it stamped.
             stamped = chart.version == version
-            found.append(chart if stamped else Chart(path, chart.name, version, version, unstamped=True))
-    return tuple(found)
+            result.append(chart if stamped else Chart(path, chart.name, version, version, version_placeholder=True))
+    return tuple(result)
 
 
 @functools.cache
 def helm() -> Path:
-    found = toolbox.find(catalog.recipe("helm")).path
-    if found is None:
-        raise NotHad("helm is not there: put it on PATH, or let the rehearsal build it (`agentenv tools` lists it)")
-    return found
+    result = toolbox.find(catalog.recipe("helm")).path
+    if result is None:
+        raise ChartUnavailable(
+            "helm is not there: put it on PATH, or let the rehearsal build it (`agentenv tools` lists it)"
+        )
+    return result
 
 
 def render(chart: Chart, rendering: Rendering) -> Rendered:
-    """The chart's objects with these values; values against its schema are helm's error."""
-    absent = _absent(chart, rendering.values)
-    if not chart.unstamped and not absent:
+    """Return the chart's objects for these values. Values that violate its schema are an error of helm."""
+    absent = _absent_dependencies(chart, rendering.values)
+    if not chart.version_placeholder and not absent:
         return _rendered(chart, rendering)
     with tempfile.TemporaryDirectory(prefix="agentenv-") as folder:
-        return _rendered(_as_published(chart, Path(folder) / chart.name, absent), rendering)
+        return _rendered(_published_copy(chart, Path(folder) / chart.name, absent), rendering)
 
 
-def _absent(chart: Chart, values: Mapping[str, Any]) -> list[str]:
-    """The charts that this one depends on, that a source tree does not have, and that the values switch off.
+def _absent_dependencies(chart: Chart, values: Mapping[str, Any]) -> list[str]:
+    """Return the dependencies that a source tree lacks and the values disable.
 
-    A published chart brings them along, and helm passes over what is switched off; but it wants all of them there.
+    A published chart contains them. Helm skips disabled dependencies, but requires that they exist.
     """
     if not chart.path.is_dir():
         return []
-    about = yaml.safe_load((chart.path / "Chart.yaml").read_text(encoding="utf-8"))
-    missing = [one for one in about.get("dependencies") or [] if not any(chart.path.glob(f"charts/{one['name']}*"))]
-    wanted = [one["name"] for one in missing if _at(values, str(one.get("condition") or "")) is not False]
-    if wanted:
-        raise NotHad(f"chart {chart.name} needs {', '.join(wanted)}, which its source does not bring along")
-    return [one["name"] for one in missing]
+    metadata = yaml.safe_load((chart.path / "Chart.yaml").read_text(encoding="utf-8"))
+    missing = [
+        item for item in metadata.get("dependencies") or [] if not any(chart.path.glob(f"charts/{item['name']}*"))
+    ]
+    enabled = [item["name"] for item in missing if _at(values, str(item.get("condition") or "")) is not False]
+    if enabled:
+        raise ChartUnavailable(f"chart {chart.name} needs {', '.join(enabled)}, which its source does not bring along")
+    return [item["name"] for item in missing]
 
 
 def _at(values: Any, path: str) -> Any:
@@ -148,18 +152,18 @@ def _at(values: Any, path: str) -> Any:
     return values
 
 
-def _as_published(chart: Chart, folder: Path, absent: Sequence[str]) -> Chart:
+def _published_copy(chart: Chart, folder: Path, absent: Sequence[str]) -> Chart:
     """A copy that says the version it is published under, which templates put into labels and images; and no more of
     what it depends on than is there."""
     shutil.copytree(chart.path, folder)
-    about = yaml.safe_load((folder / "Chart.yaml").read_text(encoding="utf-8"))
-    about |= {"version": chart.version, "appVersion": chart.app_version}
+    metadata = yaml.safe_load((folder / "Chart.yaml").read_text(encoding="utf-8"))
+    metadata |= {"version": chart.version, "appVersion": chart.app_version}
     if absent:
-        about["dependencies"] = [one for one in about["dependencies"] if one["name"] not in absent]
+        metadata["dependencies"] = [item for item in metadata["dependencies"] if item["name"] not in absent]
         (folder / "Chart.lock").unlink(missing_ok=True)
     (folder / "Chart.yaml").chmod(0o644)
-    (folder / "Chart.yaml").write_text(yaml.safe_dump(about), encoding="utf-8")
-    return replace(chart, path=folder, unstamped=False)
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(metadata), encoding="utf-8")
+    return replace(chart, path=folder, version_placeholder=False)
 
 
 def _rendered(chart: Chart, rendering: Rendering) -> Rendered:
@@ -169,32 +173,32 @@ def _rendered(chart: Chart, rendering: Rendering) -> Rendered:
     for version in rendering.api_versions:
         arguments += ["--api-versions", version]
     # By standard input: values hold secrets, which belong neither into files nor into a process's arguments.
-    text = _helm(*arguments, "--values", "-", given=json.dumps(rendering.values))
-    found = manifests.parse(text, f"chart {chart.name}")
-    hooks = [obj for obj in found if objects.annotation(obj, HOOK)]
+    text = _helm(*arguments, "--values", "-", stdin=json.dumps(rendering.values))
+    result = manifests.parse(text, f"chart {chart.name}")
+    hooks = [obj for obj in result if objects.annotation(obj, HOOK)]
     return Rendered(
         definitions=manifests.parse(_helm("show", "crds", str(chart.path)), f"chart {chart.name}"),
-        objects=[obj for obj in found if obj not in hooks],
+        objects=[obj for obj in result if obj not in hooks],
         hooks=[obj for obj in hooks if "test" not in objects.annotation(obj, HOOK)],
     )
 
 
-def _helm(*arguments: str, given: str = "") -> str:
+def _helm(*arguments: str, stdin: str = "") -> str:
     with _lock:  # finding it asks it for its version, once
         program = helm()
     try:
         done = subprocess.run(
-            [str(program), *arguments], input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
+            [str(program), *arguments], input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
     except subprocess.TimeoutExpired:
-        raise BadChart(f"helm {arguments[0]} did not end within {PATIENCE:.0f} s") from None
+        raise InvalidChart(f"helm {arguments[0]} did not end within {PATIENCE:.0f} s") from None
     if done.returncode != 0:
-        raise BadChart(done.stderr.strip().removeprefix("Error: ") or f"helm ended with {done.returncode}")
+        raise InvalidChart(done.stderr.strip().removeprefix("Error: ") or f"helm ended with {done.returncode}")
     return done.stdout
 
 
 def merged(layers: Iterable[Any]) -> dict[str, Any]:
-    """Values over values, as helm lays its files over each other: objects by their keys, everything else whole."""
+    """Merge values as helm does: objects by key, everything else as a whole."""
     out: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
@@ -205,22 +209,22 @@ def merged(layers: Iterable[Any]) -> dict[str, Any]:
 
 
 def values_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a release: its files of values, then those given in the program."""
-    given: Any = arguments.get("values")
+    """Return the values of a release: its value files, then the program's values."""
+    stdin: Any = arguments.get("values")
     layers: list[Mapping[str, Any]] = []
     for asset in arguments.get("valueYamlFiles") or []:
         try:
             text = asset["text"] if "text" in asset else Path(asset["path"]).read_text(encoding="utf-8")
             layers += manifests.parse(str(text), "valueYamlFiles")
         except (OSError, KeyError, TypeError) as error:
-            raise BadChart(f"valueYamlFiles: cannot be read: {error}") from None
-    return merged([*layers, given or {}])
+            raise InvalidChart(f"valueYamlFiles: cannot be read: {error}") from None
+    return merged([*layers, stdin or {}])
 
 
-def names(found: Sequence[Object]) -> dict[str, list[str]]:
-    """The objects' names by kind, as a release's `resourceNames` has them."""
+def names(result: Sequence[Object]) -> dict[str, list[str]]:
+    """Return the names of objects by kind, in the form of a release's `resourceNames`."""
     out: dict[str, list[str]] = {}
-    for obj in found:
+    for obj in result:
         version = objects.api_version(obj)
         group = f".{version.split('/')[0]}" if "/" in version else ""
         out.setdefault(f"{objects.kind(obj)}{group}/{version}", []).append(objects.identity(obj))

@@ -1,4 +1,4 @@
-"""What the state keeps of an object: how it is in the cluster, and beside it what was asked and who wrote it."""
+"""The state of an object: the live object, the inputs and the field manager."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentenv.rehearsal.providers.kubernetes import objects
-from agentenv.rehearsal.providers.kubernetes.objects import Object, pluck
-from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Bag, Path, project, to_api, to_sdk
+from agentenv.rehearsal.providers.kubernetes.objects import Object, get_field
+from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN, Path, PropertyMap, project, to_api, to_sdk
 
 INPUTS: Final = "__inputs"
 INITIAL_VERSION: Final = "__initialApiVersion"
@@ -17,69 +17,73 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _HIDDEN: Final = frozenset({"data", "stringData"})
 
 
-def outputs(inputs: Bag, live: Mapping[str, Any], manager: str, initial: str = "") -> Bag:
-    """The state of an object as it is in the cluster; what was secret in the inputs is secret here."""
+def outputs(inputs: PropertyMap, live: Mapping[str, Any], manager: str, initial: str = "") -> PropertyMap:
+    """Return the state of a live object. Secret inputs are secret in it."""
     # The managers of the fields fill more than the object, and are only of use to the server.
-    told = to_sdk(objects.with_metadata(live, managedFields=None) if objects.metadata(live) else live)
+    live_values = to_sdk(objects.with_metadata(live, managedFields=None) if objects.metadata(live) else live)
     values = {
-        **told,
+        **live_values,
         INPUTS: inputs.values,
         INITIAL_VERSION: initial or objects.api_version(live) or objects.api_version(inputs.values),
         MANAGER: manager,
     }
-    secrets = hidden(inputs.secrets, told)
-    return Bag(values, secrets | {(INPUTS, *path) for path in hidden(inputs.secrets, inputs.values)})
+    secrets = secret_paths(inputs.secrets, live_values)
+    return PropertyMap(values, secrets | {(INPUTS, *path) for path in secret_paths(inputs.secrets, inputs.values)})
 
 
-def hidden(secrets: frozenset[Path], values: Mapping[str, Any]) -> frozenset[Path]:
-    """The secret places of an object: where the inputs' secrets are in it, and all of a Secret's data."""
-    found = project(secrets, values)
+def secret_paths(secrets: frozenset[Path], values: Mapping[str, Any]) -> frozenset[Path]:
+    """Return the secret paths of an object: those of the inputs, and all data of a Secret."""
+    value = project(secrets, values)
     if objects.is_secret(values):
-        found = frozenset(p for p in found if p[0] not in _HIDDEN) | {(k,) for k in _HIDDEN if k in values}
+        value = frozenset(p for p in value if p[0] not in _HIDDEN) | {(k,) for k in _HIDDEN if k in values}
         if objects.annotation(values, _LAST_APPLIED):
-            found |= {("metadata", "annotations", _LAST_APPLIED)}
-    return found
+            value |= {("metadata", "annotations", _LAST_APPLIED)}
+    return value
 
 
-def live_of(state: Mapping[str, Any]) -> Object:
-    """The object as the state last saw it, as the API spells it."""
+def live_object(state: Mapping[str, Any]) -> Object:
+    """Return the object in the state, with the API's keys."""
     return to_api({k: v for k, v in state.items() if k not in _OWN})
 
 
-def inputs_of(state: Mapping[str, Any]) -> Object:
-    found = state.get(INPUTS)
-    return dict(found) if isinstance(found, Mapping) else {}
+def state_inputs(state: Mapping[str, Any]) -> Object:
+    value = state.get(INPUTS)
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
-def manager_of(state: Mapping[str, Any]) -> str:
-    found = state.get(MANAGER)
-    return found if isinstance(found, str) else ""
+def field_manager(state: Mapping[str, Any]) -> str:
+    value = state.get(MANAGER)
+    return value if isinstance(value, str) else ""
 
 
-def initial_of(state: Mapping[str, Any]) -> str:
-    found = state.get(INITIAL_VERSION)
-    return found if isinstance(found, str) else ""
+def initial_version(state: Mapping[str, Any]) -> str:
+    value = state.get(INITIAL_VERSION)
+    return value if isinstance(value, str) else ""
 
 
-def foreseen(answer: Object, asked: Mapping[str, Any], *, new: bool) -> Object:
-    """A dry run's answer, with unknown what the real run will choose anew."""
+def with_unknowns(response: Object, desired: Mapping[str, Any], *, new: bool) -> Object:
+    """Return the response of a dry run, with the fields that the server will set as unknown."""
     chosen = ("uid", "creationTimestamp", "resourceVersion", "generation") if new else ("resourceVersion", "generation")
-    out = objects.with_metadata(answer, **dict.fromkeys(chosen, UNKNOWN))
+    out = objects.with_metadata(response, **dict.fromkeys(chosen, UNKNOWN))
     if new:
         out.pop("status", None)
         if (objects.kind(out), objects.api_version(out)) == ("Service", "v1"):
-            out["spec"] = _foreseen_service(out, asked)
+            out["spec"] = _service_with_unknowns(out, desired)
     return out
 
 
-def _foreseen_service(answer: Object, asked: Mapping[str, Any]) -> Object:
-    spec = dict(answer.get("spec") or {})
+def _service_with_unknowns(response: Object, desired: Mapping[str, Any]) -> Object:
+    spec = dict(response.get("spec") or {})
     for field in ("clusterIP", "clusterIPs", "healthCheckNodePort"):
-        if field in spec and pluck(asked, "spec", field) is None and pluck(asked, "spec", "clusterIP") is None:
+        if (
+            field in spec
+            and get_field(desired, "spec", field) is None
+            and get_field(desired, "spec", "clusterIP") is None
+        ):
             spec[field] = UNKNOWN
-    given = pluck(asked, "spec", "ports") or []
+    desired_ports = get_field(desired, "spec", "ports") or []
     ports = [dict(port) for port in spec.get("ports") or []]
     for index, port in enumerate(ports):
-        if "nodePort" in port and not (index < len(given) and pluck(given[index], "nodePort")):
+        if "nodePort" in port and not (index < len(desired_ports) and get_field(desired_ports[index], "nodePort")):
             port["nodePort"] = UNKNOWN
     return {**spec, "ports": ports} if ports else spec

@@ -1,4 +1,4 @@
-"""Requests to the API server: kept-alive connections, retries, and its refusals in its own words."""
+"""Requests to the API server, with persistent connections, retries and the server's error messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class ApiError(Exception):
-    """The API server refused; the message is its own."""
+    """The API server returned an error, with its message."""
 
     def __init__(self, status: int, reason: str, message: str, details: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class ApiError(Exception):
         return [c for c in self.details.get("causes") or [] if isinstance(c, Mapping)]
 
     @property
-    def gone(self) -> bool:
+    def not_found(self) -> bool:
         return self.status == 404
 
     @property
@@ -54,16 +54,16 @@ class ApiError(Exception):
         return self.status == 409 and self.reason == "Conflict"
 
     @property
-    def exists(self) -> bool:
+    def already_exists(self) -> bool:
         return self.status == 409 and self.reason == "AlreadyExists"
 
 
 class Unreachable(Exception):
-    """No answer came from the API server."""
+    """The API server did not respond."""
 
 
 class Client:
-    """One API server, spoken to by many threads."""
+    """A client of one API server, shared by many threads."""
 
     def __init__(self, access: Access, *, timeout: float = 30.0, attempts: int = ATTEMPTS) -> None:
         self.access = access
@@ -85,16 +85,16 @@ class Client:
         content: str = JSON,
         attempts: int | None = None,
     ) -> dict[str, Any]:
-        """One request; refusals come back as `ApiError`, silence as `Unreachable`."""
+        """Send a request. Error responses are raised as `ApiError`, no response as `Unreachable`."""
         data = None if body is None else json.dumps(body).encode()
         response = self._send(method, _target(path, query), data, content=content, attempts=attempts)
         return _document(response.data)
 
     @contextlib.contextmanager
     def watch(self, path: str, query: Mapping[str, str], seconds: float) -> Iterator[Iterator[dict[str, Any]]]:
-        """The events of a watch for at most so many seconds; it ends early when the connection does."""
-        asked = {**query, "watch": "true", "timeoutSeconds": str(max(1, int(seconds)))}
-        response = self._send("GET", _target(path, asked), stream=seconds + 10)
+        """Yield the events of a watch for some seconds, or until the connection ends."""
+        watch_query = {**query, "watch": "true", "timeoutSeconds": str(max(1, int(seconds)))}
+        response = self._send("GET", _target(path, watch_query), stream=seconds + 10)
         with self._lock:
             self._watches.add(response)
             stopped = self._stopped
@@ -106,7 +106,7 @@ class Client:
             response.close()
 
     def stop(self) -> None:
-        """End every watch: whoever waits on one finds that it was cancelled."""
+        """End every watch; its readers are cancelled."""
         with self._lock:
             self._stopped = True
             for response in self._watches:
@@ -123,7 +123,7 @@ class Client:
         attempts: int | None = None,
         stream: float | None = None,
     ) -> urllib3.BaseHTTPResponse:
-        """One answer below 400. `stream` leaves it open to be read, for at most so many seconds between two parts."""
+        """Return a response with a status below 400. `stream` is the read timeout of a response that stays open."""
         pause, renewed = PAUSE, False
         for left in range((attempts or self._attempts) - 1, -1, -1):
             headers = self.credentials.headers()
@@ -146,19 +146,19 @@ class Client:
                     time.sleep(pause)
                     pause = min(pause * 2, LONGEST_PAUSE)
                     continue
-                raise Unreachable(f"{self.access.server}: {_silence(error)}") from None
+                raise Unreachable(f"{self.access.server}: {_unreachable_reason(error)}") from None
             if response.status < 400:
                 return response
-            refusal = _refusal(response)
+            api_error = _api_error(response)
             if response.status == 401 and self.credentials.renewable and not renewed:
                 renewed = True
                 self._renew()
                 continue
-            if left and not self._stopped and _passing(response, refusal, method):
+            if left and not self._stopped and _is_retryable(response, api_error, method):
                 time.sleep(_retry_after(response) or pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
-            raise refusal
+            raise api_error
         raise AssertionError("every attempt either answers or raises")
 
     def _renew(self) -> None:
@@ -230,19 +230,19 @@ def _events(response: urllib3.BaseHTTPResponse) -> Iterator[dict[str, Any]]:
                     yield json.loads(line)
 
 
-def _refusal(response: urllib3.BaseHTTPResponse) -> ApiError:
-    told = _document(response.read() if not response.data else response.data)
-    if told.get("kind") == "Status":
-        message = str(told.get("message") or told.get("reason") or f"HTTP {response.status}")
-        return ApiError(response.status, str(told.get("reason") or ""), message, told.get("details") or {})
-    text = str(told.get("text") or told).strip()[:300]
+def _api_error(response: urllib3.BaseHTTPResponse) -> ApiError:
+    document = _document(response.read() if not response.data else response.data)
+    if document.get("kind") == "Status":
+        message = str(document.get("message") or document.get("reason") or f"HTTP {response.status}")
+        return ApiError(response.status, str(document.get("reason") or ""), message, document.get("details") or {})
+    text = str(document.get("text") or document).strip()[:300]
     return ApiError(response.status, "", f"HTTP {response.status}: {text}", {})
 
 
-def _passing(response: urllib3.BaseHTTPResponse, refusal: ApiError, method: Method) -> bool:
-    """Whether trying again may help and can do no harm."""
+def _is_retryable(response: urllib3.BaseHTTPResponse, api_error: ApiError, method: Method) -> bool:
+    """Return whether a retry can help and is safe."""
     if response.status == 500:
-        return method != "POST" and ("Retry-After" in response.headers or refusal.message.startswith("etcdserver: "))
+        return method != "POST" and ("Retry-After" in response.headers or api_error.message.startswith("etcdserver: "))
     if response.status == 504 and method == "POST":
         return False
     return response.status in BUSY
@@ -255,7 +255,7 @@ def _retry_after(response: urllib3.BaseHTTPResponse) -> float | None:
         return None
 
 
-def _silence(error: BaseException) -> str:
+def _unreachable_reason(error: BaseException) -> str:
     inner = error.reason if isinstance(error, MaxRetryError) and error.reason else error
     # urllib3 puts the object's address and the pool in front of what happened.
     return str(inner).rsplit(">: ", maxsplit=1)[-1] or type(inner).__name__

@@ -1,4 +1,4 @@
-"""Objects in the cluster: read, created, applied, followed and deleted, of whatever kind."""
+"""Read, create, apply, watch and delete objects of any kind."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LONGEST_PAUSE: Final = 3.0
 ADOPTIONS: Final = 5  # tries, where a controller writes at the same time
 WATCH: Final = 240.0  # seconds one watch may last
 # Managers that wrote before server-side apply owned the fields; theirs become ours.
-FORERUNNERS: Final = frozenset({"pulumi-kubernetes", "pulumi-resource-kubernetes", "kubectl", "before-first-apply"})
+LEGACY_MANAGERS: Final = frozenset({"pulumi-kubernetes", "pulumi-resource-kubernetes", "kubectl", "before-first-apply"})
 
 T = TypeVar("T")
 
 
 class Cancelled(Exception):
-    """The engine asked to stop."""
+    """The engine cancelled the operation."""
 
 
 class Cluster:
-    """One API server as the provider sees it."""
+    """The objects of one API server."""
 
     def __init__(self, client: Client, cancelled: threading.Event | None = None) -> None:
         self.client = client
@@ -40,7 +40,7 @@ class Cluster:
         return self.discovery.find(objects.api_version(obj), objects.kind(obj))
 
     def version(self) -> str:
-        """What the server says it is; one short try, to find whether it can be reached at all."""
+        """Return the server's version, with one short attempt that shows whether it is reachable."""
         return str(self.client.request("GET", "/version", attempts=3).get("gitVersion", ""))
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
@@ -51,18 +51,18 @@ class Cluster:
         return [{"apiVersion": kind.api_version, "kind": kind.kind, **item} for item in items]
 
     def create(self, obj: Object, manager: str, *, dry: bool = False) -> Object:
-        """A new object; one that exists already is the server's error."""
+        """Create an object. One that already exists is an error."""
         kind = self.kind(obj)
         return self.client.request("POST", kind.path(_place(kind, obj)), _how(manager, dry), _sent(kind, obj))
 
     def apply(self, obj: Object, manager: str, *, force: bool = False, dry: bool = False) -> Object:
-        """Server-side apply: what is sent is ours, what we sent before and do not send now is taken away."""
+        """Apply an object server-side: its fields become ours, and fields that we no longer send are removed."""
         kind = self.kind(obj)
         query = {**_how(manager, dry), "force": "true" if force else "false"}
         return self.client.request("PATCH", _path(kind, obj), query, _sent(kind, obj), content=APPLY)
 
-    def relinquish(self, obj: Object, manager: str) -> None:
-        """Give back every field that the manager owns."""
+    def release_fields(self, obj: Object, manager: str) -> None:
+        """Release every field that the manager owns."""
         bare = {
             "apiVersion": objects.api_version(obj),
             "kind": objects.kind(obj),
@@ -72,7 +72,7 @@ class Cluster:
         self.client.request("PATCH", _path(kind, obj), _how(manager, dry=False), bare, content=APPLY)
 
     def adopt(self, live: Object, manager: str) -> Object:
-        """Make fields ours that we, or kubectl, wrote by other means than server-side apply."""
+        """Take ownership of fields that we or kubectl wrote without server-side apply."""
         kind = self.kind(live)
         for left in range(ADOPTIONS - 1, -1, -1):
             managed = objects.metadata(live).get("managedFields") or []
@@ -96,18 +96,18 @@ class Cluster:
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         self.client.request("DELETE", kind.path(namespace, name), None, options)
 
-    def patiently(self, work: Callable[[], T], told: Callable[[str], None], patience: float = PATIENCE) -> T:
-        """Do it again while its kind or its namespace is not there yet, as long as patience lasts."""
-        end, pause = time.monotonic() + patience, FIRST_PAUSE
+    def retry(self, action: Callable[[], T], report: Callable[[str], None], wait_seconds: float = PATIENCE) -> T:
+        """Retry an action while its kind or its namespace does not exist yet, until the timeout."""
+        end, pause = time.monotonic() + wait_seconds, FIRST_PAUSE
         while True:
             try:
-                return work()
+                return action()
             except (UnknownKind, ApiError) as error:
-                if isinstance(error, ApiError) and not error.gone:
+                if isinstance(error, ApiError) and not error.not_found:
                     raise
                 if time.monotonic() + pause > end:
                     raise
-                told(f"not yet possible: {error}")
+                report(f"not yet possible: {error}")
                 if self.cancelled.wait(pause):
                     raise Cancelled(str(error)) from None
                 pause = min(pause * 2, LONGEST_PAUSE)
@@ -115,26 +115,26 @@ class Cluster:
     def follow(
         self, kind: Kind, namespace: str, selectors: Mapping[str, str], end: float
     ) -> Iterator[dict[str, Object]]:
-        """The objects selected, by name: as they are now, then after each change, until the moment `end`."""
+        """Yield the selected objects by name: the current ones, then again after each change, until `end`."""
         while True:
             listed = self.client.request("GET", kind.path(namespace), selectors)
-            found = {objects.name(i): _kinded(kind, i) for i in listed.get("items") or []}
+            objects_by_name = {objects.name(i): _kinded(kind, i) for i in listed.get("items") or []}
             version = str(objects.metadata(listed).get("resourceVersion", ""))
-            yield dict(found)
+            yield dict(objects_by_name)
             for event in self._changes(kind, namespace, selectors, version, end):
                 obj = _kinded(kind, event["object"])
                 if event["type"] == "DELETED":
-                    found.pop(objects.name(obj), None)
+                    objects_by_name.pop(objects.name(obj), None)
                 else:
-                    found[objects.name(obj)] = obj
-                yield dict(found)
+                    objects_by_name[objects.name(obj)] = obj
+                yield dict(objects_by_name)
             if self.cancelled.is_set() or time.monotonic() >= end:
                 return
 
     def _changes(
         self, kind: Kind, namespace: str, selectors: Mapping[str, str], version: str, end: float
     ) -> Iterator[dict[str, Any]]:
-        """The events from a version on, over as many watches as it takes; ends when the server has forgotten it."""
+        """Yield the events since a resource version, over several watches, until the version has expired."""
         pause = FIRST_PAUSE
         while (left := end - time.monotonic()) > 0 and not self.cancelled.is_set():
             query = {**selectors, "resourceVersion": version, "allowWatchBookmarks": "true"}
@@ -162,14 +162,14 @@ class Cluster:
 
 
 def merged_managers(managed: list[dict[str, Any]], manager: str) -> list[dict[str, Any]]:
-    """The managers of an object's fields, with what our forerunners wrote made ours."""
+    """Return an object's managed fields, with those of the legacy managers moved to ours."""
     ours: dict[str, Any] | None = None
     rest: list[dict[str, Any]] = []
     for entry in managed:
         applied = entry.get("operation") == "Apply"
-        mine = entry.get("manager") == manager
-        before = not applied and not entry.get("subresource") and (mine or entry.get("manager") in FORERUNNERS)
-        if before or (mine and applied and not entry.get("subresource")):
+        own = entry.get("manager") == manager
+        before = not applied and not entry.get("subresource") and (own or entry.get("manager") in LEGACY_MANAGERS)
+        if before or (own and applied and not entry.get("subresource")):
             ours = {
                 **entry,
                 "manager": manager,
@@ -200,7 +200,7 @@ def _path(kind: Kind, obj: Mapping[str, Any]) -> str:
 
 
 def _sent(kind: Kind, obj: Object) -> Object:
-    """The object for the wire: a namespace exactly where the kind has one."""
+    """Return the object to send: with a namespace if the kind is namespaced, without one otherwise."""
     placed = objects.with_metadata(obj, namespace=_place(kind, obj) or None)
     return {**placed, "apiVersion": canonical(objects.api_version(obj))}
 

@@ -1,4 +1,4 @@
-"""What an update would change, and whether it can be made in place."""
+"""The diff of an object: its changes, and whether they force a replacement."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from agentenv.rehearsal.providers.kubernetes.diff import Change
 from agentenv.rehearsal.providers.kubernetes.discovery import canonical
 from agentenv.rehearsal.providers.kubernetes.objects import Object
 from agentenv.rehearsal.providers.kubernetes.urns import Resource
-from agentenv.rehearsal.providers.kubernetes.values import Bag, Path, format_path, to_api
+from agentenv.rehearsal.providers.kubernetes.values import Path, PropertyMap, format_path, to_api
 
 UNREADY: Path = ("metadata", "annotations", objects.REPLACE_UNREADY)
 
 
 @dataclass(frozen=True)
-class Compared:
-    """The changes, those of them that replace, and whether the old object has to go first."""
+class DiffResult:
+    """The changes, those that force a replacement, and whether to delete before replacing."""
 
     changes: list[Change]
     replaces: list[Change]
-    first_delete: bool
+    delete_before_replace: bool
 
     def replacing(self, change: Change) -> bool:
         return change in self.replaces
@@ -30,32 +30,32 @@ class Compared:
 
 def compare(
     resource: Resource,
-    state: Bag,
-    old: Bag,
-    news: Bag,
+    state: PropertyMap,
+    old: PropertyMap,
+    news: PropertyMap,
     *,
     scope: Scope,
     mutability: replacing.Mutability,
     ignored: tuple[str, ...] = (),
     unready: bool = False,
-) -> Compared:
-    """From the old inputs to the new. `unready`: the object is to be made anew because it never became ready."""
-    live = checkpoint.live_of(state.values)
-    before = _comparable(to_api(old.values or checkpoint.inputs_of(state.values)), scope)
-    after = _comparable(to_api(news.values), scope)
+) -> DiffResult:
+    """Compare the old inputs with the new. `unready`: replace the object, because it never became ready."""
+    live = checkpoint.live_object(state.values)
+    before = _normalized(to_api(old.values or checkpoint.state_inputs(state.values)), scope)
+    after = _normalized(to_api(news.values), scope)
     if not objects.metadata(before).get("name") and objects.name(live):
         before = objects.with_metadata(before, name=objects.name(live))
-    found = [c for c in diff.changes(before, after) if not _ignored(c.path, ignored)]
+    changes = [c for c in diff.changes(before, after) if not _ignored(c.path, ignored)]
     fixed = replacing.fixed(after, mutability, patch=resource.patches(objects.kind(after)))
-    replaces = [c for c in found if replacing.touches(c.path, fixed) or _other_group(c, before, after)]
+    replaces = [c for c in changes if replacing.touches(c.path, fixed) or _other_group(c, before, after)]
     if unready:
-        found.append(Change(UNREADY, "update"))
-        replaces.append(found[-1])
-    return Compared(found, replaces, bool(replaces) and naming.keeps_its_name(after, live or before))
+        changes.append(Change(UNREADY, "update"))
+        replaces.append(changes[-1])
+    return DiffResult(changes, replaces, bool(replaces) and naming.keeps_explicit_name(after, live or before))
 
 
-def _comparable(obj: Object, scope: Scope) -> Object:
-    """Without what differs only in how it is written: a default namespace, `core/v1`, what the server writes."""
+def _normalized(obj: Object, scope: Scope) -> Object:
+    """Return an object without differences in form: the default namespace, `core/v1`, read-only fields."""
     bare = objects.without_read_only(obj)
     version = bare.get("apiVersion")
     if isinstance(version, str):
@@ -72,4 +72,4 @@ def _other_group(change: Change, before: Object, after: Object) -> bool:
 
 def _ignored(path: Path, ignored: tuple[str, ...]) -> bool:
     text = format_path(path)
-    return any(text == one or text.startswith((f"{one}.", f"{one}[")) for one in ignored)
+    return any(text == prefix or text.startswith((f"{prefix}.", f"{prefix}[")) for prefix in ignored)

@@ -1,4 +1,4 @@
-"""Who we are to the API server: tokens, passwords, and programs that hand out short-lived credentials."""
+"""Credentials for the API server: tokens, passwords, and exec plugins that issue short-lived credentials."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ PATIENCE: Final = 60.0  # seconds a credentials program may take
 TOKEN_FILE_AGE: Final = datetime.timedelta(minutes=1)  # projected tokens are rewritten in place
 
 
-class NoCredentials(Exception):
-    """The credentials program failed, in its own words."""
+class CredentialsError(Exception):
+    """The exec plugin failed, with its message."""
 
 
 @dataclass(frozen=True)
-class Issued:
-    """What a credentials program handed out."""
+class IssuedCredentials:
+    """Credentials issued by an exec plugin."""
 
     token: str | None = field(repr=False)
     certificate: bytes | None = field(repr=False)
     key: bytes | None = field(repr=False)
-    until: datetime.datetime | None
+    expires: datetime.datetime | None
 
     def fresh(self, now: datetime.datetime) -> bool:
-        return self.until is None or now + EARLY < self.until
+        return self.expires is None or now + EARLY < self.expires
 
 
 class Credentials:
-    """The headers and the client certificate for requests; renewed when they expire or are refused."""
+    """The headers and the client certificate of requests, renewed when they expire or are rejected."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._lock = threading.Lock()
-        self._issued: Issued | None = None
+        self._issued: IssuedCredentials | None = None
 
     @property
     def renewable(self) -> bool:
@@ -67,7 +67,7 @@ class Credentials:
         return headers
 
     def certificate(self) -> tuple[bytes, bytes] | None:
-        """The client certificate and its key, PEM."""
+        """Return the client certificate and its key, in PEM."""
         access = self._access
         if access.exec is not None:
             issued = self._current()
@@ -76,32 +76,32 @@ class Credentials:
         return (access.certificate, access.key) if access.certificate and access.key else None
 
     def refused(self) -> None:
-        """The server no longer takes what we have: ask again at the next request."""
+        """Discard credentials that the server rejected; the next request renews them."""
         with self._lock:
             self._issued = None
 
-    def _current(self) -> Issued:
+    def _current(self) -> IssuedCredentials:
         with self._lock:
             now = datetime.datetime.now(datetime.UTC)
             if self._issued is None or not self._issued.fresh(now):
-                self._issued = self._ask(now)
+                self._issued = self._issue(now)
             return self._issued
 
-    def _ask(self, now: datetime.datetime) -> Issued:
+    def _issue(self, now: datetime.datetime) -> IssuedCredentials:
         access = self._access
         if access.exec is not None:
             return run(access.exec, access)
         if access.token_file is None:
-            return Issued(access.token, None, None, None)
+            return IssuedCredentials(access.token, None, None, None)
         try:
             token = access.token_file.read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise NoCredentials(f"the token file {access.token_file} cannot be read ({error.strerror})") from None
-        return Issued(token, None, None, now + EARLY + TOKEN_FILE_AGE)
+            raise CredentialsError(f"the token file {access.token_file} cannot be read ({error.strerror})") from None
+        return IssuedCredentials(token, None, None, now + EARLY + TOKEN_FILE_AGE)
 
 
-def run(program: Exec, access: Access) -> Issued:
-    """Run a credentials program and read what it says."""
+def run(program: Exec, access: Access) -> IssuedCredentials:
+    """Run an exec plugin and parse its output."""
     spec: dict[str, Any] = {"interactive": False}
     if program.cluster_info:
         ca = base64.b64encode(access.ca).decode() if access.ca else None
@@ -120,31 +120,35 @@ def run(program: Exec, access: Access) -> Issued:
         )
     except FileNotFoundError:
         hint = f" {program.hint}" if program.hint else ""
-        raise NoCredentials(f"{command!r}, which the kubeconfig asks for credentials, is not on PATH.{hint}") from None
+        raise CredentialsError(
+            f"{command!r}, which the kubeconfig asks for credentials, is not on PATH.{hint}"
+        ) from None
     except subprocess.TimeoutExpired:
-        raise NoCredentials(f"{command!r} gave no credentials within {PATIENCE:.0f} s") from None
+        raise CredentialsError(f"{command!r} gave no credentials within {PATIENCE:.0f} s") from None
     except OSError as error:
-        raise NoCredentials(f"{command!r} could not be started ({error.strerror})") from None
+        raise CredentialsError(f"{command!r} could not be started ({error.strerror})") from None
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise NoCredentials(f"{command!r} ended with {done.returncode}: {said[-1] if said else 'it said nothing'}")
+        output_lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise CredentialsError(
+            f"{command!r} ended with {done.returncode}: {output_lines[-1] if output_lines else 'it said nothing'}"
+        )
     return parse(done.stdout, command)
 
 
-def parse(output: bytes, command: str) -> Issued:
-    """The ExecCredential that a program printed."""
+def parse(output: bytes, command: str) -> IssuedCredentials:
+    """Parse the ExecCredential that a plugin printed."""
     try:
         status = json.loads(output)["status"]
-        until = status.get("expirationTimestamp")
-        moment = datetime.datetime.fromisoformat(str(until)) if until else None
+        expires = status.get("expirationTimestamp")
+        moment = datetime.datetime.fromisoformat(str(expires)) if expires else None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise NoCredentials(f"{command!r} did not print an ExecCredential with a status") from None
+        raise CredentialsError(f"{command!r} did not print an ExecCredential with a status") from None
     if moment is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not status.get("token") and not (certificate and key):
-        raise NoCredentials(f"{command!r} printed neither a token nor a certificate with its key")
-    return Issued(
+        raise CredentialsError(f"{command!r} printed neither a token nor a certificate with its key")
+    return IssuedCredentials(
         status.get("token"),
         certificate.encode() if certificate else None,
         key.encode() if key else None,

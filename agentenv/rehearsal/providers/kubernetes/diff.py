@@ -1,4 +1,4 @@
-"""What changed between two sets of inputs, field by field, and what changed in the cluster behind our back."""
+"""Changes between two sets of inputs, and drift in the cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Verb = Literal["add", "delete", "update"]
 
 
 class Absent:
-    """No such field."""
+    """The field does not exist."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -29,7 +29,7 @@ class Change:
 
 
 def changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The changes from the old inputs to the new ones; null and absent are the same."""
+    """Return the changes from the old inputs to the new ones. Null and absent are equal."""
     return _fields(old, new, ())
 
 
@@ -42,7 +42,7 @@ def _changes(old: Any, new: Any, path: Path) -> list[Change]:
     if isinstance(before, list) and isinstance(after, list):
         return _items(before, after, path)
     known = before is not UNKNOWN and after is not UNKNOWN
-    return [] if known and same(before, after) else [Change(path, "update")]
+    return [] if known and equal(before, after) else [Change(path, "update")]
 
 
 def _fields(before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> list[Change]:
@@ -56,72 +56,74 @@ def _fields(before: Mapping[str, Any], after: Mapping[str, Any], path: Path) -> 
 def _items(before: Sequence[Any], after: Sequence[Any], path: Path) -> list[Change]:
     out: list[Change] = []
     for index in range(max(len(before), len(after))):
-        here = (*path, index)
+        item_path = (*path, index)
         if index >= len(before):
-            out.append(Change(here, "add"))
+            out.append(Change(item_path, "add"))
         elif index >= len(after):
-            out.append(Change(here, "delete"))
+            out.append(Change(item_path, "delete"))
         else:
-            out.extend(_changes(before[index], after[index], here))
+            out.extend(_changes(before[index], after[index], item_path))
     return out
 
 
-def same(left: Any, right: Any) -> bool:
-    """Equal, and not only because Python takes true for one."""
+def equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal. True and 1 are not."""
     if isinstance(left, bool) != isinstance(right, bool):
         return False
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+        return left.keys() == right.keys() and all(equal(left[k], right[k]) for k in left)
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right, strict=True))
+        return len(left) == len(right) and all(equal(a, b) for a, b in zip(left, right, strict=True))
     return bool(left == right)
 
 
-def in_plain_text(secret: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A Secret as it would read had it kept `stringData`: the server only keeps `data`, so that nothing could drift."""
-    asked, data = inputs.get("stringData"), secret.get("data")
-    if not isinstance(asked, Mapping) or not isinstance(data, Mapping):
+def with_string_data(secret: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a Secret with `stringData`, decoded from `data`: the server only keeps `data`, which hides drift."""
+    string_data, data = inputs.get("stringData"), secret.get("data")
+    if not isinstance(string_data, Mapping) or not isinstance(data, Mapping):
         return dict(secret)
-    text = {k: base64.b64decode(str(data[k])).decode(errors="replace") for k in asked if k in data}
+    text = {k: base64.b64decode(str(data[k])).decode(errors="replace") for k in string_data if k in data}
     return {**secret, "stringData": text}
 
 
-def drifted(inputs: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as the cluster has them now.
+def drifted_inputs(inputs: Mapping[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs with the current values of the cluster.
 
-    Where nothing changed in the cluster the input stays as it was written, so that the server's own spelling of it
-    (`1000m` becomes `1`) is no change. Fields that are not ours are left to whoever set them.
+    Where nothing changed in the cluster the input keeps its spelling, so that the server's normalized form (`1000m`
+    becomes `1`) is not a change. Fields that are not ours are left to whoever set them.
     """
-    found = _drifted(dict(inputs), before, now)
-    return found if isinstance(found, dict) else {}
+    drifted_values = _drifted(dict(inputs), before, now)
+    return drifted_values if isinstance(drifted_values, dict) else {}
 
 
-def _drifted(mine: Any, before: Any, now: Any) -> Any:
-    if same(before, now):
-        return mine
-    if isinstance(mine, Mapping) and isinstance(now, Mapping):
+def _drifted(inputs: Any, before: Any, now: Any) -> Any:
+    if equal(before, now):
+        return inputs
+    if isinstance(inputs, Mapping) and isinstance(now, Mapping):
         was: Mapping[str, Any] = before if isinstance(before, Mapping) else {}
-        out = {k: _drifted(v, was.get(k, ABSENT), now.get(k, ABSENT)) for k, v in mine.items()}
+        out = {k: _drifted(v, was.get(k, ABSENT), now.get(k, ABSENT)) for k, v in inputs.items()}
         return {k: v for k, v in out.items() if v is not ABSENT}
-    if isinstance(mine, list) and isinstance(now, list):
-        return _drifted_list(mine, before if isinstance(before, list) else [], now)
+    if isinstance(inputs, list) and isinstance(now, list):
+        return _drifted_list(inputs, before if isinstance(before, list) else [], now)
     return now
 
 
-def _drifted_list(mine: list[Any], before: list[Any], now: list[Any]) -> list[Any]:
-    names = _names(mine)
-    if names is not None and _names(before) is not None and (there := _names(now)) is not None:
+def _drifted_list(inputs: list[Any], before: list[Any], now: list[Any]) -> list[Any]:
+    names = _names(inputs)
+    if names is not None and _names(before) is not None and (current_items := _names(now)) is not None:
         was = {item["name"]: item for item in before}
         return [
-            _drifted(item, was.get(item["name"], ABSENT), there[item["name"]]) for item in mine if item["name"] in there
+            _drifted(item, was.get(item["name"], ABSENT), current_items[item["name"]])
+            for item in inputs
+            if item["name"] in current_items
         ]
-    if len(mine) == len(before) == len(now):
-        return [_drifted(*three) for three in zip(mine, before, now, strict=True)]
+    if len(inputs) == len(before) == len(now):
+        return [_drifted(*three) for three in zip(inputs, before, now, strict=True)]
     return now
 
 
 def _names(items: list[Any]) -> dict[str, Any] | None:
-    """The items by name, where each has one of its own: the server keeps such lists by name."""
+    """Return the items by name, if each has a unique name: the server merges such lists by name."""
     if not all(isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in items):
         return None
     by_name = {item["name"]: item for item in items}

@@ -1,4 +1,4 @@
-"""Which kinds the API server has, under which path, and whether they have a namespace."""
+"""Discovery of the kinds that the API server has: their paths and scopes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agentenv.rehearsal.providers.kubernetes.client import ApiError, Client
 
-FRESH: Final = 1.0  # seconds: many operations may miss the same kind at once, one of them asks
+MIN_REFRESH_INTERVAL: Final = 1.0  # seconds: many operations may miss the same kind at once, one of them asks
 
 # Where no server can be asked, only these are without a namespace (group, kind).
 CLUSTER_WIDE: Final = frozenset(
@@ -55,12 +55,12 @@ CLUSTER_WIDE: Final = frozenset(
 
 
 class UnknownKind(Exception):
-    """The API server has no such kind (yet)."""
+    """The API server does not have this kind (yet)."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind as the API server serves it."""
+    """A kind of the API server."""
 
     api_version: str
     kind: str
@@ -79,7 +79,7 @@ class Kind:
 
 
 def canonical(api_version: str) -> str:
-    """`core/v1`, as type tokens have it, is `v1` to the server."""
+    """Return the API version for the server: `core/v1` in a type token is `v1`."""
     return api_version.removeprefix("core/")
 
 
@@ -89,7 +89,7 @@ def group_of(api_version: str) -> str:
 
 
 def scope(api_version: str, kind: str) -> bool | None:
-    """Whether the kind has a namespace, as far as that can be told without a server."""
+    """Return whether the kind is namespaced, as far as known without a server."""
     group = group_of(api_version)
     if (group, kind) in CLUSTER_WIDE:
         return False
@@ -97,7 +97,7 @@ def scope(api_version: str, kind: str) -> bool | None:
 
 
 class Discovery:
-    """The server's kinds, asked for by group version and kept until something is missed."""
+    """A cache of the server's kinds by group version, refreshed when a kind is missing."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -107,15 +107,15 @@ class Discovery:
         self._announced: dict[tuple[str, str], bool] = {}
 
     def find(self, api_version: str, kind: str) -> Kind:
-        """The kind; a group version in which it is missed is asked for again, though not more than once a second."""
+        """Return the kind. If it is missing, its group version is read again, at most once a second."""
         version = canonical(api_version)
         with self._lock:
-            found = self._known.get(version, {}).get(kind)
-            recently = time.monotonic() - self._asked.get(version, float("-inf")) < FRESH
-        if found is not None:
-            return found
+            known_kind = self._known.get(version, {}).get(kind)
+            recently = time.monotonic() - self._asked.get(version, float("-inf")) < MIN_REFRESH_INTERVAL
+        if known_kind is not None:
+            return known_kind
         if not recently:
-            kinds = self._ask(version)
+            kinds = self._discover(version)
             with self._lock:
                 self._known[version] = kinds
                 self._asked[version] = time.monotonic()
@@ -124,25 +124,25 @@ class Discovery:
         raise UnknownKind(f'no matches for kind "{kind}" in version "{version}"')
 
     def forget(self) -> None:
-        """A definition came or went: everything may be different."""
+        """Clear the cache after a CustomResourceDefinition was created or deleted."""
         with self._lock:
             self._known.clear()
             self._asked.clear()
 
-    def announce(self, definition: Mapping[str, Any]) -> None:
-        """A CustomResourceDefinition of the program: its kinds' scope is known before the server has it."""
+    def register_definition(self, definition: Mapping[str, Any]) -> None:
+        """Register a CustomResourceDefinition of the program, whose scope is known before the server has it."""
         spec = definition.get("spec")
         if isinstance(spec, Mapping) and isinstance(spec.get("names"), Mapping):
             key = (str(spec.get("group")), str(spec["names"].get("kind")))
             with self._lock:
                 self._announced[key] = spec.get("scope") != "Cluster"
 
-    def namespaced(self, api_version: str, kind: str, *, ask: bool = True) -> bool | None:
-        """Whether objects of the kind live in a namespace; None when nobody knows."""
+    def namespaced(self, api_version: str, kind: str, *, fetch: bool = True) -> bool | None:
+        """Return whether the kind is namespaced, or None if that is unknown."""
         plain = scope(api_version, kind)
         if plain is False:
             return False
-        if ask:
+        if fetch:
             try:
                 return self.find(api_version, kind).namespaced
             except UnknownKind:
@@ -151,16 +151,16 @@ class Discovery:
             return self._announced.get((group_of(api_version), kind), plain)
 
     def versions(self) -> tuple[str, ...]:
-        """Every group version that the server has, as charts ask for them."""
+        """Return every API version and kind of the server, in the form that charts use."""
         groups = self._client.request("GET", "/apis").get("groups") or []
         return ("v1", *(str(v["groupVersion"]) for group in groups for v in group.get("versions") or []))
 
-    def _ask(self, version: str) -> dict[str, Kind]:
+    def _discover(self, version: str) -> dict[str, Kind]:
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         try:
             listed = self._client.request("GET", root)
         except ApiError as error:
-            if error.gone:
+            if error.not_found:
                 return {}
             raise
         return {

@@ -1,4 +1,4 @@
-"""The provider's functions: manifests read from text, for programs that build their resources themselves."""
+"""The provider's functions: they parse manifests for programs that register the resources themselves."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from typing import Any, Final
 
 from agentenv.rehearsal.providers.kubernetes import charts, manifests, templating
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
-from agentenv.rehearsal.providers.kubernetes.words import Impossible
+from agentenv.rehearsal.providers.kubernetes.words import InvalidRequest
 
 
 def decode(provider: Provider, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`yaml:decode`: the objects of a text, for the older ConfigFile and ConfigGroup."""
     text = arguments.get("text")
     if not isinstance(text, str):
-        raise Impossible(f"text is required and has to be a string, found {type(text).__name__}")
+        raise InvalidRequest(f"text is required and has to be a string, found {type(text).__name__}")
     default = str(arguments.get("defaultNamespace") or provider.namespace)
     try:
-        found = manifests.normal(manifests.parse(text, "text"), default, provider.namespaced)
-    except manifests.BadManifest as error:
-        raise Impossible(str(error)) from None
-    return {"result": found}
+        result = manifests.normalized(manifests.parse(text, "text"), default, provider.namespaced)
+    except manifests.InvalidManifest as error:
+        raise InvalidRequest(str(error)) from None
+    return {"result": result}
 
 
 def helm_template(provider: Provider, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """`helm:template`: the objects of a chart, for the older Chart."""
     try:
-        given = json.loads(arguments["jsonOpts"])
+        chart_options = json.loads(arguments["jsonOpts"])
     except (KeyError, TypeError, ValueError):
-        raise Impossible("jsonOpts is required and has to be the JSON of a chart's options") from None
-    asked = {
-        "chart": given.get("path") or given.get("chart") or "",
-        "version": given.get("version"),
-        "repositoryOpts": {"repo": given.get("repo") or (given.get("fetch_opts") or {}).get("repo")},
-        "name": given.get("release_name") or "release",
-        "namespace": given.get("namespace") or str(arguments.get("defaultNamespace") or provider.namespace),
-        "values": given.get("values") or {},
+        raise InvalidRequest("jsonOpts is required and has to be the JSON of a chart's options") from None
+    options = {
+        "chart": chart_options.get("path") or chart_options.get("chart") or "",
+        "version": chart_options.get("version"),
+        "repositoryOpts": {"repo": chart_options.get("repo") or (chart_options.get("fetch_opts") or {}).get("repo")},
+        "name": chart_options.get("release_name") or "release",
+        "namespace": chart_options.get("namespace") or str(arguments.get("defaultNamespace") or provider.namespace),
+        "values": chart_options.get("values") or {},
     }
     try:
-        rendered = templating.template(provider, asked)
+        rendered = templating.template(provider, options)
         if rendered is None:
             return {"result": []}
-        definitions = [] if given.get("skip_crd_rendering") else rendered.definitions
-        found = manifests.normal([*definitions, *rendered.objects], asked["namespace"], provider.namespaced)
-    except (manifests.BadManifest, charts.BadChart, charts.NotHad) as error:
-        raise Impossible(str(error)) from None
-    return {"result": found}
+        definitions = [] if chart_options.get("skip_crd_rendering") else rendered.definitions
+        result = manifests.normalized([*definitions, *rendered.objects], options["namespace"], provider.namespaced)
+    except (manifests.InvalidManifest, charts.InvalidChart, charts.ChartUnavailable) as error:
+        raise InvalidRequest(str(error)) from None
+    return {"result": result}
 
 
 def kustomize(_provider: Provider, _arguments: Mapping[str, Any]) -> dict[str, Any]:
-    raise Impossible(
+    raise InvalidRequest(
         "the stand-in provider cannot build kustomizations. Build them beforehand (`kubectl kustomize`) and use "
         "yaml.v2.ConfigFile, or install the official kubernetes plugin"
     )
@@ -64,9 +64,9 @@ TABLE: Final[Mapping[str, Callable[[Provider, Mapping[str, Any]], dict[str, Any]
 
 
 def invoke(provider: Provider, token: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    work = TABLE.get(token)
-    if work is None:
-        raise Impossible(
+    function = TABLE.get(token)
+    if function is None:
+        raise InvalidRequest(
             f"the stand-in kubernetes provider has no function {token!r}; it has {', '.join(sorted(TABLE))}"
         )
-    return work(provider, arguments)
+    return function(provider, arguments)

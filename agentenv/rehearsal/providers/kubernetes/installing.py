@@ -1,4 +1,4 @@
-"""Putting a chart's objects into the cluster, as helm does: in order, marked as the release's, and out again."""
+"""Install and uninstall the objects of a chart as helm does: in order, with ownership metadata."""
 
 from __future__ import annotations
 
@@ -12,101 +12,101 @@ from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.cluster import Cluster
 from agentenv.rehearsal.providers.kubernetes.discovery import UnknownKind
 from agentenv.rehearsal.providers.kubernetes.objects import Object
-from agentenv.rehearsal.providers.kubernetes.words import Impossible
+from agentenv.rehearsal.providers.kubernetes.words import InvalidRequest
 
 MANAGER: Final = "helm"
 OWNER: Final = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
 KEEP: Final = "helm.sh/resource-policy"
-WAITED_FOR: Final = frozenset(
+WAITED_KINDS: Final = frozenset(
     {"CustomResourceDefinition", "DaemonSet", "Deployment", "PersistentVolumeClaim", "Pod", "StatefulSet"}
 )
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Installation:
-    """Where a release goes, what was asked of it, and who is told how far it is."""
+    """The installation of a release: its cluster, its options, and the progress callback."""
 
     cluster: Cluster
-    asked: Mapping[str, Any]
-    tell: Tell
+    release: Mapping[str, Any]
+    report: Report
 
     def define(self, definitions: list[Object]) -> None:
-        """The definitions of a chart's `crds` folder; helm makes them before all else, and never takes them away."""
+        """Create the definitions in the chart's `crds` folder. Helm creates them first and never deletes them."""
         for definition in definitions:
             try:
                 self._define(self.cluster.create(definition, MANAGER))
             except ApiError as error:
-                if not error.exists:  # and never changes them
+                if not error.already_exists:  # and never changes them
                     raise
 
     def _define(self, live: Object) -> None:
-        waiting.until_ready(self.cluster, live, live, 0, self.tell)
+        waiting.until_ready(self.cluster, live, live, 0, self.report)
         self.cluster.discovery.forget()
 
-    def house(self) -> None:
-        """The release's namespace."""
-        place = str(self.asked["namespace"])
+    def create_namespace(self) -> None:
+        """Create the release's namespace."""
+        place = str(self.release["namespace"])
         self.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": place}}, MANAGER)
 
-    def apply(self, found: list[Object], made: list[Object]) -> None:
-        """Apply the objects one after the other; `made` grows with them, so that a failure leaves its traces there."""
-        for one in manifests.ordered(found):
-            obj = owned(one.obj, self.asked)
-            self.cluster.patiently(lambda o=obj: free(self.cluster, o, self.asked), self.tell)
-            live = self.cluster.patiently(lambda o=obj: self.cluster.apply(o, MANAGER, force=True), self.tell)
-            made.append(live)
+    def apply(self, chart_objects: list[Object], applied: list[Object]) -> None:
+        """Apply the objects in order, and add each to `applied`, which also has the result after an error."""
+        for item in manifests.in_order(chart_objects):
+            obj = with_ownership(item.obj, self.release)
+            self.cluster.retry(lambda o=obj: check_ownership(self.cluster, o, self.release), self.report)
+            live = self.cluster.retry(lambda o=obj: self.cluster.apply(o, MANAGER, force=True), self.report)
+            applied.append(live)
             if objects.is_definition(live):
                 self._define(live)
 
-    def wait(self, made: list[Object], patience: float) -> None:
-        """Wait for what helm waits for, all within one span of time."""
-        end = time.monotonic() + patience
-        for obj in made:
-            if objects.kind(obj) in WAITED_FOR or (objects.kind(obj) == "Job" and self.asked.get("waitForJobs")):
-                waiting.until_ready(self.cluster, obj, obj, max(1.0, end - time.monotonic()), self.tell)
+    def wait(self, applied: list[Object], wait_seconds: float) -> None:
+        """Wait for the kinds that helm waits for, within one timeout."""
+        end = time.monotonic() + wait_seconds
+        for obj in applied:
+            if objects.kind(obj) in WAITED_KINDS or (objects.kind(obj) == "Job" and self.release.get("waitForJobs")):
+                waiting.until_ready(self.cluster, obj, obj, max(1.0, end - time.monotonic()), self.report)
 
 
-def until_gone(cluster: Cluster, deleted: list[Object], patience: float, tell: Tell) -> None:
-    end = time.monotonic() + patience
+def until_deleted(cluster: Cluster, deleted: list[Object], wait_seconds: float, report: Report) -> None:
+    end = time.monotonic() + wait_seconds
     for obj in deleted:
         try:
             kind = cluster.kind(obj)
         except UnknownKind:
             continue
         at = (objects.namespace(obj), objects.name(obj))
-        waiting.until_gone(cluster, kind, at, max(1.0, end - time.monotonic()), tell)
+        waiting.until_deleted(cluster, kind, at, max(1.0, end - time.monotonic()), report)
 
 
-def owned(obj: Object, asked: Mapping[str, Any]) -> Object:
-    """The object with helm's marks of ownership."""
+def with_ownership(obj: Object, release: Mapping[str, Any]) -> Object:
+    """Return the object with helm's ownership metadata."""
     labels = {**(objects.metadata(obj).get("labels") or {}), "app.kubernetes.io/managed-by": "Helm"}
-    marks = dict(zip(OWNER, (str(asked["name"]), str(asked["namespace"])), strict=True))
+    marks = dict(zip(OWNER, (str(release["name"]), str(release["namespace"])), strict=True))
     annotations = {**(objects.metadata(obj).get("annotations") or {}), **marks}
     return objects.with_metadata(obj, labels=labels, annotations=annotations)
 
 
-def free(cluster: Cluster, obj: Object, asked: Mapping[str, Any]) -> None:
-    """Refuse an object that exists and is not the release's: helm does not take over what is others'."""
+def check_ownership(cluster: Cluster, obj: Object, release: Mapping[str, Any]) -> None:
+    """Refuse an existing object that the release does not own: helm does not adopt it."""
     try:
         live = cluster.get(cluster.kind(obj), objects.namespace(obj), objects.name(obj))
     except ApiError as error:
-        if error.gone:
+        if error.not_found:
             return
         raise
-    found = tuple(objects.annotation(live, mark) for mark in OWNER)
-    if found != (str(asked["name"]), str(asked["namespace"])) and not asked.get("takeOwnership"):
-        owner = f"release {found[1]}/{found[0]}" if found[0] else "no release"
-        raise Impossible(
-            f"{words.what(obj)} exists already and belongs to {owner}; set takeOwnership to take it over, or delete it"
+    owner_marks = tuple(objects.annotation(live, mark) for mark in OWNER)
+    if owner_marks != (str(release["name"]), str(release["namespace"])) and not release.get("takeOwnership"):
+        owner = f"release {owner_marks[1]}/{owner_marks[0]}" if owner_marks[0] else "no release"
+        raise InvalidRequest(
+            f"{words.describe(obj)} already exists and belongs to {owner}; set takeOwnership to adopt it, or delete it"
         )
 
 
-def delete(cluster: Cluster, made: list[Object]) -> list[Object]:
-    """Ask for the deletion of objects, the last made first; those that helm is told to keep stay."""
+def delete(cluster: Cluster, applied: list[Object]) -> list[Object]:
+    """Delete the objects in reverse order, except those with helm's policy to keep them."""
     deleted: list[Object] = []
-    for obj in reversed(made):
+    for obj in reversed(applied):
         try:
             kind = cluster.kind(obj)
             live = cluster.get(kind, objects.namespace(obj), objects.name(obj))
@@ -116,8 +116,8 @@ def delete(cluster: Cluster, made: list[Object]) -> list[Object]:
         except UnknownKind:
             continue
         except ApiError as error:
-            if not error.gone:
-                raise Impossible(f"{words.what(obj)} could not be deleted: {error}") from None
+            if not error.not_found:
+                raise InvalidRequest(f"{words.describe(obj)} could not be deleted: {error}") from None
             continue
         deleted.append(obj)
         if objects.is_definition(obj):
@@ -125,19 +125,19 @@ def delete(cluster: Cluster, made: list[Object]) -> list[Object]:
     return deleted
 
 
-def is_there(cluster: Cluster, obj: Object) -> bool:
+def object_exists(cluster: Cluster, obj: Object) -> bool:
     try:
         cluster.get(cluster.kind(obj), objects.namespace(obj), objects.name(obj))
     except UnknownKind:
         return False
     except ApiError as error:
-        if error.gone:
+        if error.not_found:
             return False
-        raise Impossible(f"{words.what(obj)} could not be read: {error}") from None
+        raise InvalidRequest(f"{words.describe(obj)} could not be read: {error}") from None
     return True
 
 
-def place(obj: Object) -> dict[str, str]:
+def object_metadata(obj: Object) -> dict[str, str]:
     place = objects.namespace(obj)
     return {"name": objects.name(obj), **({"namespace": place} if place else {})}
 

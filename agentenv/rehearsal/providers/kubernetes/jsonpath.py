@@ -1,4 +1,4 @@
-"""Paths into an object, as `kubectl wait --for=jsonpath=…` and RFC 9535 write them.
+"""JSONPath expressions, as in `kubectl wait --for=jsonpath=…` and RFC 9535.
 
 Fields, quoted fields, indexes, slices, wildcards, descent, and filters with comparisons, `&&`, `||`, `!` and brackets.
 """
@@ -21,13 +21,13 @@ TOKEN: Final = re.compile(
 )
 
 
-class BadPath(ValueError):
-    """A path that cannot be read, and where it breaks off."""
+class InvalidPath(ValueError):
+    """The path is not valid, and at which position."""
 
 
 @dataclass(frozen=True)
 class JsonPath:
-    """A path that has been read."""
+    """A parsed path."""
 
     text: str
     steps: tuple[Step, ...]
@@ -37,7 +37,7 @@ class JsonPath:
 
 
 def parse(text: str) -> JsonPath:
-    """Read a path; a leading `$` may be left out, as kubectl allows."""
+    """Parse a path. The leading `$` is optional, as in kubectl."""
     reader = _Reader(text)
     if reader.peek() == "$":
         reader.take()
@@ -50,7 +50,7 @@ def parse(text: str) -> JsonPath:
 def _walk(steps: tuple[Step, ...], value: Any, root: Any) -> list[Any]:
     values = [value]
     for step in steps:
-        values = [found for one in values for found in step(one, root)]
+        values = [result for step_ in values for result in step(step_, root)]
     return values
 
 
@@ -101,14 +101,14 @@ def _filter(test: Test) -> Step:
 
 def _union(steps: list[Step]) -> Step:
     def step(value: Any, root: Any) -> Iterator[Any]:
-        for one in steps:
-            yield from one(value, root)
+        for step_ in steps:
+            yield from step_(value, root)
 
     return step
 
 
 class _Reader:
-    """Recursive descent over the signs of one path."""
+    """A recursive-descent parser of one path."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -117,7 +117,7 @@ class _Reader:
         while at < len(text.rstrip()):
             match = TOKEN.match(text, at)
             if match is None:
-                raise BadPath(f"{text!r}: {text[at : at + 10]!r} is not understood")
+                raise InvalidPath(f"{text!r}: {text[at : at + 10]!r} is not understood")
             kind = match.lastgroup or ""
             self.signs.append((kind, match[kind]))
             at = match.end()
@@ -130,34 +130,34 @@ class _Reader:
         return self.signs[self.at][0] if self.at < len(self.signs) else None
 
     def take(self) -> str:
-        here = self.peek()
-        if here is None:
+        character = self.peek()
+        if character is None:
             raise self.broken("more")
         self.at += 1
-        return here
+        return character
 
     def expect(self, sign: str) -> None:
         if self.peek() != sign:
             raise self.broken(f"'{sign}'")
         self.at += 1
 
-    def broken(self, wanted: str) -> BadPath:
-        found = self.peek()
-        return BadPath(f"{self.text!r}: expected {wanted}, found {'the end' if found is None else repr(found)}")
+    def broken(self, expected: str) -> InvalidPath:
+        result = self.peek()
+        return InvalidPath(f"{self.text!r}: expected {expected}, found {'the end' if result is None else repr(result)}")
 
     def steps(self, *, first: bool = False) -> tuple[Step, ...]:
         out: list[Step] = []
-        while (here := self.peek()) is not None:
-            if here == "..":
+        while (character := self.peek()) is not None:
+            if character == "..":
                 self.take()
                 out.append(_descend)
                 if self.peek() != "[":
                     out.append(self.member())
-            elif here == ".":
+            elif character == ".":
                 self.take()
                 if self.peek() != "[" and not (first and not out and self.peek() is None):
                     out.append(self.member())
-            elif here == "[":
+            elif character == "[":
                 out.append(self.bracket())
             elif first and not out and self.kind() == "name":
                 out.append(self.member())
@@ -183,16 +183,16 @@ class _Reader:
         return steps[0] if len(steps) == 1 else _union(steps)
 
     def selector(self) -> Step:
-        here, kind = self.peek(), self.kind()
-        if here == "*":
+        character, kind = self.peek(), self.kind()
+        if character == "*":
             self.take()
             return _all
-        if here == "?":
+        if character == "?":
             self.take()
             return _filter(self.either())
         if kind == "text":
             return _field(_unquoted(self.take()))
-        if here == ":" or kind == "number":
+        if character == ":" or kind == "number":
             numbers: list[int | None] = [None]
             while self.peek() == ":" or self.kind() == "number":
                 if self.peek() == ":":
@@ -238,15 +238,15 @@ class _Reader:
         return lambda value, root: compare(left(value, root), right(value, root))
 
     def term(self) -> Term:
-        here, kind = self.peek(), self.kind()
-        if here in {"@", "$"}:
+        character, kind = self.peek(), self.kind()
+        if character in {"@", "$"}:
             self.take()
-            steps, own = self.steps(), here == "@"
+            steps, own = self.steps(), character == "@"
             return lambda value, root: _walk(steps, value if own else root, root)
         if kind == "text":
             text = _unquoted(self.take())
             return lambda _value, _root: [text]
-        if kind == "number" or here in {"true", "false", "null"}:
+        if kind == "number" or character in {"true", "false", "null"}:
             constant = json.loads(self.take())
             return lambda _value, _root: [constant]
         raise self.broken("'@', '$', a text or a number")

@@ -1,4 +1,4 @@
-"""Kubeconfig files: found, merged, and turned into how to get into one cluster."""
+"""Kubeconfig files: load and merge them, and return the access to one cluster."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import yaml
 
 
-class BadKubeconfig(Exception):
-    """What is wrong with the kubeconfig; never what stands in it."""
+class InvalidKubeconfig(Exception):
+    """The kubeconfig is not valid. The message never contains its content."""
 
 
 @dataclass(frozen=True)
 class Exec:
-    """A program that hands out credentials."""
+    """An exec plugin that issues credentials."""
 
     command: str
     args: tuple[str, ...]
@@ -31,7 +31,7 @@ class Exec:
 
 @dataclass(frozen=True)
 class Access:
-    """How to reach one cluster, and as whom."""
+    """The address of a cluster, and the user to authenticate as."""
 
     server: str
     namespace: str = ""
@@ -52,7 +52,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Entry:
-    """A named part of a kubeconfig, with the folder that its relative paths start from."""
+    """A named entry of a kubeconfig, with the folder of its relative paths."""
 
     values: Mapping[str, Any] = field(repr=False)
     folder: Path | None
@@ -75,14 +75,14 @@ class Entry:
             try:
                 return base64.b64decode(data, validate=True)
             except (binascii.Error, ValueError):
-                raise BadKubeconfig(f"{key}-data is not base64") from None
+                raise InvalidKubeconfig(f"{key}-data is not base64") from None
         path = self.path(key)
         if path is None:
             return None
         try:
             return path.read_bytes()
         except OSError as error:
-            raise BadKubeconfig(f"{key}: {path} cannot be read ({error.strerror})") from None
+            raise InvalidKubeconfig(f"{key}: {path} cannot be read ({error.strerror})") from None
 
 
 @dataclass(frozen=True)
@@ -102,85 +102,87 @@ class Kubeconfig:
         return entry.values if entry else None
 
 
-def load(given: str | Mapping[str, Any] | None, environment: Mapping[str, str]) -> Kubeconfig:
-    """From contents or a path; from the files of KUBECONFIG when nothing is given.
+def load(contents: str | Mapping[str, Any] | None, environment: Mapping[str, str]) -> Kubeconfig:
+    """Load a kubeconfig from its content or a path, else from the files in KUBECONFIG.
 
     Never from `~/.kube/config`: a rehearsal must not reach a real cluster by accident.
     """
-    if given is None or given == "":
+    if contents is None or contents == "":
         paths = [Path(p).expanduser() for p in environment.get("KUBECONFIG", "").split(":") if p]
         return _merge([(_file(path), path.parent) for path in paths if path.is_file()])
-    if isinstance(given, Mapping):
-        return _merge([(dict(given), None)])
-    if "\n" not in given and len(given) < 4096 and not given.lstrip().startswith("{"):
-        path = Path(given).expanduser()
+    if isinstance(contents, Mapping):
+        return _merge([(dict(contents), None)])
+    if "\n" not in contents and len(contents) < 4096 and not contents.lstrip().startswith("{"):
+        path = Path(contents).expanduser()
         if path.is_file():
             return _merge([(_file(path), path.parent)])
-    return _merge([(_parsed(given, "the kubeconfig"), None)])
+    return _merge([(_parsed(contents, "the kubeconfig"), None)])
 
 
 def _file(path: Path) -> dict[str, Any]:
     try:
         return _parsed(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadKubeconfig(f"{path} cannot be read ({type(error).__name__})") from None
+        raise InvalidKubeconfig(f"{path} cannot be read ({type(error).__name__})") from None
 
 
-def _parsed(text: str, where: str) -> dict[str, Any]:
+def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
         values = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError):
         # The parser's own words would quote the text, which holds credentials.
-        raise BadKubeconfig(f"{where} is neither YAML nor JSON") from None
+        raise InvalidKubeconfig(f"{source} is neither YAML nor JSON") from None
     if values is None:
         return {}
     if not isinstance(values, dict):
-        raise BadKubeconfig(f"{where} is neither the path of a file nor a kubeconfig's contents")
+        raise InvalidKubeconfig(f"{source} is neither the path of a file nor a kubeconfig's contents")
     return values
 
 
 def _merge(parts: list[tuple[dict[str, Any], Path | None]]) -> Kubeconfig:
-    found: dict[str, dict[str, Entry]] = {"cluster": {}, "user": {}, "context": {}}
+    merged: dict[str, dict[str, Entry]] = {"cluster": {}, "user": {}, "context": {}}
     current = ""
     for values, folder in parts:
         current = current or str(values.get("current-context") or "")
-        for what, entries in found.items():
+        for what, entries in merged.items():
             for item in values.get(f"{what}s") or []:
                 if isinstance(item, dict) and item.get("name"):
                     entries.setdefault(str(item["name"]), Entry(item.get(what) or {}, folder))
-    return Kubeconfig(found["cluster"], found["user"], found["context"], current)
+    return Kubeconfig(merged["cluster"], merged["user"], merged["context"], current)
 
 
-def access(config: Kubeconfig, context: str = "", cluster: str = "", namespace: str = "") -> Access:
-    """How to get into the cluster of a context (the current one when none is named)."""
+def cluster_access(config: Kubeconfig, context: str = "", cluster: str = "", namespace: str = "") -> Access:
+    """Return the access to the cluster of a context, by default the current one."""
     if not config.clusters:
-        raise BadKubeconfig("no kubeconfig was given: set kubeconfig on the provider, or KUBECONFIG")
+        raise InvalidKubeconfig("no kubeconfig was given: set kubeconfig on the provider, or KUBECONFIG")
     name = context or config.current
     chosen = config.contexts.get(name)
     if chosen is None:
-        raise BadKubeconfig(
+        raise InvalidKubeconfig(
             f"context {name!r} does not exist; the kubeconfig has {_names(config.contexts)}"
             if name
             else f"no context was named and the kubeconfig has no current-context; it has {_names(config.contexts)}"
         )
     cluster_name = cluster or chosen.text("cluster") or ""
-    where = config.clusters.get(cluster_name)
-    if where is None:
-        raise BadKubeconfig(f"cluster {cluster_name!r} does not exist; the kubeconfig has {_names(config.clusters)}")
-    server = where.text("server")
+    source = config.clusters.get(cluster_name)
+    if source is None:
+        raise InvalidKubeconfig(
+            f"cluster {cluster_name!r} does not exist; the kubeconfig has {_names(config.clusters)}"
+        )
+    server = source.text("server")
     if server is None or not server.startswith(("http://", "https://")):
-        raise BadKubeconfig(f"cluster {cluster_name!r} needs a server that starts with https://")
+        raise InvalidKubeconfig(f"cluster {cluster_name!r} needs a server that starts with https://")
     user_name = chosen.text("user") or ""
     user = config.users.get(user_name, Entry({}, None))
     if user_name and user_name not in config.users:
-        raise BadKubeconfig(f"user {user_name!r} does not exist; the kubeconfig has {_names(config.users)}")
+        raise InvalidKubeconfig(f"user {user_name!r} does not exist; the kubeconfig has {_names(config.users)}")
     return Access(
         server=server.rstrip("/"),
         namespace=namespace or chosen.text("namespace") or "",
-        ca=where.content("certificate-authority"),
-        insecure=bool(where.values.get("insecure-skip-tls-verify")),
-        tls_name=where.text("tls-server-name"),
-        proxy=where.text("proxy-url"),
+        ca=source.content("certificate-authority"),
+        insecure=bool(source.values.get("insecure-skip-tls-verify")),
+        tls_name=source.text("tls-server-name"),
+        proxy=source.text("proxy-url"),
         certificate=user.content("client-certificate"),
         key=user.content("client-key"),
         token=user.text("token"),
@@ -198,7 +200,7 @@ def _exec(user: Entry) -> Exec | None:
     if not isinstance(values, Mapping):
         return None
     if not values.get("command"):
-        raise BadKubeconfig("the user's exec names no command")
+        raise InvalidKubeconfig("the user's exec names no command")
     return Exec(
         command=str(values["command"]),
         args=tuple(str(a) for a in values.get("args") or ()),

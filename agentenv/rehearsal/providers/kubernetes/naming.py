@@ -1,4 +1,4 @@
-"""Names for objects that are given none: the resource's name and eight random digits, kept over updates."""
+"""Automatic names of objects: the resource's name and eight random digits, unchanged by updates."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ MANAGER_PREFIX: Final = "pulumi-kubernetes-"
 
 
 def random_name(prefix: str, seed: bytes = b"") -> str:
-    """A name nobody else has; the same seed gives the same name."""
+    """Return a unique name. The same seed gives the same name."""
     digits = hashlib.sha256(seed + prefix.encode()).hexdigest() if seed else secrets.token_hex(DIGITS)
     return prefix + digits[:DIGITS]
 
 
-def named(obj: Mapping[str, Any]) -> bool:
-    """Whether the program chose the name, be it known yet or not."""
-    found = objects.metadata(obj).get("name")
-    return obj.get("metadata") is UNKNOWN or found is UNKNOWN or bool(found)
+def has_name(obj: Mapping[str, Any]) -> bool:
+    """Return whether the program sets the name, even if it is not known yet."""
+    value = objects.metadata(obj).get("name")
+    return obj.get("metadata") is UNKNOWN or value is UNKNOWN or bool(value)
 
 
-def generated(obj: Mapping[str, Any]) -> bool:
-    return not named(obj) and bool(objects.metadata(obj).get("generateName"))
+def has_generate_name(obj: Mapping[str, Any]) -> bool:
+    return not has_name(obj) and bool(objects.metadata(obj).get("generateName"))
 
 
-def autonamed(obj: Mapping[str, Any]) -> bool:
-    return objects.flagged(obj, objects.AUTONAMED)
+def is_autonamed(obj: Mapping[str, Any]) -> bool:
+    return objects.has_flag(obj, objects.AUTONAMED)
 
 
-def assign(obj: Mapping[str, Any], logical: str, seed: bytes, proposed: str = "") -> Object:
-    """The object with a name of its own, marked as not chosen by the program."""
-    called = proposed or random_name(f"{logical}-", seed)
-    return objects.with_annotation(objects.with_metadata(obj, name=called), objects.AUTONAMED, "true")
+def with_generated_name(obj: Mapping[str, Any], logical: str, seed: bytes, proposed: str = "") -> Object:
+    """Return the object with an automatic name, and the annotation that says so."""
+    new_name = proposed or random_name(f"{logical}-", seed)
+    return objects.with_annotation(objects.with_metadata(obj, name=new_name), objects.AUTONAMED, "true")
 
 
-def keep(obj: Mapping[str, Any], old: Mapping[str, Any]) -> Object:
-    """The object with the name it was given when it was made, if it still has none of its own."""
-    if named(obj) or not autonamed(old):
+def with_existing_name(obj: Mapping[str, Any], old: Mapping[str, Any]) -> Object:
+    """Return the object with its existing automatic name, if the program still sets none."""
+    if has_name(obj) or not is_autonamed(old):
         return dict(obj)
     return objects.with_annotation(objects.with_metadata(obj, name=objects.name(old)), objects.AUTONAMED, "true")
 
 
-def keeps_its_name(obj: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether old and new cannot exist at once: the program chose the same name in the same place again."""
+def keeps_explicit_name(obj: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Return whether the program sets the same name and namespace again, so that old and new cannot coexist."""
     return (
-        named(obj)
-        and not autonamed(obj)
+        has_name(obj)
+        and not is_autonamed(obj)
         and objects.name(obj) == objects.name(live)
         and (objects.namespace(obj) or "default") == (objects.namespace(live) or "default")
     )

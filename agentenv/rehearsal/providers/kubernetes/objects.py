@@ -1,4 +1,4 @@
-"""What an object says of itself: name, namespace, kind, annotations; and walks through its fields."""
+"""Accessors of an object's name, namespace, kind, annotations and other fields."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ READ_ONLY: Final = (
 Object = dict[str, Any]
 
 
-def pluck(value: Any, *path: str) -> Any:
-    """The field at a path, or None when it is not there (or not known yet)."""
+def get_field(value: Any, *path: str) -> Any:
+    """Return the field at a path, or None if it is absent or not known yet."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -41,44 +41,44 @@ def pluck(value: Any, *path: str) -> Any:
 
 
 def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = obj.get("metadata")
-    return found if isinstance(found, Mapping) else {}
+    value = obj.get("metadata")
+    return value if isinstance(value, Mapping) else {}
 
 
 def name(obj: Mapping[str, Any]) -> str:
-    """Its name; nothing while it is unknown."""
-    found = metadata(obj).get("name")
-    return found if isinstance(found, str) else ""
+    """Return the name, or an empty text while it is unknown."""
+    value = metadata(obj).get("name")
+    return value if isinstance(value, str) else ""
 
 
 def namespace(obj: Mapping[str, Any]) -> str:
-    found = metadata(obj).get("namespace")
-    return found if isinstance(found, str) else ""
+    value = metadata(obj).get("namespace")
+    return value if isinstance(value, str) else ""
 
 
 def kind(obj: Mapping[str, Any]) -> str:
-    found = obj.get("kind")
-    return found if isinstance(found, str) else ""
+    value = obj.get("kind")
+    return value if isinstance(value, str) else ""
 
 
 def api_version(obj: Mapping[str, Any]) -> str:
-    found = obj.get("apiVersion")
-    return found if isinstance(found, str) else ""
+    value = obj.get("apiVersion")
+    return value if isinstance(value, str) else ""
 
 
 def annotation(obj: Mapping[str, Any], key: str) -> str:
-    found = pluck(obj, "metadata", "annotations", key)
-    if isinstance(found, bool):
-        return "true" if found else "false"
-    return str(found) if isinstance(found, str | int | float) else ""
+    value = get_field(obj, "metadata", "annotations", key)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
-def flagged(obj: Mapping[str, Any], key: str) -> bool:
+def has_flag(obj: Mapping[str, Any], key: str) -> bool:
     return annotation(obj, key) == "true"
 
 
 def with_metadata(obj: Mapping[str, Any], **fields: Any) -> Object:
-    """A copy with these metadata fields; a None takes the field away. Unknown metadata stays unknown."""
+    """Return a copy with these metadata fields. None removes a field. Unknown metadata stays unknown."""
     if obj.get("metadata") is UNKNOWN:
         return dict(obj)
     merged = {**metadata(obj), **fields}
@@ -86,28 +86,28 @@ def with_metadata(obj: Mapping[str, Any], **fields: Any) -> Object:
 
 
 def with_annotation(obj: Mapping[str, Any], key: str, value: str) -> Object:
-    found = metadata(obj).get("annotations")
-    if found is UNKNOWN:
+    annotations = metadata(obj).get("annotations")
+    if annotations is UNKNOWN:
         return dict(obj)
-    return with_metadata(obj, annotations={**(found or {}), key: value})
+    return with_metadata(obj, annotations={**(annotations or {}), key: value})
 
 
 def without_read_only(obj: Mapping[str, Any]) -> Object:
-    """A copy without what the server alone writes."""
+    """Return a copy without the fields that only the server sets."""
     if not isinstance(obj.get("metadata"), Mapping):
         return dict(obj)
     return {**obj, "metadata": {k: v for k, v in metadata(obj).items() if k not in READ_ONLY}}
 
 
 def identity(obj: Mapping[str, Any]) -> str:
-    """The id in the state: `namespace/name`, or the name alone where there is no namespace."""
+    """Return the id in the state: `namespace/name`, or the name of a cluster-scoped object."""
     place = namespace(obj)
     return f"{place}/{name(obj)}" if place else name(obj)
 
 
 def split_identity(text: str) -> tuple[str, str]:
-    place, slash, called = text.partition("/")
-    return (place, called) if slash else ("", place)
+    place, slash, object_name = text.partition("/")
+    return (place, object_name) if slash else ("", place)
 
 
 def is_definition(obj: Mapping[str, Any]) -> bool:
@@ -119,15 +119,15 @@ def is_secret(obj: Mapping[str, Any]) -> bool:
 
 
 def conditions(obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = pluck(obj, "status", "conditions")
-    return [c for c in found if isinstance(c, Mapping)] if isinstance(found, list) else []
+    value = get_field(obj, "status", "conditions")
+    return [c for c in value if isinstance(c, Mapping)] if isinstance(value, list) else []
 
 
 def condition(obj: Mapping[str, Any], kind_of: str) -> Mapping[str, Any]:
     return next((c for c in conditions(obj) if c.get("type") == kind_of), {})
 
 
-def settled(obj: Mapping[str, Any]) -> bool:
-    """Whether its controller has seen the latest change; true where controllers do not say."""
-    generation, observed = pluck(obj, "metadata", "generation"), pluck(obj, "status", "observedGeneration")
+def is_observed(obj: Mapping[str, Any]) -> bool:
+    """Return whether the controller has observed the latest generation; true if it does not report that."""
+    generation, observed = get_field(obj, "metadata", "generation"), get_field(obj, "status", "observedGeneration")
     return not isinstance(observed, int) or not isinstance(generation, int) or observed >= generation

@@ -1,63 +1,65 @@
-"""Previews: the server's dry run where it can be asked, else the inputs with what is unknown in them."""
+"""Previews: the server's dry run if it is reachable, else the inputs."""
 
 from __future__ import annotations
 
 from agentenv.rehearsal.providers.kubernetes import checkpoint, naming, objects, words
 from agentenv.rehearsal.providers.kubernetes.client import ApiError, Unreachable
-from agentenv.rehearsal.providers.kubernetes.cluster import FORERUNNERS, Cluster
+from agentenv.rehearsal.providers.kubernetes.cluster import LEGACY_MANAGERS, Cluster
 from agentenv.rehearsal.providers.kubernetes.discovery import UnknownKind
 from agentenv.rehearsal.providers.kubernetes.objects import Object
-from agentenv.rehearsal.providers.kubernetes.values import Bag, to_api
-from agentenv.rehearsal.providers.kubernetes.writing import respecting
+from agentenv.rehearsal.providers.kubernetes.values import PropertyMap, to_api
+from agentenv.rehearsal.providers.kubernetes.writing import with_ignored_fields
 
 
-def create(cluster: Cluster, inputs: Bag) -> Bag:
-    """What a create would answer; what the server would refuse is refused now."""
+def create(cluster: Cluster, inputs: PropertyMap) -> PropertyMap:
+    """Return the state after a create. What the server would refuse is an error now."""
     obj = to_api(inputs.values)
     try:
-        answer = cluster.create(obj, naming.MANAGER_PREFIX + "preview", dry=True)
+        response = cluster.create(obj, naming.MANAGER_PREFIX + "preview", dry=True)
     except (ApiError, UnknownKind, Unreachable) as error:
-        if tells_nothing(error) or (isinstance(error, ApiError) and error.exists):
+        if is_inconclusive(error) or (isinstance(error, ApiError) and error.already_exists):
             return inputs  # it may exist because it is about to be replaced
-        raise words.Impossible(words.refused(obj, "", error, "created")) from None
-    return checkpoint.outputs(inputs, checkpoint.foreseen(answer, obj, new=True), "", objects.api_version(obj))
+        raise words.InvalidRequest(words.write_error_message(obj, "", error, "created")) from None
+    return checkpoint.outputs(inputs, checkpoint.with_unknowns(response, obj, new=True), "", objects.api_version(obj))
 
 
-def update(cluster: Cluster, state: Bag, news: Bag, manager: str, *, force: bool, ignored: tuple[str, ...] = ()) -> Bag:
-    """What an update would answer."""
+def update(
+    cluster: Cluster, state: PropertyMap, news: PropertyMap, manager: str, *, force: bool, ignored: tuple[str, ...] = ()
+) -> PropertyMap:
+    """Return the state after an update."""
     obj = to_api(news.values)
     try:
         if ignored:
             live = cluster.get(cluster.kind(obj), objects.namespace(obj) or "default", objects.name(obj))
-            obj = respecting(obj, live, manager, ignored)
-        answer = _applied(cluster, obj, manager, force=force)
+            obj = with_ignored_fields(obj, live, manager, ignored)
+        response = _applied(cluster, obj, manager, force=force)
     except (ApiError, UnknownKind, Unreachable) as error:
-        if tells_nothing(error):
+        if is_inconclusive(error):
             return news
-        raise words.Impossible(words.refused(obj, manager, error, "updated")) from None
-    initial = checkpoint.initial_of(state.values)
-    return checkpoint.outputs(news, checkpoint.foreseen(answer, obj, new=False), manager, initial)
+        raise words.InvalidRequest(words.write_error_message(obj, manager, error, "updated")) from None
+    initial = checkpoint.initial_version(state.values)
+    return checkpoint.outputs(news, checkpoint.with_unknowns(response, obj, new=False), manager, initial)
 
 
 def _applied(cluster: Cluster, obj: Object, manager: str, *, force: bool) -> Object:
     try:
         return cluster.apply(obj, manager, force=force, dry=True)
     except ApiError as error:
-        if not only_with_ourselves(error, manager):
+        if not conflicts_only_with_own_managers(error, manager):
             raise
         return cluster.apply(obj, manager, force=True, dry=True)
 
 
-def tells_nothing(error: ApiError | UnknownKind | Unreachable) -> bool:
-    """Whether a dry run's failure says nothing about the real run: what it needs may come first."""
+def is_inconclusive(error: ApiError | UnknownKind | Unreachable) -> bool:
+    """Return whether the error of a dry run is inconclusive: the real run may create what it needs first."""
     if not isinstance(error, ApiError):
         return True
     no_dry_run = error.status == 400 and "dry run" in error.message
-    return error.gone or no_dry_run or error.status in {401, 403, 405} or error.status >= 500
+    return error.not_found or no_dry_run or error.status in {401, 403, 405} or error.status >= 500
 
 
-def only_with_ourselves(error: ApiError, manager: str) -> bool:
-    """Whether the fields in conflict were written by us, before the real run makes them ours by server-side apply."""
+def conflicts_only_with_own_managers(error: ApiError, manager: str) -> bool:
+    """Return whether only our own managers own the conflicting fields, which the real run adopts."""
     owners = [str(cause.get("message", "")) for cause in error.causes]
-    ours = {manager, *FORERUNNERS}
+    ours = {manager, *LEGACY_MANAGERS}
     return error.conflict and bool(owners) and all(any(f'"{name}"' in text for name in ours) for text in owners)

@@ -1,4 +1,4 @@
-"""Manifests that are published at an address and lie among the rehearsal's tools as well: the pinned releases' files.
+"""Published manifests of which the rehearsal's tools have a copy: the files of pinned releases.
 
 They are the same files, out of the same release's module, so an address that is pinned is read from there: a rehearsal
 needs no network once its tools are there.
@@ -17,8 +17,8 @@ from agentenv.rehearsal.tools.errors import UnknownTool
 SUFFIX: Final = "-manifests"  # of the tools that are folders of manifests
 
 
-def own_copy(address: str) -> Path | None:
-    """The file as the rehearsal's tools bring it, where it is one of a pinned release's that has been fetched."""
+def local_copy(address: str) -> Path | None:
+    """Return the local copy of a published file, if it belongs to a pinned release that has been fetched."""
     for release, pinned in releases().manifests.items():
         base = f"{pinned.address.rstrip('/')}/"
         folder = _folder(f"{release}{SUFFIX}", pinned.version) if address.startswith(base) else None

@@ -1,4 +1,4 @@
-"""When an object is ready: a table of kinds, and what each is looked at for. Pure: an object in, a verdict out."""
+"""Readiness of objects by kind. The checks are pure functions from an object to a verdict."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any, Final
 
 from agentenv.rehearsal.providers.kubernetes import objects
 from agentenv.rehearsal.providers.kubernetes.discovery import group_of
-from agentenv.rehearsal.providers.kubernetes.objects import condition, pluck
+from agentenv.rehearsal.providers.kubernetes.objects import condition, get_field
 from agentenv.rehearsal.providers.kubernetes.verdict import READY, Verdict, failed, waiting
 
 Ready = Callable[[Mapping[str, Any]], Verdict]
 
 
 def _number(obj: Mapping[str, Any], *path: str) -> int:
-    found = pluck(obj, *path)
-    return found if isinstance(found, int) else 0
+    value = get_field(obj, *path)
+    return value if isinstance(value, int) else 0
 
 
-def said(found: Mapping[str, Any]) -> str:
-    """A condition in words."""
-    text = f"{found.get('type')}={found.get('status')} {found.get('reason') or ''}".strip()
-    return f"{text}: {found['message']}" if found.get("message") else text
+def condition_text(value: Mapping[str, Any]) -> str:
+    """Return the text of a condition."""
+    text = f"{value.get('type')}={value.get('status')} {value.get('reason') or ''}".strip()
+    return f"{text}: {value['message']}" if value.get("message") else text
 
 
 def _unseen(obj: Mapping[str, Any]) -> Verdict | None:
-    if not isinstance(pluck(obj, "status", "observedGeneration"), int) or not objects.settled(obj):
+    if not isinstance(get_field(obj, "status", "observedGeneration"), int) or not objects.is_observed(obj):
         return waiting(f"the controller has not yet seen {objects.kind(obj)} {objects.identity(obj)}")
     return None
 
@@ -33,41 +33,41 @@ def _unseen(obj: Mapping[str, Any]) -> Verdict | None:
 def deployment(obj: Mapping[str, Any]) -> Verdict:
     if (unseen := _unseen(obj)) is not None:
         return unseen
-    if pluck(obj, "spec", "paused") is True:
+    if get_field(obj, "spec", "paused") is True:
         return READY
-    wanted = pluck(obj, "spec", "replicas")
-    wanted = 1 if wanted is None else wanted
+    replicas = get_field(obj, "spec", "replicas")
+    replicas = 1 if replicas is None else replicas
     updated, available = _number(obj, "status", "updatedReplicas"), _number(obj, "status", "availableReplicas")
     old = _number(obj, "status", "replicas") - updated
     reasons: list[str] = []
-    if updated < wanted or available < wanted:
-        reasons.append(f"{updated} of {wanted} replicas updated, {available} available")
+    if updated < replicas or available < replicas:
+        reasons.append(f"{updated} of {replicas} replicas updated, {available} available")
     if old > 0:
         reasons.append(f"{old} old replicas still to go")
     progressing, up = condition(obj, "Progressing"), condition(obj, "Available")
     if progressing.get("status") == "False":
-        reasons.append(said(progressing))
+        reasons.append(condition_text(progressing))
     if up.get("status") != "True":
-        reasons.append(said(up) if up else "not yet Available")
+        reasons.append(condition_text(up) if up else "not yet Available")
     return waiting(*reasons) if reasons else READY
 
 
 def stateful_set(obj: Mapping[str, Any]) -> Verdict:
     if (unseen := _unseen(obj)) is not None:
         return unseen
-    wanted = pluck(obj, "spec", "replicas")
-    wanted = 1 if wanted is None else wanted
+    replicas = get_field(obj, "spec", "replicas")
+    replicas = 1 if replicas is None else replicas
     ready = _number(obj, "status", "readyReplicas")
-    if ready < wanted:
-        return waiting(f"{ready} of {wanted} pods ready")
-    if pluck(obj, "spec", "updateStrategy", "type") == "OnDelete":
+    if ready < replicas:
+        return waiting(f"{ready} of {replicas} pods ready")
+    if get_field(obj, "spec", "updateStrategy", "type") == "OnDelete":
         return READY
     updated = _number(obj, "status", "updatedReplicas")
-    kept = _number(obj, "spec", "updateStrategy", "rollingUpdate", "partition")
-    if updated < max(0, wanted - kept):
-        return waiting(f"{updated} of {max(0, wanted - kept)} pods at the new revision")
-    current, update = pluck(obj, "status", "currentRevision"), pluck(obj, "status", "updateRevision")
-    if kept == 0 and current != update:
+    partition = _number(obj, "spec", "updateStrategy", "rollingUpdate", "partition")
+    if updated < max(0, replicas - partition):
+        return waiting(f"{updated} of {max(0, replicas - partition)} pods at the new revision")
+    current, update = get_field(obj, "status", "currentRevision"), get_field(obj, "status", "updateRevision")
+    if partition == 0 and current != update:
         return waiting(f"revision {current} is still to become {update}")
     return READY
 
@@ -75,12 +75,12 @@ def stateful_set(obj: Mapping[str, Any]) -> Verdict:
 def daemon_set(obj: Mapping[str, Any]) -> Verdict:
     if (unseen := _unseen(obj)) is not None:
         return unseen
-    wanted = _number(obj, "status", "desiredNumberScheduled")
+    replicas = _number(obj, "status", "desiredNumberScheduled")
     available = _number(obj, "status", "numberAvailable")
     updated = _number(obj, "status", "updatedNumberScheduled")
-    rolling = pluck(obj, "spec", "updateStrategy", "type") != "OnDelete"
-    if available < wanted or (rolling and updated < wanted):
-        return waiting(f"{updated} of {wanted} nodes have the new pod, {available} available")
+    rolling = get_field(obj, "spec", "updateStrategy", "type") != "OnDelete"
+    if available < replicas or (rolling and updated < replicas):
+        return waiting(f"{updated} of {replicas} nodes have the new pod, {available} available")
     return READY
 
 
@@ -89,58 +89,63 @@ def job(obj: Mapping[str, Any]) -> Verdict:
         return READY
     broken = condition(obj, "Failed")
     if broken.get("status") == "True":
-        return failed(said(broken))
-    if pluck(obj, "spec", "suspend") is True:
+        return failed(condition_text(broken))
+    if get_field(obj, "spec", "suspend") is True:
         return READY
     done, active = _number(obj, "status", "succeeded"), _number(obj, "status", "active")
     return waiting(f"{done} of {_number(obj, 'spec', 'completions') or 1} done, {active} running")
 
 
 def pod(obj: Mapping[str, Any]) -> Verdict:
-    phase = pluck(obj, "status", "phase")
+    phase = get_field(obj, "status", "phase")
     if phase == "Succeeded":
         return READY
     if phase == "Failed":
-        told = pluck(obj, "status", "message") or pluck(obj, "status", "reason") or "the pod failed"
-        return failed(str(told), *pod_troubles(obj))
+        status_text = get_field(obj, "status", "message") or get_field(obj, "status", "reason") or "the pod failed"
+        return failed(str(status_text), *pod_problems(obj))
     if condition(obj, "Ready").get("status") == "True":
         return READY
-    return waiting(f"pod is {phase or 'not yet seen'}", *pod_troubles(obj))
+    return waiting(f"pod is {phase or 'not yet seen'}", *pod_problems(obj))
 
 
-def pod_troubles(obj: Mapping[str, Any]) -> list[str]:
-    """What keeps a pod's containers, or the pod itself, from running."""
+def pod_problems(obj: Mapping[str, Any]) -> list[str]:
+    """Return the problems of a pod and its containers."""
     reasons: list[str] = []
     scheduled = condition(obj, "PodScheduled")
     if scheduled.get("status") == "False":
         reasons.append(f"{scheduled.get('reason')}: {scheduled.get('message')}")
     for field in ("initContainerStatuses", "containerStatuses"):
-        for container in pluck(obj, "status", field) or []:
+        for container in get_field(obj, "status", field) or []:
             for state in ("waiting", "terminated"):
-                told = pluck(container, "state", state) or {}
-                if told and told.get("reason") not in {None, "Completed", "ContainerCreating", "PodInitializing"}:
-                    words = f": {told['message']}" if told.get("message") else ""
-                    reasons.append(f"container {container.get('name')}: {told['reason']}{words}")
+                status_text = get_field(container, "state", state) or {}
+                if status_text and status_text.get("reason") not in {
+                    None,
+                    "Completed",
+                    "ContainerCreating",
+                    "PodInitializing",
+                }:
+                    words = f": {status_text['message']}" if status_text.get("message") else ""
+                    reasons.append(f"container {container.get('name')}: {status_text['reason']}{words}")
     return reasons
 
 
 def replication_controller(obj: Mapping[str, Any]) -> Verdict:
-    wanted = pluck(obj, "spec", "replicas")
-    wanted = 1 if wanted is None else wanted
+    replicas = get_field(obj, "spec", "replicas")
+    replicas = 1 if replicas is None else replicas
     available = _number(obj, "status", "availableReplicas")
-    return READY if available == wanted else waiting(f"{available} of {wanted} replicas available")
+    return READY if available == replicas else waiting(f"{available} of {replicas} replicas available")
 
 
 def persistent_volume(obj: Mapping[str, Any]) -> Verdict:
-    phase = pluck(obj, "status", "phase")
+    phase = get_field(obj, "status", "phase")
     return READY if phase in {"Available", "Bound"} else waiting(f"volume is {phase or 'not yet seen'}")
 
 
 def claim(binding: str) -> Ready:
-    """A PersistentVolumeClaim, by its class's binding mode: with WaitForFirstConsumer it binds when a pod comes."""
+    """Return the check of a PersistentVolumeClaim. With WaitForFirstConsumer it binds when a pod uses it."""
 
     def test(obj: Mapping[str, Any]) -> Verdict:
-        phase = pluck(obj, "status", "phase")
+        phase = get_field(obj, "status", "phase")
         if phase == "Bound" or (phase == "Pending" and binding == "WaitForFirstConsumer"):
             return READY
         if phase == "Lost":
@@ -151,8 +156,8 @@ def claim(binding: str) -> Ready:
 
 
 def resource_quota(obj: Mapping[str, Any]) -> Verdict:
-    hard = pluck(obj, "spec", "hard")
-    return READY if hard == pluck(obj, "status", "hard") else waiting("the quota controller has not yet counted")
+    hard = get_field(obj, "spec", "hard")
+    return READY if hard == get_field(obj, "status", "hard") else waiting("the quota controller has not yet counted")
 
 
 def token_secret(obj: Mapping[str, Any]) -> Verdict:
@@ -164,50 +169,50 @@ def token_secret(obj: Mapping[str, Any]) -> Verdict:
 def definition(obj: Mapping[str, Any]) -> Verdict:
     accepted, established = condition(obj, "NamesAccepted"), condition(obj, "Established")
     if accepted.get("status") == "False":
-        return failed(said(accepted))
+        return failed(condition_text(accepted))
     return READY if established.get("status") == "True" else waiting("not yet Established")
 
 
 def load_balancer(obj: Mapping[str, Any]) -> Verdict:
-    """A Service of type LoadBalancer, or an Ingress: has it an address?"""
-    return READY if pluck(obj, "status", "loadBalancer", "ingress") else waiting("no address has been assigned yet")
+    """Check that a Service of type LoadBalancer or an Ingress has an address."""
+    return READY if get_field(obj, "status", "loadBalancer", "ingress") else waiting("no address has been assigned yet")
 
 
 def namespace(obj: Mapping[str, Any]) -> Verdict:
-    phase = pluck(obj, "status", "phase")
+    phase = get_field(obj, "status", "phase")
     return READY if phase == "Active" else waiting(f"namespace is {phase or 'not yet seen'}")
 
 
 def endpoints(slices: Sequence[Mapping[str, Any]], service: str) -> Verdict:
-    """Whether a Service has an endpoint that answers."""
-    for one in slices:
-        if pluck(one, "metadata", "labels", "kubernetes.io/service-name") == service and any(
-            pluck(endpoint, "conditions", "ready") is not False for endpoint in one.get("endpoints") or []
+    """Check that a Service has a ready endpoint."""
+    for slice_ in slices:
+        if get_field(slice_, "metadata", "labels", "kubernetes.io/service-name") == service and any(
+            get_field(endpoint, "conditions", "ready") is not False for endpoint in slice_.get("endpoints") or []
         ):
             return READY
     return waiting(f"Service {service} has no ready endpoint: does its selector match pods that are ready?")
 
 
-def wants_endpoints(service: Mapping[str, Any]) -> bool:
-    """Whether pods are to stand behind it: not for headless, external or hand-made ones."""
+def needs_endpoints(service: Mapping[str, Any]) -> bool:
+    """Return whether a Service needs endpoints: headless, external and selector-less ones do not."""
     return (
-        bool(pluck(service, "spec", "selector"))
-        and pluck(service, "spec", "clusterIP") != "None"
-        and pluck(service, "spec", "type") != "ExternalName"
+        bool(get_field(service, "spec", "selector"))
+        and get_field(service, "spec", "clusterIP") != "None"
+        and get_field(service, "spec", "type") != "ExternalName"
     )
 
 
 def backends(ingress: Mapping[str, Any]) -> list[str]:
-    """The Services that an Ingress sends to."""
-    found: list[str] = []
-    default = pluck(ingress, "spec", "defaultBackend", "service", "name")
+    """Return the backend Services of an Ingress."""
+    value: list[str] = []
+    default = get_field(ingress, "spec", "defaultBackend", "service", "name")
     names = [default] if default else []
-    for rule in pluck(ingress, "spec", "rules") or []:
-        names += [pluck(path, "backend", "service", "name") for path in pluck(rule, "http", "paths") or []]
+    for rule in get_field(ingress, "spec", "rules") or []:
+        names += [get_field(path, "backend", "service", "name") for path in get_field(rule, "http", "paths") or []]
     for name in names:
-        if name and name not in found:
-            found.append(str(name))
-    return found
+        if name and name not in value:
+            value.append(str(name))
+    return value
 
 
 # Kinds that are ready by what they say themselves. Service, Ingress and claims also look elsewhere: waiting.py.
@@ -226,7 +231,7 @@ TABLE: Final[Mapping[tuple[str, str], Ready]] = {
 }
 
 # Kinds whose readiness a refresh looks at again: something may have broken them since.
-LOOKED_AT_AGAIN: Final = frozenset(
+RECHECKED: Final = frozenset(
     {
         ("", "Pod"),
         ("", "Service"),
@@ -240,7 +245,7 @@ LOOKED_AT_AGAIN: Final = frozenset(
 
 
 # Kinds whose skipAwait also counts for deleting.
-DELETED_UNSEEN: Final = frozenset(
+DELETED_WITHOUT_WAIT: Final = frozenset(
     {
         ("", "Namespace"),
         ("", "Pod"),

@@ -1,4 +1,4 @@
-"""Which changes cannot be made in place: a table of kinds and paths, as the official provider has them.
+"""Changes that force a replacement: the official provider's table of kinds and paths.
 
 A path stands for everything at and under it; `*` for one step, whatever its name or index.
 """
@@ -66,14 +66,14 @@ TABLE: Final[Mapping[tuple[str, str], Paths]] = {
 
 @dataclass(frozen=True)
 class Mutability:
-    """Whether the data of ConfigMaps and Secrets may change in place: a setting of the provider."""
+    """Whether data of ConfigMaps and Secrets is updated in place, by the provider's configuration."""
 
     config_maps: bool = False
     secrets: bool = False
 
 
 def fixed(obj: Mapping[str, Any], mutability: Mutability, *, patch: bool = False) -> Paths:
-    """The paths of an object that cannot change in place. A patch owns no object, only fields: its name counts."""
+    """Return the immutable paths of an object. Of a patch that is only the name, as it owns fields, not the object."""
     if patch:
         return IDENTITY
     group, kind = group_of(objects.api_version(obj)), objects.kind(obj)
@@ -87,10 +87,10 @@ def fixed(obj: Mapping[str, Any], mutability: Mutability, *, patch: bool = False
 
 
 def touches(path: Path, paths: Paths) -> bool:
-    """Whether a change at the path changes what one of these paths stands for."""
+    """Return whether a change at the path affects one of these paths."""
     return any(_meets(path, tuple(pattern.split("."))) for pattern in paths)
 
 
 def _meets(path: Path, pattern: tuple[str, ...]) -> bool:
-    """Whether one lies on the way to the other: `spec` going away takes `spec.selector` with it."""
+    """Return whether one contains the other: removing `spec` removes `spec.selector`."""
     return all(step in {"*", str(key)} for key, step in zip(path, pattern, strict=False))

@@ -1,4 +1,4 @@
-"""The engine's gRPC calls, put to the provider and answered."""
+"""The gRPC service of the provider."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from agentenv.rehearsal.providers.common.messages import EngineLog
 from agentenv.rehearsal.providers.kubernetes import functions, settings
 from agentenv.rehearsal.providers.kubernetes.checking import Naming
 from agentenv.rehearsal.providers.kubernetes.client import ApiError, Unreachable
-from agentenv.rehearsal.providers.kubernetes.credentials import NoCredentials
+from agentenv.rehearsal.providers.kubernetes.credentials import CredentialsError
 from agentenv.rehearsal.providers.kubernetes.provider import Provider
-from agentenv.rehearsal.providers.kubernetes.reach import Unreached
+from agentenv.rehearsal.providers.kubernetes.reach import ClusterUnreachable
 from agentenv.rehearsal.providers.kubernetes.releases import TOKEN as RELEASE
 from agentenv.rehearsal.providers.kubernetes.releases import Releases
-from agentenv.rehearsal.providers.kubernetes.urns import BadToken, Resource, resource
-from agentenv.rehearsal.providers.kubernetes.values import Bag, format_path
-from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
+from agentenv.rehearsal.providers.kubernetes.urns import InvalidType, Resource, resource
+from agentenv.rehearsal.providers.kubernetes.values import PropertyMap, format_path
+from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 
 SECRET_SETTINGS: Final = frozenset({"kubeconfig"})
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """One plugin process: each call reads its request, asks the provider, and writes the answer."""
+    """The service of one plugin process."""
 
     def __init__(self, version: str, engine: str = "", provider: Provider | None = None) -> None:
         self._version = version
@@ -64,75 +64,83 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def CheckConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
-        news = Bag.of(request.news)
+        news = PropertyMap.of(request.news)
         hidden = news.secrets | {(name,) for name in SECRET_SETTINGS if name in news.values}
         return provider_pb2.CheckResponse(
-            inputs=Bag(news.values, hidden).struct(),
+            inputs=PropertyMap(news.values, hidden).struct(),
             failures=responses.failures(settings.check(news.values, os.environ)),
         )
 
     def DiffConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, ARG002 - see Handshake
-        old = Bag.of(request.old_inputs if request.old_inputs.fields else request.olds)
-        diffs, replaces = settings.changed(old.values, Bag.of(request.news).values)
+        old = PropertyMap.of(request.old_inputs if request.old_inputs.fields else request.olds)
+        diffs, replaces = settings.changed(old.values, PropertyMap.of(request.news).values)
         return responses.config_diff(diffs, replaces)
 
     def Configure(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        values = Bag.of(request.args)
-        given = values.values or {k.removeprefix(settings.PREFIX): v for k, v in request.variables.items()}
-        self._run(context, "configuring kubernetes", lambda: self.provider.configure(given), Bag(given))
+        values = PropertyMap.of(request.args)
+        config = values.values or {k.removeprefix(settings.PREFIX): v for k, v in request.variables.items()}
+        self._run(context, "configuring kubernetes", lambda: self.provider.configure(config), PropertyMap(config))
         return responses.configured()
 
     # -- resources ----------------------------------------------------------------------------------------------------
 
     def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        news, olds, auto = Bag.of(request.news), Bag.of(request.olds), request.autonaming
+        news, olds, auto = PropertyMap.of(request.news), PropertyMap.of(request.olds), request.autonaming
         off = auto.mode == provider_pb2.CheckRequest.AutonamingOptions.DISABLE
         rules = Naming(request.randomSeed, auto.proposed_name, off)
-        kept, problems = self._on(
+        checked, problems = self._on(
             context, request, "checking", news, lambda r: self._for(r).check(r, news, olds, rules)
         )
-        return provider_pb2.CheckResponse(inputs=kept.struct(), failures=responses.failures(problems))
+        return provider_pb2.CheckResponse(inputs=checked.struct(), failures=responses.failures(problems))
 
     def Diff(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        state, old, news = Bag.of(request.olds), Bag.of(request.old_inputs), Bag.of(request.news)
+        state, old, news = (
+            PropertyMap.of(request.olds),
+            PropertyMap.of(request.old_inputs),
+            PropertyMap.of(request.news),
+        )
         ignored = tuple(request.ignoreChanges)
-        found = self._on(context, request, "comparing", news, lambda r: self._for(r).diff(r, state, old, news, ignored))
-        each = [(change, found.replacing(change)) for change in found.changes]
-        replaces = sorted({format_path(change.path) for change in found.replaces})
-        return responses.resource_diff(each, replaces, delete_before_replace=found.first_delete)
+        result = self._on(
+            context, request, "comparing", news, lambda r: self._for(r).diff(r, state, old, news, ignored)
+        )
+        each = [(change, result.replacing(change)) for change in result.changes]
+        replaces = sorted({format_path(change.path) for change in result.replaces})
+        return responses.resource_diff(each, replaces, delete_before_replace=result.delete_before_replace)
 
     def Create(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        inputs = Bag.of(request.properties)
+        inputs = PropertyMap.of(request.properties)
 
-        def work(one: Resource) -> tuple[str, Bag]:
+        def handler(resource: Resource) -> tuple[str, PropertyMap]:
             if request.preview:
-                return "", self._for(one).preview_create(one, inputs)
-            return self._for(one).create(one, inputs, request.timeout)
+                return "", self._for(resource).preview_create(resource, inputs)
+            return self._for(resource).create(resource, inputs, request.timeout)
 
-        id_, out = self._on(context, request, "creating", inputs, work)
+        id_, out = self._on(context, request, "creating", inputs, handler)
         return provider_pb2.CreateResponse(id=id_, properties=out.struct())
 
     def Read(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        state, inputs = Bag.of(request.properties), Bag.of(request.inputs)
-        found = self._on(context, request, "reading", inputs, lambda r: self._for(r).read(r, request.id, state, inputs))
-        if found is None:
+        state, inputs = PropertyMap.of(request.properties), PropertyMap.of(request.inputs)
+        result = self._on(
+            context, request, "reading", inputs, lambda r: self._for(r).read(r, request.id, state, inputs)
+        )
+        if result is None:
             return provider_pb2.ReadResponse()
-        id_, now, told = found
-        return provider_pb2.ReadResponse(id=id_, properties=now.struct(), inputs=told.struct())
+        id_, current, properties = result
+        return provider_pb2.ReadResponse(id=id_, properties=current.struct(), inputs=properties.struct())
 
     def Update(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        state, news, ignored = Bag.of(request.olds), Bag.of(request.news), tuple(request.ignoreChanges)
+        state, news, ignored = PropertyMap.of(request.olds), PropertyMap.of(request.news), tuple(request.ignoreChanges)
 
-        def work(one: Resource) -> Bag:
+        def handler(resource: Resource) -> PropertyMap:
             if request.preview:
-                return self._for(one).preview_update(state, news, ignored)
-            return self._for(one).update(one, state, news, request.timeout, ignored=ignored)[1]
+                return self._for(resource).preview_update(state, news, ignored)
+            return self._for(resource).update(resource, state, news, request.timeout, ignored=ignored)[1]
 
-        out = self._on(context, request, "updating", news, work)
+        out = self._on(context, request, "updating", news, handler)
         return provider_pb2.UpdateResponse(properties=out.struct())
 
     def Delete(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        state = Bag.of(request.properties)
+        state = PropertyMap.of(request.properties)
         self._on(
             context, request, "deleting", state, lambda r: self._for(r).delete(r, request.id, state, request.timeout)
         )
@@ -141,16 +149,16 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     # -- functions and components -------------------------------------------------------------------------------------
 
     def Invoke(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
-        arguments = Bag.of(request.args)
+        arguments = PropertyMap.of(request.args)
         out = self._run(
             context,
             f"calling {request.tok}",
             lambda: functions.invoke(self.provider, request.tok, arguments.values),
             arguments,
         )
-        answer = provider_pb2.InvokeResponse()
-        getattr(answer, "return").CopyFrom(Bag(out).struct())
-        return answer
+        response = provider_pb2.InvokeResponse()
+        getattr(response, "return").CopyFrom(PropertyMap(out).struct())
+        return response
 
     def Construct(self, request: Any, context: Any) -> Any:  # noqa: N802 - see Handshake
         from agentenv.rehearsal.providers.kubernetes import components  # the SDK's own server comes with it
@@ -159,22 +167,22 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             context,
             f"building {request.type} {request.name}",
             lambda: components.construct(self.provider, self._engine, self._version, request),
-            Bag.of(request.inputs),
+            PropertyMap.of(request.inputs),
         )
 
-    def _for(self, one: Resource) -> Provider | Releases:
-        """Who answers for a resource: a release is no object of the API server's."""
-        return Releases(self.provider) if one.token == RELEASE else self.provider
+    def _for(self, resource: Resource) -> Provider | Releases:
+        """Return the handler of a resource: `Releases` for helm releases, else the provider."""
+        return Releases(self.provider) if resource.token == RELEASE else self.provider
 
-    def _on(self, context: Any, request: Any, doing: str, bag: Bag, work: Callable[[Resource], Any]) -> Any:
+    def _on(self, context: Any, request: Any, action: str, bag: PropertyMap, handler: Callable[[Resource], Any]) -> Any:
         token = request.urn.split("::")[2].rsplit("$", maxsplit=1)[-1] if "::" in request.urn else ""
-        return self._run(context, f"{doing} {token} ({request.urn})", lambda: work(resource(request.urn)), bag)
+        return self._run(context, f"{action} {token} ({request.urn})", lambda: handler(resource(request.urn)), bag)
 
-    def _run(self, context: Any, where: str, work: Callable[[], Any], bag: Bag) -> Any:
-        """Do the work; what goes wrong leaves as one sentence with the server's words, and no traceback."""
+    def _run(self, context: Any, subject: str, handler: Callable[[], Any], bag: PropertyMap) -> Any:
+        """Run a request. An error becomes one message with the server's error, without a traceback."""
         try:
-            return work()
-        except Partial as error:
+            return handler()
+        except InitFailed as error:
             left = PartialResource(
                 error.id,
                 error.state.struct(),
@@ -182,10 +190,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
                 [without_secrets(reason, bag.values, bag.secrets) for reason in error.reasons],
             )
             context.abort_with_status(InitFailedStatus(left, without_secrets(str(error), bag.values, bag.secrets)))
-        except (Impossible, Unreached, BadToken, ApiError, Unreachable, NoCredentials) as error:
+        except (InvalidRequest, ClusterUnreachable, InvalidType, ApiError, Unreachable, CredentialsError) as error:
             message = without_secrets(str(error), bag.values, bag.secrets)
-            context.abort(grpc.StatusCode.UNKNOWN, message if isinstance(error, Impossible) else f"{where}: {message}")
+            context.abort(
+                grpc.StatusCode.UNKNOWN, message if isinstance(error, InvalidRequest) else f"{subject}: {message}"
+            )
         except Exception as error:  # noqa: BLE001 - the last stop: a fault of ours must reach the user as a sentence
             kind = type(error).__name__
             text = without_secrets(str(error), bag.values, bag.secrets)
-            context.abort(grpc.StatusCode.INTERNAL, f"{where}: a fault in the stand-in provider: {kind}: {text}")
+            context.abort(grpc.StatusCode.INTERNAL, f"{subject}: a fault in the stand-in provider: {kind}: {text}")

@@ -1,4 +1,4 @@
-"""The provider's configuration: what it may be, where it comes from, and when a change of it replaces everything."""
+"""The provider's configuration: its checks, its sources, and the changes that replace all resources."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from agentenv.rehearsal.providers.kubernetes.values import UNKNOWN
 Problem = tuple[str, str]
 
 PREFIX: Final = "kubernetes:config:"
-WHERE: Final = ("kubeconfig", "context", "cluster")
+CLUSTER_SETTINGS: Final = ("kubeconfig", "context", "cluster")
 # A setting, and the environment variable that stands in for it.
-SWITCHES: Final = {
+ENVIRONMENT_VARIABLES: Final = {
     "deleteUnreachable": "PULUMI_K8S_DELETE_UNREACHABLE",
     "skipUpdateUnreachable": "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE",
     "enableServerSideApply": "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY",
@@ -27,13 +27,13 @@ SWITCHES: Final = {
     "suppressDeprecationWarnings": "PULUMI_K8S_SUPPRESS_DEPRECATION_WARNINGS",
     "suppressHelmHookWarnings": "PULUMI_K8S_SUPPRESS_HELM_HOOK_WARNINGS",
 }
-ENGINES_OWN: Final = frozenset({"version", "__internal"})
+ENGINE_SETTINGS: Final = frozenset({"version", "__internal"})
 ON_BY_DEFAULT: Final = frozenset({"enableServerSideApply"})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The configuration as the provider uses it."""
+    """The provider's configuration."""
 
     kubeconfig: str | Mapping[str, Any] | None = field(default=None, repr=False)
     context: str = ""
@@ -50,7 +50,7 @@ class Settings:
 
 
 def check(values: Mapping[str, Any], environment: Mapping[str, str]) -> list[Problem]:
-    """What is wrong with a configuration, before anything is made with it."""
+    """Return the problems of a configuration."""
     problems: list[Problem] = []
     if not _on("enableServerSideApply", values, environment):
         problems.append(
@@ -59,7 +59,7 @@ def check(values: Mapping[str, Any], environment: Mapping[str, str]) -> list[Pro
     problems += [
         (name, "the stand-in provider does not render manifests to files; leave this setting out")
         for name in ("renderYamlToDirectory", "alwaysRender")
-        if _given(values, name) not in {None, "", "false", False}
+        if _value(values, name) not in {None, "", "false", False}
     ]
     if _on("strictMode", values, {}):
         problems += [
@@ -69,13 +69,13 @@ def check(values: Mapping[str, Any], environment: Mapping[str, str]) -> list[Pro
 
 
 def settings(values: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
-    client = _json(_given(values, "kubeClientSettings"))
+    client = _json(_value(values, "kubeClientSettings"))
     timeout = client.get("timeout") or environment.get("PULUMI_K8S_CLIENT_TIMEOUT") or 30
     return Settings(
-        kubeconfig=_given(values, "kubeconfig") or None,
-        context=str(_given(values, "context") or ""),
-        cluster=str(_given(values, "cluster") or ""),
-        namespace=str(_given(values, "namespace") or ""),
+        kubeconfig=_value(values, "kubeconfig") or None,
+        context=str(_value(values, "context") or ""),
+        cluster=str(_value(values, "cluster") or ""),
+        namespace=str(_value(values, "namespace") or ""),
         delete_unreachable=_on("deleteUnreachable", values, environment),
         skip_update_unreachable=_on("skipUpdateUnreachable", values, environment),
         patch_force=_on("enablePatchForce", values, environment),
@@ -86,55 +86,55 @@ def settings(values: Mapping[str, Any], environment: Mapping[str, str]) -> Setti
         ),
         hook_warnings=not _on("suppressHelmHookWarnings", values, environment),
         timeout=float(timeout),
-        known=not any(values.get(name) is UNKNOWN for name in WHERE),
+        known=not any(values.get(name) is UNKNOWN for name in CLUSTER_SETTINGS),
     )
 
 
 def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Which settings changed, and which of those make it another cluster, so that all in it is replaced.
+    """Return the changed settings, and those that select another cluster, which replaces all resources.
 
-    A `clusterIdentifier` settles that; else a kubeconfig that is not known yet, or whose cluster's entry differs, does.
+    A `clusterIdentifier` decides that; else an unknown kubeconfig, or one with another cluster entry.
     """
-    keys = {*old, *new} - ENGINES_OWN
+    keys = {*old, *new} - ENGINE_SETTINGS
     differs = sorted(k for k in keys if old.get(k) != new.get(k) or new.get(k) is UNKNOWN)
     if not differs:
         return [], []
     before, after = old.get("clusterIdentifier"), new.get("clusterIdentifier")
     if before and after:
         return differs, ["clusterIdentifier"] if before != after else []
-    unknown = [k for k in WHERE if new.get(k) is UNKNOWN]
+    unknown = [k for k in CLUSTER_SETTINGS if new.get(k) is UNKNOWN]
     if unknown:
         return differs, unknown[:1]
-    one, other = _active(old), _active(new)
-    if one is not None and other is not None and one != other:
-        return differs, [k for k in WHERE if k in differs]
+    old_cluster, new_cluster = _active(old), _active(new)
+    if old_cluster is not None and new_cluster is not None and old_cluster != new_cluster:
+        return differs, [k for k in CLUSTER_SETTINGS if k in differs]
     return differs, []
 
 
 def _active(values: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    given = values.get("kubeconfig")
-    if not given or given is UNKNOWN:
+    contents = values.get("kubeconfig")
+    if not contents or contents is UNKNOWN:
         return None
     try:
-        loaded = kubeconfig.load(given, {})
-    except kubeconfig.BadKubeconfig:
+        loaded = kubeconfig.load(contents, {})
+    except kubeconfig.InvalidKubeconfig:
         return None
     return loaded.active_cluster(str(values.get("context") or ""), str(values.get("cluster") or ""))
 
 
-def _given(values: Mapping[str, Any], name: str) -> Any:
-    found = values.get(name)
-    return None if found is UNKNOWN else found
+def _value(values: Mapping[str, Any], name: str) -> Any:
+    value = values.get(name)
+    return None if value is UNKNOWN else value
 
 
 def _on(name: str, values: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
-    """A switch: the SDK hands it over as JSON text, a configuration file as a boolean."""
-    found = _given(values, name)
-    if found is None:
-        found = environment.get(SWITCHES.get(name, ""))
-    if found is None:
+    """Return a boolean setting: JSON text from the SDK, a boolean from a configuration file."""
+    value = _value(values, name)
+    if value is None:
+        value = environment.get(ENVIRONMENT_VARIABLES.get(name, ""))
+    if value is None:
         return name in ON_BY_DEFAULT
-    return found is True or str(found).lower() == "true"
+    return value is True or str(value).lower() == "true"
 
 
 def _json(value: Any) -> Mapping[str, Any]:

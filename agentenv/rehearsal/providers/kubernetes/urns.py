@@ -1,4 +1,4 @@
-"""What an URN says: the type, the kind it stands for, and the resource's name."""
+"""URNs: the type, the kind and the name of a resource."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from agentenv.rehearsal.providers.kubernetes.discovery import canonical
 PACKAGE: Final = "kubernetes"
 
 
-class BadToken(Exception):
-    """A type this provider cannot have made."""
+class InvalidType(Exception):
+    """The type does not belong to this provider."""
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource as the engine names it."""
+    """A resource, by its URN."""
 
     urn: str
     token: str
@@ -28,20 +28,20 @@ class Resource:
 
     @property
     def kind(self) -> str:
-        """The type's last part; a patch's is its object's kind and `Patch`."""
+        """Return the last part of the type. A patch has the suffix `Patch`."""
         return self.token.split(":")[2]
 
     def patches(self, kind: str) -> bool:
-        """Whether it only lays fields over an object that is somebody else's."""
+        """Return whether the resource is a patch, which only sets fields of an existing object."""
         return self.kind == f"{kind}Patch" if kind else self.kind.endswith("Patch")
 
 
 def resource(urn: str) -> Resource:
     parts = urn.split("::")
     if len(parts) < 4:
-        raise BadToken(f"{urn!r} is not an URN")
+        raise InvalidType(f"{urn!r} is not an URN")
     token = parts[2].rsplit("$", maxsplit=1)[-1]
     pieces = token.split(":")
     if len(pieces) != 3 or pieces[0] != PACKAGE or not all(pieces):
-        raise BadToken(f"{token!r} is not a type of the {PACKAGE} provider: <package>:<group>/<version>:<Kind>")
+        raise InvalidType(f"{token!r} is not a type of the {PACKAGE} provider: <package>:<group>/<version>:<Kind>")
     return Resource(urn, token, "::".join(parts[3:]))

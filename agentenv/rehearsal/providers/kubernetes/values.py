@@ -1,4 +1,4 @@
-"""Values between the engine and the API server: unknowns, secrets by path, and keys that the SDK spells otherwise."""
+"""Convert values between the engine and the API server: unknowns, secrets and keys with dashes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNKNOWN",
-    "Bag",
     "Path",
+    "PropertyMap",
     "Unknown",
     "format_path",
     "has_unknown",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 # Definitions have keys with dashes, which the typed SDK cannot spell.
-SPELLINGS: Final = {
+KEY_NAMES: Final = {
     "x_kubernetes_embedded_resource": "x-kubernetes-embedded-resource",
     "x_kubernetes_int_or_string": "x-kubernetes-int-or-string",
     "x_kubernetes_list_map_keys": "x-kubernetes-list-map-keys",
@@ -44,39 +44,39 @@ SPELLINGS: Final = {
     "x_kubernetes_validations": "x-kubernetes-validations",
 }
 _STEP: Final = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
-_BACK: Final = {v: k for k, v in SPELLINGS.items()}
+_SDK_KEYS: Final = {v: k for k, v in KEY_NAMES.items()}
 
 
 @dataclass(frozen=True)
-class Bag:
-    """Values, and which of them are secret. The values are never shown: a log may be the next to read them."""
+class PropertyMap:
+    """Property values with the paths of secrets. The repr omits the values, so that logs do not contain them."""
 
     values: dict[str, Any] = field(default_factory=dict, repr=False)
     secrets: frozenset[Path] = frozenset()
 
     @staticmethod
-    def of(struct: struct_pb2.Struct) -> Bag:
-        return Bag(*decode(struct))
+    def of(struct: struct_pb2.Struct) -> PropertyMap:
+        return PropertyMap(*decode(struct))
 
     def struct(self) -> struct_pb2.Struct:
         return encode(self.values, self.secrets)
 
 
-def _respelled(value: Any, spelling: Callable[[str], str]) -> Any:
+def _renamed_keys(value: Any, spelling: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
-        return {spelling(k): _respelled(v, spelling) for k, v in value.items()}
+        return {spelling(k): _renamed_keys(v, spelling) for k, v in value.items()}
     if isinstance(value, list):
-        return [_respelled(v, spelling) for v in value]
+        return [_renamed_keys(v, spelling) for v in value]
     return value
 
 
 def to_api(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As the API server spells it, without the fields that are null: to it, null and absent are the same."""
-    return _respelled(_without_nulls(dict(values)), lambda key: SPELLINGS.get(key, key))
+    """Return values with the API's keys and without nulls, which the server treats as absent."""
+    return _renamed_keys(_without_nulls(dict(values)), lambda key: KEY_NAMES.get(key, key))
 
 
 def parse_path(text: str) -> Path:
-    """A path as people write it, `spec.ports[0]["a.b"]`, taken apart."""
+    """Parse a path such as `spec.ports[0]["a.b"]`."""
     parts: list[str | int] = []
     for match in _STEP.finditer(text):
         quoted, index, plain = match.groups()
@@ -88,7 +88,7 @@ def parse_path(text: str) -> Path:
 
 
 def to_sdk(values: Mapping[str, Any]) -> dict[str, Any]:
-    return _respelled(dict(values), lambda key: _BACK.get(key, key))
+    return _renamed_keys(dict(values), lambda key: _SDK_KEYS.get(key, key))
 
 
 def _without_nulls(value: Any) -> Any:
@@ -100,9 +100,9 @@ def _without_nulls(value: Any) -> Any:
 
 
 def project(secrets: Iterable[Path], values: Mapping[str, Any]) -> frozenset[Path]:
-    """Where the secrets of the inputs are in other values of the same shape.
+    """Return the paths of the inputs' secrets in other values of the same shape.
 
-    Lists are hidden whole: the server may order them anew, and a secret must not come to light by moving.
+    A list with a secret is secret as a whole: the server may reorder it.
     """
     return frozenset(place for path in secrets if (place := _place(path, values)) is not None)
 

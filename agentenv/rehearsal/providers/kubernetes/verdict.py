@@ -1,4 +1,4 @@
-"""The outcome of looking at an object that is waited for."""
+"""The result of a readiness check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Verdict:
-    """Done, still to be waited for, or in vain; with the reasons in words."""
+    """Ready, waiting or failed, with the reasons."""
 
     done: bool
     failed: bool = False
@@ -23,5 +23,5 @@ def waiting(*reasons: str) -> Verdict:
 
 
 def failed(*reasons: str) -> Verdict:
-    """Waiting longer would not help."""
+    """Return a verdict that ends the wait."""
     return Verdict(done=False, failed=True, reasons=reasons)

@@ -1,4 +1,4 @@
-"""What the provider says to users: its refusals, partial results, and reports on the way."""
+"""Errors and messages of the provider for users."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, Protocol
 from agentenv.rehearsal.providers.kubernetes import objects
 from agentenv.rehearsal.providers.kubernetes.client import ApiError
 from agentenv.rehearsal.providers.kubernetes.discovery import UnknownKind
-from agentenv.rehearsal.providers.kubernetes.values import Bag
+from agentenv.rehearsal.providers.kubernetes.values import PropertyMap
 
 
-class Impossible(Exception):
-    """A request that cannot be carried out, and why."""
+class InvalidRequest(Exception):
+    """The request cannot be executed, and why."""
 
 
-class Partial(Exception):
-    """The object exists but is not ready: the state keeps it, with the reasons."""
+class InitFailed(Exception):
+    """The object exists but is not ready. The engine keeps it in the state, with the reasons."""
 
-    def __init__(self, id_: str, state: Bag, inputs: Bag, message: str, reasons: Sequence[str]) -> None:
+    def __init__(self, id_: str, state: PropertyMap, inputs: PropertyMap, message: str, reasons: Sequence[str]) -> None:
         super().__init__(message)
         self.id = id_
         self.state = state
@@ -28,7 +28,7 @@ class Partial(Exception):
 
 
 class Reporter(Protocol):
-    """Who tells the user what goes on."""
+    """Receives warnings and progress messages for the user."""
 
     def warn(self, urn: str, text: str, /) -> None: ...
 
@@ -37,8 +37,8 @@ class Reporter(Protocol):
     def status(self, urn: str, text: str, /) -> None: ...
 
 
-class Silent:
-    """Tells nobody."""
+class NullReporter:
+    """Drops all messages."""
 
     def warn(self, urn: str, text: str, /) -> None: ...
 
@@ -47,19 +47,19 @@ class Silent:
     def status(self, urn: str, text: str, /) -> None: ...
 
 
-def what(obj: Mapping[str, Any]) -> str:
+def describe(obj: Mapping[str, Any]) -> str:
     return f"{objects.kind(obj)} {objects.identity(obj)}".strip()
 
 
-def refused(obj: Mapping[str, Any], manager: str, error: Exception, done: str) -> str:
-    """Why an object could not be created or updated, in the server's words and with a way out."""
+def write_error_message(obj: Mapping[str, Any], manager: str, error: Exception, action: str) -> str:
+    """Return why an object could not be created or updated, with the server's message and a fix."""
     if isinstance(error, UnknownKind):
         return (
-            f"{what(obj)} could not be {done}: the API server has {error}. "
+            f"{describe(obj)} could not be {action}: the API server has {error}. "
             "Has its CustomResourceDefinition been created, and does this depend on it?"
         )
     hint = ""
-    if isinstance(error, ApiError) and error.exists:
+    if isinstance(error, ApiError) and error.already_exists:
         hint = (
             ". To take it over use `pulumi import`; to set some of its fields use a patch resource; a renamed resource "
             "needs an alias; upsertExistingObjects on the provider overwrites what is there"
@@ -70,12 +70,12 @@ def refused(obj: Mapping[str, Any], manager: str, error: Exception, done: str) -
             f" ({'; '.join(owned)}; our field manager is {manager!r}). Leave the field to its owner, or set the "
             'annotation pulumi.com/patchForce: "true" to take it'
         )
-    elif isinstance(error, ApiError) and error.gone and done == "updated":
+    elif isinstance(error, ApiError) and error.not_found and action == "updated":
         hint = ". If it was deleted by other means, a refresh takes it out of the state"
-    return f"{what(obj)} could not be {done}: {error}{hint}"
+    return f"{describe(obj)} could not be {action}: {error}{hint}"
 
 
-def undeleted(kind: str, id_: str, error: ApiError) -> str:
+def delete_error_message(kind: str, id_: str, error: ApiError) -> str:
     required = [str(c.get("field")) for c in error.causes if c.get("reason") == "FieldValueRequired"]
     if error.status == 422 and required:
         return (
@@ -86,5 +86,5 @@ def undeleted(kind: str, id_: str, error: ApiError) -> str:
 
 
 def _owner(message: str) -> str:
-    found = re.search(r'conflict with "([^"]+)"', message)
-    return repr(found[1]) if found else message
+    match = re.search(r'conflict with "([^"]+)"', message)
+    return repr(match[1]) if match else message

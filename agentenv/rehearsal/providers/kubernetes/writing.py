@@ -1,4 +1,4 @@
-"""Around a write: who we are to the server, what may be sent, and what is kept of the answer."""
+"""Helpers for applying objects: the field manager, the fields to send, and the resulting state."""
 
 from __future__ import annotations
 
@@ -7,80 +7,84 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentenv.rehearsal.providers.kubernetes import checkpoint, naming, objects, words
-from agentenv.rehearsal.providers.kubernetes.cluster import FORERUNNERS, Cluster
+from agentenv.rehearsal.providers.kubernetes.cluster import LEGACY_MANAGERS, Cluster
 from agentenv.rehearsal.providers.kubernetes.objects import Object
-from agentenv.rehearsal.providers.kubernetes.values import Bag, has_unknown, parse_path
-from agentenv.rehearsal.providers.kubernetes.words import Impossible, Partial
+from agentenv.rehearsal.providers.kubernetes.values import PropertyMap, has_unknown, parse_path
+from agentenv.rehearsal.providers.kubernetes.words import InitFailed, InvalidRequest
 
 
 @dataclass(frozen=True)
-class Written:
-    """An object that was just written: what was asked of it, by whom, and what to keep of it."""
+class AppliedObject:
+    """An applied object, with its inputs and its field manager."""
 
     cluster: Cluster
-    inputs: Bag
-    asked: Object
+    inputs: PropertyMap
+    desired: Object
     manager: str
     initial: str
-    done: str
+    action: str
 
-    def outputs(self, live: Object) -> Bag:
+    def outputs(self, live: Object) -> PropertyMap:
         return checkpoint.outputs(self.inputs, live, self.manager, self.initial)
 
-    def partial(self, live: Object, message: str, reasons: list[str]) -> Partial:
-        text = f"{words.what(self.asked)} was {self.done}, but {message}"
-        return Partial(objects.identity(live), self.outputs(live), self.inputs, text, reasons)
+    def partial(self, live: Object, message: str, reasons: list[str]) -> InitFailed:
+        text = f"{words.describe(self.desired)} was {self.action}, but {message}"
+        return InitFailed(objects.identity(live), self.outputs(live), self.inputs, text, reasons)
 
 
 def manager_for(state: Mapping[str, Any], obj: Mapping[str, Any]) -> str:
-    """Who we are to server-side apply: one manager a resource, so that each owns its own fields."""
+    """Return the field manager for server-side apply: one per resource, so that each owns its fields."""
     chosen = objects.annotation(obj, objects.FIELD_MANAGER)
-    return chosen or checkpoint.manager_of(state) or naming.random_name(naming.MANAGER_PREFIX)
+    return chosen or checkpoint.field_manager(state) or naming.random_name(naming.MANAGER_PREFIX)
 
 
-def known(obj: Object) -> Object:
+def require_known(obj: Object) -> Object:
     unknown = [key for key, value in obj.items() if has_unknown(value)]
     if unknown:
-        raise Impossible(f"{words.what(obj)}: still unknown when it was to be carried out: {', '.join(unknown)}")
+        raise InvalidRequest(
+            f"{words.describe(obj)}: still unknown when it was to be carried out: {', '.join(unknown)}"
+        )
     return obj
 
 
-def imported(live: Object) -> Object:
-    """The inputs that would make an object what it is: everything but what the server writes."""
+def importable_inputs(live: Object) -> Object:
+    """Return the inputs of an imported object: all fields but those the server sets."""
     bare = objects.without_read_only({k: v for k, v in live.items() if k != "status"})
-    kept = dict(objects.metadata(bare).get("annotations") or {})
-    for written in ("deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"):
-        kept.pop(written, None)
-    return objects.with_metadata(bare, annotations=kept or None)
+    annotations = dict(objects.metadata(bare).get("annotations") or {})
+    for annotation in ("deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"):
+        annotations.pop(annotation, None)
+    return objects.with_metadata(bare, annotations=annotations or None)
 
 
-def propagation(asked: Mapping[str, Any]) -> str:
-    chosen = objects.annotation(asked, objects.PROPAGATION).lower()
+def propagation_policy(desired: Mapping[str, Any]) -> str:
+    chosen = objects.annotation(desired, objects.PROPAGATION).lower()
     return {"orphan": "Orphan", "background": "Background"}.get(chosen, "Foreground")
 
 
-def respecting(obj: Object, live: Mapping[str, Any], manager: str, ignored: Iterable[str]) -> Object:
-    """The object with its ignored fields left to whoever has them now.
+def with_ignored_fields(obj: Object, live: Mapping[str, Any], manager: str, ignored: Iterable[str]) -> Object:
+    """Return the object without changes to its ignored fields.
 
-    What another manager owns is not sent, so that there is nothing to fight over; what nobody else owns is sent as it
-    is in the cluster, because leaving it out would take it away.
+    A field of another manager is not sent, so that there is no conflict. Any other is sent with its current value,
+    because leaving it out would remove it.
     """
-    theirs: list[Mapping[str, Any]] = []
-    ours: list[Mapping[str, Any]] = []
+    other_fields: list[Mapping[str, Any]] = []
+    own_fields: list[Mapping[str, Any]] = []
     for entry in objects.metadata(live).get("managedFields") or []:
-        mine = entry.get("manager") in {manager, *FORERUNNERS} and not entry.get("subresource")
-        (ours if mine else theirs).append(entry.get("fieldsV1") or {})
+        own = entry.get("manager") in {manager, *LEGACY_MANAGERS} and not entry.get("subresource")
+        (own_fields if own else other_fields).append(entry.get("fieldsV1") or {})
     for text in ignored:
         path = tuple(str(part) for part in parse_path(text))
-        if any(_owns(fields, path) for fields in theirs) and not any(_owns(fields, path) for fields in ours):
+        if any(_owns(fields, path) for fields in other_fields) and not any(
+            _owns(fields, path) for fields in own_fields
+        ):
             obj = _set(obj, path, None)
-        elif (now := objects.pluck(live, *path)) is not None:
+        elif (now := objects.get_field(live, *path)) is not None:
             obj = _set(obj, path, now)
     return obj
 
 
 def _owns(fields: Mapping[str, Any], path: tuple[str, ...]) -> bool:
-    """Whether a manager's fields hold something at or under a path."""
+    """Return whether a manager owns fields at or under a path."""
     for part in path:
         inner = fields.get(f"f:{part}")
         if not isinstance(inner, Mapping):
@@ -90,7 +94,7 @@ def _owns(fields: Mapping[str, Any], path: tuple[str, ...]) -> bool:
 
 
 def _set(value: Any, path: tuple[str, ...], new: Any) -> Any:
-    """A copy with another value at the path, or without it; paths that do not lead through objects change nothing."""
+    """Return a copy with another value at the path, or without it. A path that does not exist changes nothing."""
     if not isinstance(value, Mapping) or not path:
         return value
     key, rest = path[0], path[1:]

@@ -117,9 +117,9 @@ def test_manifests_of_a_pinned_release_are_read_from_the_tools(tmp_path: Any, mo
     published._folder.cache_clear()
     (tmp_path / "rbac.generated.yaml").write_text("{}", encoding="utf-8")
     try:
-        assert published.own_copy(f"{pinned.address}/rbac.generated.yaml") == tmp_path / "rbac.generated.yaml"
-        assert published.own_copy(f"{pinned.address}/absent.yaml") is None
+        assert published.local_copy(f"{pinned.address}/rbac.generated.yaml") == tmp_path / "rbac.generated.yaml"
+        assert published.local_copy(f"{pinned.address}/absent.yaml") is None
         other = pinned.address.replace(pinned.version, "v0.0.1")
-        assert published.own_copy(f"{other}/rbac.generated.yaml") is None
+        assert published.local_copy(f"{other}/rbac.generated.yaml") is None
     finally:
         published._folder.cache_clear()

@@ -121,7 +121,7 @@ def _check_key_spelling(inputs: Mapping[str, Any]) -> list[Problem]:
 def _check_index_names(inputs: Mapping[str, Any]) -> list[Problem]:
     blocks = inputs.get("globalSecondaryIndexes")
     return [
-        (f"globalSecondaryIndexes[{number}].{name}", "the stand-in provider cannot carry this out for an index")
+        (f"globalSecondaryIndexes[{number}].{name}", "the stand-in provider does not support this for an index")
         for number, block in enumerate(blocks if isinstance(blocks, list) else [])
         for name in ("onDemandThroughput", "warmThroughput")
         if isinstance(block, dict) and block.get(name)
