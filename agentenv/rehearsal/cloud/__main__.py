@@ -1,4 +1,4 @@
-"""`python -m agentenv.rehearsal.cloud`: the endpoint as a process of its own, until it is told to end."""
+"""`python -m agentenv.rehearsal.cloud`: run the endpoint as a process of its own until it is told to end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 
 def announce(ready_file: Path, url: str) -> None:
-    """Write the address in one step: whoever waits for the file never reads half of it."""
+    """Write the address in one step, so that readers never see half of it."""
     unfinished = ready_file.with_name(f".{ready_file.name}.{os.getpid()}")
     unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}) + "\n", encoding="utf-8")
     unfinished.replace(ready_file)
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line asks for."""
+    """Return the parsed command line."""
     parser = argparse.ArgumentParser(prog="python -m agentenv.rehearsal.cloud", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one (default)")
     parser.add_argument("--ready-file", type=Path, help="written with the address and process id once it answers")
@@ -28,7 +28,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT; 1 if the port cannot be had."""
+    """Serve until SIGTERM or SIGINT; return 1 if the port is not available."""
     options = arguments()
     ended = threading.Event()
     # Before the slow imports, so that an early signal ends us as quietly as a late one.
@@ -42,7 +42,7 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(
             f"The cloud cannot listen on 127.0.0.1:{options.port}: {error.strerror or error}. "
-            "Ask for another port, or for 0 to take a free one.\n"
+            "Choose another port, or 0 for a free one.\n"
         )
         return 1
     with cloud:

@@ -1,6 +1,7 @@
-"""Smithy RPC v2 CBOR, both ways round, by botocore's own codec.
+"""Read and write Smithy RPC v2 CBOR with botocore's own codec.
 
-botocore writes requests and reads answers; an endpoint reads requests and writes answers. The shapes are the same.
+botocore writes requests and reads responses; an endpoint reads requests and writes responses. The shapes are the
+same.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ CONTENT_TYPE = "application/cbor"
 
 
 def read(body: bytes, shape: Any) -> dict[str, Any]:
-    """Parameters from a request's body."""
+    """Return the parameters of a request's body."""
     parsed: dict[str, Any] = {}
     RpcV2CBORParser()._parse_payload({"body": body}, shape, parsed)
     return parsed
 
 
 def write(value: dict[str, Any], shape: Any) -> bytes:
-    """An answer's body."""
+    """Return a response's body."""
     if shape is None:
         return b"\xa0"
     encoded = bytearray()
@@ -30,7 +31,7 @@ def write(value: dict[str, Any], shape: Any) -> bytes:
 
 
 def write_plain(value: dict[str, str]) -> bytes:
-    """An object of strings, which needs no shape: how errors are told."""
+    """Encode an object of strings, as errors are; it needs no shape."""
     codec = RpcV2CBORSerializer()
     encoded = bytearray(codec._get_initial_byte(codec.MAP_MAJOR_TYPE, len(value)))  # type: ignore[attr-defined]
     for text in (part for pair in value.items() for part in pair):

@@ -1,12 +1,11 @@
-"""Everything that exists now, by kind: `{"ec2.vpcs": ["vpc-1"]}`.
+"""List everything that exists now, by kind: `{"ec2.vpcs": ["vpc-1"]}`.
 
-Taken before `up` and after `destroy`, it says what was left behind. Every collection in moto's state counts unless
-`NOT_THINGS` says why it does not, so a service that nobody thought of is counted too; what rows of ours keep lies on
-shelves and counts by itself. `WITHIN` names things that live inside others and may outlive the program there, such as
-a rule in a security group that was there before.
+The census before `up` is compared with the one after `destroy`. Every collection in moto's state counts unless
+`NOT_THINGS` excludes it, so new services are counted too; the records of the handlers count by themselves. `WITHIN`
+lists resources inside others that may outlive the program there, such as a rule in an existing security group.
 
-Keys of KMS and secrets that wait for their deletion exist in AWS for days more: they stand apart, under
-`kms.keys_pending` and `secretsmanager.secrets_pending`, which a caller may leave out of account.
+KMS keys and secrets that wait for their deletion exist in AWS for days more. They are counted separately, under
+`kms.keys_pending` and `secretsmanager.secrets_pending`, which a caller may ignore.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 Reader = Callable[[Any], Iterable[str]]
 
-# Traces, indexes over things that are counted elsewhere, and what AWS itself provides.
+# Records of events, indexes of resources that are counted elsewhere, and what AWS itself provides.
 NOT_THINGS: dict[str, frozenset[str]] = {
     "acm": frozenset({"_idempotency_tokens"}),
     "athena": frozenset({"work_groups", "databases", "query_results_queue"}),  # workgroups are read below
@@ -64,8 +63,8 @@ def _state(thing: Any) -> str:
     return state.lower() if isinstance(state, str) else ""
 
 
-def _provided(backend: Any, thing: Any) -> bool:
-    """Whether AWS itself put the thing there: the default VPC and what is in it, its prefix lists, the default bus."""
+def _is_aws_provided(backend: Any, thing: Any) -> bool:
+    """Return whether AWS created it: the default VPC and its parts, AWS's prefix lists, the default event bus."""
     default_vpc = getattr(getattr(backend, "default_vpc", None), "id", "")
     if default_vpc and default_vpc in {getattr(thing, "vpc_id", None), getattr(thing, "id", None)}:
         # What a program put into the default VPC has none of these marks, and counts.
@@ -85,8 +84,8 @@ def _own(things: Mapping[str, Any], account: str) -> Iterator[str]:
     return (name for name, thing in things.items() if getattr(thing, "owner_id", "") == account)
 
 
-def _of_aws(key: Any) -> bool:
-    """Whether it is a key that AWS makes in an account for a service of its own, and that nobody can delete."""
+def _is_aws_managed(key: Any) -> bool:
+    """Return whether AWS created the key for a service of its own; nobody can delete such keys."""
     return any(name.startswith("alias/aws/") for name in key.aliases)
 
 
@@ -100,11 +99,11 @@ WITHIN: dict[str, dict[str, Reader]] = {
             rule.id
             for groups in ec2.groups.values()
             for group in groups.values()
-            if not _provided(ec2, group)
+            if not _is_aws_provided(ec2, group)
             for rule in [*group.ingress_rules, *group.egress_rules]
         ),
         "routes": lambda ec2: (
-            route for table in ec2.route_tables.values() if not _provided(ec2, table) for route in table._routes
+            route for table in ec2.route_tables.values() if not _is_aws_provided(ec2, table) for route in table._routes
         ),
         "route_table_associations": lambda ec2: (
             link for table in ec2.route_tables.values() for link in table._associations
@@ -132,10 +131,10 @@ WITHIN: dict[str, dict[str, Reader]] = {
     },
     "kms": {
         "keys": lambda kms: (
-            name for name, key in kms.keys.items() if key.key_state != "PendingDeletion" and not _of_aws(key)
+            name for name, key in kms.keys.items() if key.key_state != "PendingDeletion" and not _is_aws_managed(key)
         ),
         "keys_pending": lambda kms: (name for name, key in kms.keys.items() if key.key_state == "PendingDeletion"),
-        "aliases": lambda kms: (name for key in kms.keys.values() if not _of_aws(key) for name in key.aliases),
+        "aliases": lambda kms: (name for key in kms.keys.values() if not _is_aws_managed(key) for name in key.aliases),
     },
     "lambda": {"functions": lambda awslambda: (function.function_arn for function in awslambda._lambdas.all())},
     "logs": {"metric_filters": lambda logs: (row["filterName"] for row in logs.filters.metric_filters)},
@@ -151,7 +150,7 @@ WITHIN: dict[str, dict[str, Reader]] = {
 
 
 def census(store: Store) -> dict[str, list[str]]:
-    """What exists in all accounts and regions."""
+    """Return what exists in all accounts and regions, by kind."""
     row: dict[str, list[str]] = {kind: list(names) for kind, names in store.identifiers().items()}
     touched: list[Any] = BackendDict.__dict__["_instances"]  # moto's own list of the services that were called
     for service in list(touched):
@@ -179,5 +178,5 @@ def _names(backend: Any, collection: Mapping[Any, Any] | list[Any] | set[Any]) -
         if isinstance(thing, Mapping) and all(not isinstance(inner, str | int | bool) for inner in thing.values()):
             # Things by where they are, such as security groups by VPC: an empty place is not a thing.
             yield from _names(backend, thing)
-        elif _state(thing) not in DELETED_STATES and not _provided(backend, thing):
+        elif _state(thing) not in DELETED_STATES and not _is_aws_provided(backend, thing):
             yield str(name)

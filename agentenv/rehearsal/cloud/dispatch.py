@@ -1,7 +1,7 @@
-"""The layer in front of moto: recognise, check, answer, write down.
+"""The layer in front of moto: recognize a request, check it, answer it, record it.
 
-A request is answered by the first that can: our own pages under `/_cloud/`, a row of ours, moto. Whatever goes wrong
-here becomes an error in AWS's shape with the operation's name; a client never sees a traceback.
+A request is answered by the first of: the pages under `/_cloud/`, a row's handler, moto. Every failure becomes an
+error in AWS's shape for the operation; a client never sees a traceback.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from agentenv.rehearsal.cloud.journal import Journal
 
-# Moto warns whenever a refusal has a name that the model does not list; AWS's models leave many out.
+# Moto warns of error names that the model does not list; AWS's models leave many out.
 warnings.filterwarnings("ignore", message=r"Exception\(\w+\) with code .* does not match an error shape")
 
 
@@ -162,7 +162,7 @@ class Application:
         return result if isinstance(result, Response) else responses.result(call, result)
 
     def _unsigned(self, request: Request, body: bytes) -> Response:
-        """Requests that AWS takes without a signature, such as those for public objects, go to moto as they are."""
+        """Forward requests that AWS accepts without a signature, such as those for public objects, to moto."""
         if (request.path in {"", "/", "/favicon.ico"} and not body) or request.path.startswith("/moto-api"):
             return json_response(403, {"message": "Missing Authentication Token"})
         try:
@@ -174,7 +174,7 @@ class Application:
 
 
 def malformed_request_error(call: Call, error: requests.MalformedRequest) -> AwsError:
-    """The refusal for a body that is not what the protocol says."""
+    """Return the error for a body that does not fit the protocol."""
     match call.protocol:
         case "query" | "ec2":
             return AwsError(
@@ -187,5 +187,5 @@ def malformed_request_error(call: Call, error: requests.MalformedRequest) -> Aws
 
 
 def json_response(status: int, value: Any) -> Response:
-    """An answer of ours, as JSON."""
+    """Return a JSON response of the endpoint itself."""
     return Response(status, {"Content-Type": "application/json"}, (json.dumps(value) + "\n").encode())

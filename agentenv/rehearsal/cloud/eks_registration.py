@@ -1,6 +1,6 @@
-"""A control plane that is EKS to its callers: announced by whoever raised it, and then what clusters are told to be.
+"""The control plane that serves every EKS cluster, registered by the process that started it.
 
-Without one, each cluster has an address and an authority of its own, and nothing answers there.
+Without one, each cluster has an address and an authority of its own, where nothing answers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _KIND: Final = "_eks.announced"
 
 
 class InvalidRegistration(Exception):
-    """What is wrong with an announcement."""
+    """The registration is invalid; the message says why."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """Where a control plane answers, who signed its certificate, and who signs its tokens."""
+    """A control plane: its address, its certificate authority and the issuer of its tokens."""
 
     endpoint: str
     certificate_authority: str
@@ -34,14 +34,14 @@ class Plane:
 
     @classmethod
     def parse(cls, document: Any) -> Plane:
-        """An announcement, checked, for a client would fail on it much later and in other words."""
+        """Validate a registration; an invalid one would fail in clients much later."""
         names = ("endpoint", "certificate_authority", "issuer")
         if (
             not isinstance(document, dict)
             or set(document) != set(names)
             or not all(isinstance(v, str) for v in document.values())
         ):
-            raise InvalidRegistration(f"An announcement is an object of {', '.join(names)}, each a text.")
+            raise InvalidRegistration(f"A registration is an object of {', '.join(names)}, each a text.")
         for name in ("endpoint", "issuer"):
             parts = urlsplit(document[name])
             if parts.scheme != "https" or not parts.hostname:
@@ -55,19 +55,19 @@ class Plane:
         return cls(**document)
 
     def apply_to(self, cluster: Any) -> None:
-        """Make it moto's cluster's own."""
+        """Set the plane's address, authority and issuer on one of moto's clusters."""
         cluster.endpoint = self.endpoint
         cluster.certificate_authority = {"data": self.certificate_authority}
         cluster.identity = {"oidc": {"issuer": self.issuer}}
 
 
 def handle(store: Store, method: str, body: bytes) -> dict[str, Any]:
-    """The page of the plane: POST announces one, DELETE withdraws it, GET tells it; `{}` if there is none."""
+    """Handle the page of the plane: POST registers one, DELETE removes it, GET returns it; `{}` without one."""
     if method == "POST":
         try:
             register(store, Plane.parse(json.loads(body)))
         except ValueError as error:
-            raise InvalidRegistration(f"An announcement is JSON: {error}.") from None
+            raise InvalidRegistration(f"A registration is JSON: {error}.") from None
     elif method == "DELETE":
         unregister(store)
     plane = registered_plane(store)
@@ -75,7 +75,7 @@ def handle(store: Store, method: str, body: bytes) -> dict[str, Any]:
 
 
 def register(store: Store, plane: Plane) -> None:
-    """Every cluster is served by this plane from now on, those that exist too."""
+    """Serve every cluster from this plane, existing ones too."""
     _records(store)["plane"] = asdict(plane)
     for account in get_backend("eks").values():
         for backend in account.values():
@@ -84,12 +84,12 @@ def register(store: Store, plane: Plane) -> None:
 
 
 def unregister(store: Store) -> None:
-    """Clusters that are made from now on have addresses of their own again."""
+    """Give new clusters addresses of their own again."""
     _records(store).clear()
 
 
 def registered_plane(store: Store) -> Plane | None:
-    """The plane, if there is one."""
+    """Return the registered plane, or None."""
     record = _records(store).get("plane")
     return Plane(**record) if record else None
 

@@ -1,6 +1,6 @@
-"""Things that exist in an account before a program runs, each under the ARN that a stack file names it by.
+"""Create resources that exist before a program runs, under the ARNs that a stack file names.
 
-AWS chooses the ids of keys and monitors itself, so no call of its API creates one that is known beforehand.
+AWS chooses the ids of keys and monitors itself, so its API cannot create one with a given id.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.moto_backend import MotoBackend
     from agentenv.rehearsal.cloud.store import Store
 
-# Whoever wrote the policy knows what it allows; here it allows everything, and bounds nothing.
+# The actual content of the policy is not known; here it allows everything.
 _ALLOW_ALL: Final = json.dumps(
     {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 )
 
 
 class InvalidArns(Exception):
-    """What is wrong with the list of ARNs."""
+    """The list of ARNs is invalid; the message says why."""
 
 
 def handle(moto: MotoBackend, store: Store, body: bytes) -> list[str]:
-    """The page of what exists: POST a list of ARNs of IAM policies, KMS keys and anomaly monitors to create them."""
+    """Handle the page of existing resources: POST a list of ARNs of IAM policies, KMS keys and anomaly monitors."""
     try:
         arns = json.loads(body)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""HTTP as the endpoint speaks it: connections that stay open, whole answers, no development server's noise.
+"""The endpoint's HTTP server: persistent connections, complete responses, no request log.
 
-The request handler of werkzeug closes the connection after each answer and waits for stray input; SDKs make hundreds
-of calls in a row, so this one keeps the connection, which it may because the gate always reads a request to its end.
+werkzeug's request handler closes the connection after each response. SDKs send hundreds of requests in a row, so this
+one keeps the connection; it may, because the application always reads a request to its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUEUE = 128  # SDKs open their connections in bursts
 
 
 class Connection(MotoRequestHandler):
-    """One client's connection: request after request until either side has had enough."""
+    """One client's connection: one request after another until either side closes it."""
 
     protocol_version = "HTTP/1.1"
     timeout = IDLE_SECONDS
@@ -37,17 +37,17 @@ class Connection(MotoRequestHandler):
         length = self.headers.get("Content-Length") or "0"
         if not length.isdecimal() or int(length) > LARGEST_BODY:
             status = "413 Content Too Large" if length.isdecimal() else "400 Bad Request"
-            self.turn_away(status, f"Content-Length is {length[:20]}; bodies are of 256 MiB at most.")
+            self.reject(status, f"Content-Length is {length[:20]}; bodies are of 256 MiB at most.")
             return
         self.environ = environ = self.make_environ()
         # The body is read before anyone may fail, so that the next request begins where this one ends.
         try:
             body = environ["wsgi.input"].read(LARGEST_BODY + 1 if self.is_chunked() else int(length))
         except OSError as error:
-            self.turn_away("400 Bad Request", f"The body cannot be read: {error}")
+            self.reject("400 Bad Request", f"The body cannot be read: {error}")
             return
         if len(body) > LARGEST_BODY:
-            self.turn_away("413 Content Too Large", "Bodies are of 256 MiB at most.")
+            self.reject("413 Content Too Large", "Bodies are of 256 MiB at most.")
             return
         environ.pop("HTTP_TRANSFER_ENCODING", None)
         environ["wsgi.input"] = io.BytesIO(body)
@@ -64,16 +64,16 @@ class Connection(MotoRequestHandler):
         self.write(status, headers, content)
 
     def is_chunked(self) -> bool:
-        """Whether the body comes in pieces of its own telling."""
+        """Return whether the body has chunked transfer encoding."""
         return "chunked" in self.headers.get("Transfer-Encoding", "").lower()
 
-    def turn_away(self, status: str, reason: str) -> None:
-        """Refuse a request whose end cannot be told, and with it the connection."""
+    def reject(self, status: str, reason: str) -> None:
+        """Reject a request of unknown length and close the connection."""
         self.close_connection = True
         self.write(status, [("Content-Type", "text/plain; charset=utf-8")], f"{reason}\n".encode())
 
     def write(self, status: str, headers: list[tuple[str, str]], body: bytes) -> None:
-        """Send a whole answer, with the length that lets the connection live on."""
+        """Send a complete response, with the length that keeps the connection usable."""
         code, _, reason = status.partition(" ")
         self.send_response(int(code), reason)
         named = {name.lower() for name, _ in headers}
@@ -90,11 +90,11 @@ class Connection(MotoRequestHandler):
             self.wfile.write(body)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Say nothing: the journal keeps the calls."""
+        """Log nothing: the journal records the calls."""
 
 
 class Listener(ThreadedWSGIServer):
-    """The listening socket; a thread for each connection."""
+    """The listening socket, with a thread for each connection."""
 
     def __init__(self, port: int, application: WSGIApplication) -> None:
         self.ended = False
@@ -106,7 +106,7 @@ class Listener(ThreadedWSGIServer):
             super().__init__("127.0.0.1", port, application, Connection, fd=bound.fileno())
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 -- werkzeug names it
-        """Say nothing: a client that went away is its own business."""
+        """Log nothing: disconnected clients are no error of the server."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of connections that break; what the application does wrong it writes down itself."""
+        """Ignore broken connections; the application logs its own errors."""

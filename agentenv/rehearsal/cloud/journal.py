@@ -1,7 +1,7 @@
-"""What the endpoint was asked: every call with its status, and the two lists that keep the simulation honest.
+"""The journal of the endpoint: every call with its status, and the two lists of what is not simulated.
 
-`kept` names operations that are answered by remembering what was sent and nothing more; `unknown` names those that
-nobody here could answer. Both hold only what was really called.
+`stored_only` lists operations that only store what was sent; `unknown` lists operations that neither a handler nor
+moto could answer. Both contain only operations that were called.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Entry(TypedDict):
-    """One call, as `/_cloud/calls` shows it."""
+    """One call, as `/_cloud/calls` returns it."""
 
     service: str
     operation: str
@@ -36,12 +36,12 @@ class Journal:
             self._file = log.open("a", encoding="utf-8", buffering=1)
 
     def record_call(self, service: str, operation: str, status: int) -> None:
-        """Write a call down once its answer is known."""
+        """Record a call with its response status."""
         with self._lock:
             self._calls.append({"service": service, "operation": operation, "status": status})
 
     def record_stored_only(self, service: str, operation: str) -> None:
-        """Note that this operation was answered without being simulated."""
+        """Record that this operation only stored its input."""
         with self._lock:
             self._stored_only[f"{service} {operation}"] = None
 
@@ -52,30 +52,30 @@ class Journal:
         self.log(f"unknown operation: {service} {operation}")
 
     def log(self, text: str) -> None:
-        """A line for the log file, where there is one."""
+        """Append a line to the log file, if there is one."""
         with self._lock:
             if self._file is not None and not self._file.closed:
                 self._file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n")
 
     def calls(self, since: int = 0) -> list[Entry]:
-        """The calls from the given number on."""
+        """Return the calls from the given number on."""
         with self._lock:
             return self._calls[max(since, 0) :]
 
     @property
     def stored_only(self) -> list[str]:
-        """What was answered by being remembered only."""
+        """Return the operations that only stored their input."""
         with self._lock:
             return sorted(self._stored_only)
 
     @property
     def unknown(self) -> list[str]:
-        """What nobody could answer."""
+        """Return the operations that were not known."""
         with self._lock:
             return sorted(self._unknown)
 
     def close(self) -> None:
-        """Let go of the log file."""
+        """Close the log file."""
         with self._lock:
             if self._file is not None:
                 self._file.close()

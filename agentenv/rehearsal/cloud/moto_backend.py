@@ -1,7 +1,7 @@
-"""Moto, behind the gate: hands it requests, and knows when it has no answer.
+"""Forward requests to moto, and recognize operations that it does not implement.
 
-A call in a protocol that moto does not speak (CBOR), or one that a row changed or made up, is written again by
-botocore's serializer in the protocol that moto does speak, and the answer is read back by botocore's parser.
+botocore's serializer encodes a call again in a protocol that moto supports if it came in another (CBOR), or if a
+handler changed or created it. botocore's parser reads the response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.requests import Call
 
 PROTOCOLS = ("json", "rest-json", "rest-xml", "query", "ec2")
-# These wait for something to happen; held under the lock they would keep everyone else out meanwhile.
+# These block until something happens; under the lock they would block every other call.
 BLOCKING = frozenset({("sqs", "ReceiveMessage"), ("stepfunctions", "StartSyncExecution"), ("lambda", "Invoke")})
 
 
@@ -37,14 +37,14 @@ class NotImplementedByMoto(Exception):
     """Moto does not implement the operation."""
 
 
-# What a class's methods are moto asks at each call, though the answer stays the same.
+# Moto lists a class's methods at each call, though they stay the same.
 setattr(responses, "method_names_from_class", functools.cache(utils.method_names_from_class))  # noqa: B010 - imported there
 
 
 class Dispatcher(DomainDispatcherApplication):
-    """Moto's own, but for services that moto does not have: those it would announce on standard output.
+    """Moto's dispatcher, with errors for services that moto does not have, which it would print to standard output.
 
-    It also remembers who answers for a host: moto lists its folders to find out, twice a request.
+    It also caches the module of each host: moto lists its folders to find it, twice a request.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Dispatcher(DomainDispatcherApplication):
         self._answering: dict[str | None, Any] = {}
 
     def get_backend_for_host(self, host: str | None) -> Any:
-        """The module that answers for a host's name."""
+        """Return the module that serves a host name."""
         if host not in self._answering:
             self._answering[host] = self._backend_module(host)
         return self._answering[host]
@@ -65,13 +65,13 @@ class Dispatcher(DomainDispatcherApplication):
 
 
 class MotoBackend:
-    """Moto's applications, one a service, behind one lock.
+    """Moto's applications, one for each service, behind one lock.
 
-    Moto's backends are plain dicts that some operations iterate while others change them, and check-then-act is
-    everywhere: answers under load are only right one at a time. Python runs them one at a time anyway.
+    Moto's backends are plain dicts that some operations iterate while others change them. Concurrent calls are only
+    correct one at a time, and Python runs them one at a time anyway.
     """
 
-    # Of the class, because moto's state is the process's.
+    # A class attribute, because moto's state is global to the process.
     lock = threading.RLock()
 
     def __init__(self) -> None:
@@ -84,12 +84,12 @@ class MotoBackend:
                 self._dispatcher.app_instances[service] = create_backend_app(service)  # type: ignore[arg-type]
 
     def backend(self, service: str, account: str, region: str) -> Any:
-        """Moto's own state for a service."""
+        """Return moto's own state of a service."""
         regions = get_backend(service)[account]  # type: ignore[call-overload]
         return regions[region] if region in regions else regions["aws"]
 
     def respond(self, environ: dict[str, Any], call: Call | None = None) -> Response:
-        """Moto's answer to a request as it came."""
+        """Return moto's response to a request."""
         try:
             # The first request for a service imports it, and so may whatever else holds the lock: two threads that
             # import each other's modules halfway would wait for one another.
@@ -120,7 +120,7 @@ class MotoBackend:
         return Response(code, dict(headers), body)
 
     def result(self, operation: Any, parameters: dict[str, Any], region: str, key: str) -> dict[str, Any]:
-        """Moto's result for an operation with these parameters; Refused if it says no."""
+        """Return moto's result of an operation with these parameters; AwsError if it fails."""
         model = operation.service_model
         spoken = [name for name in PROTOCOLS if name in model.metadata.get("protocols", [model.protocol])]
         # CloudWatch and SQS still read the query protocol where moto knows it best.
@@ -139,7 +139,7 @@ class MotoBackend:
 
 
 class _Headers(dict[str, str]):
-    """Headers that are found whatever their case, as the parsers expect."""
+    """Case-insensitive headers, as the parsers expect."""
 
     def __init__(self, headers: Any) -> None:
         super().__init__({name.lower(): value for name, value in headers.items()})
@@ -157,7 +157,7 @@ class _Headers(dict[str, str]):
 def serialize_request(
     operation: Any, parameters: dict[str, Any], protocol: str, region: str, key: str
 ) -> dict[str, Any]:
-    """A request for an operation, written by botocore in the given protocol, as a WSGI environment."""
+    """Return a WSGI environment with the operation's request, encoded by botocore in the given protocol."""
     service = operation.service_model
     request = create_serializer(protocol, include_validation=False).serialize_to_request(parameters, operation)
     body = request["body"]
@@ -182,7 +182,7 @@ def serialize_request(
 
 
 def wsgi_environ(request: Request, body: bytes) -> dict[str, Any]:
-    """The request's environment, with the body that was already read put back."""
+    """Return the request's environment, with its body available again."""
     environ = {**request.environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
     environ.pop("HTTP_TRANSFER_ENCODING", None)
     environ.pop("werkzeug.request", None)
@@ -190,7 +190,7 @@ def wsgi_environ(request: Request, body: bytes) -> dict[str, Any]:
 
 
 def operation_of(service: str, name: str) -> Any:
-    """An operation's model."""
+    """Return an operation's model."""
     model = service_model(service)
     if model is None:
         raise LookupError(f"botocore has no service named {service}")

@@ -1,8 +1,8 @@
-"""Checks a call's parameters against its service's model, and says no in the words of that service.
+"""Validate a call's parameters against its service's model, with that service's error.
 
-AWS checks requests against the same models: what is required, types, enums, patterns, lengths and ranges. Moto does
-not, so a program could pass here and fail there. Constraints that the published model states more strictly than the
-service enforces are exempt by row in `data/lenient.json`, each with its reason.
+AWS validates requests against the same models: required members, types, enums, patterns, lengths and ranges. Moto
+does not, so a program could pass here and fail there. Constraints that the published model states more strictly than
+the service enforces are exempt by row in `data/lenient.json`, each with its reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.requests import Call
 
 PATTERN_SECONDS = 1.0
-# What a service's operations may declare for a request that does not fit the model, in the order of preference.
+# The errors that operations may declare for invalid requests, in order of preference.
 VALIDATION_ERRORS = (
     "ValidationException",
     "InvalidParameterException",
@@ -48,14 +48,14 @@ class Violation:
 
 @cache
 def lenient() -> dict[str, str]:
-    """Constraints that are not enforced, by `service.Shape.kind`, with the reason."""
+    """Return the constraints that are not enforced, by `service.Shape.kind`, with the reason."""
     text = files("agentenv.rehearsal.cloud").joinpath("data/lenient.json").read_text(encoding="utf-8")
     return json.loads(text)
 
 
 @cache
 def compiled(pattern: str) -> regex.Pattern[str] | None:
-    """A model's pattern, or nothing where it is written in a dialect that cannot be read."""
+    """Return a model's pattern, or None if its dialect is not supported."""
     try:
         return regex.compile(pattern)
     except regex.error:
@@ -63,20 +63,20 @@ def compiled(pattern: str) -> regex.Pattern[str] | None:
 
 
 def find_violations(service: str, operation: Any, parameters: dict[str, Any]) -> list[Violation]:
-    """Everything about the parameters that the model does not allow."""
+    """Return every violation of the model in the parameters."""
     shape = operation.input_shape
     return [] if shape is None else list(_Reader(service).walk(parameters, shape, "", ""))
 
 
 def check_parameters(call: Call) -> None:
-    """Say no, as the service would, if the parameters do not fit the model."""
+    """Raise the service's error if the parameters do not fit the model."""
     violations = find_violations(call.service, call.operation, call.parameters)
     if violations:
         raise validation_error(call, violations)
 
 
 def validation_error(call: Call, violations: list[Violation]) -> AwsError:
-    """The refusal for parameters that do not fit, in the service's own shape."""
+    """Return the error for invalid parameters, in the service's own shape."""
     wrong_type = next((violation for violation in violations if violation.kind == "type"), None)
     if wrong_type and call.protocol not in {"ec2", "query", "rest-xml"}:
         return AwsError("SerializationException", f"{wrong_type.path}: {wrong_type.constraint}", 400)
@@ -96,7 +96,7 @@ def validation_error(call: Call, violations: list[Violation]) -> AwsError:
 
 
 def validation_code(call: Call) -> str:
-    """The name under which this operation reports values that it does not accept."""
+    """Return the code with which this operation reports invalid values."""
     declared = {str(shape.name) for shape in call.operation.error_shapes}
     for code in VALIDATION_ERRORS:
         if code in declared:
@@ -179,7 +179,7 @@ class _Reader:
 
 
 def _join(path: str, name: str) -> str:
-    """AWS writes a member's path with a small first letter, whatever the model writes."""
+    """Join a member's path; AWS writes names with a small first letter, whatever the model has."""
     own = name[:1].lower() + name[1:]
     return f"{path}.{own}" if path else own
 

@@ -1,4 +1,4 @@
-"""What a row gets to work with, and what a row is."""
+"""The context that a row's handler receives, and the rows themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RequestContext:
-    """One call on the table, with everything that may be needed to answer it."""
+    """One call, with everything needed to answer it."""
 
     call: Call
     account: str
@@ -28,36 +28,36 @@ class RequestContext:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The call's parameters, checked."""
+        """Return the call's validated parameters."""
         return self.call.parameters
 
     @property
     def region(self) -> str:
-        """The region that the call is for."""
+        """Return the call's region."""
         return self.call.region
 
     def records(self, kind: str, *, is_global: bool = False) -> dict[str, Record]:
-        """What rows keep of a kind; `everywhere` for services that have no regions."""
+        """Return the stored records of a kind; `is_global` for services without regions."""
         return self.store.records(kind, self.account, "aws" if is_global else self.region)
 
     def backend(self, service: str) -> Any:
-        """Moto's state for a service, in the call's account and region."""
+        """Return moto's state of a service, in the call's account and region."""
         return self.moto.backend(service, self.account, self.region)
 
     def forward(self, changed: dict[str, Any] | None = None) -> Response:
-        """Moto's answer to the call; `changed` are parameters to put in place of those that came."""
+        """Return moto's response to the call; `changed` replaces the parameters."""
         call = self.call
         if changed is None and call.protocol != "smithy-rpc-v2-cbor":
             return self.moto.respond(wsgi_environ(call.request, call.body), call)
         return responses.result(call, self.result(self.parameters if changed is None else changed))
 
     def result(self, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Moto's result for the call, to be changed before it is answered."""
+        """Return moto's result of the call, so that the handler can change it."""
         said = self.parameters if parameters is None else parameters
         return self.moto.result(self.call.operation, said, self.region, self.call.key)
 
     def ask(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
-        """Moto's result for another operation."""
+        """Return moto's result of another operation."""
         return self.moto.result(operation_of(service, operation), parameters, self.region, self.call.key)
 
 
@@ -65,8 +65,8 @@ class RequestContext:
 class Row:
     """One operation that moto lacks or gets wrong.
 
-    `answer` returns the result by the names of the operation's model, or a whole Answer (moto's, passed on).
-    `kept` says that the operation only remembers what it is told: nothing is simulated behind it.
+    `handler` returns the result by the names of the operation's model, or a complete Response (moto's, forwarded).
+    `stored_only` marks operations that only store their input: nothing is simulated behind them.
     """
 
     service: str

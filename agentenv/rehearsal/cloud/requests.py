@@ -1,7 +1,7 @@
-"""Recognises a call: which service, which operation, with which parameters, in whatever protocol it came.
+"""Recognize a call: its service, operation and parameters, in any protocol.
 
-The signature's scope names the service; the service's own model, as botocore ships it, names the operation and says
-how its parameters are spelled. Moto's request parsers do the reading; CBOR is read by botocore's own codec (`cbor`).
+The signature's scope names the service. The service's model, as botocore ships it, names the operation and how its
+parameters are encoded. Moto's request parsers read them; CBOR is read by botocore's own codec (`cbor`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from werkzeug.exceptions import HTTPException
 from agentenv.rehearsal.cloud import cbor
 
 ACCOUNT = "123456789012"
-REGION = "us-east-1"  # of calls that do not say one
+REGION = "us-east-1"  # the default
 RPC = re.compile(r"/service/(?P<target>[^/]+)/operation/(?P<operation>[^/]+)/?$")
 SCOPE = re.compile(r"Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
@@ -35,9 +35,9 @@ class MalformedRequest(Exception):
 
 @dataclass
 class Call:
-    """One request, recognised.
+    """One recognized request.
 
-    The operation's model is `Any` to a type checker: botocore's models are made of cached properties that hide types.
+    The operation's model is `Any` to a type checker: botocore's models consist of cached properties that hide types.
     """
 
     service: str
@@ -52,18 +52,18 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The operation's name."""
+        """Return the operation's name."""
         return str(self.operation.name)
 
     @property
     def model(self) -> Any:
-        """The service's model, `Any` like its operations."""
+        """Return the service's model, `Any` like its operations."""
         return self.operation.service_model
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a request's signature says of itself."""
+    """The credential scope of a request's signature."""
 
     service: str
     region: str
@@ -72,7 +72,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class UnknownOperation:
-    """A request for a service that we know, whose operation its model does not have."""
+    """A request to a known service, whose model does not have the operation."""
 
     service: str
     operation: str
@@ -81,13 +81,13 @@ class UnknownOperation:
 
 @cache
 def signing_names() -> dict[str, list[str]]:
-    """Services by the name they sign with, where that is not their own name alone."""
+    """Return the services by signing name, where that is not their own name alone."""
     text = files("agentenv.rehearsal.cloud").joinpath("data/signing_names.json").read_text(encoding="utf-8")
     return json.loads(text)
 
 
 def scope_of(request: Request) -> Scope | None:
-    """Service and region that the request was signed for, in its header or in its query."""
+    """Return the scope that the request was signed for, in its header or in its query."""
     match = SCOPE.search(request.headers.get("Authorization", "")) or SCOPE.search(
         "Credential=" + unquote(request.args.get("X-Amz-Credential", ""))
     )
@@ -95,7 +95,7 @@ def scope_of(request: Request) -> Scope | None:
 
 
 def needs_no_signature(request: Request) -> bool:
-    """Whether it is a call to STS by somebody who has a token and no keys yet; its model says which those are."""
+    """Return whether it is an STS operation that needs no credentials, according to its model."""
     model = service_model("sts")
     operation_name = request.values.get("Action", "")
     return (
@@ -106,7 +106,7 @@ def needs_no_signature(request: Request) -> bool:
 
 
 def service_model(service: str) -> Any:
-    """The service's model, or nothing where botocore has none of that name."""
+    """Return the service's model, or None where botocore has none of that name."""
     try:
         return get_service_model(service)
     except Exception:  # noqa: BLE001 -- the loader raises a class of its own for each way of not knowing
@@ -114,13 +114,13 @@ def service_model(service: str) -> Any:
 
 
 def candidates(signed: str) -> list[Any]:
-    """The services that may be meant by a signing name."""
+    """Return the services that may be meant by a signing name."""
     names = signing_names().get(signed, [signed])
     return [model for name in names if (model := service_model(name)) is not None]
 
 
 def read_body(request: Request, scope: Scope | None) -> bytes:
-    """The whole body, unpacked if the client compressed it; what S3 is given it keeps as it is."""
+    """Return the whole body, decompressed unless it is for S3, which stores it as it is."""
     body = request.get_data(cache=True, parse_form_data=False)
     if request.headers.get("Content-Encoding", "").lower() == "gzip" and scope and scope.service != "s3":
         try:
@@ -133,7 +133,7 @@ def read_body(request: Request, scope: Scope | None) -> bytes:
 
 
 def recognize(request: Request, scope: Scope, body: bytes) -> Call | UnknownOperation | None:
-    """The call that a signed request makes; a Stranger if its service has no such operation; None if no service."""
+    """Return the call of a signed request; UnknownOperation if the service does not have it; None without a service."""
     rpc = RPC.match(request.path)
     operation_name = ""
     models = candidates(scope.service)
@@ -159,7 +159,7 @@ def recognize(request: Request, scope: Scope, body: bytes) -> Call | UnknownOper
 
 
 def _protocol_of(model: Any, request: Request) -> str:
-    """The protocol of a request to a service."""
+    """Return the protocol of a request to a service."""
     if request.headers.get("Smithy-Protocol") == "rpc-v2-cbor":
         return "smithy-rpc-v2-cbor"
     try:
@@ -181,7 +181,7 @@ def _routed(model: Any, request: Request, scope: Scope, body: bytes) -> Call | N
 
 
 def parameters_of(call: Call) -> dict[str, Any]:
-    """What the call says, by the names of its operation's model."""
+    """Return the call's parameters, by the names of its operation's model."""
     shape = call.operation.input_shape
     if shape is None:
         return {}
@@ -206,12 +206,12 @@ def parameters_of(call: Call) -> dict[str, Any]:
 
 
 def _streams(call: Call) -> bool:
-    """Whether the body is a payload of its own and not an object of parameters."""
+    """Return whether the body is a payload and not an object of parameters."""
     shape = call.operation.input_shape
     payload = shape.serialization.get("payload")
     return bool(payload) and shape.members[payload].type_name in {"blob", "string"}
 
 
 def _is_absent(value: Any, shape: Any) -> bool:
-    """Whether a value stands for nothing: the parsers read lists and maps beside the body as empty if not sent."""
+    """Return whether a value was not sent: the parsers read absent lists and maps beside the body as empty."""
     return value is None or (value in ([], {}) and shape.serialization.get("location") in {"querystring", "headers"})

@@ -1,4 +1,4 @@
-"""Answers on the wire: a result or a refusal, in the protocol that the call came in, by the service's model."""
+"""Encode results and errors in the call's protocol, by the service's model."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class AwsError(ServiceException):
-    """An answer that says no, with AWS's own name for the reason.
+    """An error response with AWS's own code.
 
     `members` are what the service's model has beside the message, such as EKS's `clusterName`. The HTTP status is the
-    model's; `status` is for reasons that the model does not list.
+    model's; `status` is for codes that the model does not list.
     """
 
     def __init__(self, code: str, message: str, status: int | None = None, **members: Any) -> None:
@@ -35,7 +35,7 @@ class AwsError(ServiceException):
 
 @dataclass(frozen=True)
 class Response:
-    """What goes back to the client."""
+    """The response to the client."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -43,12 +43,12 @@ class Response:
 
     @property
     def ok(self) -> bool:
-        """Whether the call did what it was asked to do."""
+        """Return whether the call succeeded."""
         return self.status < 400
 
 
 def result(call: Call, value: Mapping[str, Any]) -> Response:
-    """The answer to a call that went well."""
+    """Return the response to a successful call."""
     if call.protocol == "smithy-rpc-v2-cbor":
         body = cbor.write(dict(value), call.operation.output_shape)
         return Response(200, _cbor_headers(), body)
@@ -56,18 +56,18 @@ def result(call: Call, value: Mapping[str, Any]) -> Response:
 
 
 def error_response(call: Call, reason: ServiceException) -> Response:
-    """The answer to a call that AWS would turn down."""
+    """Return the error response to a call."""
     return _refused(call.model, call.operation, call.protocol, reason)
 
 
 def unknown_operation_response(unknown: UnknownOperation, model: Any) -> Response:
-    """The answer to an operation that the service does not have."""
+    """Return the response to an operation that the service does not have."""
     nothing = OperationModel({"http": {}, "name": unknown.operation}, model, unknown.operation)
     return _refused(model, nothing, unknown.protocol, unknown_operation_error(unknown.protocol, unknown.operation))
 
 
 def unknown_operation_error(protocol: str, operation: str) -> AwsError:
-    """AWS's own way to say that it has no such operation: an error that SDKs do not repeat."""
+    """Return AWS's own error for an unknown operation, which SDKs do not retry."""
     text = f"The rehearsal's cloud does not know the operation {operation}."
     match protocol:
         case "query" | "ec2":

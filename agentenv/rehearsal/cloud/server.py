@@ -1,4 +1,4 @@
-"""The endpoint as a running thing: `with Cloud.start() as cloud: ... cloud.url`."""
+"""The endpoint as a running server: `with Cloud.start() as cloud: ... cloud.url`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cloud:
     """One simulated cloud, empty at its start.
 
     Moto keeps its state in the process: a cloud that is started while another runs in the same process shares it, and
-    only the first starts empty. Rehearsals that must not meet are processes of their own.
+    only the first starts empty. Isolated rehearsals are processes of their own.
     """
 
     _running: ClassVar[int] = 0
@@ -52,7 +52,7 @@ class Cloud:
 
     @classmethod
     def start(cls, port: int = 0, log: Path | None = None) -> Self:
-        """A cloud that answers on 127.0.0.1; OSError if the port cannot be had."""
+        """Start a cloud on 127.0.0.1; OSError if the port is not available."""
         if not Cloud._running:
             BackendDict.reset()
             reset_model_data()
@@ -75,7 +75,7 @@ class Cloud:
             service_model(service)
 
     def stop(self) -> None:
-        """Close the port; the state goes with the next start."""
+        """Close the port; the next start resets the state."""
         self._listener.ended = True
         self._listener.shutdown()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""Tags that no service takes: reserved, too long, or said twice. The services' models do not say so."""
+"""Validate tags: reserved keys, lengths and duplicates, which the services' models do not restrict."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     from agentenv.rehearsal.cloud.requests import Call
 
 LONGEST_KEY, LONGEST_VALUE = 128, 256
-# Where the services put the tags that a call brings; lists of keys to be taken away are not among them.
+# The parameters with a call's tags; lists of keys to remove are not among them.
 PLACES = ("Tags", "tags", "ResourceTags", "TagList")
 
 
 def check_tags(call: Call) -> None:
-    """Say no, as the service would, to the first tag that could not be kept."""
+    """Raise the service's error for the first invalid tag."""
     for tags in _tags_in(call.parameters):
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, value in tags:
-            fault = _fault(key, value, seen)
+            fault = _fault(key, value, keys)
             if fault:
                 code = "InvalidParameterValue" if call.service == "ec2" else validation_code(call)
                 raise AwsError(code, fault, 400)
-            seen.add(key)
+            keys.add(key)
 
 
-def _fault(key: str, value: str, seen: set[str]) -> str:
+def _fault(key: str, value: str, keys: set[str]) -> str:
     if key.lower().startswith("aws:"):
         return f"Tag keys starting with 'aws:' are reserved for internal use: {key}"
     if not key or len(key) > LONGEST_KEY:
         return f"Tag keys have 1 to {LONGEST_KEY} characters, not {len(key)}: {key[:40]}"
     if len(value) > LONGEST_VALUE:
         return f"Tag values have at most {LONGEST_VALUE} characters, not {len(value)}: {key}"
-    return f"Duplicate tag key '{key}' specified." if key in seen else ""
+    return f"Duplicate tag key '{key}' specified." if key in keys else ""
 
 
 def _tags_in(parameters: dict[str, Any]) -> Iterator[list[tuple[str, str]]]:
@@ -47,7 +47,7 @@ def _tags_in(parameters: dict[str, Any]) -> Iterator[list[tuple[str, str]]]:
 
 
 def _pairs(tags: Any) -> list[tuple[str, str]]:
-    """Key and value of each tag, whether the service writes a list or a map."""
+    """Return key and value of each tag, whether the service writes a list or a map."""
     if isinstance(tags, dict):
         return [(key, value) for key, value in tags.items() if isinstance(value, str)]
     if not isinstance(tags, list):

@@ -1,1 +1,1 @@
-"""IAM at the simulated endpoint: policies, sessions, tokens, and whether a call is allowed."""
+"""IAM at the simulated endpoint: policies, sessions, tokens and authorization."""

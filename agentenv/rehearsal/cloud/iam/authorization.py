@@ -1,7 +1,8 @@
-"""What the session of a pod may do: the policies of its role, asked before a call is answered.
+"""Authorize the calls of pods' sessions by the policies of their roles.
 
-Only sessions that were opened for a pod's token are asked, and only about the services in the table: everybody else is
-the account's owner here. So a role that a stack gives to a program of the cluster has to hold what that program does.
+Only sessions that were opened for a pod's token are checked, and only for the operations in the table: every other
+caller owns the account. So a role that a stack gives to a program in the cluster must have the permissions that it
+uses.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Need:
-    """One thing that a call does: the action, to what, and what conditions may be about."""
+    """One permission that a call requires: the action, the resource, and the request's condition keys."""
 
     action: str
     resource: str
@@ -30,7 +31,7 @@ class Need:
 
 
 def check_authorization(context: RequestContext) -> None:
-    """Say no, as AWS would, to a session whose time is over or whose role may not do that."""
+    """Raise AWS's error for an expired session or one whose role lacks a permission."""
     session_record = role_sessions.session_of(context)
     if session_record is None:
         return
@@ -43,7 +44,7 @@ def check_authorization(context: RequestContext) -> None:
         return
     role = role_sessions.role_of(context, session_record["role"])
     own = [] if role is None else [*role.policies.values(), *map(_text, role.managed_policies.values())]
-    bounds = _boundary(context, role)
+    bounds = _permissions_boundary(context, role)
     for need in needs(context):
         tags = {f"aws:PrincipalTag/{key}": value for key, value in session_record["tags"].items()}
         condition_context = context_of(**{**tags, "aws:PrincipalArn": session_record["role"], **need.request_keys})
@@ -55,8 +56,8 @@ def check_authorization(context: RequestContext) -> None:
             raise AwsError("AccessDeniedException" if is_json else "AccessDenied", text, 403)
 
 
-def _boundary(context: RequestContext, role: Any) -> list[list[str]]:
-    """The boundary's document, alone in a list: it allows nothing by itself, and everything has to pass it."""
+def _permissions_boundary(context: RequestContext, role: Any) -> list[list[str]]:
+    """Return the permissions boundary's document alone: every call must be allowed by it too."""
     if role is None or not role.permissions_boundary_arn:
         return []
     policy = context.backend("iam").managed_policies.get(role.permissions_boundary_arn)
@@ -75,7 +76,7 @@ def _file_system_needs(context: RequestContext) -> Iterator[Need]:
 def _access_point_needs(context: RequestContext) -> Iterator[Need]:
     parameters = context.parameters
     if point := parameters.get("AccessPointId"):
-        # What is not there has no tags to judge by: whoever asks for it hears that
+        # A missing access point has no tags; the operation itself reports that it does not exist
         if point.rpartition("/")[2] in context.backend("efs").access_points:
             yield Need(_action(context), _point(context, point), _tags_of(context, point))
     else:
@@ -87,7 +88,7 @@ def _create_point_needs(context: RequestContext) -> Iterator[Need]:
     brought = {f"aws:RequestTag/{key}": value for key, value in tags.items()} | {"aws:TagKeys": sorted(tags)}
     yield Need(_action(context), _file_system(context, context.parameters["FileSystemId"]), brought)
     if tags:
-        # What is tagged as it is made has these tags already when the tagging is judged
+        # Tags given at creation count as resource tags when the tagging is authorized
         resource_tags = {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
         tag_keys = {**brought, **resource_tags, "elasticfilesystem:CreateAction": "CreateAccessPoint"}
         yield Need("elasticfilesystem:TagResource", _point(context, "fsap-to-be"), tag_keys)

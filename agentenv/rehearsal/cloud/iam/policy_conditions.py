@@ -1,7 +1,7 @@
-"""Conditions of policies: whether what is known of a request meets what a statement asks for.
+"""Evaluate the conditions of policy statements against a request's condition keys.
 
-Keys of a request have any number of values. A key that is not there fails every operator but the negated ones, those
-with `IfExists`, `Null`, and `ForAllValues`, as IAM has it.
+Keys have any number of values. A missing key fails every operator except the negated ones, those with `IfExists`,
+`Null`, and `ForAllValues`, as in IAM.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CHARACTERS = ("*", "?", "$")  # that a policy means literally when it writes ${
 
 
 def context_of(**keys: str | Sequence[str]) -> dict[str, Sequence[str]]:
-    """A context of a few values; a key is written as it is by `context_of(**{"aws:SourceArn": …})`."""
+    """Return a context of these keys; keys with colons are passed as `context_of(**{"aws:SourceArn": …})`."""
     return {key.lower(): [value] if isinstance(value, str) else value for key, value in keys.items()}
 
 
 def conditions_met(condition: Mapping[str, Any], context: Context) -> bool:
-    """Whether every test of every operator holds."""
+    """Return whether every test of every operator holds."""
     return all(
         _holds(operator, [_text(value) for value in as_list(values)], context.get(key.lower()), context)
         for operator, tests in condition.items()
@@ -35,7 +35,7 @@ def conditions_met(condition: Mapping[str, Any], context: Context) -> bool:
 
 
 def matches_glob(pattern: str, text: str) -> bool:
-    """Whether a text is what a pattern with stars and question marks says."""
+    """Return whether a text matches a pattern with stars and question marks."""
     return _like(text, pattern)
 
 
@@ -55,7 +55,7 @@ def _holds(operator: str, expected: list[str], actual: Sequence[str] | None, con
 
 
 def _with_variables(value: str, context: Context) -> str | None:
-    """A value with its variables in place; None where one of them is not known."""
+    """Return a value with its variables replaced; None where one of them is not known."""
     missing = False
 
     def replaced(actual: re.Match[str]) -> str:
@@ -90,7 +90,7 @@ def _like(text: str, glob: str) -> bool:
 
 
 def _arn_like(actual: str, expected: str) -> bool:
-    """Part by part: a star does not reach over a colon, but in the last part, which may have some of its own."""
+    """Compare part by part: a star does not match a colon, except in the last part."""
     parts, patterns = actual.split(":", 5), expected.split(":", 5)
     return len(parts) == len(patterns) and all(map(_like, parts, patterns))
 

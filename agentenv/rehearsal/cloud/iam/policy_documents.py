@@ -1,7 +1,7 @@
-"""Policy documents: the grammar that IAM, KMS, EFS, SQS and S3 share, and what each asks for beyond it.
+"""Policy documents: the grammar that IAM, KMS, EFS, SQS and S3 share, and each service's additional rules.
 
-AWS refuses a document that does not fit; moto checks some and lets most pass. Faults are found here and named; the
-rows turn the first one into their service's own refusal.
+AWS rejects an invalid document; moto checks some and accepts most. Violations are found here; the handlers raise the
+first one as their service's own error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROLE_OR_USER = re.compile(r"arn:aws[\w-]*:iam::(\d{12}):(role|user)/.+")
 
 @dataclass(frozen=True)
 class Kind:
-    """What a kind of policy asks for beyond the grammar."""
+    """The additional rules of a kind of policy."""
 
     principal: bool
     resource: bool | None  # None: may be there or not
@@ -51,7 +51,7 @@ ON_KEY = Kind(principal=True, resource=True)
 
 
 class _DuplicateKey(ValueError):
-    """A key that an object has twice."""
+    """An object has a key twice."""
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -63,12 +63,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def as_list(value: Any) -> list[Any]:
-    """One or many, as many."""
+    """Return a value or list as a list."""
     return value if isinstance(value, list) else [value]
 
 
 def read(text: str) -> tuple[dict[str, Any], list[str]]:
-    """The document, and what keeps it from being one."""
+    """Return the document, and the errors that keep it from being one."""
     try:
         document = json.loads(text, object_pairs_hook=_unique_keys)
     except _DuplicateKey as error:
@@ -79,12 +79,12 @@ def read(text: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def statements(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The statements of a document that was found to be one."""
+    """Return the statements of a valid document."""
     return [row for row in as_list(document.get("Statement", [])) if isinstance(row, dict)]
 
 
 def violations(text: str, kind: Kind) -> list[str]:
-    """Everything that AWS would not take; the first is what it would say."""
+    """Return everything that AWS would reject; it reports the first."""
     document, broken = read(text)
     return broken or list(_document(document, kind))
 
@@ -184,7 +184,7 @@ def _condition(condition: Any) -> Iterator[str]:
 
 
 def missing_principals(text: str, account: str, exists: Callable[[str], bool]) -> list[str]:
-    """Roles and users of this account that a policy names and that are not there; AWS would not take their names."""
+    """Return the roles and users of this account that a policy names and that do not exist."""
     document, _ = read(text)
     missing: list[str] = []
     for statement in statements(document):
@@ -197,5 +197,5 @@ def missing_principals(text: str, account: str, exists: Callable[[str], bool]) -
 
 
 def compact_length(text: str) -> int:
-    """How long a policy counts: IAM leaves out white space."""
+    """Return the length that counts for quotas: IAM ignores white space."""
     return len(re.sub(r"\s", "", text))

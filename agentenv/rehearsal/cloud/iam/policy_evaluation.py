@@ -1,7 +1,7 @@
-"""What a policy says to a request: allowed by one statement at least, and denied by none.
+"""Evaluate policies for a request: it must be allowed by a statement, and denied by none.
 
-Used for roles alone: who may take them on (their trust policies), and what their sessions may do. The rehearsal's own
-caller owns the account and is not asked.
+Used for roles only: who may assume them (trust policies), and what their sessions may do. The rehearsal's own caller
+owns the account and is not checked.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from agentenv.rehearsal.cloud.iam.policy_conditions import Context, conditions_m
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks: the kind as policies name it, and every name that a policy may know them by."""
+    """A caller: its kind as policies name it, and every name that a policy may use for it."""
 
     kind: str  # AWS, Service or Federated
     names: frozenset[str]
 
 
 def trusts(document: str, principal: Principal, action: str, context: Context) -> bool:
-    """Whether a trust policy lets somebody do something with its role."""
+    """Return whether a trust policy allows a principal's action on its role."""
     return _allowed([document], action, None, principal, context)
 
 
 def grants(documents: Iterable[str], action: str, resource: str, context: Context) -> bool:
-    """Whether the policies of a role let its sessions do something to something."""
+    """Return whether the policies of a role allow an action on a resource."""
     return _allowed(documents, action, resource, None, context)
 
 

@@ -1,7 +1,7 @@
-"""Sessions of roles that pods take on: opened for who shows a token, and known again when they call.
+"""Role sessions of pods: opened for a token, and recognized by their access key.
 
-Moto makes the keys and tells their caller's name. What it does not keep lies on a shelf: that the session is a pod's,
-what it was tagged with, and when it ends.
+Moto creates the keys and returns the caller's name. A record here holds what moto does not: that the session is a
+pod's, its tags, and its expiration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_NAME: Final = 64
 
 
 def role_of(context: RequestContext, arn: str) -> Any:
-    """Moto's role of that ARN, in whichever account; None if there is none."""
+    """Return moto's role of that ARN, in any account, or None."""
     match = PRINCIPAL.fullmatch(arn)
     if match is None or match["kind"] != "role":
         return None
@@ -32,14 +32,14 @@ def role_of(context: RequestContext, arn: str) -> Any:
 
 
 def document(role: Any) -> str:
-    """Its trust policy."""
+    """Return its trust policy."""
     return str(role.assume_role_policy_document or "{}")
 
 
 def open_session(
     context: RequestContext, role: Any, name: str, seconds: int, tags: Mapping[str, str] | None = None
 ) -> Any:
-    """A session of a role for a pod: moto's own, with its keys."""
+    """Open a session of a role for a pod: moto's own, with its keys."""
     session = context.moto.backend("sts", role.account_id, context.region).assume_role(
         region_name=context.region,
         role_session_name=name,
@@ -53,7 +53,7 @@ def open_session(
 
 
 def session_response(session: Any) -> Record:
-    """A session as STS tells whoever opened it."""
+    """Return a session as STS returns it."""
     return {
         "Credentials": {
             "AccessKeyId": session.access_key_id,
@@ -66,12 +66,12 @@ def session_response(session: Any) -> Record:
 
 
 def session_of(context: RequestContext) -> Record | None:
-    """The pod's session that a call is made in; None for every other caller."""
+    """Return the pod's session of a call; None for every other caller."""
     return _records(context).get(context.call.key)
 
 
 def session_name(*parts: str) -> str:
-    """A name for a session, of letters that such names may have."""
+    """Return a valid session name."""
     return _INVALID_CHARACTERS.sub("-", "-".join(parts))[:LONGEST_NAME]
 
 

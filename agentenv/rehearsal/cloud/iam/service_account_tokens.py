@@ -1,4 +1,4 @@
-"""Tokens of service accounts: read, and checked against the keys of whoever is said to have signed them."""
+"""Service account tokens: parse them, and verify them with the keys of their issuer."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-# EKS signs with RS256; IAM takes its longer relatives too. No others, `none` least of all.
+# EKS signs with RS256; IAM accepts its longer variants too, and nothing else, especially not `none`.
 _HASHES = {"RS256": hashes.SHA256(), "RS384": hashes.SHA384(), "RS512": hashes.SHA512()}
 
 
 class InvalidToken(Exception):
-    """The text is no signed token with an issuer and a subject."""
+    """The text is not a signed token with an issuer and a subject."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token, not yet believed."""
+    """A parsed token whose signature has not been verified."""
 
     header: Mapping[str, Any]
     claims: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Token:
 
     @classmethod
     def read(cls, text: str) -> Token:
-        """Take it apart; NotAToken if that cannot be done."""
+        """Parse a token, or raise InvalidToken."""
         parts = text.split(".")
         if len(parts) != 3:
             raise InvalidToken("it has not three parts")
@@ -51,37 +51,37 @@ class Token:
 
     @property
     def issuer(self) -> str:
-        """Who says they signed it."""
+        """Return the issuer."""
         return _text(self.claims.get("iss"))
 
     @property
     def subject(self) -> str:
-        """Whom it speaks of."""
+        """Return the subject."""
         return _text(self.claims.get("sub"))
 
     @property
     def audiences(self) -> list[str]:
-        """Whom it is made for."""
+        """Return the audiences."""
         value = self.claims.get("aud", [])
         return [audience for audience in (value if isinstance(value, list) else [value]) if isinstance(audience, str)]
 
     @property
     def bound(self) -> Mapping[str, Any]:
-        """The namespace, service account and pod that the API server bound it to."""
+        """Return the namespace, service account and pod that the API server bound it to."""
         claim = self.claims.get("kubernetes.io")
         return claim if isinstance(claim, dict) else {}
 
     def expired(self, now: float | None = None) -> bool:
-        """Whether its time is over."""
+        """Return whether it has expired."""
         return (time.time() if now is None else now) >= self.claims["exp"]
 
     def premature(self, now: float | None = None, leeway: float = 60.0) -> bool:
-        """Whether its time is yet to come, by more than clocks differ."""
+        """Return whether it is not valid yet, by more than clocks differ."""
         begins = self.claims.get("nbf", self.claims.get("iat", 0))
         return (time.time() if now is None else now) + leeway < (begins if isinstance(begins, int | float) else 0)
 
     def signed_by(self, keys: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether one of the keys, as an issuer publishes them, made the signature."""
+        """Return whether one of the issuer's published keys made the signature."""
         algorithm = _HASHES.get(_text(self.header.get("alg")))
         if algorithm is None:
             return False

@@ -1,7 +1,7 @@
-"""The keys of those who sign tokens, where STS looks them up.
+"""The published keys of token issuers, where the simulated STS finds them.
 
-EKS serves a cluster's keys at its issuer's public address. That address cannot be had on loopback, so whoever raised a
-control plane publishes its keys here, under the name of its issuer.
+EKS serves a cluster's keys at its issuer's public address. That address is not available on loopback, so the process
+that started a control plane publishes its keys here, under the name of its issuer.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _KIND: Final = "_sts.issuers"
 
 
 class InvalidKeys(Exception):
-    """What is wrong with what was to be published."""
+    """The published keys are invalid; the message says why."""
 
 
 def handle(store: Store, method: str, body: bytes) -> dict[str, Any]:
-    """The page of the issuers: POST publishes the keys of one, DELETE withdraws them, GET tells who has some."""
+    """Handle the page of the issuers: POST publishes an issuer's keys, DELETE removes them, GET lists the issuers."""
     if method in {"POST", "DELETE"}:
         try:
             said = json.loads(body)
@@ -36,8 +36,8 @@ def handle(store: Store, method: str, body: bytes) -> dict[str, Any]:
     return {issuer: [key["kid"] for key in found["keys"]] for issuer, found in _records(store).items()}
 
 
-def keys_of(store: Store, issuer: str) -> list[dict[str, Any]] | None:
-    """An issuer's keys; None where nobody published any, as with an issuer that does not answer."""
+def issuer_keys(store: Store, issuer: str) -> list[dict[str, Any]] | None:
+    """Return an issuer's keys; None without any, as for an issuer that does not answer."""
     record = _records(store).get(issuer)
     return record["keys"] if record else None
 

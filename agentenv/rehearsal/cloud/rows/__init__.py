@@ -1,4 +1,4 @@
-"""The table of what we answer ourselves: a module a family, a row an operation."""
+"""The operations that this endpoint answers itself: a module for each service, a row for each operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Athena: workgroups and queries that are kept there, where moto lets pass what Athena does not. Nothing is asked."""
+"""Athena: workgroups and named queries, with the checks that moto lacks. No query is run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _in_effect(configuration: dict[str, Any]) -> None:
 
 
 def create(context: RequestContext) -> Response:
-    """A workgroup with a configuration that Athena takes."""
+    """Create a workgroup with a valid configuration."""
     configuration = context.parameters.get("Configuration", {})
     _check(configuration, configuration.get("ResultConfiguration", {}))
     response = context.forward()
@@ -60,13 +60,13 @@ def create(context: RequestContext) -> Response:
 
 
 def read(context: RequestContext) -> Response:
-    """One that is there."""
+    """Return an existing workgroup."""
     _group(context, context.parameters["WorkGroup"])
     return context.forward()
 
 
 def update(context: RequestContext) -> dict[str, Any]:
-    """What is said changes; the rest stays."""
+    """Update the given members of a workgroup."""
     group, parameters = _group(context, context.parameters["WorkGroup"]), context.parameters
     changes = dict(parameters.get("ConfigurationUpdates", {}))
     results = changes.pop("ResultConfigurationUpdates", {})
@@ -86,7 +86,7 @@ def update(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> Response:
-    """A workgroup that is empty, or goes with what is in it."""
+    """Delete a workgroup that is empty, or recursively."""
     name = context.parameters["WorkGroup"]
     group, backend = _group(context, name), context.backend("athena")
     if name == "primary":
@@ -107,19 +107,19 @@ def _query(context: RequestContext) -> str:
 
 
 def create_query(context: RequestContext) -> Response:
-    """In a workgroup that is there."""
+    """Create a named query in an existing workgroup."""
     _group(context, context.parameters.get("WorkGroup", "primary"))
     return context.forward()
 
 
 def read_query(context: RequestContext) -> Response:
-    """One that is there."""
+    """Return an existing named query."""
     _query(context)
     return context.forward()
 
 
 def delete_query(context: RequestContext) -> dict[str, Any]:
-    """One less."""
+    """Delete a named query."""
     del context.backend("athena").named_queries[_query(context)]
     return {}
 

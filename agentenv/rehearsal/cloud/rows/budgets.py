@@ -1,4 +1,4 @@
-"""Budgets: their tags, and notifications with their subscribers, as one consistent whole on moto's budgets."""
+"""Budgets: tags, notifications and subscribers, consistently on moto's budgets."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _check_limits(budget: dict[str, Any]) -> None:
 
 
 def arn(context: RequestContext, name: str) -> str:
-    """A budget's name among all resources."""
+    """Return a budget's ARN."""
     return f"arn:aws:budgets::{context.parameters.get('AccountId', context.account)}:budget/{name}"
 
 
@@ -102,7 +102,7 @@ def _tags(context: RequestContext) -> Record:
 
 
 def create(context: RequestContext) -> Response:
-    """A budget with its notifications and tags, or none of them."""
+    """Create a budget with its notifications and tags, or none of them."""
     parameters = context.parameters
     budget = parameters["Budget"]
     _check_limits(budget)
@@ -116,7 +116,7 @@ def create(context: RequestContext) -> Response:
 
 
 def _set_defaults(context: RequestContext, budget: dict[str, Any]) -> None:
-    """What AWS says of a budget beside what it was told: which bill it looks at, since when; amounts as fractions."""
+    """Set what AWS adds to a budget: the billing view and the start; amounts get a fraction."""
     budget.setdefault("BillingViewArn", f"arn:aws:billing::{context.account}:billingview/primary")
     first = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     budget["TimePeriod"] = {"Start": first.timestamp(), "End": FOREVER, **budget.get("TimePeriod", {})}
@@ -126,7 +126,7 @@ def _set_defaults(context: RequestContext, budget: dict[str, Any]) -> None:
 
 
 def update(context: RequestContext) -> dict[str, Any]:
-    """Everything about a budget but its name, its notifications and its tags."""
+    """Update everything of a budget except its name, notifications and tags."""
     new = context.parameters["NewBudget"]
     _check_limits(new)
     existing = _budget(context, new["BudgetName"])
@@ -141,7 +141,7 @@ def update(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> Response:
-    """A budget goes with its tags."""
+    """Delete a budget with its tags."""
     response = context.forward()
     if response.ok:
         context.records(TAGS, is_global=True).pop(arn(context, context.parameters["BudgetName"]), None)
@@ -149,7 +149,7 @@ def delete(context: RequestContext) -> Response:
 
 
 def create_notification(context: RequestContext) -> dict[str, Any]:
-    """One more notification, with someone to tell."""
+    """Add a notification with subscribers."""
     budget, parameters = _budget(context), context.parameters
     others = [{"Notification": note.details, "Subscribers": note.subscribers} for note in budget.notifications]
     _check_notifications([*others, {name: parameters[name] for name in ("Notification", "Subscribers")}])
@@ -158,7 +158,7 @@ def create_notification(context: RequestContext) -> dict[str, Any]:
 
 
 def update_notification(context: RequestContext) -> dict[str, Any]:
-    """Another threshold for the same people."""
+    """Change a notification and keep its subscribers."""
     budget, parameters = _budget(context), context.parameters
     notification = _notification(budget, parameters["OldNotification"])
     if any(
@@ -172,14 +172,14 @@ def update_notification(context: RequestContext) -> dict[str, Any]:
 
 
 def delete_notification(context: RequestContext) -> dict[str, Any]:
-    """One notification less."""
+    """Delete a notification."""
     budget = _budget(context)
     budget.notifications.remove(_notification(budget, context.parameters["Notification"]))
     return {}
 
 
 def list_notifications(context: RequestContext) -> dict[str, Any]:
-    """The notifications of a budget."""
+    """Return the notifications of a budget."""
     rows = [{"NotificationState": "OK", **note.details} for note in _budget(context).notifications]
     shown, token = page(
         rows, context.parameters.get("MaxResults"), context.parameters.get("NextToken"), "InvalidNextTokenException"
@@ -188,7 +188,7 @@ def list_notifications(context: RequestContext) -> dict[str, Any]:
 
 
 def list_subscribers(context: RequestContext) -> dict[str, Any]:
-    """Who is told."""
+    """Return the subscribers of a notification."""
     rows = _notification(_budget(context), context.parameters["Notification"]).subscribers
     shown, token = page(
         rows, context.parameters.get("MaxResults"), context.parameters.get("NextToken"), "InvalidNextTokenException"
@@ -197,7 +197,7 @@ def list_subscribers(context: RequestContext) -> dict[str, Any]:
 
 
 def create_subscriber(context: RequestContext) -> dict[str, Any]:
-    """One more to tell."""
+    """Add a subscriber."""
     note = _notification(_budget(context), context.parameters["Notification"])
     after = [*note.subscribers, context.parameters["Subscriber"]]
     _check_subscribers(after)
@@ -206,7 +206,7 @@ def create_subscriber(context: RequestContext) -> dict[str, Any]:
 
 
 def update_subscriber(context: RequestContext) -> dict[str, Any]:
-    """Another to tell instead."""
+    """Replace a subscriber."""
     note = _notification(_budget(context), context.parameters["Notification"])
     old, new = context.parameters["OldSubscriber"], context.parameters["NewSubscriber"]
     if old not in note.subscribers:
@@ -218,7 +218,7 @@ def update_subscriber(context: RequestContext) -> dict[str, Any]:
 
 
 def delete_subscriber(context: RequestContext) -> dict[str, Any]:
-    """One less to tell; with the last, the notification goes too."""
+    """Delete a subscriber; with the last one, the notification is deleted too."""
     budget = _budget(context)
     note = _notification(budget, context.parameters["Notification"])
     if context.parameters["Subscriber"] not in note.subscribers:

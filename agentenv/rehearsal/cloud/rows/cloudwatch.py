@@ -1,4 +1,4 @@
-"""CloudWatch: alarms that can be evaluated at all; moto keeps them and never evaluates one."""
+"""CloudWatch: the validation of alarms; moto stores them and never evaluates one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _check_period(period: int, evaluations: int) -> None:
 
 
 def put_alarm(context: RequestContext) -> Response:
-    """An alarm on one metric or on expressions; a new one has no data yet."""
+    """Create or update an alarm on a metric or on expressions; a new one has no data yet."""
     parameters = context.parameters
     simple, metrics = parameters.get("MetricName"), parameters.get("Metrics", [])
     if bool(simple) == bool(metrics) and "EvaluationCriteria" not in parameters:
@@ -54,7 +54,7 @@ def put_alarm(context: RequestContext) -> Response:
 
 
 def delete_alarms(context: RequestContext) -> Response:
-    """Alarms that are there."""
+    """Delete existing alarms."""
     alarms = context.backend("cloudwatch").alarms
     missing = [name for name in context.parameters["AlarmNames"] if name not in alarms]
     if missing:
@@ -63,7 +63,7 @@ def delete_alarms(context: RequestContext) -> Response:
 
 
 def check_arn(context: RequestContext) -> Response:
-    """Moto's tags, of things that are there."""
+    """Forward tag operations of existing resources to moto."""
     backend, arn = context.backend("cloudwatch"), context.parameters["ResourceARN"]
     things = {alarm.alarm_arn for alarm in backend.alarms.values()} | {
         alarm.arn for alarm in backend.dashboards.values()

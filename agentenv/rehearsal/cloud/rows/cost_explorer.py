@@ -1,4 +1,4 @@
-"""Cost Explorer: cost allocation tags, anomaly monitors and subscriptions. Kept only: there is no spending to watch."""
+"""Cost Explorer: cost allocation tags, anomaly monitors and subscriptions; stored only, as there is no spending."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _today() -> str:
 
 
 def update_cost_allocation_tags(context: RequestContext) -> dict[str, Any]:
-    """Switch keys on and off; a key counts as known, because AWS knows it once a resource has had it for a day."""
+    """Activate and deactivate keys; every key counts as known, as in AWS after a day of use."""
     for entry in context.parameters["CostAllocationTagsStatus"]:
         key, status = entry["TagKey"], entry["Status"]
         on, off = _records(context, ACTIVE_TAGS), _records(context, INACTIVE_TAGS)
@@ -47,7 +47,7 @@ def update_cost_allocation_tags(context: RequestContext) -> dict[str, Any]:
 
 
 def list_cost_allocation_tags(context: RequestContext) -> dict[str, Any]:
-    """The keys that were switched on or off."""
+    """Return the keys that were activated or deactivated."""
     parameters = context.parameters
     tag_records = [
         record
@@ -68,7 +68,7 @@ def _store_tags(context: RequestContext, arn: str) -> None:
 
 
 def create_monitor(context: RequestContext) -> dict[str, Any]:
-    """A monitor over a dimension (one of each an account) or over what a specification picks."""
+    """Create a monitor of a dimension (one of each in an account) or of a specification."""
     monitor = context.parameters["AnomalyMonitor"]
     kind = monitor["MonitorType"]
     dimension, specification = monitor.get("MonitorDimension"), monitor.get("MonitorSpecification")
@@ -95,7 +95,7 @@ def _monitor(context: RequestContext, arn: str) -> Record:
 
 
 def list_monitors(context: RequestContext) -> dict[str, Any]:
-    """The monitors asked for, or all."""
+    """Return the requested monitors, or all."""
     arns = context.parameters.get("MonitorArnList") or list(_records(context, MONITORS))
     rows = [_monitor(context, arn) for arn in arns]
     parameters = context.parameters
@@ -106,7 +106,7 @@ def list_monitors(context: RequestContext) -> dict[str, Any]:
 
 
 def update_monitor(context: RequestContext) -> dict[str, Any]:
-    """Another name; the rest stays."""
+    """Change a monitor's name."""
     monitor = _monitor(context, context.parameters["MonitorArn"])
     if "MonitorName" in context.parameters:
         monitor["MonitorName"] = context.parameters["MonitorName"]
@@ -115,7 +115,7 @@ def update_monitor(context: RequestContext) -> dict[str, Any]:
 
 
 def delete_monitor(context: RequestContext) -> dict[str, Any]:
-    """Gone, and out of every subscription."""
+    """Delete a monitor, and remove it from every subscription."""
     arn = _monitor(context, context.parameters["MonitorArn"])["MonitorArn"]
     del _records(context, MONITORS)[arn]
     _records(context, TAGS).pop(arn, None)
@@ -136,7 +136,7 @@ def _check_subscription(context: RequestContext, subscription: Record) -> None:
 
 
 def create_subscription(context: RequestContext) -> dict[str, Any]:
-    """Who is told of anomalies, how often, from which amount."""
+    """Create a subscription: subscribers, frequency and threshold."""
     subscription = context.parameters["AnomalySubscription"]
     _check_subscription(context, subscription)
     arn = f"arn:aws:ce::{context.account}:anomalysubscription/{uuid.uuid4()}"
@@ -160,7 +160,7 @@ def _subscription(context: RequestContext, arn: str) -> Record:
 
 
 def list_subscriptions(context: RequestContext) -> dict[str, Any]:
-    """The subscriptions asked for, of one monitor, or all."""
+    """Return the requested subscriptions, those of a monitor, or all."""
     parameters = context.parameters
     arns = parameters.get("SubscriptionArnList") or list(_records(context, SUBSCRIPTIONS))
     rows = [_subscription(context, arn) for arn in arns]
@@ -173,7 +173,7 @@ def list_subscriptions(context: RequestContext) -> dict[str, Any]:
 
 
 def update_subscription(context: RequestContext) -> dict[str, Any]:
-    """What is said changes; a threshold of one form takes the other's place."""
+    """Update the given members; a threshold of one form replaces the other."""
     subscription = _subscription(context, context.parameters["SubscriptionArn"])
     changed = {**subscription, **context.parameters}
     if "ThresholdExpression" in context.parameters:
@@ -187,7 +187,7 @@ def update_subscription(context: RequestContext) -> dict[str, Any]:
 
 
 def delete_subscription(context: RequestContext) -> dict[str, Any]:
-    """Gone."""
+    """Delete a subscription."""
     arn = _subscription(context, context.parameters["SubscriptionArn"])["SubscriptionArn"]
     del _records(context, SUBSCRIPTIONS)[arn]
     _records(context, TAGS).pop(arn, None)
@@ -195,7 +195,7 @@ def delete_subscription(context: RequestContext) -> dict[str, Any]:
 
 
 def _own_tags(context: RequestContext) -> Record | None:
-    """The tags of a monitor or subscription; None for cost categories, which moto keeps."""
+    """Return the tags of a monitor or subscription; None for cost categories, which moto stores."""
     arn = context.parameters["ResourceArn"]
     own = _records(context, TAGS).get(arn)
     if own is None and arn not in context.backend("ce").cost_categories:
@@ -204,7 +204,7 @@ def _own_tags(context: RequestContext) -> Record | None:
 
 
 def tag(context: RequestContext) -> Response | dict[str, Any]:
-    """More tags."""
+    """Add tags."""
     own = _own_tags(context)
     if own is None:
         return context.forward()
@@ -213,7 +213,7 @@ def tag(context: RequestContext) -> Response | dict[str, Any]:
 
 
 def untag(context: RequestContext) -> Response | dict[str, Any]:
-    """Fewer tags."""
+    """Remove tags."""
     own = _own_tags(context)
     if own is None:
         return context.forward()
@@ -223,7 +223,7 @@ def untag(context: RequestContext) -> Response | dict[str, Any]:
 
 
 def list_tags(context: RequestContext) -> Response | dict[str, Any]:
-    """The tags of a thing."""
+    """Return the tags of a resource."""
     own = _own_tags(context)
     if own is None:
         return context.forward()

@@ -1,4 +1,4 @@
-"""Billing data exports: kept, checked, never written, because nothing is billed."""
+"""Billing data exports: validated and stored, never run, because nothing is billed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _invalid(text: str) -> AwsError:
 
 
 def _check_region(context: RequestContext) -> None:
-    """There is one endpoint, whatever region a client was made for; SDKs know, and sign for its region."""
+    """Raise unless the call is signed for the region of the only endpoint."""
     if context.region != HOME:
         raise AwsError("InvalidSignatureException", f"Credential should be scoped to a valid region: {HOME}.", 403)
 
@@ -89,7 +89,7 @@ def _check(context: RequestContext, export: dict[str, Any]) -> None:
 
 
 def _check_columns(columns: str, table: dict[str, str]) -> None:
-    """Columns that the report has as it is configured."""
+    """Raise for columns that the report does not have as configured."""
     table = {**LEFT_OUT, **table}
     for name in (column.strip().partition(".")[0] for column in columns.split(",")):
         lacks = [key for beginning, key in WITH.items() if name.startswith(beginning) and table[key] != "TRUE"]
@@ -98,7 +98,7 @@ def _check_columns(columns: str, table: dict[str, str]) -> None:
 
 
 def _with_defaults(context: RequestContext, export: dict[str, Any]) -> dict[str, Any]:
-    """As AWS keeps it: with every property of its table."""
+    """Return the export with every property of its table, as AWS stores it."""
     data_query = export["DataQuery"]
     query = QUERY.fullmatch(data_query["QueryStatement"])
     if not query or query["table"].upper() != REPORT:
@@ -132,7 +132,7 @@ def _may_write(context: RequestContext, bucket: Any) -> bool:
 
 
 def _allows_this_account(context: RequestContext, conditions: dict[str, Any]) -> bool:
-    """Whether the service, for an export of this account, is who the conditions describe."""
+    """Return whether the conditions allow the service, for an export of this account."""
     source = {
         "aws:SourceAccount": context.account,
         "aws:SourceArn": f"arn:aws:{SERVICE}:{HOME}:{context.account}:export/any",
@@ -141,7 +141,7 @@ def _allows_this_account(context: RequestContext, conditions: dict[str, Any]) ->
 
 
 def create(context: RequestContext) -> dict[str, Any]:
-    """An export of a name that is free, into a bucket that it may write to."""
+    """Create an export with an unused name, into a bucket that it may write to."""
     _check_region(context)
     export = context.parameters["Export"]
     exports = context.records(EXPORTS, is_global=True)
@@ -158,7 +158,7 @@ def create(context: RequestContext) -> dict[str, Any]:
 
 
 def update(context: RequestContext) -> dict[str, Any]:
-    """Another query or place; the name stays."""
+    """Change the query or destination of an export."""
     existing, export = _export(context), context.parameters["Export"]
     if export["Name"] != existing["Export"]["Name"]:
         raise _invalid("The name of an export cannot be changed.")
@@ -169,7 +169,7 @@ def update(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> dict[str, Any]:
-    """Gone; what it would have written stays in the bucket."""
+    """Delete an export."""
     _export(context)
     arn = context.parameters["ExportArn"]
     del context.records(EXPORTS, is_global=True)[arn]
@@ -178,7 +178,7 @@ def delete(context: RequestContext) -> dict[str, Any]:
 
 
 def list_exports(context: RequestContext) -> dict[str, Any]:
-    """The exports of the account."""
+    """Return the exports of the account."""
     _check_region(context)
     exports = [
         {"ExportArn": arn, "ExportName": export["Export"]["Name"], "ExportStatus": export["ExportStatus"]}
@@ -191,7 +191,7 @@ def list_exports(context: RequestContext) -> dict[str, Any]:
 
 
 def list_executions(context: RequestContext) -> dict[str, Any]:
-    """None: exports are not run here."""
+    """Return no executions: exports are not run here."""
     _export(context)
     return {"Executions": []}
 

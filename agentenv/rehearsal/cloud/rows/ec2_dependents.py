@@ -1,4 +1,4 @@
-"""Who holds what in a VPC: the dependents because of which AWS would not let a thing go."""
+"""The dependents because of which AWS refuses to delete a VPC resource."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_dependents(holders: Iterator[str], what: str, name: str) -> None:
-    """Say no, as EC2 does, if anything still holds the thing; name the holder, which EC2 does not."""
+    """Raise EC2's error if a resource has dependents; name the dependent, which EC2 does not."""
     holder = next(holders, None)
     if holder is not None:
         text = f"The {what} '{name}' has dependencies and cannot be deleted. Held by {holder}."
@@ -29,7 +29,7 @@ def _clusters(context: RequestContext) -> Iterator[Any]:
 
 
 def holders_of_subnet(context: RequestContext, subnet: str) -> Iterator[str]:
-    """Whatever has an address in a subnet."""
+    """Yield everything with an address in a subnet."""
     ec2 = context.backend("ec2")
     yield from (nat.id for nat in ec2.nat_gateways.values() if nat.subnet_id == subnet and nat.state != "deleted")
     yield from (eni.id for eni in ec2.enis.values() if eni.subnet.id == subnet)
@@ -47,7 +47,7 @@ def holders_of_subnet(context: RequestContext, subnet: str) -> Iterator[str]:
 
 
 def holders_of_group(context: RequestContext, group: str) -> Iterator[str]:
-    """Whatever wears a security group, and the groups whose rules name it."""
+    """Yield everything that uses a security group, and the groups whose rules reference it."""
     ec2 = context.backend("ec2")
     yield from (eni.id for eni in ec2.enis.values() if group in {attached.id for attached in eni.group_set})
     yield from (
@@ -73,7 +73,7 @@ def holders_of_group(context: RequestContext, group: str) -> Iterator[str]:
 
 
 def holders_of_vpc(context: RequestContext, vpc: str) -> Iterator[str]:
-    """Whatever lies in a VPC, but for what AWS made with it."""
+    """Yield everything in a VPC, except what AWS created with it."""
     ec2 = context.backend("ec2")
     yield from (name for zone in ec2.subnets.values() for name, subnet in zone.items() if subnet.vpc_id == vpc)
     yield from (gateway.id for gateway in ec2.internet_gateways.values() if gateway.vpc and gateway.vpc.id == vpc)

@@ -1,4 +1,4 @@
-"""VPC endpoints: services that are there, once in a zone and once in a table, with the routes that go along."""
+"""VPC endpoints: valid services, one subnet a zone and one endpoint a route table, with their routes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _check_policy(text: str | None) -> None:
 
 
 def create(context: RequestContext) -> Response:
-    """An endpoint for a service that is there, in subnets of different zones, or in route tables that lack it."""
+    """Create an endpoint of an existing service, in subnets of different zones or in route tables without one."""
     parameters, ec2 = context.parameters, context.backend("ec2")
     vpc = ec2.get_vpc(parameters["VpcId"])
     service, kind = parameters.get("ServiceName", ""), parameters.get("VpcEndpointType", "Gateway")
@@ -66,7 +66,7 @@ def _check_gateway(context: RequestContext, service: str) -> None:
 
 
 def _check_route_tables(context: RequestContext, vpc: str, service: str, tables: list[str]) -> None:
-    """Refuse route tables of another VPC, and those that lead to the service already."""
+    """Raise for route tables of another VPC, and for those with a route to the service."""
     ec2 = context.backend("ec2")
     for name in tables:
         if ec2.get_route_table(name).vpc_id != vpc:
@@ -88,7 +88,7 @@ def _check_interface(context: RequestContext, vpc: Any, service: str) -> None:
 
 
 def _check_subnets(context: RequestContext, vpc: Any, existing: list[str], added: list[str]) -> None:
-    """Refuse subnets of another VPC, and a second one in a zone."""
+    """Raise for subnets of another VPC, and for a second one in a zone."""
     ec2 = context.backend("ec2")
     zones = {ec2.get_subnet(name).availability_zone for name in existing}
     for name in added:
@@ -120,7 +120,7 @@ def _check_private_dns(context: RequestContext, vpc: Any, service: str) -> None:
 
 
 def _set_default_security_group(context: RequestContext) -> None:
-    """Give the endpoint its security groups: the VPC's default one if none was asked for, as EC2 does."""
+    """Attach the VPC's default security group if none was requested, as EC2 does."""
     ec2 = context.backend("ec2")
     endpoint = list(ec2.vpc_end_points.values())[-1]
     if not endpoint.security_group_ids:
@@ -128,7 +128,7 @@ def _set_default_security_group(context: RequestContext) -> None:
 
 
 def modify(context: RequestContext) -> Response:
-    """Other tables, subnets and groups, with the routes and interfaces that go along; moto changes the lists only."""
+    """Change tables, subnets and groups with their routes and interfaces; moto changes the lists only."""
     parameters, ec2 = context.parameters, context.backend("ec2")
     endpoint = ec2.vpc_end_points.get(parameters["VpcEndpointId"])
     if endpoint is None or endpoint.state == "deleted":
@@ -176,7 +176,7 @@ def _has_route(ec2: Any, table: str, prefixes: str) -> bool:
 
 
 def _update_interfaces(ec2: Any, endpoint: Any, more: list[str], fewer: list[str]) -> None:
-    """An interface a subnet; it goes with its subnet, which could not be deleted otherwise."""
+    """Create and delete an interface for each subnet."""
     for name in list(endpoint.network_interface_ids):
         if name in ec2.enis and ec2.enis[name].subnet.id in fewer:
             del ec2.enis[name]
@@ -187,7 +187,7 @@ def _update_interfaces(ec2: Any, endpoint: Any, more: list[str], fewer: list[str
 
 
 def delete(context: RequestContext) -> dict[str, Any]:
-    """Endpoints that are there go, whatever became of their routes; the others are told one by one."""
+    """Delete existing endpoints, with or without their routes; return the missing ones."""
     ec2, existing, missing = context.backend("ec2"), [], []
     for name in context.parameters["VpcEndpointIds"]:
         endpoint = ec2.vpc_end_points.get(name)

@@ -1,4 +1,4 @@
-"""Flow logs: into groups that are there."""
+"""Flow logs: their delivery to existing log groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def create(context: RequestContext) -> Response:
-    """Flow logs into a group named by its ARN count as delivered if the group is there; moto looks by name only."""
+    """Create flow logs; delivery to a group named by ARN succeeds if it exists, while moto looks by name only."""
     parameters = context.parameters
     before = set(context.backend("ec2").flow_logs)
     if parameters.get("LogDestinationType", "cloud-watch-logs") == "cloud-watch-logs":

@@ -1,4 +1,4 @@
-"""Route tables: one target a route, one route a destination, one table a subnet, all in one VPC."""
+"""Route tables: one target for a route, one route for a destination, one table for a subnet, all in one VPC."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "Destination
 
 
 def _vpc_of_target(context: RequestContext) -> str | None:
-    """The VPC that a route's target lies in, where it lies in one; refused if the target is not there."""
+    """Return the VPC of a route's target, if it has one; raise if the target does not exist."""
     parameters, ec2 = context.parameters, context.backend("ec2")
     if nat := parameters.get("NatGatewayId"):
         gateway = ec2.nat_gateways.get(nat)
@@ -85,7 +85,7 @@ def _check_free(table: Any, name: str, destination: str, *, through_gateway: boo
         if existing and canonical(existing) == destination:
             raise AwsError("RouteAlreadyExists", f"The route identified by {destination} already exists.", 400)
         if through_gateway and route.local and existing and _within(destination, existing):
-            # More specific than local is for middleboxes only, never for a way out of the VPC.
+            # Routes within the local range are for middleboxes only, never for gateways.
             text = f"The destination CIDR block {destination} lies within the VPC's own range {existing}."
             raise AwsError("InvalidParameterValue", text, 400)
 
@@ -99,13 +99,13 @@ def _within(inner: str, outer: str) -> bool:
 
 
 def create(context: RequestContext) -> Response:
-    """A new route."""
+    """Create a route."""
     changed = _checked_parameters(context, replacing=False)
     return context.forward(None if changed == context.parameters else changed)
 
 
 def associate(context: RequestContext) -> Response:
-    """A subnet has one route table; said again, the same one is no matter."""
+    """Associate a subnet with its only route table; repeating the association is no error."""
     parameters, ec2 = context.parameters, context.backend("ec2")
     table = ec2.get_route_table(parameters["RouteTableId"])
     if subnet := parameters.get("SubnetId"):
@@ -120,7 +120,7 @@ def associate(context: RequestContext) -> Response:
 
 
 def delete_table(context: RequestContext) -> Response:
-    """The main table of a VPC goes with the VPC only."""
+    """Delete a route table other than the main table of a VPC."""
     table = context.backend("ec2").get_route_table(context.parameters["RouteTableId"])
     holders = ("its VPC, whose main table it is" for _ in [0] if table.main_association_id)
     check_dependents(iter(holders), "routeTable", table.id)

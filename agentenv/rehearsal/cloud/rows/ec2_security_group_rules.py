@@ -1,4 +1,4 @@
-"""Rules of security groups: from where, to which ports, each once, whatever its description says."""
+"""Rules of security groups: sources, ports and uniqueness, whatever the description."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _check_descriptions(permission: dict[str, Any]) -> None:
 
 
 def _normalize_ranges(permission: dict[str, Any]) -> None:
-    """Check the ranges, and put them as EC2 keeps them."""
+    """Validate the ranges, and normalize them as EC2 does."""
     for kind, name, version in (("IpRanges", "CidrIp", 4), ("Ipv6Ranges", "CidrIpv6", 6)):
         for range_ in permission.get(kind, []):
             cidr = range_.get(name, "")
@@ -75,7 +75,7 @@ def _check_references(context: RequestContext, permission: dict[str, Any], vpc: 
 
 
 def authorize(context: RequestContext) -> Response | dict[str, Any]:
-    """Rules that name what they let in: a protocol, ports, and at least one source or destination."""
+    """Add rules: a protocol, ports, and at least one source or destination."""
     parameters = context.parameters
     if "IpPermissions" not in parameters:
         return context.forward()
@@ -94,7 +94,7 @@ def authorize(context: RequestContext) -> Response | dict[str, Any]:
     _check_duplicates(permissions)
     before = {rule.id for rule in _rules(group)}
     context.result({**parameters, "IpPermissions": _without_descriptions(permissions)})
-    # Moto tells the rules of the last permission only.
+    # Moto returns the rules of the last permission only.
     created = [rule for rule in _rules(group) if rule.id not in before]
     for rule, (_, _, target) in zip(created, _each_rule(permissions), strict=True):
         if target.get("Description") is not None:
@@ -104,12 +104,12 @@ def authorize(context: RequestContext) -> Response | dict[str, Any]:
 
 
 def _with_owner(context: RequestContext, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rules with whose group they are of, which moto leaves out."""
+    """Return rules with their group's owner, which moto leaves out."""
     return [{**rule, "GroupOwnerId": context.account} for rule in rules]
 
 
 def describe_rules(context: RequestContext) -> dict[str, Any]:
-    """Rules one by one."""
+    """Return rules one by one."""
     result = context.result()
     return {**result, "SecurityGroupRules": _with_owner(context, result.get("SecurityGroupRules", []))}
 
@@ -125,7 +125,7 @@ def _rules(group: Any) -> list[Any]:
 
 
 def _each_rule(permissions: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """Each rule of some permissions: permission, kind of source, source; in the order in which they are made."""
+    """Yield each rule of some permissions: permission, kind of source, source; in the order of creation."""
     for permission in permissions:
         for source in SOURCES:
             for target in permission.get(source, []):
@@ -141,7 +141,7 @@ def _without_descriptions(permissions: list[dict[str, Any]]) -> list[dict[str, A
 
 
 def _check_duplicates(permissions: list[dict[str, Any]]) -> None:
-    """The same rule twice in one call is as much a duplicate as in two."""
+    """Raise for the same rule twice in one call."""
     known: set[tuple[Any, ...]] = set()
     for permission in permissions:
         ports = tuple(permission.get(name) for name in ("IpProtocol", "FromPort", "ToPort"))
@@ -154,7 +154,7 @@ def _check_duplicates(permissions: list[dict[str, Any]]) -> None:
 
 
 def revoke(context: RequestContext) -> Response:
-    """Rules are named as EC2 keeps them, whatever host bits or description the caller wrote."""
+    """Revoke rules, whatever host bits or description the caller's have."""
     parameters = context.parameters
     permissions = deepcopy(parameters.get("IpPermissions", []))
     for permission in permissions:
@@ -166,7 +166,7 @@ def revoke(context: RequestContext) -> Response:
 
 
 def modify(context: RequestContext) -> Response:
-    """Rules put anew, with sources that are there; moto changes ranges of IPv4 only."""
+    """Replace rules, with existing sources; moto changes IPv4 ranges only."""
     group = _group(context)
     changes = [
         (change["SecurityGroupRuleId"], change["SecurityGroupRule"])
@@ -186,7 +186,7 @@ def modify(context: RequestContext) -> Response:
 
 
 def _permission(rule: dict[str, Any]) -> dict[str, Any]:
-    """A single rule, as the operations that make rules write it."""
+    """Return a single rule in the form of the authorize operations."""
     text = {"Description": rule["Description"]} if "Description" in rule else {}
     members = {
         "IpRanges": ("CidrIpv4", "CidrIp"),
@@ -210,7 +210,7 @@ def _put(rule: Any, change: dict[str, Any]) -> None:
 
 
 def update_descriptions(way: str) -> Callable[[RequestContext], dict[str, Any]]:
-    """Other words for rules of one direction that are there, named by what they let through or by their ids."""
+    """Return the handler that changes descriptions of existing rules of one direction, found by content or id."""
 
     def response(context: RequestContext) -> dict[str, Any]:
         group = _group(context)
@@ -260,7 +260,7 @@ def _is_same_rule(rule: Any, permission: dict[str, Any], source: str, target: di
 
 
 def describe_groups(context: RequestContext) -> dict[str, Any]:
-    """Groups with the words of all of their rules."""
+    """Return groups with the descriptions of all of their rules."""
     result = context.result()
     for shown in result.get("SecurityGroups", []):
         group = context.backend("ec2").get_security_group_from_id(shown["GroupId"])

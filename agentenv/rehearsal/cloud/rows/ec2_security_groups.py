@@ -1,4 +1,4 @@
-"""Security groups: names and words that EC2 takes, and that they stay while anything wears them."""
+"""Security groups: valid names and descriptions, and no deletion while they are in use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}")
 
 
 def create(context: RequestContext) -> Response:
-    """A group with a name and a description that EC2 takes."""
+    """Create a group with a valid name and description."""
     parameters = context.parameters
     for name in ("GroupName", "Description"):
         if not TEXT.fullmatch(parameters[name]) or not parameters[name]:
@@ -35,7 +35,7 @@ def create(context: RequestContext) -> Response:
 
 
 def delete(context: RequestContext) -> Response:
-    """Only a group that nothing wears or names goes, and never a VPC's default one."""
+    """Delete a group that nothing uses or references, other than a VPC's default one."""
     group = context.parameters.get("GroupId")
     existing = context.backend("ec2").get_security_group_from_id(group) if group else None
     if existing is not None:

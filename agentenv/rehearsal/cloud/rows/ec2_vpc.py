@@ -1,4 +1,4 @@
-"""VPCs, subnets, gateways and addresses: what EC2 refuses that moto lets pass, and what goes when a thing goes."""
+"""VPCs, subnets, gateways and addresses: the checks that moto lacks, and what is deleted with them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def canonical(cidr: str) -> str:
-    """EC2 takes a range with host bits and keeps it without; what is no range is left for others to refuse."""
+    """Return a range without host bits, as EC2 stores it; other texts are left for later validation."""
     try:
         return str(ipaddress.ip_network(cidr, strict=False))
     except ValueError:
@@ -30,7 +30,7 @@ def _forward_canonical(context: RequestContext) -> Response:
 
 
 def create_vpc(context: RequestContext) -> dict[str, Any]:
-    """A VPC, whose default group lets its own members in: whoever wants it closed has something to take away."""
+    """Create a VPC, whose default group allows traffic among its members."""
     cidr = context.parameters.get("CidrBlock")
     created = context.result({**context.parameters, "CidrBlock": canonical(cidr)} if cidr else None)
     backend = context.backend("ec2")
@@ -41,7 +41,7 @@ def create_vpc(context: RequestContext) -> dict[str, Any]:
 
 
 def modify_vpc(context: RequestContext) -> Response:
-    """Names for hosts need a resolver that knows them."""
+    """Check that DNS hostnames are only enabled with DNS support."""
     hostnames = context.parameters.get("EnableDnsHostnames", {}).get("Value")
     if hostnames and not context.backend("ec2").get_vpc(context.parameters["VpcId"]).enable_dns_support:
         text = "DNS hostnames cannot be enabled while DNS support is disabled; enable enableDnsSupport first."
@@ -50,7 +50,7 @@ def modify_vpc(context: RequestContext) -> Response:
 
 
 def create_subnet(context: RequestContext) -> Response:
-    """A subnet between /16 and /28, in a zone of this region."""
+    """Create a subnet between /16 and /28, in a zone of this region."""
     parameters = context.parameters
     try:
         length = ipaddress.ip_network(parameters.get("CidrBlock", "10.0.0.0/24"), strict=False).prefixlen
@@ -67,7 +67,7 @@ def create_subnet(context: RequestContext) -> Response:
 
 
 def delete_subnet(context: RequestContext) -> Response:
-    """Only an empty subnet goes; its place in a route table goes with it."""
+    """Delete an empty subnet and its route table association."""
     subnet = context.parameters["SubnetId"]
     check_dependents(holders_of_subnet(context, subnet), "subnet", subnet)
     response = context.forward()
@@ -80,7 +80,7 @@ def delete_subnet(context: RequestContext) -> Response:
 
 
 def delete_vpc(context: RequestContext) -> Response:
-    """Only an empty VPC goes; the network ACL that came with it goes too."""
+    """Delete an empty VPC and its default network ACL."""
     vpc, ec2 = context.parameters["VpcId"], context.backend("ec2")
     check_dependents(holders_of_vpc(context, vpc), "vpc", vpc)
     response = context.forward()
@@ -92,7 +92,7 @@ def delete_vpc(context: RequestContext) -> Response:
 
 
 def attach_gateway(context: RequestContext) -> Response:
-    """A VPC has one internet gateway."""
+    """Attach an internet gateway to a VPC without one."""
     gateway, vpc = context.parameters["InternetGatewayId"], context.parameters["VpcId"]
     for other in context.backend("ec2").internet_gateways.values():
         if other.vpc and other.vpc.id == vpc and other.id != gateway:
@@ -102,7 +102,7 @@ def attach_gateway(context: RequestContext) -> Response:
 
 
 def detach_gateway(context: RequestContext) -> Response:
-    """The gateway stays while anything in the VPC has a public address."""
+    """Detach the gateway unless the VPC has public addresses."""
     vpc = context.parameters["VpcId"]
     for address in context.backend("ec2").addresses:
         if address.eni and address.eni.subnet.vpc_id == vpc:
@@ -113,7 +113,7 @@ def detach_gateway(context: RequestContext) -> Response:
 
 
 def release_address(context: RequestContext) -> Response:
-    """An address in use stays."""
+    """Release an address that is not in use."""
     allocation = context.parameters.get("AllocationId")
     for address in context.backend("ec2").addresses:
         if allocation and address.allocation_id == allocation and address.association_id:
@@ -123,7 +123,7 @@ def release_address(context: RequestContext) -> Response:
 
 
 def create_nat_gateway(context: RequestContext) -> dict[str, Any]:
-    """A public NAT gateway takes a free address; in a VPC without an internet gateway it fails, as in EC2, later."""
+    """Create a NAT gateway with a free address; without an internet gateway it fails later, as in EC2."""
     parameters, ec2 = context.parameters, context.backend("ec2")
     public = parameters.get("ConnectivityType", "public") == "public"
     if public and not parameters.get("AllocationId"):
@@ -152,7 +152,7 @@ def create_nat_gateway(context: RequestContext) -> dict[str, Any]:
 
 
 def _with_zonal_fields(gateway: dict[str, Any]) -> dict[str, Any]:
-    """Return the gateway with what moto leaves out: it is of one zone, and has one address, which is its own."""
+    """Return the gateway with fields that moto leaves out: it is zonal and has one primary address."""
     addresses = [{**address, "IsPrimary": True} for address in gateway.get("NatGatewayAddresses") or []]
     return {**gateway, "AvailabilityMode": "zonal", "NatGatewayAddresses": addresses}
 
@@ -166,7 +166,7 @@ def _release_address(context: RequestContext, gateway: Any) -> None:
 
 
 def delete_nat_gateway(context: RequestContext) -> Response:
-    """The address and the interface are free again; the gateway is still shown for a while, as deleted."""
+    """Delete a NAT gateway and free its address and interface; it stays visible as deleted."""
     gateway_id = context.parameters["NatGatewayId"]
     gateway = context.backend("ec2").nat_gateways.get(gateway_id)
     if gateway is None:
@@ -176,7 +176,7 @@ def delete_nat_gateway(context: RequestContext) -> Response:
 
 
 def describe_nat_gateways(context: RequestContext) -> dict[str, Any]:
-    """Moto's list, which forgets to miss what is not there, and which address of a gateway is its own."""
+    """Return moto's list, with an error for missing gateways and the primary address of each."""
     gateways = context.backend("ec2").nat_gateways
     for gateway_id in context.parameters.get("NatGatewayIds", []):
         if gateway_id not in gateways:
@@ -186,7 +186,7 @@ def describe_nat_gateways(context: RequestContext) -> dict[str, Any]:
 
 
 def run_instances(context: RequestContext) -> Response:
-    """Interfaces that are made with an instance go with it, unless the call says otherwise; those it brings stay."""
+    """Run instances; interfaces created with one are deleted with it unless the call says otherwise."""
     response = context.forward()
     interfaces = context.parameters.get("NetworkInterfaces", [])
     retained = {
@@ -206,7 +206,7 @@ def _is_retained(interface: dict[str, Any]) -> bool:
 
 
 def terminate_instances(context: RequestContext) -> Response:
-    """An instance takes its own interfaces along; moto leaves them in the subnet."""
+    """Terminate instances with their own interfaces, which moto leaves in the subnet."""
     ec2 = context.backend("ec2")
     response = context.forward()
     if response.ok:

@@ -1,4 +1,4 @@
-"""EFS: what moto lacks (backup, protection, updates, taking a policy away) and what EFS checks."""
+"""EFS: what moto lacks (backup, protection, updates, deleting a policy) and EFS's validation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _check_throughput(mode: str | None, provisioned: float | None) -> None:
 
 
 def create(context: RequestContext) -> dict[str, Any]:
-    """A file system as EFS would make it: modes that go together, a key that exists."""
+    """Create a file system with compatible modes and an existing key."""
     parameters = context.parameters
     _check_throughput(parameters.get("ThroughputMode"), parameters.get("ProvisionedThroughputInMibps"))
     if parameters.get("PerformanceMode") == "maxIO" and parameters.get("ThroughputMode") == "elastic":
@@ -81,13 +81,13 @@ def _with_protection(context: RequestContext, shown: dict[str, Any]) -> dict[str
 
 
 def describe_file_systems(context: RequestContext) -> dict[str, Any]:
-    """Moto's file systems, with the protection that they have."""
+    """Return moto's file systems with their protection."""
     result = context.result()
     return {**result, "FileSystems": [_with_protection(context, system) for system in result["FileSystems"]]}
 
 
 def update(context: RequestContext) -> dict[str, Any]:
-    """Another throughput."""
+    """Change the throughput."""
     system, parameters = _file_system(context), context.parameters
     mode = parameters.get("ThroughputMode", system.throughput_mode)
     provisioned = parameters.get("ProvisionedThroughputInMibps")
@@ -99,7 +99,7 @@ def update(context: RequestContext) -> dict[str, Any]:
 
 
 def update_protection(context: RequestContext) -> dict[str, Any]:
-    """Whether the file system may become the target of a replication."""
+    """Set whether the file system may become the target of a replication."""
     system = _file_system(context)
     protection = context.parameters.get("ReplicationOverwriteProtection", getattr(system, "protection", "ENABLED"))
     if protection == "REPLICATING":
@@ -109,7 +109,7 @@ def update_protection(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> Response:
-    """A file system without mount targets, with the access points that lead to it."""
+    """Delete a file system without mount targets, with its access points."""
     system, backend = _file_system(context), context.backend("efs")
     response = context.forward()
     if response.ok:
@@ -121,7 +121,7 @@ def delete(context: RequestContext) -> Response:
 
 
 def put_backup(context: RequestContext) -> dict[str, Any]:
-    """Whether AWS Backup takes the file system daily."""
+    """Set whether AWS Backup backs up the file system daily."""
     system, status = _file_system(context), context.parameters["BackupPolicy"]["Status"]
     if status not in {"ENABLED", "DISABLED"}:
         raise AwsError("ValidationException", f"The backup policy can be ENABLED or DISABLED, not {status}.", 400)
@@ -130,7 +130,7 @@ def put_backup(context: RequestContext) -> dict[str, Any]:
 
 
 def describe_backup(context: RequestContext) -> dict[str, Any]:
-    """The backup policy, if one was ever set."""
+    """Return the backup policy, if one was set."""
     system = _file_system(context)
     status = getattr(system, "backup_status", None) or (system.backup_policy or {}).get("Status")
     if not status:
@@ -139,7 +139,7 @@ def describe_backup(context: RequestContext) -> dict[str, Any]:
 
 
 def put_policy(context: RequestContext) -> dict[str, Any]:
-    """A policy that EFS can read, about this file system, that leaves someone able to change it."""
+    """Set a valid policy for this file system that does not lock out the account."""
     system, text = _file_system(context), context.parameters["Policy"]
     violations = policy_documents.violations(text, policy_documents.ON_RESOURCE)
     if not violations and len(text) > POLICY_LENGTH:
@@ -171,7 +171,7 @@ def _locks_out(statement: dict[str, Any]) -> bool:
 
 
 def describe_policy(context: RequestContext) -> dict[str, Any]:
-    """The policy, if there is one."""
+    """Return the policy, if there is one."""
     system = _file_system(context)
     if not system.file_system_policy:
         raise AwsError("PolicyNotFound", f"File system {system.file_system_id} has no policy.")
@@ -179,13 +179,13 @@ def describe_policy(context: RequestContext) -> dict[str, Any]:
 
 
 def delete_policy(context: RequestContext) -> dict[str, Any]:
-    """Back to the default: every client in the VPC."""
+    """Restore the default policy: every client in the VPC."""
     _file_system(context).file_system_policy = None
     return {}
 
 
 def put_lifecycle(context: RequestContext) -> dict[str, Any]:
-    """At most one move of each kind, each in a policy of its own."""
+    """Set the lifecycle policies: each with one transition, each transition once."""
     system, policies = _file_system(context), context.parameters["LifecyclePolicies"]
     moves = [move for policy in policies for move in policy]
     if any(len(policy) != 1 for policy in policies) or len(moves) != len(set(moves)):
@@ -196,7 +196,7 @@ def put_lifecycle(context: RequestContext) -> dict[str, Any]:
 
 
 def create_access_point(context: RequestContext) -> Response | dict[str, Any]:
-    """A way into a file system that exists and has room; the same token again gives the same one."""
+    """Create an access point within the quota; the same client token returns the same one."""
     system, backend = _file_system(context), context.backend("efs")
     own = [point for point in backend.access_points.values() if point.file_system_id == system.file_system_id]
     for point in own:
@@ -212,14 +212,14 @@ def create_access_point(context: RequestContext) -> Response | dict[str, Any]:
 
 
 def describe_access_points(context: RequestContext) -> Response:
-    """Moto's access points, of a file system that is there."""
+    """Return moto's access points, of an existing file system."""
     if context.parameters.get("FileSystemId"):
         _file_system(context)
     return context.forward()
 
 
 def delete_access_point(context: RequestContext) -> Response:
-    """An access point that is there."""
+    """Delete an existing access point."""
     name = context.parameters["AccessPointId"]
     if name not in context.backend("efs").access_points:
         raise AwsError("AccessPointNotFound", f"Access Point {name} does not exist.")
@@ -227,7 +227,7 @@ def delete_access_point(context: RequestContext) -> Response:
 
 
 def create_mount_target(context: RequestContext) -> Response:
-    """A mount target whose groups are of its subnet's VPC; without any, the VPC's default one."""
+    """Create a mount target with groups of its subnet's VPC, by default the VPC's default one."""
     parameters, ec2 = context.parameters, context.backend("ec2")
     _file_system(context)
     subnet = next(
@@ -247,7 +247,7 @@ def _check_security_groups(context: RequestContext, groups: list[str], vpc: str)
 
 
 def modify_security_groups(context: RequestContext) -> dict[str, Any]:
-    """Other groups for a mount target, at least one of them."""
+    """Replace the groups of a mount target, at least one."""
     target, ec2 = _mount_target(context), context.backend("ec2")
     groups = context.parameters.get("SecurityGroups") or [ec2.get_default_security_group(target.vpc_id).id]
     _check_security_groups(context, groups, target.vpc_id)
@@ -256,7 +256,7 @@ def modify_security_groups(context: RequestContext) -> dict[str, Any]:
 
 
 def check_resource(context: RequestContext) -> Response:
-    """Moto's tags, of things that are there."""
+    """Forward tag operations of existing resources to moto."""
     name = context.parameters["ResourceId"].rpartition("/")[2]
     backend = context.backend("efs")
     if name not in backend.file_systems_by_id and name not in backend.access_points:

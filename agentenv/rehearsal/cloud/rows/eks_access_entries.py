@@ -1,4 +1,4 @@
-"""EKS access entries and the policies associated with them: who may enter a cluster, and as what."""
+"""EKS access entries and their access policies: who may access a cluster, and with which permissions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _cluster_with_entries(context: RequestContext) -> Any:
 
 
 def has_access_entries(cluster: Any) -> bool:
-    """Whether a cluster's authentication mode knows access entries."""
+    """Return whether a cluster's authentication mode supports access entries."""
     return getattr(cluster, "accessConfig", {}).get("authenticationMode") in {"API", "API_AND_CONFIG_MAP"}
 
 
@@ -63,7 +63,7 @@ def _check_groups(groups: list[str]) -> None:
 def create_entry(
     context: RequestContext, cluster: str, principal: str, kind: str = "STANDARD", **options: Any
 ) -> Record:
-    """Make an entry: for the call itself, or for EKS, which makes those of a cluster's creator and its nodes."""
+    """Store an entry: for the call, or for a cluster's creator and nodes, for which EKS creates one."""
     match = PRINCIPAL.fullmatch(principal)
     account, name = (match["account"], match["name"]) if match else (context.account, principal)
     session = f"arn:aws:sts::{account}:assumed-role/{name}/{{{{SessionName}}}}"
@@ -90,7 +90,7 @@ def create_entry(
 
 
 def create(context: RequestContext) -> dict[str, Any]:
-    """An entry for a principal that exists and has none in this cluster yet."""
+    """Create an entry for an existing principal without one in this cluster."""
     cluster, parameters = _cluster_with_entries(context), context.parameters
     principal, kind = parameters["principalArn"], parameters.get("type", "STANDARD")
     match = PRINCIPAL.fullmatch(principal)
@@ -117,7 +117,7 @@ def create(context: RequestContext) -> dict[str, Any]:
 
 
 def update(context: RequestContext) -> dict[str, Any]:
-    """Other groups or another username; the type stays."""
+    """Change groups or username; the type stays."""
     entry, parameters = _entry(context), context.parameters
     _check_groups(parameters.get("kubernetesGroups", []))
     for name in ("kubernetesGroups", "username"):
@@ -128,7 +128,7 @@ def update(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> dict[str, Any]:
-    """Gone, with its policies."""
+    """Delete an entry with its policies."""
     entry = _entry(context)
     own = f"{entry['clusterName']}/{entry['principalArn']}"
     del context.records(ENTRIES)[own]
@@ -139,7 +139,7 @@ def delete(context: RequestContext) -> dict[str, Any]:
 
 
 def list_entries(context: RequestContext) -> dict[str, Any]:
-    """The principals that may enter a cluster."""
+    """Return the principals of a cluster's entries."""
     cluster = _cluster_with_entries(context)
     policy = context.parameters.get("associatedPolicyArn")
     own = cluster_records(context, ASSOCIATIONS, cluster.name)
@@ -153,7 +153,7 @@ def list_entries(context: RequestContext) -> dict[str, Any]:
 
 
 def associate(context: RequestContext) -> dict[str, Any]:
-    """A policy for an entry, over the whole cluster or some namespaces; said again, it replaces."""
+    """Associate a policy with an entry, over the cluster or namespaces; a repetition replaces it."""
     entry, parameters = _entry(context), context.parameters
     policy, scope = parameters["policyArn"], parameters["accessScope"]
     if policy.removeprefix(POLICY) not in catalog()["access_policies"]:
@@ -176,7 +176,7 @@ def associate(context: RequestContext) -> dict[str, Any]:
 def put_association(
     context: RequestContext, cluster: str, principal: str, policy: str, scope: dict[str, Any]
 ) -> Record:
-    """Keep an association."""
+    """Store an association."""
     associations = context.records(ASSOCIATIONS)
     own = f"{cluster}/{principal}/{policy}"
     first = associations.get(own, {}).get("associatedAt", now())
@@ -186,7 +186,7 @@ def put_association(
 
 
 def disassociate(context: RequestContext) -> dict[str, Any]:
-    """One policy less."""
+    """Remove a policy from an entry."""
     entry, policy = _entry(context), context.parameters["policyArn"]
     if context.records(ASSOCIATIONS).pop(f"{entry['clusterName']}/{entry['principalArn']}/{policy}", None) is None:
         raise AwsError("ResourceNotFoundException", f"The policy {policy} is not associated with this principal.")
@@ -194,7 +194,7 @@ def disassociate(context: RequestContext) -> dict[str, Any]:
 
 
 def list_associated_policies(context: RequestContext) -> dict[str, Any]:
-    """The policies of an entry."""
+    """Return the policies of an entry."""
     entry = _entry(context)
     own = f"{entry['clusterName']}/{entry['principalArn']}/"
     records = [record for name, record in context.records(ASSOCIATIONS).items() if name.startswith(own)]
@@ -204,7 +204,7 @@ def list_associated_policies(context: RequestContext) -> dict[str, Any]:
 
 
 def list_policies(context: RequestContext) -> dict[str, Any]:
-    """The access policies that EKS offers."""
+    """Return the access policies that EKS offers."""
     rows = [{"name": name, "arn": POLICY + name} for name in catalog()["access_policies"]]
     shown, token = page(rows, context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     return {"accessPolicies": shown, "nextToken": token}

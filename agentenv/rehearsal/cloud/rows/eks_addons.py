@@ -1,4 +1,4 @@
-"""EKS add-ons: kept by name in a cluster; a build must be one that EKS offers for the cluster's version."""
+"""EKS add-ons: stored by name in a cluster; a version must be one that EKS offers for the cluster's version."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _addon(context: RequestContext) -> Record:
 
 
 def create(context: RequestContext) -> dict[str, Any]:
-    """An add-on that is active at once."""
+    """Create an add-on that is active at once."""
     cluster, parameters = cluster_of(context), context.parameters
     name = parameters["addonName"]
     version = _build(context, cluster)
@@ -119,7 +119,7 @@ def _associate(context: RequestContext, addon: Record) -> list[str]:
 
 
 def update(context: RequestContext) -> dict[str, Any]:
-    """What is said changes; what is not said stays, but for the configuration, which AWS takes as a whole."""
+    """Update the given members; the configuration is replaced as a whole, as in AWS."""
     addon, cluster = _addon(context), cluster_of(context)
     parameters = context.parameters
     if parameters.get("addonVersion"):
@@ -137,7 +137,7 @@ def update(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> dict[str, Any]:
-    """Gone at once, with the identities that it owned."""
+    """Delete an add-on with the Pod Identity associations that it owns."""
     addon = _addon(context)
     del context.records(ADDONS)[f"{addon['clusterName']}/{addon['addonName']}"]
     eks_pod_identity.delete_owned(context, addon["addonArn"])
@@ -145,14 +145,14 @@ def delete(context: RequestContext) -> dict[str, Any]:
 
 
 def list_addons(context: RequestContext) -> dict[str, Any]:
-    """The add-ons of a cluster, by name."""
+    """Return the add-ons of a cluster, by name."""
     names = sorted(addon["addonName"] for addon in cluster_records(context, ADDONS, cluster_of(context).name).values())
     shown, token = page(names, context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     return {"addons": shown, "nextToken": token}
 
 
 def describe_versions(context: RequestContext) -> dict[str, Any]:
-    """The catalogue, narrowed to a name and a cluster version."""
+    """Return the catalog, filtered by name and cluster version."""
     parameters = context.parameters
     infos: list[dict[str, Any]] = []
     for name, addon in catalog()["addons"].items():
@@ -196,7 +196,7 @@ def _version_info(addon: dict[str, Any], version: str, clusters: list[str]) -> d
 
 
 def describe_configuration(context: RequestContext) -> dict[str, Any]:
-    """An add-on's configuration schema: any object, because EKS's own schemas are not at hand."""
+    """Return an add-on's configuration schema: any object, as EKS's own schemas are not available."""
     name, version = context.parameters["addonName"], context.parameters["addonVersion"]
     if version not in catalog()["addons"].get(name, {}).get("versions", {}):
         raise AwsError("ResourceNotFoundException", f"Addon {name} has no version {version}.")

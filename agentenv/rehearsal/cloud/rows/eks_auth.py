@@ -1,4 +1,4 @@
-"""EKS Auth: what the Pod Identity agent asks for the pods of its node. Moto does not have the service."""
+"""EKS Auth: the requests of the Pod Identity agent for the pods of its node. Moto does not have the service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACTIONS = ("sts:AssumeRole", "sts:TagSession")
 
 
 def assume(context: RequestContext) -> dict[str, Any]:
-    """The role that the cluster's association gives to the token's service account."""
+    """Return credentials of the role that the cluster associates with the token's service account."""
     cluster = cluster_of(context)
     token = _token(context, cluster)
     bound = token.bound
@@ -76,7 +76,7 @@ def _token(context: RequestContext, cluster: Any) -> Token:
     except InvalidToken as error:
         raise AwsError("InvalidTokenException", f"The token included in the request is not a JWT: {error}") from None
     issuer = (cluster.identity or {}).get("oidc", {}).get("issuer")
-    keys = token_issuers.keys_of(context.store, token.issuer)
+    keys = token_issuers.issuer_keys(context.store, token.issuer)
     if token.issuer != issuer or keys is None or not token.signed_by(keys):
         text = f"The token included in the request was not signed by the cluster {cluster.name}"
         raise AwsError("InvalidTokenException", text)
@@ -92,7 +92,7 @@ def _token(context: RequestContext, cluster: Any) -> Token:
 
 
 def _open_session(context: RequestContext, association: Record, tags: dict[str, str], name: str) -> Any:
-    """A session of the association's role, or of the role beyond it that the association leads to."""
+    """Open a session of the association's role, or of its target role."""
     source = arn(context, f"cluster/{association['clusterName']}")
     request_keys = {
         "aws:SourceAccount": context.account,

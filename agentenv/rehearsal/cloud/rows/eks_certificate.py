@@ -1,4 +1,4 @@
-"""What makes a cluster known to its callers: an address, an issuer of tokens and an authority, each its own."""
+"""The identity of a cluster: an address, a token issuer and a certificate authority of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ YEARS = timedelta(days=3650)
 
 
 def authority() -> str:
-    """A certificate authority as EKS shows it; clients decode it, and fail on anything else."""
+    """Return a certificate authority as EKS shows it; clients decode it, and fail on anything else."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
     moment = datetime.now(UTC)
@@ -34,6 +34,6 @@ def authority() -> str:
 
 
 def identity(region: str) -> tuple[str, str]:
-    """Issuer and address of a new cluster."""
+    """Return issuer and address of a new cluster."""
     own = secrets.token_hex(16).upper()
     return f"https://oidc.eks.{region}.amazonaws.com/id/{own}", f"https://{own}.gr7.{region}.eks.amazonaws.com"

@@ -1,4 +1,4 @@
-"""EKS clusters: moto keeps them; these rows check what AWS checks and keep the settings that moto drops.
+"""EKS clusters: moto stores them; these rows validate as AWS does and store the settings that moto drops.
 
 Settings are put on moto's own cluster under the names of EKS's model, and moto then shows them with the rest.
 """
@@ -57,7 +57,7 @@ def _invalid(text: str) -> AwsError:
 
 
 def _check_subnets(context: RequestContext, names: list[str]) -> str:
-    """The VPC of a cluster's subnets, which must exist, be of one VPC and lie in two zones at least."""
+    """Return the VPC of the subnets, which must exist, be in one VPC and in at least two zones."""
     ec2 = context.backend("ec2")
     subnets = {name: subnet for zone in ec2.subnets.values() for name, subnet in zone.items()}
     for name in names:
@@ -96,7 +96,7 @@ def _check_keys(context: RequestContext, configs: list[dict[str, Any]]) -> None:
 
 
 def _logging(setups: dict[str, Any], before: set[str]) -> tuple[set[str], dict[str, Any]]:
-    """The logs that are on afterwards, and how EKS shows them."""
+    """Return the enabled logs, and EKS's representation of them."""
     enabled_logs = set(before)
     for setup in setups.get("clusterLogging", []):
         chosen = set(setup.get("types", []))
@@ -109,7 +109,7 @@ def _logging(setups: dict[str, Any], before: set[str]) -> tuple[set[str], dict[s
 
 
 def create(context: RequestContext) -> dict[str, Any]:
-    """A cluster that is active at once, with the security group that EKS makes for it."""
+    """Create a cluster that is active at once, with its cluster security group."""
     parameters = context.parameters
     config = parameters["resourcesVpcConfig"]
     version = parameters.get("version") or catalog()["default_version"]
@@ -185,7 +185,7 @@ def _create_security_group(context: RequestContext, vpc: str) -> str:
 
 
 def _add_creator_entry(context: RequestContext, cluster: Any) -> None:
-    """Whoever makes a cluster is its administrator, unless told otherwise."""
+    """Give the cluster's creator administrator access, unless disabled."""
     if cluster.accessConfig["bootstrapClusterCreatorAdminPermissions"] and eks_access_entries.has_access_entries(
         cluster
     ):
@@ -196,7 +196,7 @@ def _add_creator_entry(context: RequestContext, cluster: Any) -> None:
 
 
 def update_config(context: RequestContext) -> dict[str, Any]:
-    """One kind of change at a time; a change to what already is so is refused."""
+    """Apply one kind of change at a time; a change without effect is refused."""
     cluster, parameters = cluster_of(context), context.parameters
     if changes := parameters.get("resourcesVpcConfig"):
         kind = _update_vpc(context, cluster, changes)
@@ -235,7 +235,7 @@ def _update_vpc(context: RequestContext, cluster: Any, changes: dict[str, Any]) 
 
 
 def update_version(context: RequestContext) -> dict[str, Any]:
-    """The next minor version, and no other."""
+    """Update to the next minor version, and no other."""
     cluster, version = cluster_of(context), context.parameters["version"]
     versions = list(catalog()["cluster_versions"])
     if version not in versions or versions.index(version) != versions.index(cluster.version) + 1:
@@ -247,7 +247,7 @@ def update_version(context: RequestContext) -> dict[str, Any]:
 
 
 def associate_encryption(context: RequestContext) -> dict[str, Any]:
-    """A key for the secrets of a cluster that had none."""
+    """Set a key for the secrets of a cluster without one."""
     cluster, configs = cluster_of(context), context.parameters["encryptionConfig"]
     if cluster.encryption_config:
         raise _invalid("Encryption is already enabled for the cluster; its key cannot be changed.")
@@ -257,7 +257,7 @@ def associate_encryption(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> Response:
-    """Gone with everything that belongs to it; node groups and Fargate profiles have to go first."""
+    """Delete a cluster with its records; node groups and Fargate profiles have to be deleted first."""
     cluster = cluster_of(context)
     if getattr(cluster, "deletionProtection", False):
         text = f"Cluster {cluster.name} has deletion protection enabled; switch it off first."

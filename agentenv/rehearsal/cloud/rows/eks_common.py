@@ -1,4 +1,4 @@
-"""What the EKS rows share: finding a cluster, and writing down an update."""
+"""Helpers of the EKS rows: find a cluster, record an update, validate principals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PRINCIPAL = re.compile(
     r"arn:aws[\w-]*:iam::(?P<account>\d{12}):(?P<kind>root|role|user)(/(?P<path>.*/)?(?P<name>[^/]+))?"
 )
-# Kinds of records that belong to a cluster and go with it.
+# Kinds of records that are deleted with their cluster.
 BELONGING = (
     "eks.addons",
     "eks.access_entries",
@@ -32,18 +32,18 @@ BELONGING = (
 
 @cache
 def catalog() -> dict[str, Any]:
-    """What EKS offers, from `data/eks.json`."""
+    """Return what EKS offers, from `data/eks.json`."""
     return json.loads(files("agentenv.rehearsal.cloud").joinpath("data/eks.json").read_text(encoding="utf-8"))
 
 
 def now() -> datetime:
-    """The present, to the millisecond, as EKS tells it."""
+    """Return the current time, to the millisecond, as EKS does."""
     timestamp = datetime.now(UTC)
     return timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
 
 
 def cluster_of(context: RequestContext) -> Any:
-    """Moto's cluster for the call's `clusterName` or `name`."""
+    """Return moto's cluster for the call's `clusterName` or `name`."""
     name = context.parameters.get("clusterName") or context.parameters.get("name") or ""
     cluster = context.backend("eks").clusters.get(name)
     if cluster is None:
@@ -52,12 +52,12 @@ def cluster_of(context: RequestContext) -> Any:
 
 
 def arn(context: RequestContext, rest: str) -> str:
-    """The name of something of EKS in the call's account and region."""
+    """Return an EKS ARN in the call's account and region."""
     return f"arn:aws:eks:{context.region}:{context.account}:{rest}"
 
 
 def record_update(context: RequestContext, cluster: str, kind: str, parameters: dict[str, Any]) -> Record:
-    """An update that is already done, kept for DescribeUpdate."""
+    """Store a completed update for DescribeUpdate."""
     update = {
         "id": str(uuid.uuid4()),
         "status": "Successful",
@@ -71,12 +71,12 @@ def record_update(context: RequestContext, cluster: str, kind: str, parameters: 
 
 
 def cluster_records(context: RequestContext, kind: str, cluster: str) -> dict[str, Record]:
-    """The records of a kind that belong to a cluster."""
+    """Return the records of a kind that belong to a cluster."""
     return {name: record for name, record in context.records(kind).items() if name.startswith(f"{cluster}/")}
 
 
 def check_role(context: RequestContext, role: str, text: str) -> None:
-    """Say no to a role that is not one, or that is of this account and not there."""
+    """Raise for an ARN that is not a role's, or for a missing role of this account."""
     match = PRINCIPAL.fullmatch(role)
     if not match or match["kind"] != "role":
         raise AwsError("InvalidParameterException", f"{text}: {role} is not the ARN of a role.")
@@ -85,7 +85,7 @@ def check_role(context: RequestContext, role: str, text: str) -> None:
 
 
 def principal_exists(context: RequestContext, principal: str) -> bool:
-    """Whether a role or user of this account is there."""
+    """Return whether a role or user of this account exists."""
     match = PRINCIPAL.fullmatch(principal)
     iam = context.moto.backend("iam", context.account, "aws")
     if match is None:

@@ -1,4 +1,4 @@
-"""EKS node groups and Fargate profiles: kept by moto, checked and set right here."""
+"""EKS node groups and Fargate profiles: stored by moto, validated and corrected here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _check_subnets(context: RequestContext, names: list[str], vpc: str) -> None:
 
 
 def _add_node_entry(context: RequestContext, cluster: Any, role: str, kind: str) -> None:
-    """EKS lets the nodes that it makes into the cluster, unless their role may already enter."""
+    """Create the access entry that EKS creates for nodes, unless their role has one."""
     if eks_access_entries.has_access_entries(cluster) and f"{cluster.name}/{role}" not in context.records(
         eks_access_entries.ENTRIES
     ):
@@ -31,7 +31,7 @@ def _add_node_entry(context: RequestContext, cluster: Any, role: str, kind: str)
 
 
 def create_nodegroup(context: RequestContext) -> dict[str, Any]:
-    """A node group with what was asked for and EKS's own defaults: no SSH key, the cluster's version."""
+    """Create a node group with EKS's own defaults: no SSH key, the cluster's version."""
     parameters, cluster = context.parameters, cluster_of(context)
     _check_subnets(context, parameters["subnets"], cluster.resources_vpc_config["vpcId"])
     check_role(context, parameters["nodeRole"], "The node role is not valid")
@@ -68,7 +68,7 @@ def _minor(version: str) -> int:
 
 
 def create_profile(context: RequestContext) -> Response:
-    """A Fargate profile over private subnets of the cluster's VPC."""
+    """Create a Fargate profile over private subnets of the cluster's VPC."""
     parameters, cluster = context.parameters, cluster_of(context)
     _check_subnets(context, parameters.get("subnets", []), cluster.resources_vpc_config["vpcId"])
     if len(parameters.get("selectors", [])) > 5:
@@ -85,7 +85,7 @@ def create_profile(context: RequestContext) -> Response:
 
 
 def _is_public(context: RequestContext, subnet: str) -> bool:
-    """Whether a subnet's own route table, or else its VPC's main one, leads to an internet gateway."""
+    """Return whether a subnet's route table, or else its VPC's main one, has a route to an internet gateway."""
     ec2 = context.backend("ec2")
     vpc = ec2.get_subnet(subnet).vpc_id
     tables = [table for table in ec2.route_tables.values() if table.vpc_id == vpc]
@@ -95,7 +95,7 @@ def _is_public(context: RequestContext, subnet: str) -> bool:
 
 
 def forward_list(context: RequestContext) -> Response:
-    """Moto's list, once it is sure that there is such a cluster."""
+    """Return moto's list for an existing cluster."""
     cluster_of(context)
     return context.forward()
 

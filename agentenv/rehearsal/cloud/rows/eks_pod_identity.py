@@ -1,4 +1,4 @@
-"""EKS identities: roles for pods (Pod Identity), and an identity provider for people (OIDC)."""
+"""EKS Pod Identity associations for pods, and the OIDC identity provider for users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASSOCIATIONS, PROVIDERS = "eks.pod_identity_associations", "eks.identity_provide
 
 
 def identifier(prefix: str) -> str:
-    """A name as EKS makes them: letters and digits, never used before."""
+    """Return a new identifier in EKS's format: letters and digits."""
     return prefix + "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(17))
 
 
@@ -34,7 +34,7 @@ def _association(context: RequestContext) -> Record:
 
 
 def associate(context: RequestContext, cluster: str, namespace: str, account: str, role: str, **options: Any) -> Record:
-    """Give a service account a role; it has one at most."""
+    """Associate a service account with a role; it has one at most."""
     check_role(context, role, "The role of a pod identity association is not valid")
     for other in cluster_records(context, ASSOCIATIONS, cluster).values():
         if (other["namespace"], other["serviceAccount"]) == (namespace, account):
@@ -64,14 +64,14 @@ def associate(context: RequestContext, cluster: str, namespace: str, account: st
 
 
 def delete_owned(context: RequestContext, owner: str) -> None:
-    """Remove the associations that an add-on made."""
+    """Delete the associations that an add-on owns."""
     records = context.records(ASSOCIATIONS)
     for name in [name for name, association in records.items() if association.get("ownerArn") == owner]:
         del records[name]
 
 
 def create(context: RequestContext) -> dict[str, Any]:
-    """An association for a service account, which need not exist yet."""
+    """Create an association for a service account, which need not exist yet."""
     parameters, cluster = context.parameters, cluster_of(context)
     options = {
         name: parameters[name]
@@ -85,7 +85,7 @@ def create(context: RequestContext) -> dict[str, Any]:
 
 
 def update(context: RequestContext) -> dict[str, Any]:
-    """Another role; namespace and service account stay."""
+    """Change the role; namespace and service account stay."""
     association, parameters = _association(context), context.parameters
     if role := parameters.get("roleArn"):
         check_role(context, role, "The role of a pod identity association is not valid")
@@ -97,14 +97,14 @@ def update(context: RequestContext) -> dict[str, Any]:
 
 
 def delete(context: RequestContext) -> dict[str, Any]:
-    """Gone; EKS answers what it was."""
+    """Delete an association and return it."""
     association = _association(context)
     del context.records(ASSOCIATIONS)[f"{association['clusterName']}/{association['associationId']}"]
     return {"association": association}
 
 
 def list_associations(context: RequestContext) -> dict[str, Any]:
-    """The associations of a cluster, a namespace or a service account."""
+    """Return the associations of a cluster, a namespace or a service account."""
     parameters = context.parameters
     rows = [
         row
@@ -117,7 +117,7 @@ def list_associations(context: RequestContext) -> dict[str, Any]:
 
 
 def associate_provider(context: RequestContext) -> dict[str, Any]:
-    """The one OIDC provider that a cluster may have."""
+    """Set the only OIDC provider of a cluster."""
     cluster, oidc = cluster_of(context), context.parameters["oidc"]
     if cluster_records(context, PROVIDERS, cluster.name):
         text = "The cluster already has an identity provider configuration; there is one at most."
@@ -147,7 +147,7 @@ def _provider(context: RequestContext) -> Record:
 
 
 def disassociate_provider(context: RequestContext) -> dict[str, Any]:
-    """The provider goes."""
+    """Remove the provider."""
     provider = _provider(context)
     name, cluster = provider["identityProviderConfigName"], provider["clusterName"]
     del context.records(PROVIDERS)[f"{cluster}/{name}"]
@@ -156,7 +156,7 @@ def disassociate_provider(context: RequestContext) -> dict[str, Any]:
 
 
 def list_providers(context: RequestContext) -> dict[str, Any]:
-    """The provider of a cluster, if it has one."""
+    """Return the provider of a cluster, if it has one."""
     rows = cluster_records(context, PROVIDERS, cluster_of(context).name).values()
     return {"identityProviderConfigs": [{"type": "oidc", "name": row["identityProviderConfigName"]} for row in rows]}
 

@@ -1,4 +1,4 @@
-"""Tags of whatever EKS has; moto tags clusters only."""
+"""Tags of every EKS resource; moto tags clusters only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 50
 
 
 def _tags(context: RequestContext) -> dict[str, str]:
-    """The tags of the thing that the call names, to be read or changed in place."""
+    """Return the tags of the call's resource, which may be changed in place."""
     resource_arn = context.parameters["resourceArn"]
     for kind in BELONGING:
         for record in context.records(kind).values():
@@ -32,7 +32,7 @@ def _tags(context: RequestContext) -> dict[str, str]:
 
 
 def tag(context: RequestContext) -> dict[str, Any]:
-    """More tags, up to the limit."""
+    """Add tags, up to the limit."""
     tags = _tags(context)
     if len({**tags, **context.parameters["tags"]}) > MOST:
         raise AwsError("BadRequestException", f"A resource can have at most {MOST} tags.", 400)
@@ -41,7 +41,7 @@ def tag(context: RequestContext) -> dict[str, Any]:
 
 
 def untag(context: RequestContext) -> dict[str, Any]:
-    """Fewer tags; those that are not there are no matter."""
+    """Remove tags; missing ones are no error."""
     tags = _tags(context)
     for key in context.parameters["tagKeys"]:
         tags.pop(key, None)

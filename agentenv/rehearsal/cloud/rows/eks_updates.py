@@ -1,4 +1,4 @@
-"""EKS updates, which are done as soon as they are asked for, and the versions that clusters can be updated to."""
+"""EKS updates, which complete at once, and the versions that EKS offers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def describe_update(context: RequestContext) -> dict[str, Any]:
-    """An update, which is always done by the time it is asked for."""
+    """Return an update, which is always completed."""
     cluster, update_id = cluster_of(context), context.parameters["updateId"]
     update = context.records("_eks.updates").get(f"{cluster.name}/{update_id}")
     if update is None:
@@ -23,14 +23,14 @@ def describe_update(context: RequestContext) -> dict[str, Any]:
 
 
 def list_updates(context: RequestContext) -> dict[str, Any]:
-    """The updates of a cluster."""
+    """Return the updates of a cluster."""
     ids = [update["id"] for update in cluster_records(context, "_eks.updates", cluster_of(context).name).values()]
     shown, token = page(ids, context.parameters.get("maxResults"), context.parameters.get("nextToken"))
     return {"updateIds": shown, "nextToken": token}
 
 
 def describe_cluster_versions(context: RequestContext) -> dict[str, Any]:
-    """The cluster versions that EKS offers."""
+    """Return the cluster versions that EKS offers."""
     requested = context.parameters.get("clusterVersions", list(catalog()["cluster_versions"]))
     default = catalog()["default_version"]
     rows = [

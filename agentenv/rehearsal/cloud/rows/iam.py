@@ -1,4 +1,4 @@
-"""IAM: documents that IAM would not take, quotas, and what may not go while it is in use."""
+"""IAM: invalid documents, quotas, and the deletion of resources in use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check_document(context: RequestContext, name: str, kind: policy_documents.K
 
 
 def check_trust_policy(name: str) -> Callable[[RequestContext], Response]:
-    """A document that says who may take a role."""
+    """Return a handler that validates a trust policy."""
 
     def response(context: RequestContext) -> Response:
         _check_document(context, name, policy_documents.TRUST, TRUST_LENGTH, "ACLSizePerRole")
@@ -42,13 +42,13 @@ def check_trust_policy(name: str) -> Callable[[RequestContext], Response]:
 
 
 def check_managed_policy(context: RequestContext) -> Response:
-    """A policy of its own."""
+    """Validate a managed policy."""
     _check_document(context, "PolicyDocument", policy_documents.IDENTITY, MANAGED_LENGTH, "PolicySize")
     return context.forward()
 
 
 def put_inline_policy(context: RequestContext) -> Response:
-    """A policy inside a role; all of a role's inline policies share one quota."""
+    """Validate an inline policy; all of a role's inline policies share one quota."""
     parameters = context.parameters
     _check_document(context, "PolicyDocument", policy_documents.IDENTITY, INLINE_LENGTH, "RolePolicySize")
     role = next((role for role in context.backend("iam").roles.values() if role.name == parameters["RoleName"]), None)
@@ -62,7 +62,7 @@ def put_inline_policy(context: RequestContext) -> Response:
 
 
 def attach_policy(context: RequestContext) -> Response:
-    """As many policies to a role as the quota allows."""
+    """Attach a policy to a role within the quota."""
     role = next(
         (role for role in context.backend("iam").roles.values() if role.name == context.parameters["RoleName"]), None
     )
@@ -73,7 +73,7 @@ def attach_policy(context: RequestContext) -> Response:
 
 
 def delete_policy(context: RequestContext) -> Response:
-    """A policy goes when nothing has it and only its default version is left."""
+    """Delete a policy that is not attached and has only its default version."""
     policy = context.backend("iam").managed_policies.get(context.parameters["PolicyArn"])
     if policy is not None:
         if policy.attachment_count:
@@ -85,7 +85,7 @@ def delete_policy(context: RequestContext) -> Response:
 
 
 def delete_profile(context: RequestContext) -> Response:
-    """An instance profile goes without its role."""
+    """Delete an instance profile without a role."""
     profile = next(
         (
             profile
@@ -100,7 +100,7 @@ def delete_profile(context: RequestContext) -> Response:
 
 
 def add_role(context: RequestContext) -> Response:
-    """An instance profile has one role."""
+    """Add the only role of an instance profile."""
     for profile in context.backend("iam").instance_profiles.values():
         if profile.name == context.parameters["InstanceProfileName"] and profile.roles:
             raise AwsError("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1", 409)
@@ -108,7 +108,7 @@ def add_role(context: RequestContext) -> Response:
 
 
 def create_oidc_provider(context: RequestContext) -> Response:
-    """An OIDC provider is known by an https address."""
+    """Create an OIDC provider with an https address."""
     if not context.parameters["Url"].startswith("https://"):
         raise AwsError("ValidationError", "Invalid Open ID Connect Provider URL", 400)
     return context.forward()

@@ -1,4 +1,4 @@
-"""KMS: key policies that would lock everyone out, and keys that are on their way out."""
+"""KMS: key policies that would lock out the account, and keys that wait for deletion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ASYMMETRIC = ("RSA_", "ECC_")
 
 
 def _key_pair(key_spec: str) -> Any:
-    """The pair of an asymmetric key. Moto makes one for every key, which takes longer than all else it does for it."""
+    """Return the pair of an asymmetric key; moto generates one for every key, which is slow."""
     return utils.generate_private_key(key_spec) if key_spec.startswith(ASYMMETRIC) else None
 
 
@@ -42,7 +42,7 @@ def _check_policy(context: RequestContext, text: str) -> None:
 
 
 def _stays_manageable(context: RequestContext, text: str) -> bool:
-    """Whether someone in the account, or the caller, may still change the policy."""
+    """Return whether someone in the account, or the caller, may still change the policy."""
     document, _ = policy_documents.read(text)
     caller = context.ask("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
     holders = {"*", context.account, f"arn:aws:iam::{context.account}:root", caller}
@@ -56,20 +56,20 @@ def _stays_manageable(context: RequestContext, text: str) -> bool:
 
 
 def create(context: RequestContext) -> Response:
-    """A key with a policy under which it can still be managed."""
+    """Create a key with a policy that keeps it manageable."""
     if "Policy" in context.parameters:
         _check_policy(context, context.parameters["Policy"])
     return context.forward()
 
 
 def put_policy(context: RequestContext) -> Response:
-    """Another policy, likewise."""
+    """Set a policy that keeps the key manageable."""
     _check_policy(context, context.parameters["Policy"])
     return context.forward()
 
 
 def _key(context: RequestContext, named: str) -> Any:
-    """The key of an identifier, an ARN or an alias."""
+    """Return the key of an identifier, an ARN or an alias."""
     keys = context.backend("kms").keys
     if "alias/" in named:
         alias = "alias/" + named.partition("alias/")[2]
@@ -78,7 +78,7 @@ def _key(context: RequestContext, named: str) -> Any:
 
 
 def check_usable(context: RequestContext) -> Response:
-    """Nothing is done to a key that waits for its deletion."""
+    """Refuse operations on a key that waits for deletion."""
     key = _key(context, context.parameters.get("TargetKeyId") or context.parameters.get("KeyId") or "")
     if key is not None and key.key_state == PENDING:
         raise AwsError("KMSInvalidStateException", f"{key.arn} is pending deletion.", 400)
@@ -86,7 +86,7 @@ def check_usable(context: RequestContext) -> Response:
 
 
 def create_alias(context: RequestContext) -> Response:
-    """A name that is free, and not one of AWS's own."""
+    """Create an unused alias, other than AWS's own."""
     name = context.parameters["AliasName"]
     if not name.startswith("alias/"):
         raise AwsError("ValidationException", f"Invalid identifier: {name} does not begin with alias/.", 400)
@@ -96,7 +96,7 @@ def create_alias(context: RequestContext) -> Response:
 
 
 def schedule_deletion(context: RequestContext) -> Response | dict[str, Any]:
-    """Between a week and a month ahead; the published model has wider bounds than the service."""
+    """Schedule a deletion 7 to 30 days ahead; the published model has wider bounds than the service."""
     days = context.parameters.get("PendingWindowInDays", 30)
     if not 7 <= days <= 30:
         text = f"PendingWindowInDays must be between 7 and 30 (inclusive), not {days}."
@@ -109,7 +109,7 @@ def schedule_deletion(context: RequestContext) -> Response | dict[str, Any]:
 
 
 def enable_rotation(context: RequestContext) -> Response:
-    """Rotation, every so many days; moto forgets how many."""
+    """Enable rotation with its period, which moto does not store."""
     response = check_usable(context)
     if response.ok:
         key = _key(context, context.parameters["KeyId"])
@@ -119,7 +119,7 @@ def enable_rotation(context: RequestContext) -> Response:
 
 
 def rotation_status(context: RequestContext) -> dict[str, Any]:
-    """Whether a key is rotated, and if so how often and when next."""
+    """Return whether a key is rotated, how often and when next."""
     status = context.result()
     key = _key(context, context.parameters["KeyId"])
     if not status["KeyRotationEnabled"]:
@@ -135,7 +135,7 @@ def rotation_status(context: RequestContext) -> dict[str, Any]:
 
 
 def get_public_key(context: RequestContext) -> Response:
-    """Only an asymmetric key has one."""
+    """Return the public key of an asymmetric key."""
     key = _key(context, context.parameters["KeyId"])
     if key is not None and not key.key_spec.startswith(ASYMMETRIC):
         raise AwsError(

@@ -1,4 +1,4 @@
-"""CloudWatch Logs: retention in the steps that it has, keys that exist."""
+"""CloudWatch Logs: valid retention periods and existing keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _invalid(text: str) -> AwsError:
 
 
 def put_retention(context: RequestContext) -> Response:
-    """A number of days that Logs knows."""
+    """Set a retention period that Logs supports."""
     days = context.parameters["retentionInDays"]
     if days not in DAYS:
         allowed = ", ".join(map(str, DAYS))
@@ -37,7 +37,7 @@ def _check_key(context: RequestContext) -> None:
 
 
 def create_group(context: RequestContext) -> Response:
-    """Encrypted by a key that can be used, or not at all."""
+    """Create a group, with a usable key or none."""
     _check_key(context)
     return context.forward()
 
@@ -52,7 +52,7 @@ def _group(context: RequestContext) -> Any:
 
 
 def associate_key(context: RequestContext) -> dict[str, Any]:
-    """What comes from now on, by a key that can be used; moto knows a group's key from its creation only."""
+    """Set a usable key for new data; moto sets a group's key at its creation only."""
     group = _group(context)
     _check_key(context)
     group.kms_key_id = context.parameters["kmsKeyId"]
@@ -60,13 +60,13 @@ def associate_key(context: RequestContext) -> dict[str, Any]:
 
 
 def disassociate_key(context: RequestContext) -> dict[str, Any]:
-    """No key from now on."""
+    """Remove the key."""
     _group(context).kms_key_id = None
     return {}
 
 
 def list_tags(context: RequestContext) -> Response:
-    """Of a group that is there."""
+    """Return the tags of an existing group."""
     if ":log-group:" in context.parameters["resourceArn"]:
         _group(context)
     return context.forward()

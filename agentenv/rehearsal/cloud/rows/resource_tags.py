@@ -1,4 +1,4 @@
-"""The three operations of services that write tags as ResourceTags, over wherever a row keeps them."""
+"""The three tag operations of services that use ResourceTags, for tags stored by a row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rows(service: str, tags_of: Callable[[RequestContext], Record]) -> tuple[Row, ...]:
-    """Rows that add, take away and tell tags; `tags_of` finds those of the thing that a call names, or refuses."""
+    """Return rows that add, remove and list tags; `tags_of` returns those of the call's resource, or raises."""
 
     def tag(context: RequestContext) -> dict[str, Any]:
         tags_of(context).update({pair["Key"]: pair["Value"] for pair in context.parameters["ResourceTags"]})

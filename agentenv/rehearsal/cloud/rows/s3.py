@@ -1,4 +1,4 @@
-"""S3: tags that come with a new bucket, names that S3 takes, policies that are ones."""
+"""S3: tags of new buckets, valid names, valid policies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _is_address(name: str) -> bool:
 
 
 def create(context: RequestContext) -> Response:
-    """A bucket with the tags that the call brought, which moto leaves out."""
+    """Create a bucket with the call's tags, which moto leaves out."""
     name = context.parameters["Bucket"]
     if not NAME.fullmatch(name) or ".." in name or _is_address(name):
         raise AwsError("InvalidBucketName", f"The specified bucket is not valid: {name}", 400)
@@ -39,7 +39,7 @@ def create(context: RequestContext) -> Response:
 
 
 def put_policy(context: RequestContext) -> Response:
-    """A policy that S3 can read, about this bucket, naming principals that are there."""
+    """Set a valid policy for this bucket with existing principals."""
     text, bucket = context.parameters["Policy"], context.parameters["Bucket"]
     violations = policy_documents.violations(text, policy_documents.ON_KEY)
     if violations:
@@ -62,7 +62,7 @@ def put_policy(context: RequestContext) -> Response:
 
 
 def _is_public(statement: dict[str, Any]) -> bool:
-    """Whether it lets in everybody; a condition is taken for one that does not."""
+    """Return whether a statement allows everyone without a condition."""
     principal = statement.get("Principal")
     everyone = principal == "*" or (
         isinstance(principal, dict) and "*" in policy_documents.as_list(principal.get("AWS", []))
@@ -71,7 +71,7 @@ def _is_public(statement: dict[str, Any]) -> bool:
 
 
 def get_encryption(context: RequestContext) -> Response | dict[str, Any]:
-    """How new objects are encrypted: by S3's own keys where nothing was said, which cannot be switched off."""
+    """Return the encryption of new objects: by default S3's own keys, which cannot be disabled."""
     bucket = context.backend("s3").buckets.get(context.parameters["Bucket"])
     if bucket is None or bucket.encryption:
         return context.forward()

@@ -1,7 +1,7 @@
-"""STS: a role for whoever has keys. Moto gives any role to anybody, with any tags, for any time.
+"""STS AssumeRole. Moto opens a session of any role for anybody, with any tags and duration.
 
-What AWS refuses everybody is refused everybody: times, sizes and words out of its limits. Whom a role trusts is asked
-of sessions of pods; the rehearsal's own caller owns the account.
+AWS's limits apply to every caller: durations, sizes and characters. Trust policies are evaluated for pods' sessions
+only; the rehearsal's own caller owns the account.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VALUE = re.compile(r"[\w .:/=+@-]{0,256}")
 
 
 def assume_role(context: RequestContext) -> dict[str, Any]:
-    """Check what is asked for, then whether the role is for the caller, and open a session."""
+    """Validate the request and the role's trust in the caller, and open a session."""
     parameters = context.parameters
     tags = {tag["Key"]: tag["Value"] for tag in parameters.get("Tags", [])}
     for problem in _problems(parameters, tags):
@@ -65,7 +65,7 @@ def _problems(parameters: dict[str, Any], tags: dict[str, str]) -> Iterator[str]
 
 
 def _check_trust(context: RequestContext, role: Any, session: Any, tags: dict[str, str]) -> None:
-    """The role has to trust the session, and nothing less than both actions where there are tags."""
+    """Raise unless the role trusts the session for AssumeRole, and for TagSession if there are tags."""
     own = session["session"].arn
     account = own.split(":")[4]
     names = frozenset({own, session["role"], account, f"arn:aws:iam::{account}:root"})
@@ -88,7 +88,7 @@ def _check_trust(context: RequestContext, role: Any, session: Any, tags: dict[st
 
 
 def _packed(parameters: dict[str, Any], tags: dict[str, str]) -> int:
-    """AWS does not say how it packs; this is how full the text is."""
+    """Return the packed size in per cent; AWS's algorithm is not published, so the text's size is used."""
     size = len(parameters.get("Policy", "")) + sum(len(key) + len(value) for key, value in tags.items())
     return min(100, size * 100 // MOST_CHARACTERS)
 

@@ -1,4 +1,4 @@
-"""STS: a role for whoever brings a token of a known issuer. Moto gives any role to anybody."""
+"""STS AssumeRoleWithWebIdentity: a session for a token of a known issuer. Moto opens one for anybody."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ USUAL_SECONDS, LONGEST_SECONDS = 3600, 3600
 
 
 def assume_role_with_web_identity(context: RequestContext) -> dict[str, Any]:
-    """Check the token, then what the role's trust policy says of it."""
+    """Verify the token, then evaluate the role's trust policy."""
     parameters = context.parameters
     token = _token(parameters["WebIdentityToken"])
     provider = _provider(context, parameters["RoleArn"], token)
-    keys = token_issuers.keys_of(context.store, token.issuer)
+    keys = token_issuers.issuer_keys(context.store, token.issuer)
     if keys is None:
         text = f"Couldn't reach the identity provider {token.issuer} to verify the token."
         raise AwsError("IDPCommunicationError", text)
@@ -71,7 +71,7 @@ def _token(text: str) -> Token:
 
 
 def _provider(context: RequestContext, role: str, token: Token) -> Any:
-    """The provider by whose name the role's account knows the issuer."""
+    """Return the account's OIDC provider of the token's issuer."""
     account = role.split(":")[4] if role.count(":") > 4 else context.account
     providers = context.moto.backend("iam", account, "aws").open_id_providers.values()
     provider = next((row for row in providers if f"https://{row.url}" == token.issuer), None)

@@ -1,4 +1,4 @@
-"""Finding things by their tags: moto's own finds, and the file systems and access points that it leaves out."""
+"""The tagging API: moto's results, and the EFS file systems and access points that it leaves out."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def _efs_resources(context: RequestContext) -> Iterator[tuple[str, str, dict[str
 
 
 def _matches(tags: Mapping[str, str], filters: Mapping[str, list[str]]) -> bool:
-    """Every key has to be there, with one of its values where it has any."""
+    """Return whether every key is present, with one of its values where it has any."""
     return all(key in tags and (not values or tags[key] in values) for key, values in filters.items())
 
 
 def get_resources(context: RequestContext) -> dict[str, Any]:
-    """What carries tags, of the kinds and with the tags that were asked for."""
+    """Return the tagged resources of the requested kinds and tags."""
     parameters = context.parameters
     kinds, arns = parameters.get("ResourceTypeFilters") or [], parameters.get("ResourceARNList") or []
     filters = parameters.get("TagFilters") or []
