@@ -94,5 +94,5 @@ def _stored(bucket: str, export: str) -> dict[str, Any]:
             "serialization_library": f"{PARQUET}.serde.ParquetHiveSerDe",
             "parameters": {"serialization.format": "1"},
         },
-        "columns": [{"name": one.name, "type": one.type, "comment": one.says} for one in columns.COLUMNS],
+        "columns": [{"name": one.name, "type": one.type, "comment": one.description} for one in columns.COLUMNS],
     }

@@ -13,7 +13,7 @@ from agentenv.cli.reports.cost_view import About
 from agentenv.cli.reports.sources import Line, asked_lines, bill_lines, ledger_rows, table_rows
 from agentenv.config import Settings
 from agentenv.core.attribution.attribute import attribute
-from agentenv.core.attribution.bill import Bill, Whose, moment, read_bill, text
+from agentenv.core.attribution.bill import Bill, BillScope, moment, read_bill, text
 from agentenv.core.attribution.statement import Statement
 from agentenv.core.attribution.types import Charge
 from agentenv.core.ledger.rows import Row, seconds_between
@@ -57,13 +57,13 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     return settings_of(arguments.stack, arguments.file)
 
 
-def _whose(arguments: argparse.Namespace, settings: Settings | None) -> Whose:
+def _whose(arguments: argparse.Namespace, settings: Settings | None) -> BillScope:
     """Which lines of the bill are meant: an account may have other environments, and other clusters."""
     if arguments.whole_account or settings is None:
         if arguments.cluster:
             raise Refusal("--cluster says which pods are an environment's: name its --stack, without --whole-account")
-        return Whose()
-    return Whose(settings.environment, arguments.cluster or settings.cluster_name)
+        return BillScope()
+    return BillScope(settings.environment, arguments.cluster or settings.cluster_name)
 
 
 def _lines(arguments: argparse.Namespace, region: str | None, since: datetime, until: datetime) -> Iterable[Line]:

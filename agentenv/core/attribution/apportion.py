@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TypeVar
 
-# Finer than any line of a bill has a use for: a millionth of a millionth of a dollar.
+# Finer than any line of a bill.
 GRAINS_A_DOLLAR = 10**12
 CENT = Decimal("0.01")
 
@@ -18,25 +18,25 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def grains(dollars: Decimal) -> int:
-    """An amount in grains; what is finer than a grain is rounded, half to even."""
+    """Return an amount in grains, rounded half to even."""
     return int((dollars * GRAINS_A_DOLLAR).to_integral_value(ROUND_HALF_EVEN))
 
 
 def dollars(amount: int) -> Decimal:
-    """Grains in dollars, exactly."""
+    """Return grains in dollars, exactly."""
     return Decimal(amount).scaleb(-12)
 
 
 def cents(amount: Decimal) -> Decimal:
-    """An amount of dollars to the cent, half to even."""
+    """Return dollars rounded to the cent, half to even."""
     return amount.quantize(CENT, ROUND_HALF_EVEN)
 
 
 def apportion(amount: int, weights: Mapping[Key, int]) -> dict[Key, int]:
-    """An amount divided by weights, which are whole and not negative and not all nothing.
+    """Return an amount divided by weights, which are integers, not negative and not all zero.
 
-    The parts are the amount, exactly. Of equal remainders the key whose text comes first is served first, so that the
-    order in which keys are given makes no difference. A negative amount, a credit, is divided as what it takes back.
+    The parts add up to the amount exactly. Equal remainders are ordered by the text of their keys, so the order of keys
+    does not matter. A negative amount (a credit) is divided like a positive one.
     """
     total = sum(weights.values())
     if total <= 0 or min(weights.values()) < 0:
@@ -52,6 +52,6 @@ def apportion(amount: int, weights: Mapping[Key, int]) -> dict[Key, int]:
         if remainder:
             remainders.append((-remainder, repr(key), key))
     if left:
-        for _, _, key in sorted(remainders, key=lambda one: one[:2])[:left]:
+        for _, _, key in sorted(remainders, key=lambda remainder_: remainder_[:2])[:left]:
             parts[key] += 1
     return parts if sign > 0 else {key: -part for key, part in parts.items()}

@@ -1,8 +1,8 @@
-"""Divides a bill: first what somebody held, kept or moved, then what is everybody's.
+"""Attribute a bill to owners: first metered usage, then shared costs.
 
-Every grain of every charge ends up in an entry, once. What was held of a node is divided by what was held; what nobody
-held of it is idle, what waited to be claimed is the pool's. These two and what is fixed are shared out by the day, each
-on a line of its own, so that somebody's compute does not grow because others came or went.
+Every charge is attributed exactly once. The cost of a node is divided by the resources held on it. Unused resources are
+idle, and warm sandboxes belong to the pool. Idle, pool and fixed costs are shared by day, on separate lines, so that
+the compute cost of an owner does not depend on others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BY_USE: Mapping[Kind, Part] = {"storage": "storage", "network": "network", "sto
 def attribute(
     charges: Iterable[Charge], rows: Iterable[Row], warm: Iterable[Warm] = (), places: Places | None = None
 ) -> Statement:
-    """Who owes what of a bill."""
+    """Return the statement of a bill: the cost of each owner."""
     bill = list(charges)
     work = _Work(slices(rows, warm, places or Places()))
     for (group, hour), charged in _node_hours(bill).items():
@@ -42,19 +42,19 @@ def attribute(
 
 
 def _node_hours(bill: Sequence[Charge]) -> dict[tuple[str, int], list[tuple[str, int, int]]]:
-    """What each group of nodes costs each hour: the node, its grains, its capacity in millionths."""
-    found: defaultdict[tuple[str, int], list[tuple[str, int, int]]] = defaultdict(list)
+    """Return the cost of each group of nodes and hour: node, grains, and capacity in millionths."""
+    costs: defaultdict[tuple[str, int], list[tuple[str, int, int]]] = defaultdict(list)
     for charge in bill:
         if charge.kind == "nodes":
             hours = dict.fromkeys(charge.hours(), 1)
             capacity = int(charge.capacity * MILLION) // len(hours)
             for hour, amount in apportion(grains(charge.amount), hours).items():
-                found[charge.group, hour].append((charge.supply, amount, capacity))
-    return found
+                costs[charge.group, hour].append((charge.supply, amount, capacity))
+    return costs
 
 
 class _Work:
-    """An attribution under way: entries that are there to stay, and pots that are still to be shared."""
+    """The state of an attribution: final entries, and costs that remain to be shared."""
 
     def __init__(self, held: Slices) -> None:
         self.held = held
@@ -64,7 +64,7 @@ class _Work:
         self._all: dict[str, Amounts] = {}
 
     def nodes(self, group: str, hour: int, charged: Sequence[tuple[str, int, int]]) -> None:
-        """One hour of a group of nodes: each by itself where it is known who was on it, else all as one."""
+        """Attribute an hour of a group of nodes: each node if its pods are known, else all nodes together."""
         held = self.held.nodes.get((group, hour), Hour())
         known = {node for node, _, _ in charged}
         if held.unplaced or not held.nodes.keys() <= known:
@@ -72,12 +72,12 @@ class _Work:
             self._node(hour, *total, held.merged())
             return
         for node in known:
-            amount = sum(one for name, one, _ in charged if name == node)
-            capacity = sum(one for name, _, one in charged if name == node)
+            amount = sum(value for name, value, _ in charged if name == node)
+            capacity = sum(value for name, _, value in charged if name == node)
             self._node(hour, amount, capacity, held.nodes.get(node, {}))
 
     def _node(self, hour: int, amount: int, capacity: int, held: Mapping[Holder, int]) -> None:
-        """One node, one hour: to who held it, and what nobody did to the idle pot."""
+        """Attribute an hour of a node to its holders, and the unused part to idle."""
         free = max(capacity - sum(held.values()), 0)
         weights = {**held, _IDLE: free}
         if not any(weights.values()):
@@ -94,7 +94,7 @@ class _Work:
                 self.entries[Entry(holder.owner, day, holder.sandbox_class, "compute")] += part
 
     def use(self, charge: Charge) -> None:
-        """What is divided by what somebody had that day; where nobody had any, by what they had in all the time."""
+        """Attribute a charge by the usage of the day; without usage on that day, by the usage of the whole period."""
         by_hour = {"storage": self.held.stored, "network": self.held.moved, "storage_io": self.held.mounted}
         amounts = by_hour[charge.kind]
         part = _BY_USE[charge.kind]
@@ -109,12 +109,12 @@ class _Work:
         return self._all[part]
 
     def fixed(self, charge: Charge) -> None:
-        """What is there for everybody: in equal parts among those who were there that day."""
+        """Attribute a fixed charge in equal parts to the owners who were present that day."""
         for day, amount in self._days(charge):
             self._give(amount, day, "fixed", self._present(day))
 
     def _present(self, day: str) -> Mapping[Holder, int]:
-        """Who was there that day, each alike; where nobody was, whoever was ever there, by days."""
+        """Return equal weights of the owners of a day; without any, all owners weighted by days."""
         days = [those] if (those := self.held.present.get(day)) else self.held.present.values()
         weights: defaultdict[Holder, int] = defaultdict(int)
         for owners in days:
@@ -129,14 +129,14 @@ class _Work:
         return sorted(apportion(grains(charge.amount), hours).items())
 
     def _give(self, amount: int, day: str, part: Part, weights: Mapping[Holder, int]) -> None:
-        """Divide it: by weights, else among those who were there, else it stays with nobody."""
+        """Divide an amount by weights, else among the owners who were present, else to nobody."""
         weights = weights if any(weights.values()) else self._present(day) or {_IDLE: 1}
         for holder, share in apportion(amount, weights).items():
             if share:
                 self.entries[Entry(holder.owner, day, holder.sandbox_class, part)] += share
 
     def share(self) -> None:
-        """Share out the pots: idle by compute, a pool's by the compute of its class; that day's, else all days'."""
+        """Share idle costs by compute, and pool costs by the compute of the class: of that day, else of all days."""
         daily: defaultdict[str, Amounts] = defaultdict(lambda: defaultdict(int))
         for entry, amount in self.entries.items():
             # A credit may turn a day's compute around; it must not turn the shares around too.
@@ -152,7 +152,7 @@ class _Work:
 
 
 def _sum(several: Iterable[Mapping[Holder, int]]) -> Amounts:
-    """All of them, without those who had nothing."""
+    """Return the sum of amounts by holder, without zeros."""
     total: Amounts = defaultdict(int)
     for amounts in several:
         for holder, amount in amounts.items():
@@ -162,5 +162,5 @@ def _sum(several: Iterable[Mapping[Holder, int]]) -> Amounts:
 
 
 def _of(amounts: Mapping[Holder, int], sandbox_class: str) -> dict[Holder, int]:
-    """Those of a class; of no class, all."""
+    """Return the amounts of a class; of all classes if it is empty."""
     return {one: amount for one, amount in amounts.items() if sandbox_class in {"", one.sandbox_class}}

@@ -1,8 +1,7 @@
-"""Reads a bill: the lines of AWS's export by the hour (CUR 2.0 with split cost data) as charges, places and warm time.
+"""Read a bill: lines of the hourly AWS export (CUR 2.0 with split cost data) as charges, pod placement and warm time.
 
-An instance's own line is the charge; the lines of pods on it are not charged again, and say two things that nobody else
-knows afterwards: where each pod ran, and which slots waited. What a slot had while no row of the ledger covers it was
-the pool's, to the second at which the ledger says that it was claimed.
+The line of an instance is the charge. The lines of its pods are not charged again; they show where each pod ran, and
+which slots were warm. The time of a slot that no ledger row covers belongs to the pool, until it was claimed.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _POOL_TAG, _ENVIRONMENT_TAG = tag_key("karpenter.sh/nodepool"), tag_key("environ
 
 
 @dataclass(frozen=True)
-class Whose:
-    """Which lines are an environment's: those with its tag, and its cluster's pods; of no environment, all lines.
+class BillScope:
+    """The lines that belong to an environment: those with its tag, and pods of its cluster; all without an environment.
 
-    A pod's line has the pod's labels and no tag of an environment, so who does not name the cluster gets no pods.
+    Lines of pods have no environment tag, so they are included only if the cluster is set.
     """
 
     environment: str | None = None
@@ -53,7 +52,7 @@ class Whose:
 
 @dataclass
 class Bill:
-    """A bill, read."""
+    """A bill as charges, pod placement and warm time."""
 
     charges: list[Charge] = field(default_factory=list[Charge])
     places: Places = field(default_factory=Places)
@@ -64,72 +63,76 @@ class Bill:
 
 @dataclass
 class _Waiting:
-    """What a slot's lines say of one hour."""
+    """The resources of a slot in an hour."""
 
     cores: Decimal = Decimal(0)
     gib: Decimal = Decimal(0)
 
 
-def read_bill(lines: Iterable[Line], rows: Sequence[Row], sizes: Sizes, whose: Whose | None = None) -> Bill:
-    """The charges of an environment, where its pods ran, and what waited."""
-    found, whose = Bill(), whose or Whose()
+def read_bill(lines: Iterable[Line], rows: Sequence[Row], sizes: Sizes, scope: BillScope | None = None) -> Bill:
+    """Return the charges of an environment, the placement of its pods, and the warm time of slots."""
+    bill, scope = Bill(), scope or BillScope()
     nodes: dict[str, str] = {}
-    rooms: defaultdict[str, set[str]] = defaultdict(set)  # by instance: the namespaces of what ran there
+    namespaces: defaultdict[str, set[str]] = defaultdict(set)  # by instance: the namespaces of what ran there
     slots: defaultdict[tuple[str, str, datetime], _Waiting] = defaultdict(_Waiting)
     running: list[tuple[Line, str, str]] = []
     for line in lines:
         if text(line, "line_item_line_item_type") in _FEES:
             continue
         pod = _POD.search(text(line, "line_item_resource_id"))
-        if not _is(line, pod, whose):
-            found.left_out += _cost(line)
+        if not _is(line, pod, scope):
+            bill.left_out += _cost(line)
         elif parent := text(line, "split_line_item_parent_resource_id"):
             instance = _INSTANCE.search(parent)
             if pod and instance:
                 nodes[pod["uid"]] = instance[0]
-                rooms[instance[0]].add(pod["namespace"])
+                namespaces[instance[0]].add(pod["namespace"])
                 _wait(slots, line, pod)
         elif pod and pod["namespace"].startswith(_ROOM):
             nodes[pod["uid"]] = pod["uid"]
-            found.charges.append(_charge("nodes", line, supply=pod["uid"]))
+            bill.charges.append(_charge("nodes", line, supply=pod["uid"]))
         elif (kind := _RUNNING.search(text(line, "line_item_usage_type"))) and not pod:
             running.append((line, text(line, "line_item_resource_id"), kind["type"] or "m1.small"))
         else:
-            found.charges.append(_charge(_kind(line), line))
+            bill.charges.append(_charge(_kind(line), line))
     for line, instance, kind in running:
         if kind not in sizes:
-            found.unknown_types.add(kind)
-        platform = _is_platform(line, rooms.get(instance, set()))
-        found.charges.append(_charge("fixed", line) if platform else _machine(line, instance, sizes.get(kind)))
-    found.places = Places(nodes)
-    found.warm = _warm(slots, rows)
-    return found
+            bill.unknown_types.add(kind)
+        platform = _is_platform(line, namespaces.get(instance, set()))
+        bill.charges.append(_charge("fixed", line) if platform else _machine(line, instance, sizes.get(kind)))
+    bill.places = Places(nodes)
+    bill.warm = _warm(slots, rows)
+    return bill
 
 
-def _is(line: Line, pod: re.Match[str] | None, whose: Whose) -> bool:
-    """Whether a line is the environment's."""
-    if whose.environment is None:
+def _is(line: Line, pod: re.Match[str] | None, scope: BillScope) -> bool:
+    """Return whether a line belongs to the environment."""
+    if scope.environment is None:
         return True
-    if pod and whose.cluster is not None:
-        return pod["cluster"] == whose.cluster
-    return tags(line).get(_ENVIRONMENT_TAG) == whose.environment
+    if pod and scope.cluster is not None:
+        return pod["cluster"] == scope.cluster
+    return tags(line).get(_ENVIRONMENT_TAG) == scope.environment
 
 
-def _is_platform(line: Line, rooms: set[str]) -> bool:
-    """Whether an instance is there for everybody: by its node pool, else by what ran on it."""
+def _is_platform(line: Line, namespaces: set[str]) -> bool:
+    """Return whether an instance is a system node: by its node pool, else by the namespaces of its pods."""
     pool = tags(line).get(_POOL_TAG, "")
-    return pool.split("-")[0] == SYSTEM if pool else bool(rooms) and not any(one.startswith(_ROOM) for one in rooms)
+    return (
+        pool.split("-")[0] == SYSTEM
+        if pool
+        else bool(namespaces) and not any(name.startswith(_ROOM) for name in namespaces)
+    )
 
 
 def _machine(line: Line, instance: str, size: tuple[int, Decimal] | None) -> Charge:
-    """The charge of a node for sandboxes, with what it could hold; of one of unknown size only what was held counts."""
+    """Return the charge of a sandbox node with its capacity; an unknown instance type has none."""
     hours = number(line, "line_item_usage_amount")
     cores, gib = size or (0, Decimal(0))
     return _charge("nodes", line, supply=instance, capacity=weight_hours(cores * hours, gib * hours))
 
 
 def _kind(line: Line) -> Kind:
-    """What a line that is no machine is for."""
+    """Return the kind of a line that is not an instance."""
     if text(line, "line_item_line_item_type") in {"Tax", "Credit", "Refund"}:
         return "fixed"
     product, called = text(line, "line_item_product_code"), text(line, "line_item_usage_type")
@@ -152,49 +155,49 @@ def _charge(kind: Kind, line: Line, supply: str = "", capacity: Decimal = Decima
 
 
 def _cost(line: Line) -> Decimal:
-    """Dollars of a line; a pod's line has none of its own, they are its instance's."""
+    """Return the dollars of a line; 0 for the line of a pod, which is part of its instance."""
     if text(line, "split_line_item_parent_resource_id"):
         return Decimal(0)
     return number(line, _COVERED.get(text(line, "line_item_line_item_type"), "line_item_unblended_cost"))
 
 
 def _wait(slots: defaultdict[tuple[str, str, datetime], _Waiting], line: Line, pod: re.Match[str]) -> None:
-    """Keep what a sandbox's line says, for the case that it was a slot."""
+    """Record the resources of a sandbox's line, in case it was a warm slot."""
     if not pod["namespace"].startswith(_ROOM):
         return
     hour = moment(line, "line_item_usage_start_date").replace(minute=0, second=0, microsecond=0)
-    had = slots[pod["uid"], pod["namespace"].removeprefix(_ROOM), hour]
+    usage_ = slots[pod["uid"], pod["namespace"].removeprefix(_ROOM), hour]
     amount = number(line, "split_line_item_split_usage")
     if "vCPU" in text(line, "line_item_usage_type"):
-        had.cores += amount
+        usage_.cores += amount
     else:
-        had.gib += amount
+        usage_.gib += amount
 
 
 def _warm(slots: Mapping[tuple[str, str, datetime], _Waiting], rows: Sequence[Row]) -> list[Warm]:
     """What slots had in the time that no row covers; the time of a pod before it was there is not told apart."""
-    of: defaultdict[str, list[Row]] = defaultdict(list)
+    rows_by_pod: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.pod != NO_POD:
-            of[row.pod].append(row)
-    found: list[Warm] = []
-    for (uid, sandbox_class, hour), had in sorted(slots.items()):
-        first = min((row.began for row in of[uid]), default=hour + HOUR) if uid in of else hour + HOUR
+            rows_by_pod[row.pod].append(row)
+    warm: list[Warm] = []
+    for (uid, sandbox_class, hour), usage_ in sorted(slots.items()):
+        first = min((row.began for row in rows_by_pod[uid]), default=hour + HOUR) if uid in rows_by_pod else hour + HOUR
         until = min(first, hour + HOUR)
         if until <= hour:
             continue
-        share = _share_before(of.get(uid, []), hour, until)
-        found.append(
+        share = _share_before(rows_by_pod.get(uid, []), hour, until)
+        warm.append(
             Warm(
                 pod=uid,
                 sandbox_class=sandbox_class,
                 began=hour,
                 ended=until,
-                cpu_seconds=had.cores * 3600 * share,
-                memory_gib_hours=had.gib * share,
+                cpu_seconds=usage_.cores * 3600 * share,
+                memory_gib_hours=usage_.gib * share,
             )
         )
-    return found
+    return warm
 
 
 def _share_before(rows: Sequence[Row], hour: datetime, until: datetime) -> Decimal:
@@ -205,26 +208,26 @@ def _share_before(rows: Sequence[Row], hour: datetime, until: datetime) -> Decim
 
 
 def text(line: Line, name: str) -> str:
-    """A value as text; nothing where there is none."""
+    """Return a value as text; an empty string without one."""
     value = line.get(name)
     return "" if value is None else str(value)
 
 
 def number(line: Line, name: str) -> Decimal:
-    """A value as a number; what was read as a float is taken as it is written."""
+    """Return a value as a number, from its text."""
     value = text(line, name)
     return Decimal(value) if value else Decimal(0)
 
 
 def moment(line: Line, name: str) -> datetime:
-    """A value as a moment; AWS writes them in UTC, with and without saying so."""
+    """Return a value as a timestamp in UTC; AWS omits the time zone in some formats."""
     value = line.get(name)
     found = value if isinstance(value, datetime) else datetime.fromisoformat(text(line, name).replace(" UTC", ""))
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def tags(line: Line) -> dict[str, str]:
-    """The tags of a line: of a table, of its JSON, or of pairs as Parquet has them."""
+    """Return the tags of a line, from a mapping, JSON, or pairs as in Parquet."""
     value: Any = line.get("resource_tags") or {}
     if isinstance(value, str):
         value = json.loads(value)

@@ -1,7 +1,7 @@
-"""Cuts what was held into hours: of each hour, who held how much of what.
+"""Split ledger rows into hours: how much each owner held in each hour.
 
-A bill has hours, the ledger has intervals. What an interval used is spread evenly over it; the ledger cuts its rows
-where a pod ends, so a row is a sandbox at work and not a day of somebody's sleep.
+A bill has hours, the ledger has intervals. The usage of an interval is spread evenly over it. A row ends with
+its pod, so it does not include suspended time.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _POOL = ""  # the owner of what nobody has claimed yet; no owner is called nothi
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who held something: an owner, or the pool of a class."""
+    """The holder of resources: an owner, or the pool of a class."""
 
     owner: str
     sandbox_class: str
 
     @property
     def is_pool(self) -> bool:
-        """Whether it waited to be claimed."""
+        """Return whether the holder is a pool."""
         return self.owner == _POOL
 
 
@@ -42,13 +42,13 @@ def _amounts() -> Amounts:
 
 @dataclass
 class Hour:
-    """What was held in one hour of one group of nodes: by node, and without one where no node is known."""
+    """The resources held in an hour on a group of nodes, by node; the key is empty for an unknown node."""
 
     nodes: defaultdict[str, Amounts] = field(default_factory=lambda: defaultdict(_amounts))
     unplaced: bool = False
 
     def merged(self) -> Amounts:
-        """As if the group were one node."""
+        """Return the amounts of all nodes together."""
         total = _amounts()
         for amounts in self.nodes.values():
             for holder, amount in amounts.items():
@@ -58,7 +58,7 @@ class Hour:
 
 @dataclass
 class Slices:
-    """All that was held, kept, moved and mounted."""
+    """Resources held, stored, transferred and mounted, by hour."""
 
     nodes: defaultdict[tuple[str, int], Hour] = field(default_factory=lambda: defaultdict(Hour))
     # By hour.
@@ -69,15 +69,15 @@ class Slices:
     present: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def hold(self, group: str, node: str, hour: int, holder: Holder, weight: int) -> None:
-        """Something of a node was held; of one of a group where it is not known of which."""
+        """Record held resources of a node, or of a group if the node is unknown."""
         held = self.nodes[group, hour]
         held.nodes[node][holder] += weight
         held.unplaced = held.unplaced or not node
 
 
 def slices(rows: Iterable[Row], warm: Iterable[Warm], places: Places) -> Slices:
-    """The ledger's rows and the pools' time, in hours."""
-    found = Slices()
+    """Return the rows of the ledger and the warm time of pools, split into hours."""
+    result = Slices()
     for row in rows:
         holder = Holder(row.owner, row.sandbox_class)
         weight = _whole(weight_hours(row.cpu_seconds / 3600, row.memory_gib_hours))
@@ -85,22 +85,22 @@ def slices(rows: Iterable[Row], warm: Iterable[Warm], places: Places) -> Slices:
         stored, moved = _whole(row.storage_gib_hours), _whole(row.network_bytes)
         for hour, before, after, length in _pieces(row.began, row.ended):
             if row.pod != NO_POD:
-                found.hold(group, node, hour, holder, _share(weight, before, after, length))
-                found.moved[hour][holder] += _share(moved, before, after, length)
-                found.mounted[hour][holder] += after - before
-            found.stored[hour][holder] += _share(stored, before, after, length)
-            found.present[day_of(hour)].add(row.owner)
-    for one in warm:
-        holder = Holder(_POOL, one.sandbox_class)
-        group, node = places.group(one.sandbox_class), places.nodes.get(one.pod, "")
-        weight = _whole(weight_hours(one.cpu_seconds / 3600, one.memory_gib_hours))
-        for hour, before, after, length in _pieces(one.began, one.ended):
-            found.hold(group, node, hour, holder, _share(weight, before, after, length))
-    return found
+                result.hold(group, node, hour, holder, _share(weight, before, after, length))
+                result.moved[hour][holder] += _share(moved, before, after, length)
+                result.mounted[hour][holder] += after - before
+            result.stored[hour][holder] += _share(stored, before, after, length)
+            result.present[day_of(hour)].add(row.owner)
+    for idle in warm:
+        holder = Holder(_POOL, idle.sandbox_class)
+        group, node = places.group(idle.sandbox_class), places.nodes.get(idle.pod, "")
+        weight = _whole(weight_hours(idle.cpu_seconds / 3600, idle.memory_gib_hours))
+        for hour, before, after, length in _pieces(idle.began, idle.ended):
+            result.hold(group, node, hour, holder, _share(weight, before, after, length))
+    return result
 
 
 def _pieces(began: datetime, ended: datetime) -> Iterator[tuple[int, int, int, int]]:
-    """Each hour of an interval: which, from and to in microseconds since its beginning, and how long the whole is."""
+    """Yield each hour of an interval: the hour, its start and end in microseconds, and the length of the interval."""
     length = _microseconds(ended - began)
     start = began
     while start < ended:
@@ -111,7 +111,7 @@ def _pieces(began: datetime, ended: datetime) -> Iterator[tuple[int, int, int, i
 
 
 def _share(amount: int, before: int, after: int, length: int) -> int:
-    """The part of an amount in a piece of its interval; the pieces of one interval add up to it."""
+    """Return the share of an amount in a piece of its interval; the shares add up to the amount."""
     return amount * after // length - amount * before // length
 
 

@@ -1,4 +1,4 @@
-"""What goes into an attribution and what comes out: charges of a bill, warm time of a pool, parts of what is owed."""
+"""The inputs and outputs of an attribution: charges of a bill, warm time of pools, and entries."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CORE_WEIGHT, GIB_WEIGHT = 9, 1
 
 
 def weight_hours(core_hours: Decimal, gib_hours: Decimal) -> Decimal:
-    """Cores and memory over time as one number."""
+    """Return core hours and memory hours as one weight."""
     return CORE_WEIGHT * core_hours + GIB_WEIGHT * gib_hours
 
 
@@ -70,22 +70,25 @@ class Charge:
     service: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what no bill has."""
+        """Reject invalid charges."""
         if self.began.tzinfo is None or self.ended <= self.began:
             raise ValueError("a charge is for a time, in a time zone")
-        if any((one.minute, one.second, one.microsecond) != (0, 0, 0) for one in (self.began, self.ended)):
+        if any(
+            (timestamp.minute, timestamp.second, timestamp.microsecond) != (0, 0, 0)
+            for timestamp in (self.began, self.ended)
+        ):
             raise ValueError(f"a charge is for whole hours, and this one is from {self.began} to {self.ended}")
         if self.capacity < 0:
             raise ValueError("nothing has less than no capacity")
 
     def hours(self) -> range:
-        """Its hours, counted from 1970."""
+        """Return the hours of the charge, counted from 1970."""
         return range(hour_of(self.began), hour_of(self.ended))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Warm:
-    """A slot of a pool, or what else waits for somebody, for as long as it waited: it is the pool's."""
+    """The warm time of an unclaimed slot, which belongs to the pool."""
 
     pod: str
     sandbox_class: str
@@ -97,19 +100,19 @@ class Warm:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where pods ran: the node of a pod where that is known, and the group of nodes that a class runs on."""
+    """The placement of pods: the node of a pod if known, and the node group of a class."""
 
     nodes: Mapping[str, str] = field(default_factory=dict[str, str])
     groups: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def group(self, sandbox_class: str) -> str:
-        """The group of a class's nodes; one for all where nothing is said."""
+        """Return the node group of a class; an empty string, which is one for all, by default."""
         return self.groups.get(sandbox_class, "")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is owed for: by whom, on which day (UTC), for which class (none for what is not of one), for which part."""
+    """The key of a cost: owner, day (UTC), class (empty without one) and part."""
 
     owner: str
     day: str
@@ -117,11 +120,11 @@ class Entry:
     part: Part
 
 
-def hour_of(when: datetime) -> int:
-    """The hour of a moment, counted from 1970."""
-    return int(when.timestamp()) // 3600
+def hour_of(timestamp: datetime) -> int:
+    """Return the hour of a timestamp, counted from 1970."""
+    return int(timestamp.timestamp()) // 3600
 
 
 def day_of(hour: int) -> str:
-    """The day, in UTC, of an hour counted from 1970."""
+    """Return the UTC day of an hour counted from 1970."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + hour * HOUR).strftime("%Y-%m-%d")

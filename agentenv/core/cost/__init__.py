@@ -1,5 +1,5 @@
-"""What an environment costs before it is there: from its settings, a price book, and assumptions that are all named.
+"""The cost estimate of an environment, from its settings, a price book and assumptions.
 
-Each module looks after some lines of the estimate: `platform` what is always there, `network` ways in and out, `homes`
-files, `sandboxes` nodes with what runs on them. `assumptions` is all that no setting says; `estimate` puts it together.
+Each module computes some lines of the estimate: `platform` the fixed parts, `network` traffic and gateways, `homes`
+storage, `sandboxes` nodes. `assumptions` has all values that are not settings. `estimate` combines them.
 """

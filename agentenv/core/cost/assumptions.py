@@ -1,5 +1,6 @@
-"""What an estimate takes for granted because no setting says it: every number with its unit and its reason, all of
-them printed with every estimate and each open to be set otherwise.
+"""The assumptions of an estimate: values that are not settings, each with its unit and description.
+
+They are printed with every estimate, and each can be overridden.
 """
 
 # ruff: noqa: RUF009 - `taken` makes a dataclass field, which the linter cannot see
@@ -15,13 +16,13 @@ Kind = Literal["share", "GB", "GB an hour", "an hour", "hours", "GB a month", "f
 
 
 def taken(value: str, kind: Kind, words: str) -> Any:
-    """A field with its unit and its words."""
+    """Return a dataclass field with its unit and description."""
     return field(default=Decimal(value), metadata={"kind": kind, "says": words})
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """One of them, as it is printed."""
+    """An assumption, as it is printed."""
 
     name: str
     value: Decimal
@@ -31,7 +32,7 @@ class Assumption:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """All of them."""
+    """All assumptions of an estimate."""
 
     spot_discount: Decimal = taken(
         "0.60", "share", "how much less Spot costs than on-demand, where the price book has no Spot price"
@@ -77,17 +78,22 @@ class Assumptions:
     exported: Decimal = taken("0.05", "GB a month", "cost and usage data that is exported, and queried twice a day")
 
     def rows(self) -> list[Assumption]:
-        """All of them, as they are printed."""
+        """Return all assumptions, as they are printed."""
         return [
-            Assumption(one.name.replace("_", "-"), getattr(self, one.name), one.metadata["kind"], one.metadata["says"])
-            for one in fields(self)
+            Assumption(
+                assumption.name.replace("_", "-"),
+                getattr(self, assumption.name),
+                assumption.metadata["kind"],
+                assumption.metadata["says"],
+            )
+            for assumption in fields(self)
         ]
 
-    def but(self, given: Mapping[str, str]) -> Assumptions:
-        """The same with some set otherwise, by their printed names; `ValueError` where that makes no sense."""
+    def but(self, overrides: Mapping[str, str]) -> Assumptions:
+        """Return a copy with some values overridden, by their printed names; raise `ValueError` for invalid ones."""
         kinds = {row.name: row.kind for row in self.rows()}
         changed: dict[str, Any] = {}
-        for name, text in given.items():
+        for name, text in overrides.items():
             if name not in kinds:
                 raise ValueError(f"there is no assumption '{name}'; there are {', '.join(kinds)}")
             try:
@@ -105,10 +111,10 @@ class Assumptions:
 
 
 DIVISORS = ("node-fill", "node-life")
-# Beyond these nothing is an assumption any more, and figures have more digits than can be told.
+# The limits of assumptions.
 LEAST_DIVISOR, MOST = Decimal("0.001"), Decimal(1_000_000)
 
 
 def bounds(name: str, kind: str) -> tuple[Decimal, Decimal]:
-    """The least and the most that one may be set to."""
+    """Return the minimum and maximum of an assumption."""
     return LEAST_DIVISOR if name in DIVISORS else Decimal(0), Decimal(1) if kind == "share" else MOST

@@ -1,4 +1,4 @@
-"""What every line of an estimate is reckoned from: settings, prices and assumptions."""
+"""The inputs of an estimate: settings, prices and assumptions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EstimateContext:
-    """All of it."""
+    """The inputs of an estimate."""
 
     settings: Settings
     book: PriceBook
     taken: Assumptions
 
     def rate(self, name: str) -> Rate:
-        """A price."""
+        """Return a price by its name."""
         return self.book.rate(name)
 
     def cost(self, name: str, number: Decimal, unit: Unit) -> Dollars:
-        """What so much of something costs."""
+        """Return the cost of an amount."""
         return self.book.rate(name).of(Amount(number, unit))

@@ -1,4 +1,4 @@
-"""The estimate: what an environment costs a month, for so many users who are active for so many hours."""
+"""The estimate: the monthly cost of an environment for a number of users and active hours."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_HOURS = Decimal(730)
 
 @dataclass(frozen=True)
 class ClassCost:
-    """What one class costs: what of it stands there, an active hour, and a user who spends all hours in it."""
+    """The cost of a class: its fixed cost, an active hour, and a user who spends all hours in it."""
 
     name: str
     fixed_month: Decimal
@@ -41,7 +41,7 @@ class ClassCost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an environment costs a month, in dollars, exactly."""
+    """The exact monthly cost of an environment in dollars."""
 
     region: str
     users: int
@@ -57,17 +57,17 @@ class Estimate:
 
     @property
     def total_month(self) -> Decimal:
-        """All of it."""
+        """Return the total monthly cost."""
         return self.fixed_month + self.variable_month * self.users
 
     @property
     def per_user_month(self) -> Decimal:
-        """A user's share of all of it."""
+        """Return the total monthly cost divided by the number of users."""
         return self.total_month / self.users
 
     @property
     def break_even_users(self) -> int | None:
-        """From how many users on each costs no more than the target; None where none are enough."""
+        """Return the number of users from which the cost per user is within the target; None if there is none."""
         room = self.target - self.variable_month
         if room <= 0:
             return None
@@ -76,8 +76,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Model:
-    """What follows from settings and hours alone: what is fixed, and what a user adds. For many numbers of users, make
-    it once."""
+    """The fixed cost, and the cost of each user. It is independent of the number of users, so it can be reused."""
 
     context: EstimateContext
     active_hours: Decimal
@@ -86,7 +85,7 @@ class Model:
     remarks: tuple[str, ...] = field(default=())
 
     def of(self, users: int) -> Estimate:
-        """The estimate for so many users."""
+        """Return the estimate for a number of users."""
         if users < 1:
             raise ValueError(f"{users} users; there has to be one at least")
         cap = self.context.settings.cost.per_user_cap
@@ -114,7 +113,7 @@ def estimate(
     taken: Assumptions | None = None,
     mix: Mapping[str, Decimal] | None = None,
 ) -> Estimate:
-    """What the environment of these settings costs a month; `MissingPricesError` for a region without a price book."""
+    """Return the monthly cost of an environment; raise `MissingPricesError` for a region without a price book."""
     return model(settings, active_hours, book, taken=taken, mix=mix).of(users)
 
 
@@ -126,8 +125,8 @@ def model(
     taken: Assumptions | None = None,
     mix: Mapping[str, Decimal] | None = None,
 ) -> Model:
-    """What follows from settings and hours alone. A mix says in which classes a user's hours are spent, as shares; all
-    in the first class that is for users unless told."""
+    """Return the fixed cost and the cost of each user. `mix` has the shares of a user's hours by class, by default all
+    in the first class with the mode `user`."""
     if not 0 <= active_hours <= MOST_HOURS:
         raise ValueError(f"{active_hours} active hours; a month has {MOST_HOURS}")
     context = EstimateContext(settings, book or price_book(settings.region), taken or Assumptions())
@@ -140,56 +139,76 @@ def model(
         context,
         active_hours,
         (*fixed, *_user(context, shares, places, active_hours)),
-        tuple(_class_cost(context, one, fixed, places, active_hours) for one in settings.sandbox_classes),
+        tuple(
+            _class_cost(context, sandbox_class, fixed, places, active_hours)
+            for sandbox_class in settings.sandbox_classes
+        ),
         tuple(_remarks(settings, shares)),
     )
 
 
 def usual_mix(settings: Settings) -> Mapping[str, Decimal]:
-    """All hours in the first class that a user may have."""
-    first = next((one.name for one in settings.sandbox_classes if "user" in one.modes), None)
+    """Return the default mix: all hours in the first class with the mode `user`."""
+    first = next(
+        (sandbox_class.name for sandbox_class in settings.sandbox_classes if "user" in sandbox_class.modes), None
+    )
     return {} if first is None else {first: Decimal(1)}
 
 
 def _places(context: EstimateContext, nodes: list[Kind]) -> Mapping[str, Place]:
     fill, classes = context.taken.node_fill, context.settings.sandbox_classes
-    found = {one.name: place_on_node(one, kind, fill) for kind in nodes for one in kind.classes}
-    return {**found, **{one.name: place_on_fargate(one, context.book) for one in classes if one.compute == "fargate"}}
+    placements = {
+        sandbox_class.name: place_on_node(sandbox_class, kind, fill) for kind in nodes for sandbox_class in kind.classes
+    }
+    return {
+        **placements,
+        **{
+            sandbox_class.name: place_on_fargate(sandbox_class, context.book)
+            for sandbox_class in classes
+            if sandbox_class.compute == "fargate"
+        },
+    }
 
 
 def _user(
     context: EstimateContext, shares: Mapping[str, Decimal], places: Mapping[str, Place], hours: Decimal
 ) -> list[Part]:
-    """What one user adds, whose hours are spent in such shares."""
+    """Return the parts that each user adds."""
     settings, taken = context.settings, context.taken
     if not shares:
         return []
-    found: list[Part] = []
+    parts: list[Part] = []
     node_hours = Decimal(0)
     for name, share in shares.items():
         place, spent = places[name], hours * share
         cost = place.rate.of(Amount(spent, "h"))
-        found.append(Part(f"sandboxes: {name}", cost, f"{plain(spent)} h; {place.basis}", "user", name))
+        parts.append(Part(f"sandboxes: {name}", cost, f"{plain(spent)} h; {place.basis}", "user", name))
         node_hours += spent * place.nodes
-    if any(one.storage.kind in {"slot", "shared"} for one in settings.sandbox_classes if one.name in shares):
-        found += homes(context, hours)
-    found += traffic(context, hours, node_hours)
-    found.append(_logs(context, hours))
+    if any(
+        sandbox_class.storage.kind in {"slot", "shared"}
+        for sandbox_class in settings.sandbox_classes
+        if sandbox_class.name in shares
+    ):
+        parts += homes(context, hours)
+    parts += traffic(context, hours, node_hours)
+    parts.append(_logs(context, hours))
     if settings.service.deployed:
         writes = taken.ledger_writes * hours
         cost = context.cost("dynamodb.writes", writes / 1_000_000, "million")
-        found.append(Part("ledger", cost, f"{plain(writes)} writes", "user"))
-    return found
+        parts.append(Part("ledger", cost, f"{plain(writes)} writes", "user"))
+    return parts
 
 
 def _used_seats(context: EstimateContext) -> Iterator[Part]:
-    """What declared seats have beside their place: a home like a user's, and what is moved in it."""
+    """Yield the cost of homes and traffic of seats."""
     hours = context.taken.seat_hours
     of_one = total(part.cost for part in (*homes(context, hours), *traffic(context, hours, Decimal(0))))
-    for one in context.settings.sandbox_classes:
-        if seats := sum(seat.class_ == one.name for seat in context.settings.workspaces):
+    for sandbox_class in context.settings.sandbox_classes:
+        if seats := sum(seat.class_ == sandbox_class.name for seat in context.settings.workspaces):
             words = f"{seats} with a home like a user's, {plain(hours)} h of work"
-            yield Part(f"use of declared seats: {one.name}", of_one * seats, words, sandbox_class=one.name)
+            yield Part(
+                f"use of declared seats: {sandbox_class.name}", of_one * seats, words, sandbox_class=sandbox_class.name
+            )
 
 
 def _logs(context: EstimateContext, hours: Decimal) -> Part:
@@ -205,13 +224,17 @@ def _logs(context: EstimateContext, hours: Decimal) -> Part:
 
 
 def _class_cost(
-    context: EstimateContext, one: SandboxClass, fixed: list[Part], places: Mapping[str, Place], hours: Decimal
+    context: EstimateContext,
+    sandbox_class: SandboxClass,
+    fixed: list[Part],
+    places: Mapping[str, Place],
+    hours: Decimal,
 ) -> ClassCost:
-    place = places[one.name]
-    whole = _user(context, {one.name: Decimal(1)}, places, hours)
+    place = places[sandbox_class.name]
+    whole = _user(context, {sandbox_class.name: Decimal(1)}, places, hours)
     return ClassCost(
-        one.name,
-        total(part.cost for part in fixed if part.sandbox_class == one.name).value,
+        sandbox_class.name,
+        total(part.cost for part in fixed if part.sandbox_class == sandbox_class.name).value,
         place.rate.dollars,
         total(part.cost for part in whole).value,
         place.basis,
@@ -231,20 +254,20 @@ def _checked(mix: Mapping[str, Decimal], places: Mapping[str, Place]) -> Mapping
 
 
 def _remarks(settings: Settings, shares: Mapping[str, Decimal]) -> list[str]:
-    """What is not in the figures, or is taken to be so for want of anything said."""
-    found: list[str] = []
+    """Return what the estimate does not include, and its defaults."""
+    remarks: list[str] = []
     if not settings.sandbox_classes:
-        found.append("There are no sandbox classes, so users cost nothing.")
+        remarks.append("There are no sandbox classes, so users cost nothing.")
     else:
         spent = ", ".join(f"{share:.0%} in {name}" for name, share in shares.items()) or "in no class"
-        found.append(f"Users' hours are spent {spent}.")
+        remarks.append(f"Users' hours are spent {spent}.")
     if not settings.service.deployed:
-        found.append("The workspace service is not deployed: no image of it is named.")
+        remarks.append("The workspace service is not deployed: no image of it is named.")
     for words, existing in (
         ("network", settings.network.existing),
         ("cluster", settings.cluster.existing),
     ):
         if existing is not None:
-            found.append(f"The {words} stands already, and what it costs by itself is not counted.")
-    found.append("Taxes, support plans, free tiers and committed discounts are not counted.")
-    return found
+            remarks.append(f"The {words} stands already, and what it costs by itself is not counted.")
+    remarks.append("Taxes, support plans, free tiers and committed discounts are not counted.")
+    return remarks

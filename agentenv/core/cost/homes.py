@@ -1,4 +1,4 @@
-"""What homes cost: where they lie, what is read and written, and the copies; awake or asleep, a home is kept."""
+"""The cost of homes: storage, reads and writes, and backups. A home is retained while its workspace is suspended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENTRY_BYTES = 4096  # what EFS counts an operation on metadata as
 
 
 def homes(context: EstimateContext, hours: Decimal) -> Iterator[Part]:
-    """A user's home, with so many active hours a month."""
+    """Yield the cost of a user's home with a number of active hours a month."""
     storage, taken = context.settings.storage, context.taken
     size = taken.home
     touched = still_touched(storage.infrequent_access_after, taken)
@@ -27,7 +27,7 @@ def homes(context: EstimateContext, hours: Decimal) -> Iterator[Part]:
     archived = 1 - still_touched(storage.archive_after, taken) if storage.throughput == "elastic" else Decimal(0)
     archived = min(archived, 1 - touched)
     seldom = 1 - touched - archived
-    lies = total(
+    storage_cost = total(
         (
             context.cost("efs.standard", size * touched, "GB-month"),
             context.cost("efs.infrequent", size * seldom * taken.padding, "GB-month"),
@@ -35,13 +35,13 @@ def homes(context: EstimateContext, hours: Decimal) -> Iterator[Part]:
         )
     )
     words = f"{plain(size)} GB: {touched:.0%} Standard, {seldom:.0%} Infrequent Access, {archived:.0%} Archive"
-    yield Part("homes", lies, words, "user")
+    yield Part("homes", storage_cost, words, "user")
     moved = size * taken.tiered if touched < 1 else Decimal(0)
     cost, words = context.cost("efs.tiering", moved, "GB"), f"{plain(moved)} GB to and from cheaper classes"
     if storage.throughput == "elastic":
-        read, written = (taken.reads + taken.metadata / 2) * hours, (taken.writes + taken.metadata / 2) * hours
-        cost += context.cost("efs.read", read, "GB") + context.cost("efs.write", written, "GB")
-        words = f"{plain(read)} GB read and {plain(written)} GB written, metadata counted; {words}"
+        reads, writes = (taken.reads + taken.metadata / 2) * hours, (taken.writes + taken.metadata / 2) * hours
+        cost += context.cost("efs.read", reads, "GB") + context.cost("efs.write", writes, "GB")
+        words = f"{plain(reads)} GB read and {plain(writes)} GB written, metadata counted; {words}"
     yield Part("reading and writing homes", cost, words, "user")
     if storage.backup:
         copies = size * taken.backup_growth
@@ -50,7 +50,7 @@ def homes(context: EstimateContext, hours: Decimal) -> Iterator[Part]:
 
 
 def throughput(context: EstimateContext) -> Iterator[Part]:
-    """Throughput that is paid for whether it is used or not."""
+    """Yield the cost of provisioned throughput."""
     storage = context.settings.storage
     if storage.throughput == "provisioned" and storage.provisioned_mibps and not storage.existing:
         cost = context.rate("efs.provisioned").all_month() * (storage.provisioned_mibps * storage.file_systems)
@@ -58,7 +58,7 @@ def throughput(context: EstimateContext) -> Iterator[Part]:
 
 
 def looking(context: EstimateContext) -> Iterator[Part]:
-    """What it costs to find out how large homes are: never more than this, however many there are."""
+    """Yield the maximum cost of the job that measures homes."""
     if context.settings.storage.throughput != "elastic" or not folders(context.settings):
         return
     entries = context.settings.cost.storage_metering.entries_per_day
@@ -68,7 +68,7 @@ def looking(context: EstimateContext) -> Iterator[Part]:
 
 
 def still_touched(transition: str, taken: Assumptions) -> Decimal:
-    """How much of a home is touched within a time: half of it within the time that is assumed, and ever less beyond."""
+    """Return the share of a home that is accessed within a time; half of it is within the assumed time."""
     if transition == "never":
         return Decimal(1)
     days = Decimal(transition.removesuffix("d"))

@@ -1,4 +1,4 @@
-"""Lines of an estimate: a part, what it costs a month, and what that was reckoned from."""
+"""The lines of an estimate: a part, its monthly cost, and the basis of the calculation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 from agentenv.core.prices.units import Dollars
 
-# The finest that a line is counted in. With it every sum is exact: no division's tail is left to be rounded later.
+# The precision of lines, so that sums are exact.
 GRAIN = Decimal("1e-10")
 Scale = Literal["fixed", "user"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Something that is paid for: once for the environment, or once for each user."""
+    """A part of the cost: of the environment, or of each user."""
 
     name: str
     cost: Dollars  # a month; of scale `user`, for one user
@@ -29,7 +29,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of an estimate, for all users together."""
+    """A line of an estimate, for all users."""
 
     part: str
     monthly: Decimal
@@ -39,7 +39,7 @@ class Line:
 
 
 def line(part: Part, users: int) -> Line:
-    """A part as a line, for so many users."""
+    """Return a part as a line for a number of users."""
     fixed = part.scale == "fixed"
     cost = part.cost if fixed else part.cost * users
     basis = part.basis if fixed else f"{users} x ${part.cost.value.quantize(Decimal('0.0001'))}: {part.basis}"
@@ -47,6 +47,6 @@ def line(part: Part, users: int) -> Line:
 
 
 def plain(number: Decimal) -> str:
-    """A number for people: no tail of zeros, no power of ten, four decimals at most."""
+    """Return a number as text: no trailing zeros, no exponent, at most four decimals."""
     short = number.quantize(Decimal("0.0001")) if number == number.to_integral_value() or abs(number) < 1000 else number
     return f"{short.normalize():f}" if short else "0"

@@ -1,4 +1,4 @@
-"""Ways in and out: gateways, addresses, endpoints and the load balancer, and what users send over them."""
+"""The cost of the network: gateways, addresses, endpoints, the load balancer, and traffic."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 def ways(context: EstimateContext) -> Iterator[Part]:
-    """What is there whoever comes; a network that stands already is somebody else's to pay."""
+    """Yield the fixed cost of gateways, endpoints and the load balancer; an existing network is not included."""
     network, service = context.settings.network, context.settings.service
     zones = network.zone_count
     if network.existing is None:
         gateways = {"none": 0, "single": 1, "per-zone": zones}[network.nat]
         if gateways:
-            each = context.rate("nat.gateway") + context.rate("address.public")
+            gateway = context.rate("nat.gateway") + context.rate("address.public")
             words = f"{gateways} ({network.nat}), each with a public address"
-            yield Part("NAT gateways", each.all_month() * gateways, words)
+            yield Part("NAT gateways", gateway.all_month() * gateways, words)
         if network.endpoints:
-            doors = context.rate("endpoint.interface").all_month() * (len(network.endpoints) * zones)
-            yield Part("interface endpoints", doors, f"{', '.join(network.endpoints)} in {zones} zones")
+            cost = context.rate("endpoint.interface").all_month() * (len(network.endpoints) * zones)
+            yield Part("interface endpoints", cost, f"{', '.join(network.endpoints)} in {zones} zones")
     if service.deployed and service.domain is not None:
         addresses = zones if service.reach == "internet" else 0
         balancer = context.rate("balancer.network").all_month() + context.rate("address.public").all_month() * addresses
@@ -33,7 +33,7 @@ def ways(context: EstimateContext) -> Iterator[Part]:
 
 
 def traffic(context: EstimateContext, hours: Decimal, node_hours: Decimal) -> Iterator[Part]:
-    """What a user moves in so many active hours, which take so many hours of nodes."""
+    """Yield the traffic of a user in a number of active hours, which need a number of node hours."""
     network, taken = context.settings.network, context.taken
     down, up = taken.downloads * hours, taken.uploads * hours
     yield Part("to the internet", context.cost("traffic.out", up, "GB"), f"{plain(up)} GB", "user")
@@ -46,7 +46,7 @@ def traffic(context: EstimateContext, hours: Decimal, node_hours: Decimal) -> It
 
 
 def images(context: EstimateContext, node_hours: Decimal) -> Iterator[Part]:
-    """What nodes take through NAT that stand there for nobody yet, whose hours these are."""
+    """Yield the cost of image pulls through NAT by nodes for warm sandboxes and seats."""
     network, taken = context.settings.network, context.taken
     moved = node_hours / taken.node_life * pulled(context)
     if network.existing is None and network.nat != "none" and moved:
@@ -56,18 +56,20 @@ def images(context: EstimateContext, node_hours: Decimal) -> Iterator[Part]:
 
 
 def pulled(context: EstimateContext) -> Decimal:
-    """How many gigabytes of images a new node takes through NAT: what is in ECR of the region comes over S3's own
-    endpoint, for nothing."""
+    """Return the gigabytes of images that a new node pulls through NAT. Images in ECR of the region use the free S3
+    endpoint."""
     taken, near = context.taken, f".dkr.ecr.{context.settings.region}.amazonaws.com"
-    on_nodes = [one for one in context.settings.sandbox_classes if one.compute == "karpenter"]
-    far = [one for one in on_nodes if near not in one.image.partition("/")[0]]
+    on_nodes = [
+        sandbox_class for sandbox_class in context.settings.sandbox_classes if sandbox_class.compute == "karpenter"
+    ]
+    far = [sandbox_class for sandbox_class in on_nodes if near not in sandbox_class.image.partition("/")[0]]
     return (Decimal(0) if context.settings.network.mirrors.registry else taken.platform_images) + (
         taken.sandbox_image if far else Decimal(0)
     )
 
 
 def _across(context: EstimateContext, moved: Decimal) -> Dollars:
-    """With one gateway, what comes from other zones crosses over to it: paid on leaving and on entering."""
+    """Return the cost of cross-zone traffic to a single NAT gateway, which is billed in both zones."""
     if context.settings.network.nat != "single":
         return Dollars()
     zones = context.settings.network.zone_count

@@ -1,4 +1,4 @@
-"""Kinds of node: which sandboxes share nodes, what those nodes are bought from, and what each sandbox takes of them."""
+"""Kinds of nodes: which classes share nodes, their instance types, and the resources of a sandbox on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of node, and the classes whose sandboxes run there."""
+    """A kind of node, and the classes that run on it."""
 
     name: str
     machine: Machine
@@ -29,51 +29,55 @@ class Kind:
 
 
 def kinds(context: EstimateContext) -> list[Kind]:
-    """The kinds of node that the classes ask for, in the order of the classes."""
-    found: dict[tuple[str, str, str, bool], list[SandboxClass]] = {}
-    for one in context.settings.sandbox_classes:
-        if one.compute == "karpenter":
-            word = wall_of(one.tier, one.kernel).word
-            found.setdefault((word, one.capacity, one.architecture, one.gpu > 0), []).append(one)
+    """Return the kinds of nodes that the classes need, in the order of the classes."""
+    classes_by_kind: dict[tuple[str, str, str, bool], list[SandboxClass]] = {}
+    for sandbox_class in context.settings.sandbox_classes:
+        if sandbox_class.compute == "karpenter":
+            word = wall_of(sandbox_class.tier, sandbox_class.kernel).word
+            classes_by_kind.setdefault(
+                (word, sandbox_class.capacity, sandbox_class.architecture, sandbox_class.gpu > 0), []
+            ).append(sandbox_class)
     return [
         Kind("-".join(key[:2]), _machine(context, *key[:3], gpu=key[3]), tuple(classes), key[3])
-        for key, classes in found.items()
+        for key, classes in classes_by_kind.items()
     ]
 
 
 def system_machine(context: EstimateContext) -> Machine:
-    """The nodes of the platform itself."""
+    """Return the machine of the system nodes."""
     system = context.settings.capacity.system
     return machine(system.families, context, spot_share=spot_share(system.capacity, context.taken))
 
 
-def pod_resources(one: SandboxClass) -> PodResources:
-    """What a sandbox of a class takes of a node, with its wall's share."""
-    wall = wall_of(one.tier, one.kernel).overhead
-    asked = one.resources
+def pod_resources(sandbox_class: SandboxClass) -> PodResources:
+    """Return the resources of a sandbox of a class on a node, with the overhead of its runtime."""
+    wall = wall_of(sandbox_class.tier, sandbox_class.kernel).overhead
+    requests = sandbox_class.resources
     return PodResources(
-        asked.cpu.value + Quantity.parse(wall.get("cpu", "0")).value,
-        asked.memory.value + Quantity.parse(wall.get("memory", "0")).value,
-        disk_of(one),
+        requests.cpu.value + Quantity.parse(wall.get("cpu", "0")).value,
+        requests.memory.value + Quantity.parse(wall.get("memory", "0")).value,
+        disk_of(sandbox_class),
     )
 
 
-def disk_of(one: SandboxClass) -> Decimal:
-    """What a sandbox of a class may take of the disk of where it runs."""
-    return one.resources.ephemeral.value + (one.storage.size.value if one.storage.kind == "scratch" else 0)
+def disk_of(sandbox_class: SandboxClass) -> Decimal:
+    """Return the disk that a sandbox of a class may use."""
+    return sandbox_class.resources.ephemeral.value + (
+        sandbox_class.storage.size.value if sandbox_class.storage.kind == "scratch" else 0
+    )
 
 
 def spot_share(capacity: str, taken: Assumptions) -> Decimal:
-    """How much of the time nodes that are bought in a way are Spot."""
+    """Return the share of time in which nodes of a capacity type are Spot."""
     return {"spot": Decimal(1), "on-demand": Decimal(0), "both": taken.spot_share}[capacity]
 
 
 def _machine(context: EstimateContext, word: str, bought: str, architecture: str, *, gpu: bool) -> Machine:
     capacity = context.settings.capacity
-    named: Sequence[str] = (
+    families: Sequence[str] = (
         capacity.gpu.families if gpu else capacity.nested_families if word == "kata" else capacity.families
     )
     # A whole machine is bought last, when the others cannot be had.
-    shares = [one for one in named if not one.endswith(METAL)]
+    shares = [family for family in families if not family.endswith(METAL)]
     share = spot_share(bought, context.taken)
-    return machine(shares or named, context, spot_share=share, architecture=architecture)
+    return machine(shares or families, context, spot_share=share, architecture=architecture)

@@ -1,8 +1,7 @@
-"""Nodes: what is left of an instance for pods, how many it holds, which one Karpenter buys, and what an hour costs.
+"""The cost of nodes: allocatable resources of an instance, how many pods fit, which instance Karpenter chooses.
 
-What a node keeps for itself is reckoned as Karpenter reckons it before it buys one, because that decides how many
-sandboxes it plans to put there: the hypervisor's share of memory, the kubelet's share by cores and by addresses, and
-the thresholds of eviction. A node's disk counts, too: with many sandboxes it is what runs out first.
+Reserved resources are computed as Karpenter does before it launches a node: the hypervisor's memory, the kubelet's
+reservations, and the eviction thresholds. Disk is included, because many sandboxes exhaust it first.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ FEWEST_CORES, LEAST_MEMORY = 2, 3500 * MIB
 
 @dataclass(frozen=True)
 class PodResources:
-    """So much of a node: what is left on it, or what a pod takes."""
+    """Resources of pods, or the allocatable resources of a node."""
 
     cores: Decimal
     memory: Decimal  # bytes
@@ -52,12 +51,12 @@ class PodResources:
         )
 
     def times(self, number: int) -> PodResources:
-        """Of so many."""
+        """Return the resources of a number of pods."""
         return PodResources(self.cores * number, self.memory * number, self.disk * number, self.pods * number)
 
     @property
     def weight(self) -> Decimal:
-        """Its weight among others, by which a node's price is shared: a core as much as nine gigabytes."""
+        """Return the weight by which the price of a node is shared: a core weighs as much as nine gigabytes."""
         return 9 * self.cores + self.memory / GIB
 
 
@@ -66,7 +65,7 @@ NOTHING = PodResources(Decimal(0), Decimal(0), Decimal(0), 0)
 
 @dataclass(frozen=True)
 class Machine:
-    """Nodes of one kind of node: what they are bought from, how, and with which disk."""
+    """The nodes of a kind: instance types, capacity type and disk."""
 
     instances: tuple[Instance, ...]
     spot_share: Decimal  # of the time
@@ -77,32 +76,32 @@ class Machine:
 
     @property
     def bought(self) -> str:
-        """How they are bought, in a word."""
+        """Return the capacity type as text."""
         share = self.spot_share
         return "Spot" if share == 1 else f"Spot {share:%} of the time" if share else "on-demand"
 
-    def left(self, one: Instance) -> PodResources:
-        """What is left for pods of an instance."""
-        memory = one.memory * GIB - (GRAVITON_KEPT if one.architecture == "arm64" else 0)
-        usual_pods = one.interfaces * (one.addresses - 1) + 2
+    def left(self, instance: Instance) -> PodResources:
+        """Return the allocatable resources of an instance."""
+        memory = instance.memory * GIB - (GRAVITON_KEPT if instance.architecture == "arm64" else 0)
+        usual_pods = instance.interfaces * (instance.addresses - 1) + 2
         memory -= memory * HYPERVISOR + KUBELET_MEMORY + KUBELET_MEMORY_A_POD * usual_pods + EVICTION_MEMORY
-        cores, counted = Decimal(one.vcpu) - DAEMON_CORES, 0
+        cores, counted = Decimal(instance.vcpu) - DAEMON_CORES, 0
         for more, share in KUBELET_CORES:
-            step = min(more, one.vcpu - counted)
+            step = min(more, instance.vcpu - counted)
             cores, counted = cores - step * share, counted + step
-        pods = min(self.most_pods, one.interfaces * (one.addresses - 1) * PREFIX + 2) - DAEMON_PODS
+        pods = min(self.most_pods, instance.interfaces * (instance.addresses - 1) * PREFIX + 2) - DAEMON_PODS
         return PodResources(cores, memory, self.root_disk * (1 - EVICTION_DISK) - KUBELET_DISK, pods)
 
-    def holds(self, one: Instance, pod: PodResources) -> int:
-        """How many such pods fit on an instance."""
-        left = self.left(one)
+    def holds(self, instance: Instance, pod: PodResources) -> int:
+        """Return how many of these pods fit on an instance."""
+        left = self.left(instance)
         ratios = [left.cores / pod.cores, left.memory / pod.memory] if pod.cores and pod.memory else []
         ratios += [left.disk / pod.disk] if pod.disk else []
         return max(min([left.pods, *(int(ratio) for ratio in ratios)]), 0)
 
-    def filled(self, one: Instance, all_of_them: PodResources) -> Decimal:
-        """How many of an instance some pods fill, none of which is large beside a node."""
-        left = self.left(one)
+    def filled(self, instance: Instance, all_of_them: PodResources) -> Decimal:
+        """Return how many instances small pods fill, as a fraction."""
+        left = self.left(instance)
         if min(left.cores, left.memory, left.disk, left.pods) <= 0:
             return Decimal(10**9)
         return max(
@@ -112,41 +111,43 @@ class Machine:
             Decimal(all_of_them.pods) / left.pods,
         )
 
-    def needed(self, one: Instance, all_of_them: PodResources) -> Decimal:
-        """How many of an instance hold all of some pods, when they are there together and for good."""
-        return self.filled(one, all_of_them).to_integral_value(rounding=ROUND_CEILING)
+    def needed(self, instance: Instance, all_of_them: PodResources) -> Decimal:
+        """Return how many instances hold all of these pods."""
+        return self.filled(instance, all_of_them).to_integral_value(rounding=ROUND_CEILING)
 
-    def kept(self, one: Instance, all_of_them: PodResources) -> Decimal:
+    def kept(self, instance: Instance, all_of_them: PodResources) -> Decimal:
         """How many there are on average for pods among which others come and go.
 
         Nodes are no fuller than they are on average, and the last of them is half empty; there are never fewer than
         hold what is there for good.
         """
-        filled = self.filled(one, all_of_them)
-        return max(self.needed(one, all_of_them), filled / self.taken.node_fill + HALF)
+        filled = self.filled(instance, all_of_them)
+        return max(self.needed(instance, all_of_them), filled / self.taken.node_fill + HALF)
 
-    def price(self, one: Instance) -> Rate:
-        """An hour of one with its root disk."""
-        spot = one.spot or one.on_demand.times(1 - self.taken.spot_discount)
-        bought = spot.times(self.spot_share) + one.on_demand.times(1 - self.spot_share)
+    def price(self, instance: Instance) -> Rate:
+        """Return the price of an hour of an instance with its root disk."""
+        spot = instance.spot or instance.on_demand.times(1 - self.taken.spot_discount)
+        bought = spot.times(self.spot_share) + instance.on_demand.times(1 - self.spot_share)
         disk = self.book.rate("ebs.gp3").of(Amount(self.root_disk / GIB, "GB-month"))
         return bought + Rate(disk.value / HOURS_A_MONTH, "h")
 
     def for_one(self, pod: PodResources) -> Instance:
-        """What is bought for one pod that has no place: the cheapest that holds it, however few more it holds."""
-        fitting = [one for one in self.instances if self.holds(one, pod) >= 1]
+        """Return the cheapest instance that holds a pod."""
+        fitting = [instance for instance in self.instances if self.holds(instance, pod) >= 1]
         if not fitting:
             raise MissingPricesError(
                 f"none of the instances with prices in {self.book.region} holds a pod of that size"
             )
-        return min(fitting, key=lambda one: (self.price(one).dollars, -self.holds(one, pod), one.name))
+        return min(
+            fitting, key=lambda instance: (self.price(instance).dollars, -self.holds(instance, pod), instance.name)
+        )
 
     def for_all(
         self, all_of_them: PodResources, largest: PodResources, *, among_others: bool = False
     ) -> tuple[Instance, Decimal, Rate]:
         """What is bought for pods that wait together: type, number and the price of an hour of all. Among others that
         come and go there are more of them, and not a whole number on average."""
-        fitting = [one for one in self.instances if self.holds(one, largest) >= 1]
+        fitting = [instance for instance in self.instances if self.holds(instance, largest) >= 1]
         if not fitting:
             raise MissingPricesError(
                 f"none of the instances with prices in {self.book.region} holds a pod of that size"
@@ -154,9 +155,9 @@ class Machine:
 
         number = self.kept if among_others else self.needed
 
-        def cost(one: Instance) -> tuple[Decimal, Decimal, str]:
-            count = number(one, all_of_them)
-            return (self.price(one).dollars * count, count, one.name)
+        def cost(instance: Instance) -> tuple[Decimal, Decimal, str]:
+            count = number(instance, all_of_them)
+            return (self.price(instance).dollars * count, count, instance.name)
 
         best = min(fitting, key=cost)
         count = number(best, all_of_them)
@@ -166,11 +167,15 @@ class Machine:
 def machine(
     families: Sequence[str], context: EstimateContext, *, spot_share: Decimal, architecture: str = "any"
 ) -> Machine:
-    """Nodes of some families; Graviton is tried first, so where there is any the others are not reckoned with."""
+    """Return the machine of some instance families. Graviton instances are preferred if there are any."""
     book, capacity = context.book, context.settings.capacity
-    offered = [one for one in book.of_families(families) if _large_enough(one)]
-    wanted = "arm64" if architecture == "any" and any(one.architecture == "arm64" for one in offered) else architecture
-    fitting = tuple(one for one in offered if wanted in {"any", one.architecture})
+    offered = [instance for instance in book.of_families(families) if _large_enough(instance)]
+    selected = (
+        "arm64"
+        if architecture == "any" and any(instance.architecture == "arm64" for instance in offered)
+        else architecture
+    )
+    fitting = tuple(instance for instance in offered if selected in {"any", instance.architecture})
     if not fitting:
         raise MissingPricesError(
             f"there are no prices in {book.region} of {', '.join(families)}"
@@ -181,10 +186,10 @@ def machine(
     return Machine(fitting, spot_share, disk, most, book, context.taken)
 
 
-def summed(rooms: Iterable[PodResources]) -> PodResources:
-    """All of them together."""
-    return sum(rooms, start=NOTHING)
+def summed(resources: Iterable[PodResources]) -> PodResources:
+    """Return the sum of resources."""
+    return sum(resources, start=NOTHING)
 
 
-def _large_enough(one: Instance) -> bool:
-    return one.vcpu >= FEWEST_CORES and one.memory * GIB > LEAST_MEMORY
+def _large_enough(instance: Instance) -> bool:
+    return instance.vcpu >= FEWEST_CORES and instance.memory * GIB > LEAST_MEMORY

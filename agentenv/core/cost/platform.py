@@ -1,4 +1,4 @@
-"""What is there whoever comes: control plane, controllers, the system's nodes, keys, logs, and what watches costs."""
+"""The fixed cost of the platform: control plane, controllers, system nodes, keys, logs and cost reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUERIES_A_MONTH = 60
 
 
 def platform(context: EstimateContext) -> Iterator[Part]:
-    """All of it."""
+    """Yield the parts of the platform."""
     pods = platform_pods(context.settings)
     if context.settings.cluster.existing is None:
         words = f"EKS {context.settings.cluster.version} in standard support"
@@ -32,7 +32,7 @@ def platform(context: EstimateContext) -> Iterator[Part]:
     yield _system_nodes([pod for pod in pods if pod.on == "system"], context)
     yield _keys(context)
     yield from _logs(pods, context)
-    yield from _watching(context)
+    yield from _monitoring(context)
 
 
 def _on_fargate(pods: list[PlatformPod], context: EstimateContext) -> Iterator[Part]:
@@ -40,36 +40,39 @@ def _on_fargate(pods: list[PlatformPod], context: EstimateContext) -> Iterator[P
         size = size_up(pod.cpu, pod.memory)
         if size is None:
             raise MissingPricesError(f"Fargate sells no size for {pod.name}")
-        hour = fargate_hour(size, context.book)
+        hourly = fargate_hour(size, context.book)
         words = f"{pod.replicas} x {plain(size.cpu)} cores and {plain(size.memory)} GB on Fargate"
-        yield Part(f"controllers: {pod.name}", hour.of(Amount(HOURS_A_MONTH * pod.replicas, "h")), words)
+        yield Part(f"controllers: {pod.name}", hourly.of(Amount(HOURS_A_MONTH * pod.replicas, "h")), words)
 
 
 def _system_nodes(pods: list[PlatformPod], context: EstimateContext) -> Part:
-    """Nodes for what is neither a sandbox nor on Fargate, as few as hold it all."""
+    """Return the cost of the system nodes, as few as possible."""
     machine = system_machine(context)
-    rooms = [_room(pod) for pod in pods]
+    resources = [_resources(pod) for pod in pods]
     largest = PodResources(max(pod.cpu for pod in pods), max(pod.memory for pod in pods), Decimal(0))
-    bought, count, price = machine.for_all(summed(rooms), largest)
+    bought, count, price = machine.for_all(summed(resources), largest)
     names = ", ".join(f"{pod.replicas} x {pod.name}" for pod in pods)
     words = f"{count} {bought.name} {machine.bought} with its disk: {names}"
-    # What comes and goes finds room, or has another node for as long as it is there.
-    more = max(
-        (machine.needed(bought, summed([*rooms, _room(pod)])) - count for pod in transient_pods(context.settings)),
+    # Transient pods fit on the nodes, or need another node while they run.
+    extra = max(
+        (
+            machine.needed(bought, summed([*resources, _resources(pod)])) - count
+            for pod in transient_pods(context.settings)
+        ),
         default=Decimal(0),
     )
-    hours = more * context.taken.passing * DAYS_A_MONTH
+    hours = extra * context.taken.passing * DAYS_A_MONTH
     if hours:
-        words += f"; {more} more for {plain(context.taken.passing)} h a day"
+        words += f"; {extra} more for {plain(context.taken.passing)} h a day"
     return Part("system nodes", price.all_month() + machine.price(bought).of(Amount(hours, "h")), words)
 
 
-def _room(pod: PlatformPod) -> PodResources:
+def _resources(pod: PlatformPod) -> PodResources:
     return PodResources(pod.cpu, pod.memory, Decimal(0)).times(pod.replicas)
 
 
 def _keys(context: EstimateContext) -> Part:
-    """A key each for logs, secrets, nodes' disks and homes, where ours are made; exported bills have S3's own."""
+    """Return the cost of the KMS keys that are created; exported bills use the key of S3."""
     settings = context.settings
     keys = {
         "logs": settings.network.existing is None,
@@ -95,25 +98,25 @@ def _logs(pods: list[PlatformPod], context: EstimateContext) -> Iterator[Part]:
         yield Part("flow logs", logged("logs.delivered", volume, days, context), words)
 
 
-def _watching(context: EstimateContext) -> Iterator[Part]:
+def _monitoring(context: EstimateContext) -> Iterator[Part]:
     cost, volume = context.settings.cost, context.taken.exported
     if cost.platform_dashboard:
         yield Part("dashboard of the platform", context.rate("cloudwatch.dashboard").all_month(), "1 in CloudWatch")
     if cost.usage_export:
-        kept = context.cost("s3.standard", volume * cost.usage_export_days / DAYS_A_MONTH, "GB-month")
-        asked = context.cost("athena.scanned", volume * QUERIES_A_MONTH / 1000, "TB")
+        storage = context.cost("s3.standard", volume * cost.usage_export_days / DAYS_A_MONTH, "GB-month")
+        queries = context.cost("athena.scanned", volume * QUERIES_A_MONTH / 1000, "TB")
         words = f"{plain(volume)} GB a month, kept {cost.usage_export_days} days, {QUERIES_A_MONTH} queries a month"
-        yield Part("exported bills", total((kept, asked)), words)
+        yield Part("exported bills", total((storage, queries)), words)
 
 
 def logged(price: str, volume: Decimal, days: int, context: EstimateContext) -> Dollars:
-    """What logs cost that come at so many gigabytes a month and are kept for so many days."""
-    kept = volume * context.taken.compression * days / DAYS_A_MONTH
-    return context.cost(price, volume, "GB") + context.cost("logs.kept", kept, "GB-month")
+    """Return the cost of logs with a monthly volume in gigabytes and a retention in days."""
+    stored = volume * context.taken.compression * days / DAYS_A_MONTH
+    return context.cost(price, volume, "GB") + context.cost("logs.kept", stored, "GB-month")
 
 
 def recorded(context: EstimateContext) -> Decimal:
-    """How much of the traffic flow logs record."""
+    """Return the share of traffic that flow logs record."""
     rejected = context.taken.rejected_flows
     recorded: dict[str, Decimal] = {"all": Decimal(1), "accepted": 1 - rejected, "rejected": rejected}
     return recorded[context.settings.network.flow_log_traffic]

@@ -1,7 +1,6 @@
-"""The pods that an environment always has, and where they run: on Fargate, where each is rounded up to a size that is
-sold, or on the system's nodes, where they share.
+"""The pods of the platform, on Fargate or on the system nodes.
 
-What a setting says is taken from it; the rest is what the add-ons and charts ask for in the versions that are pinned.
+Their requests are those of the settings, or of the pinned add-ons and charts.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ if TYPE_CHECKING:
     from agentenv.config.settings import Settings
 
 
-LOOKING_CORES = Decimal("0.05")
+SCAN_CORES = Decimal("0.05")
 
 
 @dataclass(frozen=True)
 class PlatformPod:
-    """One of them, so many times."""
+    """A pod of the platform, with its number of replicas."""
 
     name: str
     replicas: int
@@ -34,19 +33,19 @@ class PlatformPod:
 
 
 def platform_pods(settings: Settings) -> list[PlatformPod]:
-    """All of them."""
+    """Return all pods of the platform."""
     return [*_controllers(settings), *_addons(), *_metering(settings), *_service(settings)]
 
 
 def transient_pods(settings: Settings) -> list[PlatformPod]:
-    """What is there for a while, on the system's nodes: a look at homes, and one more of the service as it changes."""
-    looks = PlatformPod("look at homes", len(passes(settings)), LOOKING_CORES, settings.service.memory.value, "system")
-    return [*([looks] if looks.replicas else ()), *(replace(pod, replicas=1) for pod in _service(settings))]
+    """Return temporary pods on the system nodes: scans of homes, and a surge replica of the service in updates."""
+    scan = PlatformPod("look at homes", len(passes(settings)), SCAN_CORES, settings.service.memory.value, "system")
+    return [*([scan] if scan.replicas else ()), *(replace(pod, replicas=1) for pod in _service(settings))]
 
 
 def _controllers(settings: Settings) -> list[PlatformPod]:
     karpenter, sandboxes = settings.capacity.controller, settings.cluster.sandbox_controller
-    found = [
+    pods = [
         PlatformPod("Karpenter", karpenter.replicas, karpenter.cpu.value, karpenter.memory.value, "fargate"),
         PlatformPod(
             "agent-sandbox controller",
@@ -56,13 +55,12 @@ def _controllers(settings: Settings) -> list[PlatformPod]:
             sandboxes.place,
         ),
     ]
-    # A cluster that stands already has its own names.
-    return found if settings.cluster.existing else [_pod("CoreDNS", 2, "100m", "70Mi", "fargate"), *found]
+    # An existing cluster has its own DNS.
+    return pods if settings.cluster.existing else [_pod("CoreDNS", 2, "100m", "70Mi", "fargate"), *pods]
 
 
 def _addons() -> list[PlatformPod]:
-    """What the add-ons ask for; those of storage and of metrics by name ask for nothing, and stand with what they
-    take."""
+    """Return the requests of add-ons; those without requests are listed with their usage."""
     return [
         _pod("EFS driver", 2, "20m", "80Mi", "system"),
         _pod("metrics-server", 2, "100m", "200Mi", "system"),
@@ -73,9 +71,9 @@ def _addons() -> list[PlatformPod]:
 def _metering(settings: Settings) -> list[PlatformPod]:
     if not settings.cost.dashboards:
         return []
-    given = sizes(sum(max_sandboxes_with_rollover(one) for one in settings.sandbox_classes))
-    amounts = {"Prometheus": given.prometheus, "OpenCost": given.opencost, "Grafana": given.grafana}
-    return [_pod(name, 1, one.cpu, one.memory, "system") for name, one in amounts.items()]
+    sizes_ = sizes(sum(max_sandboxes_with_rollover(amount) for amount in settings.sandbox_classes))
+    amounts = {"Prometheus": sizes_.prometheus, "OpenCost": sizes_.opencost, "Grafana": sizes_.grafana}
+    return [_pod(name, 1, amount.cpu, amount.memory, "system") for name, amount in amounts.items()]
 
 
 def _service(settings: Settings) -> list[PlatformPod]:

@@ -1,4 +1,4 @@
-"""The week of pools: what size each has when, so that what is warm in office hours only is paid for then only."""
+"""The weekly schedule of warm pools: the size of each pool over time."""
 
 from __future__ import annotations
 
@@ -16,50 +16,47 @@ WEEK = 7 * DAY
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of the week in which no pool changes its size."""
+    """The share of the week in which all pools have the same sizes."""
 
     share: Decimal  # of the week
     members: Mapping[str, int]
 
 
 def stretches(pools: Mapping[str, Pool]) -> list[Stretch]:
-    """The week of several pools, stretches that are alike taken together.
-
-    Times are taken as they are written: two pools in different time zones overlap a little otherwise than this says.
-    """
+    """Return the week of several pools, grouped by their sizes. Time zones are ignored."""
     cuts = sorted({0, *(cut for pool in pools.values() for span in spans(pool) for cut in span[:2])} - {WEEK})
-    found: dict[tuple[tuple[str, int], ...], int] = {}
+    minutes_by_sizes: dict[tuple[tuple[str, int], ...], int] = {}
     for at, until in zip(cuts, [*cuts[1:], WEEK], strict=True):
         sizes = tuple((name, size_at(pool, at)) for name, pool in pools.items())
-        found[sizes] = found.get(sizes, 0) + until - at
-    return [Stretch(Decimal(minutes) / WEEK, dict(sizes)) for sizes, minutes in found.items()]
+        minutes_by_sizes[sizes] = minutes_by_sizes.get(sizes, 0) + until - at
+    return [Stretch(Decimal(minutes) / WEEK, dict(sizes)) for sizes, minutes in minutes_by_sizes.items()]
 
 
 def size_at(pool: Pool, minute: int) -> int:
-    """How many members a pool has in a minute of the week, Monday's first being 0."""
+    """Return the size of a pool in a minute of the week; Monday 00:00 is 0."""
     return size_of(spans(pool), base_size(pool), minute)
 
 
 def size_of(spans: Sequence[tuple[int, int, int]], base: int, minute: int) -> int:
-    """The same, from when a pool has which other size."""
-    # Where several times hold at once, the jobs that scale the pool leave the one that began last.
+    """Return the size in a minute of the week, from the scheduled spans and the base size."""
+    # When several spans overlap, the one that began last applies, as with the jobs that scale the pool.
     return next((size for start, end, size in reversed(spans) if start <= minute < end), base)
 
 
 def average_size(pool: Pool) -> Decimal:
-    """How many members it has on average."""
-    return sum((one.share * one.members["pool"] for one in stretches({"pool": pool})), start=Decimal(0))
+    """Return the average size of a pool."""
+    return sum((stretch.share * stretch.members["pool"] for stretch in stretches({"pool": pool})), start=Decimal(0))
 
 
 def spans(pool: Pool) -> list[tuple[int, int, int]]:
-    """When it has which other size, in minutes of the week, by when they begin; one over midnight is two."""
+    """Return the scheduled spans as (start, end, size) in minutes of the week, sorted by start."""
     found: list[tuple[int, int, int]] = []
-    for one in pool.schedules:
-        start, end = _minute(one.start), _minute(one.end)
-        for day in one.days:
+    for schedule in pool.schedules:
+        start, end = _minute(schedule.start), _minute(schedule.end)
+        for day in schedule.days:
             first = DAYS.index(day) * DAY
             if start < end:
-                found.append((first + start, first + end, one.size))
+                found.append((first + start, first + end, schedule.size))
     return sorted(found)
 
 

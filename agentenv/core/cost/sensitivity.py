@@ -1,4 +1,4 @@
-"""What moves an estimate: each assumption made a fifth larger, by how much a user then costs more or less."""
+"""The sensitivity of an estimate: the change in cost per user when an assumption is a fifth larger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEP = Decimal("1.2")
 
 @dataclass(frozen=True)
 class Move:
-    """One thing that is changed, and dollars a user and month that follow from it."""
+    """A changed assumption, and the change of the monthly cost per user in dollars."""
 
     what: str
     change: Decimal
@@ -22,11 +22,11 @@ class Move:
 def moves(
     now: Decimal, assumed: Sequence[Assumption], then: Callable[[Mapping[str, str]], Decimal], most: int = 8
 ) -> list[Move]:
-    """Those that move most, the largest first; none goes beyond what may be assumed, as a share beyond the whole."""
-    found: list[Move] = []
-    for one in assumed:
-        larger = min(one.value * STEP, bounds(one.name, one.kind)[1])
-        cost = then({one.name: f"{larger:f}"})
+    """Return the largest changes first. No assumption is increased beyond its maximum."""
+    changes: list[Move] = []
+    for assumption in assumed:
+        larger = min(assumption.value * STEP, bounds(assumption.name, assumption.kind)[1])
+        cost = then({assumption.name: f"{larger:f}"})
         if cost != now:
-            found.append(Move(f"{one.name} {one.value:f} -> {larger.normalize():f}", cost - now))
-    return sorted(found, key=lambda move: -abs(move.change))[:most]
+            changes.append(Move(f"{assumption.name} {assumption.value:f} -> {larger.normalize():f}", cost - now))
+    return sorted(changes, key=lambda move: -abs(move.change))[:most]

@@ -1,7 +1,7 @@
-"""The columns of FOCUS 1.2: type, whether one may be empty, whether one has to be there, and which values one may have.
+"""The columns of FOCUS 1.2: type, feature level, nullability and allowed values.
 
-Those of commitment discounts, capacity reservations and other currencies are left out: their conditions (a provider
-that sells such things) are not met by an attribution, which divides what a provider has charged already.
+Columns of commitment discounts, capacity reservations and other currencies are omitted, because an attribution has
+none of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CATEGORIES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """One column."""
+    """A column of FOCUS."""
 
     name: str
     type: Type = "string"
@@ -77,7 +77,9 @@ COLUMNS: tuple[Column, ...] = (
     Column("ServiceCategory", allowed=tuple(CATEGORIES)),
     Column("ServiceName"),
     Column(
-        "ServiceSubcategory", level="recommended", allowed=tuple(one for some in CATEGORIES.values() for one in some)
+        "ServiceSubcategory",
+        level="recommended",
+        allowed=tuple(column for subcategories in CATEGORIES.values() for column in subcategories),
     ),
     Column("SkuId", level="conditional", nullable=True),
     Column("SkuMeter", level="conditional", nullable=True),
@@ -88,4 +90,4 @@ COLUMNS: tuple[Column, ...] = (
     Column("SubAccountType", level="conditional", nullable=True),
     Column("Tags", "pairs", "conditional", nullable=True),
 )
-BY_NAME: Mapping[str, Column] = {one.name: one for one in COLUMNS}
+BY_NAME: Mapping[str, Column] = {column.name: column for column in COLUMNS}

@@ -1,4 +1,4 @@
-"""A statement as rows of FOCUS: one for each owner, day, class and part. Together they are the bill.
+"""A statement as FOCUS rows: one for each owner, day, class and part. They add up to the bill.
 
 The provider is the platform, whose customers are owners (sub accounts); the publisher and the invoice are AWS's. There
 is no price list of attributed shares, so there are quantities and no unit prices.
@@ -37,7 +37,7 @@ _UNITS: Mapping[Part, str] = {"compute": "Hours", "storage": "GiB-Hours", "netwo
 
 @dataclass(frozen=True)
 class FocusContext:
-    """What stands in every row."""
+    """The values that are the same in every row."""
 
     environment: str
     account: str
@@ -49,20 +49,20 @@ Used = dict[tuple[str, str, str, Part], Decimal]
 
 
 def metered_quantities(rows: Iterable[Row]) -> Used:
-    """How much of what was metered an owner had, by owner, day, class and part."""
-    found: defaultdict[tuple[str, str, str, Part], Decimal] = defaultdict(lambda: NOTHING)
+    """Return metered quantities by owner, day, class and part."""
+    quantities: defaultdict[tuple[str, str, str, Part], Decimal] = defaultdict(lambda: NOTHING)
     for row in rows:
         context = (row.owner, row.day, row.sandbox_class)
         if row.pod != NO_POD:
-            found[*context, "compute"] += row.seconds / 3600
-        found[*context, "storage"] += row.storage_gib_hours
-        found[*context, "network"] += row.network_bytes / _GIGABYTE
-    return dict(found)
+            quantities[*context, "compute"] += row.seconds / 3600
+        quantities[*context, "storage"] += row.storage_gib_hours
+        quantities[*context, "network"] += row.network_bytes / _GIGABYTE
+    return dict(quantities)
 
 
 def focus_rows(statement: Statement, amounts: Used, context: FocusContext) -> Iterator[FocusRow]:
-    """The rows, in the order of days and owners."""
-    ordered = sorted(statement.entries.items(), key=lambda one: (one[0].day, one[0].owner, one[0].part))
+    """Yield the rows, ordered by day and owner."""
+    ordered = sorted(statement.entries.items(), key=lambda item: (item[0].day, item[0].owner, item[0].part))
     for entry, grains in ordered:
         yield _row(entry, dollars(grains), amounts, context)
 

@@ -1,4 +1,4 @@
-"""Whether rows are FOCUS: the rules of its columns and those between columns; every breach is told with its row."""
+"""Validate rows against FOCUS: the rules of columns, and rules between columns."""
 
 from __future__ import annotations
 
@@ -31,45 +31,49 @@ MOST = 20
 
 
 def breaches(rows: Sequence[FocusRow], bill: Decimal | None = None) -> list[str]:
-    """What of FOCUS the rows break, at most so many; with a bill, also whether they are it."""
-    found = _headings(rows[0]) if rows else []
+    """Return the violations of FOCUS, at most `MOST`; with a bill, also whether the rows add up to it."""
+    problems = _headings(rows[0]) if rows else []
     for number, row in enumerate(rows, 1):
-        if len(found) >= MOST:
+        if len(problems) >= MOST:
             break
         if row.keys() != rows[0].keys():
-            found.append(f"row {number}: it has other columns than the first")
+            problems.append(f"row {number}: it has other columns than the first")
             continue
-        found += [f"row {number}: {told}" for told in _of_row(row)]
+        problems += [f"row {number}: {problem}" for problem in _of_row(row)]
     if bill is not None:
         total = sum((_decimal(row.get("BilledCost")) for row in rows), Decimal(0))
         # What a bill has finer than a billionth of a cent is rounded, line by line.
         if abs(total - bill) > Decimal("1e-6"):
-            found.append(f"all rows: their BilledCost is {total}, and the bill {bill}")
-    return found[:MOST]
+            problems.append(f"all rows: their BilledCost is {total}, and the bill {bill}")
+    return problems[:MOST]
 
 
 def _headings(row: FocusRow) -> list[str]:
-    """The columns: those that have to be there are, others are custom ones, and these come last."""
+    """Return violations of the columns: mandatory ones exist, and custom ones come last."""
     names = list(row)
-    found = [f"columns: {one.name} is missing" for one in COLUMNS if one.level == "mandatory" and one.name not in row]
-    own = [name for name in names if name not in BY_NAME]
-    found += [
-        f"columns: {name} is none of FOCUS's, and not named x_Something" for name in own if not _OWN.fullmatch(name)
+    problems = [
+        f"columns: {column.name} is missing"
+        for column in COLUMNS
+        if column.level == "mandatory" and column.name not in row
     ]
-    if own and names[-len(own) :] != own:
-        found.append("columns: custom columns come after those of FOCUS")
-    return found
+    custom = [name for name in names if name not in BY_NAME]
+    problems += [
+        f"columns: {name} is none of FOCUS's, and not named x_Something" for name in custom if not _OWN.fullmatch(name)
+    ]
+    if custom and names[-len(custom) :] != custom:
+        problems.append("columns: custom columns come after those of FOCUS")
+    return problems
 
 
 def _of_row(row: FocusRow) -> Iterable[str]:
     for name, value in row.items():
-        if name in BY_NAME and (told := _of_value(BY_NAME[name], value)):
-            yield f"{name} {told}"
+        if name in BY_NAME and (problem := _of_value(BY_NAME[name], value)):
+            yield f"{name} {problem}"
     yield from _between(row)
 
 
 def _of_value(column: Column, value: Value) -> str:
-    """What is wrong with a value by itself."""
+    """Return the problem of a value; an empty string without one."""
     if value is None:
         return "" if column.nullable else "is empty"
     if column.allowed and value not in column.allowed:
@@ -107,14 +111,14 @@ def _wrong_pairs(value: Value) -> str:
         return "is no JSON"
     if not isinstance(pairs, dict):
         return "is no JSON object"
-    held = dict[str, Any](pairs)  # pyright: ignore[reportUnknownArgumentType] - JSON says nothing of its types
-    if any(isinstance(one, list | dict) for one in held.values()):
+    entries = dict[str, Any](pairs)  # pyright: ignore[reportUnknownArgumentType] - JSON says nothing of its types
+    if any(isinstance(item, list | dict) for item in entries.values()):
         return "has lists or objects in it"
     return ""
 
 
 def _between(row: FocusRow) -> Iterable[str]:
-    """Rules between columns."""
+    """Yield violations of rules between columns."""
     for first, second in _TOGETHER:
         if (row.get(first) is None) != (row.get(second) is None):
             yield f"{first} and {second}: one is empty and the other is not"

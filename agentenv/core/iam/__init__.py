@@ -1,1 +1,1 @@
-"""IAM as plain data: patterns, principals, and the exchange of a token for credentials."""
+"""IAM as plain data: patterns, principals, and the exchange of tokens for credentials."""

@@ -1,8 +1,7 @@
-"""The exchange of a sandbox's token for credentials of AWS: what is asked of STS, and what its roles are told of it.
+"""The exchange of a sandbox's token for AWS credentials: the STS request, and the policies of the roles.
 
-One role a class may be taken on by the workspace service alone, with the tags of the one who holds the sandbox. A
-session policy beside it says again what the class's policies allow and whose secrets they are, so that a role that
-somebody widens later gives a sandbox nothing more.
+Each class has a role that only the workspace service can assume, with session tags of the owner of the sandbox. A
+session policy limits the session to the class's policies and the owner's secrets, even if the role is widened later.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import Any
 
 Plain = dict[str, Any]
 
-# What a sandbox's token is made for: one that is made for the API server, or for AWS, is none for the exchange.
+# The audience of a sandbox's token. Tokens for the API server or for AWS are not accepted by the exchange.
 AUDIENCE = "identity.sandbox.users.io"
-# How long its token lasts; the node replaces it when four fifths are over.
+# The lifetime of the token; the kubelet rotates it after 80 percent.
 TOKEN_SECONDS = 3600
 USER_TAG, CLASS_TAG, WORKSPACE_TAG = "sandbox-user", "sandbox-class", "sandbox-workspace"
 TAGS = (USER_TAG, CLASS_TAG, WORKSPACE_TAG)
@@ -38,12 +37,12 @@ READ_SECRET = "secretsmanager:GetSecretValue"  # noqa: S105 - the name of an act
 
 
 class ExchangeError(ValueError):
-    """What is asked for cannot be asked of STS, and why."""
+    """STS would reject the request; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a sandbox, and of which class it is."""
+    """The owner, class and workspace of a sandbox."""
 
     owner: str
     sandbox_class: str
@@ -52,40 +51,40 @@ class Holder:
 
 @dataclass(frozen=True)
 class SecretsPlace:
-    """Where owners' secrets are: the ARN of a secret up to its name, and what every name begins with."""
+    """The location of owners' secrets: the ARN up to the name of a secret, and the prefix of all names."""
 
     arn_prefix: str  # arn:aws:secretsmanager:us-east-1:111122223333:secret:
     prefix: str  # agent-environment/dev/secrets
 
     def folder(self, owner: str) -> str:
-        """What the names of an owner's secrets begin with."""
+        """Return the prefix of the names of an owner's secrets."""
         if not _FOLDER.fullmatch(owner):
             raise ExchangeError(f"{owner!r} can have no secrets: it is no plain word")
         return f"{self.prefix}/{owner}/"
 
     def name(self, owner: str, secret: str) -> str:
-        """The name of one of an owner's secrets."""
+        """Return the name of a secret of an owner."""
         if not _SECRET.fullmatch(secret):
             raise ExchangeError(f"{secret!r} is no name of a secret: letters, digits, '.', '_' and '-', at most 128")
         return f"{self.folder(owner)}{secret}"
 
     def arns(self, owner: str) -> str:
-        """All of an owner's secrets, as a policy names them."""
+        """Return the ARN pattern of all secrets of an owner."""
         return f"{self.arn_prefix}{self.folder(owner)}*"
 
     @property
     def arns_by_tag(self) -> str:
-        """The same for whoever the session is tagged with."""
+        """Return the ARN pattern of all secrets of the owner in the session's tags."""
         return f"{self.arn_prefix}{self.prefix}/${{aws:PrincipalTag/{USER_TAG}}}/*"
 
     @property
     def everybody(self) -> str:
-        """All secrets of all owners."""
+        """Return the ARN pattern of the secrets of all owners."""
         return f"{self.arn_prefix}{self.prefix}/*"
 
 
 def seconds(now: datetime, deadline: datetime | None) -> int:
-    """How long a session lasts: no longer than its workspace may, as far as STS has sessions that short."""
+    """Return the duration of a session: until the deadline of its workspace, within the limits of STS."""
     if deadline is None:
         return LONGEST_SECONDS
     left = int((deadline - now).total_seconds())
@@ -93,7 +92,7 @@ def seconds(now: datetime, deadline: datetime | None) -> int:
 
 
 def request(role: str, holder: Holder, policies: Sequence[str], secrets: SecretsPlace | None, duration: int) -> Plain:
-    """What STS is asked for; `ExchangeError` for what it would refuse anyhow."""
+    """Return the STS request; raise `ExchangeError` for a request that STS would reject."""
     values = {USER_TAG: holder.owner, CLASS_TAG: holder.sandbox_class, WORKSPACE_TAG: holder.workspace}
     for key, value in values.items():
         if not _TAG_VALUE.fullmatch(value):
@@ -120,7 +119,7 @@ def request(role: str, holder: Holder, policies: Sequence[str], secrets: Secrets
 
 
 def session_policy(owner: str, secrets: SecretsPlace | None) -> Plain:
-    """What a session may do beside its class's policies: read its owner's secrets."""
+    """Return the session policy, which allows reading the owner's secrets."""
     if secrets is None:
         # Nothing: a policy has to have a statement.
         return _document({"Effect": "Deny", "Action": READ_SECRET, "Resource": "*"})
@@ -128,7 +127,7 @@ def session_policy(owner: str, secrets: SecretsPlace | None) -> Plain:
 
 
 def role_trust(service_role: Any, sandbox_class: str) -> Plain:
-    """Who may take on a class's role: the service, for a sandbox of that class, saying whose it is."""
+    """Return the trust policy of a class's role: only the service may assume it, with the tags of a sandbox."""
     return _document(
         {
             "Sid": "ServiceForItsSandboxes",
@@ -145,9 +144,9 @@ def role_trust(service_role: Any, sandbox_class: str) -> Plain:
 
 
 def role_rights(secrets: SecretsPlace, vpc: str, addresses: Sequence[str]) -> Plain:
-    """What a class's role may do beside its policies, and from where: from its VPC, however it leaves it.
+    """Return the inline policy of a class's role: read own secrets, from its VPC only.
 
-    Credentials that somebody carries away are of no use elsewhere, also while they last.
+    Stolen credentials cannot be used outside of the VPC.
     """
     elsewhere: Plain = {
         "StringNotEqualsIfExists": {"aws:SourceVpc": vpc},
@@ -168,10 +167,10 @@ def role_rights(secrets: SecretsPlace, vpc: str, addresses: Sequence[str]) -> Pl
 
 
 def service_rights(roles: Sequence[str], secrets: SecretsPlace) -> list[Plain]:
-    """What the service's own role needs for it: to give out roles with tags, and to put secrets it can never read."""
-    given: list[Plain] = []
+    """Return the permissions of the service: assume roles with tags, and write secrets that it cannot read."""
+    statements: list[Plain] = []
     if roles:
-        given.append(
+        statements.append(
             {
                 "Sid": "GiveSandboxesTheirRoles",
                 "Effect": "Allow",
@@ -180,7 +179,7 @@ def service_rights(roles: Sequence[str], secrets: SecretsPlace) -> list[Plain]:
             }
         )
     return [
-        *given,
+        *statements,
         {
             "Sid": "KeepOwnersSecrets",
             "Effect": "Allow",

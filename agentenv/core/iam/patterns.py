@@ -1,7 +1,7 @@
-"""Patterns with `*` and `?`, as IAM has them: whether all texts of one are among the texts of several others together.
+"""IAM patterns with `*` and `?`: whether several patterns together match every text that another one matches.
 
-Patterns are run side by side over every text there is, one letter at a time, keeping for each pattern the places it may
-be at. All letters that no pattern names behave alike, so that one of them stands for the rest, and the walk ends.
+All patterns run in parallel as automata, one letter at a time, with the set of possible positions of each. Letters that
+no pattern contains are equivalent, so one of them is enough and the search ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Places = frozenset[int]
 
 
 class TooIntricateError(ValueError):
-    """Patterns whose comparison would take longer than anybody waits."""
+    """The comparison of these patterns would take too long."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class _Walk:
         return self._settled(index, after)
 
     def _settled(self, index: int, places: set[int]) -> Places:
-        """A star may also stand for nothing."""
+        """Return the positions with those after a star, which also matches an empty text."""
         pattern, reached = self.patterns[index], set(places)
         for place in sorted(places):
             after = place
@@ -60,17 +60,17 @@ class _Walk:
 
 
 def coverings(pattern: str, others: Sequence[str]) -> Mapping[frozenset[int], str]:
-    """Which of the others a text of the pattern is among: each combination that occurs, with a shortest such text."""
+    """Return each combination of the other patterns that matches a text of the pattern, with a shortest such text."""
     walk = _Walk((pattern, *others))
     named = {letter for each in walk.patterns for letter in each if letter not in "*?"}
-    letters = [*sorted(named), next((one for one in _SPARE if one not in named), chr(0x10FFFF))]
-    found: dict[frozenset[int], str] = {}
+    letters = [*sorted(named), next((letter for letter in _SPARE if letter not in named), chr(0x10FFFF))]
+    matches: dict[frozenset[int], str] = {}
     first = walk.start()
-    seen, waiting = {first}, deque([(first, "")])
-    while waiting:
-        state, text = waiting.popleft()
+    seen, queue = {first}, deque([(first, "")])
+    while queue:
+        state, text = queue.popleft()
         if walk.done(state, 0):
-            found.setdefault(frozenset(index for index in range(len(others)) if walk.done(state, index + 1)), text)
+            matches.setdefault(frozenset(index for index in range(len(others)) if walk.done(state, index + 1)), text)
         for letter in letters:
             after = walk.step(state, letter)
             if not after[0] or after in seen:
@@ -78,10 +78,10 @@ def coverings(pattern: str, others: Sequence[str]) -> Mapping[frozenset[int], st
             if len(seen) * len(letters) * len(walk.patterns) > MOST_STEPS:
                 raise TooIntricateError(f"{pattern} against {len(others)} patterns")
             seen.add(after)
-            waiting.append((after, text + letter))
-    return found
+            queue.append((after, text + letter))
+    return matches
 
 
 def uncovered(pattern: str, others: Sequence[str]) -> str | None:
-    """A text of the pattern that is among none of the others, a shortest one; None where there is none."""
+    """Return a shortest text of the pattern that none of the others matches; None if they match all."""
     return coverings(pattern, others).get(frozenset())

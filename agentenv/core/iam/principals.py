@@ -1,4 +1,4 @@
-"""Who calls AWS: what its ARNs say."""
+"""Parse the ARNs of AWS callers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import re
 
 
 def session_role(arn: str) -> str | None:
-    """The name of the role that a session is of; None for a caller that is no session."""
-    found = re.fullmatch(r"arn:[a-z-]+:sts::\d{12}:assumed-role/([^/]+)/.+", arn)
-    return found[1] if found else None
+    """Return the role name of an assumed-role session; None for other callers."""
+    match = re.fullmatch(r"arn:[a-z-]+:sts::\d{12}:assumed-role/([^/]+)/.+", arn)
+    return match[1] if match else None

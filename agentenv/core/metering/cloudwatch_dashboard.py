@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 12, 6
 
 @dataclass(frozen=True)
 class Watched:
-    """What there is to look at."""
+    """The resources that the dashboard shows."""
 
     environment: str
     region: str
@@ -26,7 +26,7 @@ class Watched:
 
 
 def dashboard(watched: Watched) -> dict[str, Any]:
-    """The dashboard's body."""
+    """Return the body of the dashboard."""
     cluster = ("ClusterName", watched.cluster)
     rows = [
         _graph(
@@ -73,8 +73,8 @@ def dashboard(watched: Watched) -> dict[str, Any]:
             "Stored in file systems, bytes",
             "Average",
             [
-                ["AWS/EFS", "StorageBytes", "StorageClass", kind, "FileSystemId", one, {"label": f"{one} {kind}"}]
-                for one in watched.file_systems
+                ["AWS/EFS", "StorageBytes", "StorageClass", kind, "FileSystemId", name, {"label": f"{name} {kind}"}]
+                for name in watched.file_systems
                 for kind in ("Standard", "IA", "Archive")
             ],
             period=3600,
@@ -83,27 +83,34 @@ def dashboard(watched: Watched) -> dict[str, Any]:
             watched,
             "Billed by file systems for reading and writing, bytes",
             "Sum",
-            [["AWS/EFS", "MeteredIOBytes", "FileSystemId", one] for one in watched.file_systems],
+            [["AWS/EFS", "MeteredIOBytes", "FileSystemId", name] for name in watched.file_systems],
         ),
         _graph(
             watched,
             "Mounts of file systems",
             "Sum",
-            [["AWS/EFS", "ClientConnections", "FileSystemId", one] for one in watched.file_systems],
+            [["AWS/EFS", "ClientConnections", "FileSystemId", name] for name in watched.file_systems],
         ),
         _graph(
             watched,
             "Taken in by log groups, bytes",
             "Sum",
-            [["AWS/Logs", "IncomingBytes", "LogGroupName", one] for one in watched.log_groups if one],
+            [["AWS/Logs", "IncomingBytes", "LogGroupName", name] for name in watched.log_groups if name],
             period=3600,
         ),
     ]
-    told = (
+    markdown = (
         f"## {watched.environment}\nThe platform, without anybody's name."
         " What users cost is in Grafana, and in the saved queries of Athena."
     )
-    head: Widget = {"type": "text", "x": 0, "y": 0, "width": 2 * WIDTH, "height": 2, "properties": {"markdown": told}}
+    head: Widget = {
+        "type": "text",
+        "x": 0,
+        "y": 0,
+        "width": 2 * WIDTH,
+        "height": 2,
+        "properties": {"markdown": markdown},
+    }
     placed = [
         {**row, "x": WIDTH * (number % 2), "y": 2 + HEIGHT * (number // 2)}
         for number, row in enumerate(row for row in rows if row["properties"]["metrics"])

@@ -1,7 +1,7 @@
-"""What it costs in this minute: nodes, of them each sandbox, and of everything each share on a line of its own.
+"""Recording rules of costs per minute: nodes, sandboxes, and shares of common costs.
 
-What is nobody's, what waits in pools, what stands idle and what is fixed are never among what an owner's sandboxes
-cost: the lines of `sandbox:dollars:per_hour` add up to what is spent.
+Pool, idle and fixed costs are separate from the cost of an owner's sandboxes. The series of `sandbox:dollars:per_hour`
+add up to the total cost.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ NODES = (
 )
 
 
-def _more(asked: str, used: str) -> str:
-    """The more of what a sandbox asked for and what it uses, where one of them may be missing."""
-    return f"(({asked} >= on (namespace, pod) {used}) or {used} or {asked})"
+def _more(requested: str, used: str) -> str:
+    """Return the maximum of requests and usage of a sandbox; one of them may be missing."""
+    return f"(({requested} >= on (namespace, pod) {used}) or {used} or {requested})"
 
 
 def _requests(resource: str) -> str:
@@ -121,12 +121,12 @@ _SANDBOX_NODES = (
 
 
 def _hourly(monthly: Decimal) -> str:
-    """A monthly price by the hour; a billionth of a dollar more or less is nothing."""
+    """Return a monthly price per hour."""
     return number((monthly / HOURS_A_MONTH).quantize(Decimal("1e-12")))
 
 
 def lines(tariff: Tariff) -> tuple[Rule, ...]:
-    """What is spent, each kind on a line of its own."""
+    """Return the rules of the total cost, with a series for each share."""
     line = "sandbox:dollars:per_hour"
     return (
         Rule(
@@ -169,7 +169,7 @@ def lines(tariff: Tariff) -> tuple[Rule, ...]:
 
 
 def shares() -> tuple[Rule, ...]:
-    """What of the lines that are nobody's own falls to each user, likewise each on a line of its own."""
+    """Return the rules of each user's shares of common costs."""
     share, mine = "sandbox:user_share_dollars:per_hour", "sandbox:user_dollars:per_hour"
     return (
         Rule(
@@ -197,7 +197,7 @@ def shares() -> tuple[Rule, ...]:
 
 
 def bounds(tariff: Tariff) -> tuple[Rule, ...]:
-    """What must not be exceeded."""
+    """Return the rules of budgets and caps."""
     bounds = {
         "sandbox:monthly_budget:dollars": tariff.monthly_budget,
         "sandbox:per_user_cap:dollars": tariff.per_user_cap,

@@ -1,7 +1,6 @@
-"""Who exports what: every metric that a rule, a panel or OpenCost asks for, with the labels that are relied on.
+"""The exporters, with every metric and label that rules, panels and OpenCost use.
 
-Nothing else is kept: what is scraped is cut down to these names (scraping.py), and a rule or panel that asks for
-another one is a mistake that the tests find.
+All other metrics are dropped when they are scraped (scraping.py). A test checks that rules and panels use only these.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ WARM = "agents.x-k8s.io/warm-pool-sandbox"
 TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"
 
-# The labels that kube-state-metrics tells of. Whose a pod is, is told by its labels at that instant; so no label is
-# here that changes more often, because each change makes a series.
-TOLD: Mapping[str, tuple[str, ...]] = {
+# The labels that kube-state-metrics exports. A label that changes often would create many series.
+LABELS_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "pods": (USER, WORKSPACE, CLAIM, WARM),
     "persistentvolumes": (USER,),
     "nodes": (TYPE, ZONE, CAPACITY_LABEL, TIER_LABEL),
@@ -28,29 +26,29 @@ TOLD: Mapping[str, tuple[str, ...]] = {
 
 
 def allowlist() -> list[str]:
-    """As kube-state-metrics wants to be told of them."""
-    return [f"{kind}=[{','.join(labels)}]" for kind, labels in TOLD.items()]
+    """Return the labels as an argument of kube-state-metrics."""
+    return [f"{kind}=[{','.join(labels)}]" for kind, labels in LABELS_BY_KIND.items()]
 
 
 def series_label(label: str) -> str:
-    """A label of an object, as kube-state-metrics spells it."""
+    """Return the name of an object's label in kube-state-metrics."""
     return "label_" + "".join(letter if letter.isalnum() else "_" for letter in label)
 
 
 @dataclass(frozen=True)
 class Exporter:
-    """Something with metrics, and those of them that are asked for."""
+    """An exporter and its metrics in use."""
 
     job: str
     metrics: Mapping[str, tuple[str, ...]]  # by name; of a histogram its own, without what is added for buckets
     histograms: frozenset[str] = frozenset()
 
     def series(self) -> tuple[str, ...]:
-        """The names of its series."""
-        found: list[str] = []
+        """Return the names of its series."""
+        names: list[str] = []
         for name in self.metrics:
-            found += [f"{name}_{end}" for end in ("bucket", "count", "sum")] if name in self.histograms else [name]
-        return tuple(found)
+            names += [f"{name}_{end}" for end in ("bucket", "count", "sum")] if name in self.histograms else [name]
+        return tuple(names)
 
 
 _POD = ("namespace", "pod")
@@ -67,11 +65,11 @@ CADVISOR = Exporter(
 OBJECTS = Exporter(
     "kube-state-metrics",
     {
-        "kube_pod_labels": (*_POD, "uid", *map(series_label, TOLD["pods"])),
+        "kube_pod_labels": (*_POD, "uid", *map(series_label, LABELS_BY_KIND["pods"])),
         "kube_pod_info": (*_POD, "node"),
         "kube_pod_container_resource_requests": (*_POD, "node", "resource"),
-        "kube_persistentvolume_labels": ("persistentvolume", *map(series_label, TOLD["persistentvolumes"])),
-        "kube_node_labels": ("node", *map(series_label, TOLD["nodes"])),
+        "kube_persistentvolume_labels": ("persistentvolume", *map(series_label, LABELS_BY_KIND["persistentvolumes"])),
+        "kube_node_labels": ("node", *map(series_label, LABELS_BY_KIND["nodes"])),
         "kube_node_status_capacity": ("node", "resource"),
         # These are OpenCost's: it asks Prometheus for them when it is asked for an allocation.
         "kube_node_status_allocatable": ("node", "resource"),

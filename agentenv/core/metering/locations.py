@@ -1,4 +1,4 @@
-"""Where what meters runs, and where what it asks is found: namespaces, names and ports."""
+"""Namespaces, names and ports of the metering stack and of its scrape targets."""
 
 from __future__ import annotations
 

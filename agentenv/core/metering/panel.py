@@ -1,4 +1,4 @@
-"""What a dashboard shows, before it is Grafana's: rows of panels, each with its queries and what it is for."""
+"""The model of a dashboard, independent of Grafana: sections of panels with their queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kind = Literal["number", "lines", "stack", "days", "ranking", "words"]
 
 @dataclass(frozen=True)
 class Query:
-    """An expression, and how its series are called."""
+    """An expression, and the legend of its series."""
 
     expr: str
     legend: str = ""
@@ -19,7 +19,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel. `columns` are the labels that a ranking shows beside the value."""
+    """A panel. `columns` are the labels that a ranking shows beside the value."""
 
     title: str
     kind: Kind
@@ -40,7 +40,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Choice:
-    """Something the reader chooses: the values of a label of a series."""
+    """A dashboard variable: the values of a label of a series."""
 
     name: str
     title: str
@@ -60,7 +60,7 @@ class Dashboard:
     choices: tuple[Choice, ...] = ()
 
     def panels(self) -> tuple[Panel, ...]:
-        """All its panels."""
+        """Return all panels."""
         return tuple(panel for section in self.sections for panel in section.panels)
 
 

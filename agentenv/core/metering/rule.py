@@ -1,4 +1,4 @@
-"""What a recording rule is, and what several of them have in common."""
+"""Recording rules, and helpers that several of them use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GIB = "1073741824"
 
 @dataclass(frozen=True)
 class Rule:
-    """A series that is recorded."""
+    """A recording rule."""
 
     record: str
     expr: str
@@ -22,34 +22,34 @@ class Rule:
 
 
 def named(expr: str, **labels: str) -> str:
-    """The expression with labels copied to names of ours."""
+    """Return the expression with labels copied to other names."""
     for label, source in labels.items():
         expr = f'label_replace({expr}, "{label}", "$1", "{source}", "(.+)")'
     return expr
 
 
 def one_each(by: str, expr: str) -> str:
-    """One row for each: while an exporter is replaced there are two of it, and a join with both would fail."""
+    """Return the expression with one series for each label set: two replicas of an exporter would break joins."""
     return f"topk by ({by}) (1, {expr})"
 
 
 def shared_out(word: str, ending: str, of: str) -> tuple[Rule, ...]:
-    """One measure of pods, to owners, pools and nobody: each pod's goes to exactly one of them."""
-    pods, whose = f"sandbox:pod_{word}:{ending}", "sandbox:pod_owner:info"
+    """Return rules that attribute a measure of pods to owners, pools or nobody, each pod to exactly one of them."""
+    pods, owners = f"sandbox:pod_{word}:{ending}", "sandbox:pod_owner:info"
     return (
         Rule(
             f"sandbox:owner_{word}:{ending}",
-            f'{pods} * on (namespace, pod) group_left ({OWNER}) {whose}{{held_by="owner"}}',
+            f'{pods} * on (namespace, pod) group_left ({OWNER}) {owners}{{held_by="owner"}}',
             f"{of}, to whoever has it at this instant",
         ),
         Rule(
             f"sandbox:pool_{word}:{ending}",
-            f'{pods} * on (namespace, pod) group_left (class, uid) {whose}{{held_by="pool"}}',
+            f'{pods} * on (namespace, pod) group_left (class, uid) {owners}{{held_by="pool"}}',
             f"{of} that waits to be claimed; it stays the pool's whoever adopts it later",
         ),
         Rule(
             f"sandbox:nobody_{word}:{ending}",
-            f'{pods} unless on (namespace, pod) {whose}{{held_by=~"owner|pool"}}',
+            f'{pods} unless on (namespace, pod) {owners}{{held_by=~"owner|pool"}}',
             f"{of} that nobody owns up to",
         ),
     )

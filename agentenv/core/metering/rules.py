@@ -10,19 +10,19 @@ from typing import Any
 from agentenv.core.metering.cost_rules import HELD, NODES, USERS, bounds, lines, shares
 from agentenv.core.metering.rule import Rule
 from agentenv.core.metering.tariff import Tariff
-from agentenv.core.metering.usage_rules import ATTRIBUTED, USED, WHOSE
+from agentenv.core.metering.usage_rules import ATTRIBUTED, OWNERS, USED
 
 EVERY = "1m"
 GROUP = "attribution"
 
 
 def rules(tariff: Tariff) -> tuple[Rule, ...]:
-    """The rules."""
-    return (*WHOSE, *USED, *ATTRIBUTED, *NODES, *HELD, *USERS, *lines(tariff), *shares(), *bounds(tariff))
+    """Return all recording rules."""
+    return (*OWNERS, *USED, *ATTRIBUTED, *NODES, *HELD, *USERS, *lines(tariff), *shares(), *bounds(tariff))
 
 
 def rule_file(tariff: Tariff) -> dict[str, Any]:
-    """The rules as Prometheus reads them."""
+    """Return the rules as a Prometheus rule file."""
     return {
         "groups": [
             {

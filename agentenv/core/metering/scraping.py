@@ -1,15 +1,14 @@
-"""What Prometheus scrapes, and what it keeps of it: as plain data, as its configuration has it.
+"""The scrape configuration of Prometheus, as plain data.
 
-Each exporter's pods are found in their own namespace, and of what they say only what is asked for here is kept
-(exporters.py). Usage and labels are scraped four times a minute, so that a minute's rate has four samples and the
-minute in which a slot is adopted is known to a quarter; everything else once.
+Pods of exporters are discovered in their namespaces, and only metrics in use are kept (exporters.py). Usage and labels
+are scraped every 15 seconds, so that a rate over a minute has four samples. Other metrics are scraped less often.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from agentenv.core.metering import locations as places
+from agentenv.core.metering import locations
 from agentenv.core.metering.exporters import (
     CADVISOR,
     KARPENTER,
@@ -28,21 +27,23 @@ _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def scrape_configs(*, service: bool = True) -> list[Plain]:
-    """The jobs; `service` is whether there is a workspace service."""
+    """Return the scrape jobs; `service` is whether the workspace service is deployed."""
     return [
         _kubelets(),
         # What it says of pods has their labels, not its own.
-        _pods(OBJECTS, places.MEASURES, places.MEASURES_PORT, OFTEN, honor_labels=True),
+        _pods(OBJECTS, locations.MEASURES, locations.MEASURES_PORT, OFTEN, honor_labels=True),
         {
             **_job(OPENCOST, EACH_MINUTE, honor_labels=True),
-            "static_configs": [{"targets": [f"{places.OPENCOST}.{places.NAMESPACE}.svc:{places.OPENCOST_PORT}"]}],
+            "static_configs": [
+                {"targets": [f"{locations.OPENCOST}.{locations.NAMESPACE}.svc:{locations.OPENCOST_PORT}"]}
+            ],
         },
-        _pods(KARPENTER, places.KARPENTER, places.KARPENTER_PORT, RARELY),
-        _pods(SANDBOXES, places.SANDBOX_CONTROLLER, places.SANDBOX_CONTROLLER_PORT, EACH_MINUTE),
-        *([_pods(SERVICE, places.SERVICE, places.SERVICE_PORT, EACH_MINUTE)] if service else []),
+        _pods(KARPENTER, locations.KARPENTER, locations.KARPENTER_PORT, RARELY),
+        _pods(SANDBOXES, locations.SANDBOX_CONTROLLER, locations.SANDBOX_CONTROLLER_PORT, EACH_MINUTE),
+        *([_pods(SERVICE, locations.SERVICE, locations.SERVICE_PORT, EACH_MINUTE)] if service else []),
         {
             **_job(PROMETHEUS, EACH_MINUTE),
-            "static_configs": [{"targets": [f"localhost:{places.PROMETHEUS_PORT}"]}],
+            "static_configs": [{"targets": [f"localhost:{locations.PROMETHEUS_PORT}"]}],
         },
     ]
 
@@ -60,7 +61,7 @@ def _job(exporter: Exporter, every: str, *, honor_labels: bool = False) -> Plain
 
 
 def _kubelets() -> Plain:
-    """The kubelets of all nodes, known by the certificates that the cluster signed for them."""
+    """Return the job of all kubelets, verified with the CA of the cluster."""
     job = _job(CADVISOR, OFTEN)
     return {
         **job,
@@ -79,7 +80,7 @@ def _kubelets() -> Plain:
 
 
 def _pods(exporter: Exporter, namespace: str, port: int, every: str, *, honor_labels: bool = False) -> Plain:
-    """All pods of a namespace that have this port: of two replicas each says something else."""
+    """Return the job of all pods of a namespace with a port; each replica is scraped."""
     return {
         **_job(exporter, every, honor_labels=honor_labels),
         "kubernetes_sd_configs": [{"role": "pod", "namespaces": {"names": [namespace]}}],

@@ -1,4 +1,4 @@
-"""How much what meters is given: that grows with the sandboxes that there may be at once."""
+"""The resource requests of the metering stack, which grow with the number of sandboxes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _LEAST, _STEP = 384, 64
 
 @dataclass(frozen=True)
 class Amounts:
-    """What a pod is promised, and the most memory that it may take."""
+    """CPU and memory requests, and the memory limit."""
 
     cpu: str
     memory: str
     most_memory: str
 
     def resources(self) -> dict[str, dict[str, str]]:
-        """As a container has them; processor time that nobody else wants is not kept from it."""
+        """Return the resources of a container; CPU is not limited."""
         return {
             "requests": {"cpu": self.cpu, "memory": self.memory},
             "limits": {"memory": self.most_memory},
@@ -28,7 +28,7 @@ class Amounts:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The amounts of each, and how long Prometheus remembers."""
+    """The amounts of each component, and the retention of Prometheus."""
 
     prometheus: Amounts
     opencost: Amounts
@@ -39,9 +39,9 @@ class Sizes:
 
 
 def sizes(sandboxes: int) -> Sizes:
-    """The sizes for an environment with at most so many sandboxes at once."""
-    wanted = _LEAST + _MEBIBYTES_A_SANDBOX * sandboxes
-    memory = max(512, -(-int(wanted) // _STEP) * _STEP)
+    """Return the sizes for a maximum number of concurrent sandboxes."""
+    needed = _LEAST + _MEBIBYTES_A_SANDBOX * sandboxes
+    memory = max(512, -(-int(needed) // _STEP) * _STEP)
     large = sandboxes > 500
     return Sizes(
         # A promise that is also the limit: memory that is not there when it is needed loses the last two hours.

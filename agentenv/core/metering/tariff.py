@@ -1,4 +1,4 @@
-"""What the rules are told of money: prices that nothing in the cluster exports, and what is fixed by the settings."""
+"""Prices for the recording rules that no exporter has: storage, fixed costs, budgets and caps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOURS_A_MONTH = 730
 
 @dataclass(frozen=True)
 class Tariff:
-    """Dollars. Of nodes nothing stands here: what they cost is known where they run."""
+    """Prices in dollars. Node prices are not included, because exporters have them."""
 
     # A GiB and month of files, over the storage classes that they lie in.
     storage: Decimal = Decimal("0.30")
@@ -23,5 +23,5 @@ class Tariff:
 
 
 def number(amount: Decimal) -> str:
-    """An amount as an expression has it: in full, never as 1E-7."""
+    """Return an amount as text without an exponent."""
     return f"{amount:f}"

@@ -1,7 +1,7 @@
-"""Whose each sandbox is in this minute, and what it uses: CPU time, memory, traffic, files.
+"""Recording rules of ownership and usage per minute: CPU, memory, traffic and files of each sandbox.
 
-Whose a pod is, is asked of its labels as they are in that minute (`kube_pod_labels`), and joined for that minute only.
-So a slot's warm time stays the pool's when somebody adopts it later, and nothing is reckoned backwards over a window.
+The owner of a pod is taken from its labels in that minute (`kube_pod_labels`). So the warm time of a slot stays with
+the pool when the slot is claimed later.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _HOLDERS = (
 
 
 def _held(by: str, which: str) -> str:
-    """The pods that are held by an owner, by a pool or by nobody."""
-    told = named(f"kube_pod_labels{{{SANDBOXES},{which}}}", user=_user, workspace=_workspace, claim_uid=_claim)
-    told = f'label_replace({told}, "class", "$1", "namespace", "sandbox-(.+)")'
-    return f'label_replace({told}, "held_by", "{by}", "", "")'
+    """Return the expression of pods that are held by an owner, by a pool or by nobody."""
+    expr = named(f"kube_pod_labels{{{SANDBOXES},{which}}}", user=_user, workspace=_workspace, claim_uid=_claim)
+    expr = f'label_replace({expr}, "class", "$1", "namespace", "sandbox-(.+)")'
+    return f'label_replace({expr}, "held_by", "{by}", "", "")'
 
 
-WHOSE = (
+OWNERS = (
     Rule(
         "sandbox:pod_owner:info",
         one_each(

@@ -1,4 +1,4 @@
-"""Which builds of EKS's add-ons a cluster gets: those that are pinned, with those that its settings ask for instead."""
+"""The builds of EKS add-ons: pinned ones, and those from the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ADDONS = {"efs_csi_driver": "aws-efs-csi-driver", "pod_identity_agent": "eks-pod
 
 
 def chosen_builds(chosen: AddonVersions) -> dict[str, str]:
-    """The builds that were asked for, by the names that EKS has for add-ons."""
+    """Return the configured builds by the EKS names of add-ons."""
     return {
         ADDONS.get(field, field.replace("_", "-")): build
         for field, build in chosen.model_dump().items()
@@ -19,5 +19,5 @@ def chosen_builds(chosen: AddonVersions) -> dict[str, str]:
 
 
 def addon_builds(cluster: Cluster) -> dict[str, str]:
-    """Every add-on of the cluster with its build."""
+    """Return the build of every add-on of a cluster."""
     return {**releases().addons[cluster.version], **chosen_builds(cluster.addon_versions)}

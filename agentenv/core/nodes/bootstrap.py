@@ -1,4 +1,4 @@
-"""What a node does before its kubelet starts: it installs the runtime of its wall, and tells containerd of it.
+"""The user data of a node, which installs its container runtime and configures containerd before the kubelet starts.
 
 The image's own agent writes containerd's configuration from every NodeConfig it is given and starts containerd only
 after cloud-init's scripts, so nothing is restarted and no pod meets a node that is half ready.
@@ -41,9 +41,9 @@ fetch() { curl --fail --silent --show-error --location --proto '=https' --retry 
 
 
 def user_data(wall: Wall, sources: Mapping[str, Source]) -> str | None:
-    """The user data of a node behind whose wall sandboxes run; None where the image has all it needs.
+    """Return the user data of a node for sandboxes; None if the image already has the runtime.
 
-    Karpenter adds a part of its own, and the parts are merged.
+    Karpenter adds its own part, and the parts are merged.
     """
     if wall.word == "gvisor":
         script, table = _gvisor(sources["gvisor"])

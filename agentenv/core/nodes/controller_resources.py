@@ -1,4 +1,4 @@
-"""What a controller of the platform is given: by the program, and in estimates."""
+"""The resource requests of controllers, for the program and for estimates."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Amounts:
-    """Cores and memory, as Kubernetes writes them."""
+    """CPU and memory as Kubernetes quantities."""
 
     cpu: str
     memory: str
 
 
-# With what Fargate adds it is just the size that is paid for: half a core and one gigabyte.
+# With Fargate's overhead this is exactly a billed size: 0.5 vCPU and 1 GB.
 KARPENTER = Amounts("500m", "768Mi")

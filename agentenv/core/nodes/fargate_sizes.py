@@ -1,4 +1,4 @@
-"""The sizes that Fargate has, and the one a pod is rounded up to."""
+"""The sizes of Fargate pods, and how requests are rounded up to them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INCLUDED_DISK, MOST_DISK = 20 * GIB, 175 * GIB
 
 @dataclass(frozen=True)
 class Size:
-    """A size that is billed: cores, and memory in GiB."""
+    """A billed size: cores, and memory in GiB."""
 
     cpu: Decimal
     memory: Decimal
@@ -36,6 +36,6 @@ SIZES = (
 
 
 def size_up(cpu: Decimal, memory: Decimal) -> Size | None:
-    """The smallest size that holds so many cores and bytes, with Fargate's own share added; None when there is none."""
+    """Return the smallest size for cores and bytes, with Fargate's overhead; None if no size is large enough."""
     needed = (memory + OVERHEAD) / GIB
     return next((size for size in SIZES if size.cpu >= cpu and size.memory >= needed), None)

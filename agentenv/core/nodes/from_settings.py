@@ -1,4 +1,4 @@
-"""From settings to nodes: what a stack file says of them, as the layout and demands that pools are made from."""
+"""Convert settings into the node layout and the demands that node pools are created from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentenv.core.pinned_versions import releases
 
 
 def node_layout(capacity: Capacity) -> NodeLayout:
-    """How nodes are to be."""
+    """Return the node layout of the capacity settings."""
     return NodeLayout(
         families=capacity.families,
         nested_families=capacity.nested_families,
@@ -33,9 +33,9 @@ def node_layout(capacity: Capacity) -> NodeLayout:
 
 
 def demands(settings: Settings) -> list[Demand]:
-    """What the classes that run on nodes ask for."""
+    """Return the demands of the classes that run on nodes."""
     return [
-        Demand(one.tier, one.kernel, one.capacity, one.gpu > 0)
-        for one in settings.sandbox_classes
-        if one.compute == "karpenter"
+        Demand(sandbox_class.tier, sandbox_class.kernel, sandbox_class.capacity, sandbox_class.gpu > 0)
+        for sandbox_class in settings.sandbox_classes
+        if sandbox_class.compute == "karpenter"
     ]

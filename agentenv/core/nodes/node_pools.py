@@ -1,6 +1,6 @@
-"""Which nodes there may be: a node class a tier and way of buying, and node pools of each for the processors it has.
+"""Karpenter node classes and node pools as plain data, for the program, policies and estimates.
 
-Karpenter launches them; what is here is their specifications as plain data, for the program, policies and estimates.
+There is a node class for each tier and runtime, and a node pool for each capacity type and architecture.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SMALLEST: list[Plain] = [
 
 @dataclass(frozen=True)
 class Demand:
-    """What one class of sandboxes asks of nodes."""
+    """The requirements of a sandbox class for nodes."""
 
     tier: str
     kernel: str
@@ -53,7 +53,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class NodeLayout:
-    """How nodes are to be; times are in seconds, amounts as Kubernetes writes them."""
+    """The configuration of nodes; times are in seconds, amounts are Kubernetes quantities."""
 
     families: tuple[str, ...]
     nested_families: tuple[str, ...]
@@ -77,7 +77,7 @@ class NodeLayout:
 
 @dataclass(frozen=True)
 class NodeClass:
-    """A kind of node: its image, disk and start."""
+    """A node class: image, disk and user data."""
 
     name: str
     wall: Wall | None
@@ -87,14 +87,13 @@ class NodeClass:
 
     @property
     def nested(self) -> bool:
-        """Whether its instances are told to let their guests have guests."""
+        """Return whether nested virtualization is enabled on its instances."""
         return self.wall is not None and self.wall.word == "kata" and not self.metal
 
     def spec(
         self, layout: NodeLayout, *, cluster: str, identity: Plain, key: Any, user_data: str | None, tags: Any
     ) -> Plain:
-        """The specification of its EC2NodeClass; identity (`role` or `instanceProfile`), key and tags may be known
-        later."""
+        """Return the spec of the EC2NodeClass; identity (`role` or `instanceProfile`), key and tags may be outputs."""
         nitro = self.wall is not None and self.wall.word == "nitro"
         discovered = [{"tags": {DISCOVERY_TAG: cluster}}]
         return {
@@ -142,7 +141,7 @@ class NodeClass:
 
 @dataclass(frozen=True)
 class NodePool:
-    """Nodes of one class, bought in one way, with one kind of processor."""
+    """A node pool: nodes of a node class with a capacity type and an architecture."""
 
     name: str
     node_class: NodeClass
@@ -153,22 +152,22 @@ class NodePool:
 
     @property
     def system(self) -> bool:
-        """Whether it holds what is neither a sandbox nor on Fargate."""
+        """Return whether it is a system node pool."""
         return self.node_class.wall is None
 
     def labels(self) -> dict[str, str]:
-        """What its nodes are marked with."""
+        """Return the labels of its nodes."""
         wall = self.node_class.wall
-        found = {POOL_LABEL: self.name, **(labels(wall) if wall else {})}
-        return {**found, GPU_LABEL: "true"} if self.node_class.gpu else found
+        labels_ = {POOL_LABEL: self.name, **(labels(wall) if wall else {})}
+        return {**labels_, GPU_LABEL: "true"} if self.node_class.gpu else labels_
 
     def taints(self) -> list[Plain]:
-        """What keeps others off; nothing keeps anybody off the system's."""
+        """Return the taints of its nodes; system nodes have none."""
         wall = self.node_class.wall
         return taints(wall, gpu=self.node_class.gpu) if wall else []
 
     def spec(self, layout: NodeLayout) -> Plain:
-        """The specification of its NodePool."""
+        """Return the spec of the NodePool."""
         template: Plain = {
             "nodeClassRef": {"group": _AWS, "kind": "EC2NodeClass", "name": self.node_class.name},
             "requirements": self._requirements(),
@@ -176,12 +175,12 @@ class NodePool:
             # Without it a node that has expired would wait for ever for a pod that may not be disturbed.
             "terminationGracePeriod": duration(layout.termination_grace),
         }
-        kept_off = self.taints()
+        taints_ = self.taints()
         return {
             "weight": self.weight,
             "template": {
                 "metadata": {"labels": self.labels()},
-                "spec": {**template, "taints": kept_off} if kept_off else template,
+                "spec": {**template, "taints": taints_} if taints_ else template,
             },
             "disruption": {
                 # What somebody has claimed asks not to be disturbed and keeps its node; a slot is made anew elsewhere.
@@ -209,16 +208,16 @@ class NodePool:
         ]
 
     def _machines(self) -> list[Plain]:
-        """What else an instance of the families has to be: a family has both, machines and shares of them."""
-        found: list[Plain] = []
+        """Return further requirements of instances, such as bare metal; a family has metal and virtual instances."""
+        requirements: list[Plain] = []
         if self.node_class.metal:
             # A whole machine has no hypervisor, which Karpenter writes as a label without a value.
-            found.append({"key": f"{_AWS}/instance-hypervisor", "operator": "NotIn", "values": ["nitro", "xen"]})
+            requirements.append({"key": f"{_AWS}/instance-hypervisor", "operator": "NotIn", "values": ["nitro", "xen"]})
         elif self.node_class.nested:
-            found.append({"key": f"{_AWS}/instance-hypervisor", "operator": "In", "values": ["nitro"]})
+            requirements.append({"key": f"{_AWS}/instance-hypervisor", "operator": "In", "values": ["nitro"]})
         if self.node_class.gpu:
-            found.append({"key": f"{_AWS}/instance-gpu-manufacturer", "operator": "In", "values": ["nvidia"]})
-        return found
+            requirements.append({"key": f"{_AWS}/instance-gpu-manufacturer", "operator": "In", "values": ["nvidia"]})
+        return requirements
 
     def _limits(self, layout: NodeLayout) -> Plain:
         if self.system:
@@ -228,48 +227,48 @@ class NodePool:
 
 
 def node_pools(layout: NodeLayout, demands: Iterable[Demand]) -> list[NodePool]:
-    """The pools that classes ask for, and that of the system, in an order that does not depend on theirs."""
-    wanted: set[tuple[str, str, str, bool]] = set()
+    """Return the node pools of classes and of the system, in an order independent of the order of classes."""
+    selected: set[tuple[str, str, str, bool]] = set()
     for demand in demands:
         wall = wall_of(demand.tier, demand.kernel)
-        for capacity in _ways(demand.capacity):
-            wanted.add((demand.tier, wall.word, capacity, demand.gpu))
-    made = [pool for bought in _ways(layout.system_capacity) for pool in _system_pools(layout, bought)]
-    for tier, word, capacity, gpu in sorted(wanted):
+        for capacity in _capacity_types(demand.capacity):
+            selected.add((demand.tier, wall.word, capacity, demand.gpu))
+    pools = [pool for bought in _capacity_types(layout.system_capacity) for pool in _system_pools(layout, bought)]
+    for tier, word, capacity, gpu in sorted(selected):
         # Only one tier has two walls.
         words = (tier, word * (tier == "untrusted"), "gpu" * gpu)
         families = layout.gpu_families if gpu else layout.nested_families if word == "kata" else layout.families
-        made += _pools(words, wall_of(tier, word), capacity, families, gpu=gpu)
-    return made
+        pools += _pools(words, wall_of(tier, word), capacity, families, gpu=gpu)
+    return pools
 
 
 def node_classes(pools: Iterable[NodePool]) -> list[NodeClass]:
-    """The node classes of pools, each once."""
+    """Return the distinct node classes of node pools."""
     return list({pool.node_class.name: pool.node_class for pool in pools}.values())
 
 
 def duration(seconds: int) -> str:
-    """A time as Karpenter takes it, in the largest units that fit it exactly."""
+    """Return a duration as Karpenter formats it, in the largest exact units."""
     parts = ((seconds // 3600, "h"), (seconds % 3600 // 60, "m"), (seconds % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
 def processor(family: str) -> str:
-    """The processors of a family, as Kubernetes calls them."""
+    """Return the CPU architecture of an instance family, as in Kubernetes."""
     return "arm64" if GRAVITON.fullmatch(family.removesuffix(METAL)) else "amd64"
 
 
 def has_local_disk(family: str) -> bool:
-    """Whether the instances of a family come with disks of their own."""
+    """Return whether the instances of a family have local disks."""
     return LOCAL_DISK.fullmatch(family.removesuffix(METAL)) is not None
 
 
-def _ways(capacity: str) -> tuple[str, ...]:
+def _capacity_types(capacity: str) -> tuple[str, ...]:
     return ("spot", "on-demand") if capacity == "both" else (capacity,)
 
 
 def _system_pools(layout: NodeLayout, capacity: str) -> list[NodePool]:
-    """Those of the system: on-demand they are the ones it always had, and keep their name."""
+    """Return the system node pools; the on-demand ones have no suffix."""
     words = (SYSTEM,) if capacity == "on-demand" else (SYSTEM, capacity)
     return _pools(words, None, capacity, layout.system_families)
 
@@ -283,17 +282,17 @@ def _pools(
     would drain its nodes. Karpenter tries the pool of greater weight first: so Graviton comes before the others, Spot
     before what costs more, and a whole machine last. Limits hold for each.
     """
-    made: list[NodePool] = []
+    pools: list[NodePool] = []
     for metal in (False, True):
         bought = "" if wall is None else capacity
         name = "-".join(part for part in (*words, "metal" * metal, bought) if part)
         node_class = NodeClass(name, wall, gpu, metal)
         first = (1 if metal else 10) if capacity == "on-demand" else (3 if metal else 50)
         for kind, more in (("arm64", 1 if metal else 10), ("amd64", 0)):
-            some = tuple(one for one in families if processor(one) == kind and one.endswith(METAL) == metal)
-            if some:
-                made.append(NodePool(f"{name}-{kind}", node_class, capacity, kind, some, first + more))
-    return made
+            selected = tuple(one for one in families if processor(one) == kind and one.endswith(METAL) == metal)
+            if selected:
+                pools.append(NodePool(f"{name}-{kind}", node_class, capacity, kind, selected, first + more))
+    return pools
 
 
 def _names(families: Sequence[str]) -> list[str]:

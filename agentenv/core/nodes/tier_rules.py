@@ -1,7 +1,6 @@
-"""What each tier promises, and what may be asked behind its wall: the rows that refusals and classes decide by.
+"""The rules of each tier for classes: AWS identities, GPUs and roles of callers.
 
-The wall itself, with its runtime class and its nodes, is in `tiers`; here is what follows from it for a class. A class
-on Fargate has a kernel of its own and counts as untrusted; what Fargate has not is a matter of Fargate's.
+Runtime classes and node labels of a tier are in `tiers`. A class on Fargate has its own kernel and counts as untrusted.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _ANY_ROLE: tuple[Role, ...] = get_args(Role)
 
 @dataclass(frozen=True)
 class TierRule:
-    """One tier."""
+    """The rules of a tier."""
 
     tier: str
     strength: int  # a child's is never less than its parent's
@@ -29,12 +28,12 @@ class TierRule:
 
     @property
     def walls(self) -> tuple[Wall, ...]:
-        """The walls it may have on nodes; its sandboxes run on nodes of that wall alone."""
+        """Return the walls (runtimes) of the tier; its sandboxes run on nodes of that wall only."""
         return tuple(wall for wall in WALLS if wall.tier == self.tier)
 
     @property
     def runtime_classes(self) -> tuple[str | None, ...]:
-        """The runtime classes that stand for it."""
+        """Return the runtime classes of the tier."""
         return tuple(wall.runtime_class for wall in self.walls)
 
 
@@ -48,5 +47,5 @@ RULES = (
 
 
 def rule_of(tier: str) -> TierRule:
-    """The row of a tier."""
+    """Return the rule of a tier."""
     return next(rule for rule in RULES if rule.tier == tier)

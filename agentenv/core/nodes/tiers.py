@@ -1,4 +1,4 @@
-"""What a tier means on a node: its wall, and the labels and taints by which only its own sandboxes get there."""
+"""Isolation tiers on nodes: the wall (runtime) of a tier, and the labels and taints that reserve nodes for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 TIER_LABEL = "sandbox.users.io/tier"
 WALL_LABEL = "sandbox.users.io/wall"
 GPU_TAINT = "nvidia.com/gpu"
-# The namespace of the device plugin, which announces a node's graphics processors to its kubelet.
+# The namespace of the device plugin, which registers the GPUs of a node with its kubelet.
 GPU_PLUGIN = "gpu-device-plugin"
 GPU_LABEL = "sandbox.users.io/gpu"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
@@ -20,7 +20,7 @@ Plain = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wall:
-    """What stands between a sandbox and its node."""
+    """The isolation boundary between a sandbox and its node: the container runtime and its RuntimeClass."""
 
     word: str
     tier: str
@@ -49,31 +49,31 @@ WALLS = (
 
 
 def wall_of(tier: str, kernel: str = "kata") -> Wall:
-    """The wall of a tier; `kernel` decides for the tier that has a kernel of its own."""
+    """Return the wall of a tier; for `untrusted` it depends on the kernel."""
     word = {"verified": "runc", "standard": "gvisor", "untrusted": kernel}[tier]
     return next(wall for wall in WALLS if wall.word == word)
 
 
 def labels(wall: Wall) -> dict[str, str]:
-    """The labels of a node behind whose wall sandboxes run."""
+    """Return the labels of nodes with a wall."""
     return {TIER_LABEL: wall.tier, WALL_LABEL: wall.word}
 
 
 def taints(wall: Wall, *, gpu: bool = False) -> list[Plain]:
-    """What keeps everything else off such a node."""
+    """Return the taints of nodes with a wall."""
     kept_off: list[Plain] = [{"key": TIER_LABEL, "value": wall.tier, "effect": "NoSchedule"}]
     return [*kept_off, {"key": GPU_TAINT, "value": "true", "effect": "NoSchedule"}] if gpu else kept_off
 
 
 def tolerations(wall: Wall, *, gpu: bool = False) -> list[Plain]:
-    """What lets its own sandboxes on, and nothing else."""
+    """Return the tolerations of sandboxes with a wall."""
     return [{**taint, "operator": "Equal"} for taint in taints(wall, gpu=gpu)]
 
 
 def runtime_class(wall: Wall) -> Plain | None:
-    """The RuntimeClass of a wall, less its kind; None where containers share the node's kernel.
+    """Return the RuntimeClass of a wall without its kind; None if containers share the node's kernel.
 
-    It brings its pods to the nodes of its wall: one that lands elsewhere would find no such handler.
+    Its scheduling section places pods on nodes with this handler.
     """
     if wall.runtime_class is None:
         return None
@@ -86,7 +86,7 @@ def runtime_class(wall: Wall) -> Plain | None:
 
 
 def placement(wall: Wall, capacity: str, architecture: str = "any", *, gpu: bool = False) -> Plain:
-    """The part of a sandbox's pod that says where it runs; `both` ways to buy nodes and `any` processor add nothing."""
+    """Return the scheduling part of a pod spec: node selector, tolerations and runtime class."""
     selector = labels(wall)
     if capacity != "both":
         selector[CAPACITY_LABEL] = capacity

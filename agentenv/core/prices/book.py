@@ -1,4 +1,4 @@
-"""The prices of a region, as its file has them: read once, checked whole, and never guessed for another region."""
+"""The price book of a region, read from its file and validated. Prices are never taken from another region."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STALE_DAYS = 180
 
 
 class MissingPricesError(LookupError):
-    """There are no prices of a region, or not that one: what is there, and what to do."""
+    """A region or a price is missing; the message lists the available ones and the fix."""
 
 
 @dataclass(frozen=True)
 class Price:
-    """One price: where it was seen, and on which day."""
+    """A price with its source and date."""
 
     name: str
     rate: Rate
@@ -34,7 +34,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Instance:
-    """A type of instance: what it holds, and what an hour of it costs."""
+    """An instance type: its resources, and its hourly price."""
 
     name: str
     vcpu: int
@@ -50,18 +50,18 @@ class Instance:
 
     @property
     def family(self) -> str:
-        """Its family."""
+        """Return the instance family."""
         return self.name.partition(".")[0]
 
     @property
     def architecture(self) -> str:
-        """Its processors, as Kubernetes calls them."""
+        """Return the CPU architecture, as in Kubernetes."""
         return processor(self.family)
 
 
 @dataclass(frozen=True)
 class PriceBook:
-    """All prices of one region."""
+    """All prices of a region."""
 
     region: str
     prices: Mapping[str, Price]
@@ -69,41 +69,43 @@ class PriceBook:
     sources: Mapping[str, str]  # by name: the address of the page, or who said it
 
     def rate(self, name: str) -> Rate:
-        """A price by its name."""
+        """Return a price by its name."""
         if name not in self.prices:
             raise MissingPricesError(f"the prices of {self.region} have no {name}")
         return self.prices[name].rate
 
     def of_families(self, families: Iterable[str]) -> list[Instance]:
-        """The instances of families, cheapest first; those of families without prices are left out."""
-        wanted = set(families)
-        found = [one for one in self.instances.values() if one.family in wanted]
-        return sorted(found, key=lambda one: (one.on_demand.dollars, one.name))
+        """Return the instances of families with prices, cheapest first."""
+        selected = set(families)
+        instances = [instance for instance in self.instances.values() if instance.family in selected]
+        return sorted(instances, key=lambda instance: (instance.on_demand.dollars, instance.name))
 
     def families(self) -> set[str]:
-        """The families that have prices."""
-        return {one.family for one in self.instances.values()}
+        """Return the instance families with prices."""
+        return {instance.family for instance in self.instances.values()}
 
     @property
     def date(self) -> date:
-        """The day of the oldest price."""
-        return min(one.date for one in (*self.prices.values(), *self.instances.values()))
+        """Return the date of the oldest price."""
+        return min(price.date for price in (*self.prices.values(), *self.instances.values()))
 
     def age(self, today: date) -> int:
-        """How many days ago the oldest price was looked at."""
+        """Return the age of the oldest price in days."""
         return (today - self.date).days
 
 
 def regions() -> tuple[str, ...]:
-    """The regions that have prices."""
+    """Return the regions with prices."""
     return tuple(
-        sorted(one.name.removesuffix(".toml") for one in files("agentenv.core.prices").iterdir() if _is_file(one.name))
+        sorted(
+            file.name.removesuffix(".toml") for file in files("agentenv.core.prices").iterdir() if _is_file(file.name)
+        )
     )
 
 
 @cache
 def price_book(region: str) -> PriceBook:
-    """The prices of a region; `MissingPricesError` with the way out where there are none."""
+    """Return the price book of a region; raise `MissingPricesError` without one."""
     if region not in regions():
         raise MissingPricesError(
             f"there are no prices of {region}, and those of another region would be wrong; there are prices of "
@@ -114,35 +116,35 @@ def price_book(region: str) -> PriceBook:
 
 
 def read_book(text: str) -> PriceBook:
-    """The prices that a file holds; `ValueError` with all that is wrong in it."""
-    found: dict[str, Any] = tomllib.loads(text)
-    wrong: list[str] = []
-    sources: dict[str, str] = found.get("sources", {})
+    """Return the price book of a file's text; raise `ValueError` with all mistakes in it."""
+    document: dict[str, Any] = tomllib.loads(text)
+    mistakes: list[str] = []
+    sources: dict[str, str] = document.get("sources", {})
     prices: dict[str, Price] = {}
-    rows: dict[str, Any] = found.get("prices", {})
+    rows: dict[str, Any] = document.get("prices", {})
     for name, row in rows.items():
         try:
             prices[name] = Price(name, _rate(row["amount"], row["per"]), _source(row, sources), _day(row["date"]))
         except (KeyError, ValueError, TypeError) as error:
-            wrong.append(f"prices.{name}: {_told(error)}")
+            mistakes.append(f"prices.{name}: {_message(error)}")
             continue
         if name not in PRICES:
-            wrong.append(f"prices.{name}: nobody asks for it")
+            mistakes.append(f"prices.{name}: nobody asks for it")
         elif PRICES[name][0] != prices[name].rate.per:
-            wrong.append(f"prices.{name}: it is in dollars per {row['per']}, and is asked for per {PRICES[name][0]}")
-    wrong += [f"prices.{name}: it is missing" for name in PRICES if name not in rows]
+            mistakes.append(f"prices.{name}: it is in dollars per {row['per']}, and is asked for per {PRICES[name][0]}")
+    mistakes += [f"prices.{name}: it is missing" for name in PRICES if name not in rows]
     instances: dict[str, Instance] = {}
-    kinds: dict[str, Any] = found.get("instances", {})
+    kinds: dict[str, Any] = document.get("instances", {})
     for name, row in kinds.items():
         try:
             instances[name] = _instance(name, row, sources)
         except (KeyError, ValueError, TypeError) as error:
-            wrong.append(f"instances.{name}: {_told(error)}")
+            mistakes.append(f"instances.{name}: {_message(error)}")
     if not instances:
-        wrong.append("instances: there are none")
-    if wrong:
-        raise ValueError(f"the prices of {found.get('region', 'a region without a name')}: " + "; ".join(wrong))
-    return PriceBook(str(found["region"]), prices, instances, sources)
+        mistakes.append("instances: there are none")
+    if mistakes:
+        raise ValueError(f"the prices of {document.get('region', 'a region without a name')}: " + "; ".join(mistakes))
+    return PriceBook(str(document["region"]), prices, instances, sources)
 
 
 def _instance(name: str, row: dict[str, Any], sources: Mapping[str, str]) -> Instance:
@@ -169,7 +171,7 @@ def _rate(amount: object, per: str) -> Rate:
 
 
 def _number(value: object) -> Decimal:
-    """A number that is written as text, so that no reader makes a float of it on the way."""
+    """Return a number from text; text avoids a conversion to float."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r} has to be written as text, in quotes")
     try:
@@ -193,7 +195,7 @@ def _day(value: object) -> date:
     return value
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"it has no {error}" if isinstance(error, KeyError) else str(error)
 
 

@@ -1,6 +1,6 @@
-"""Which prices a region has to have: by name, with the unit it is in and the words for it. A file lacks none of them.
+"""The names of all prices that a price book must have, with their units and descriptions.
 
-Prices that are the same everywhere are in each file nevertheless: whoever reads one has all of its region in sight.
+Prices that are the same in all regions are in each file, too, so that a file is complete.
 """
 
 from __future__ import annotations

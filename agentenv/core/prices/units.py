@@ -1,7 +1,7 @@
-"""Money and what it is paid for: exact decimals, and units that cannot be mixed by mistake.
+"""Money and units: exact decimals, and units that cannot be mixed by mistake.
 
-A price is a `Rate`: dollars for one of something. It is multiplied by an `Amount` of the same thing, and by nothing
-else: an hourly price times months is refused, not a number that looks plausible.
+A price is a `Rate` in dollars per unit. It is multiplied only by an `Amount` of the same unit; an hourly price times
+months is an error.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ CENT: Final = Decimal("0.01")
 
 
 class UnitError(TypeError):
-    """Two things were put together that are not of one kind."""
+    """Values with different units were combined."""
 
 
 def exact(number: Decimal | int | str) -> Decimal:
-    """A number as it is written; a float is refused, for it is another number than the one that was meant."""
+    """Return a number as a Decimal; floats are rejected, because they are inexact."""
     if isinstance(number, bool) or not isinstance(number, Decimal | int | str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may be wrong
         raise UnitError(f"{number!r} is a {type(number).__name__}; money is counted in Decimal, int or text")
     return Decimal(number)
@@ -41,7 +41,7 @@ def exact(number: Decimal | int | str) -> Decimal:
 
 @dataclass(frozen=True)
 class Amount:
-    """So much of something."""
+    """A number with its unit."""
 
     number: Decimal
     unit: Unit
@@ -106,17 +106,17 @@ class Rate:
         raise UnitError("say `rate.of(amount)` for what an amount costs, `rate.times(number)` for another price")
 
     def of(self, amount: Amount) -> Dollars:
-        """What so much of it costs."""
+        """Return the cost of an amount."""
         if not isinstance(amount, Amount) or amount.unit != self.per:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UnitError(f"{self} is no price of {amount}")
         return Dollars(self.dollars * amount.number)
 
     def times(self, number: Decimal | int) -> Rate:
-        """The price times a plain number: several at once, or a share of one."""
+        """Return the price multiplied by a number."""
         return Rate(self.dollars * exact(number), self.per)
 
     def all_month(self) -> Dollars:
-        """What it costs to have one the whole month: of a price by the hour or by the month, and of no other."""
+        """Return the cost of a whole month, for hourly and monthly prices."""
         if self.per == "month":
             return Dollars(self.dollars)
         return self.of(Amount(HOURS_A_MONTH, "h"))
@@ -126,17 +126,17 @@ class Rate:
 
 
 def total(parts: Iterable[Dollars]) -> Dollars:
-    """The sum of amounts of money."""
+    """Return the sum of amounts of money."""
     return sum(parts, start=Dollars())
 
 
 def cents(value: Decimal) -> Decimal:
-    """Rounded to the cent, as it is shown; half a cent goes to the even one."""
+    """Return an amount rounded to the cent, half to even."""
     return value.quantize(CENT)
 
 
 def apportioned(parts: Iterable[Decimal]) -> list[Decimal]:
-    """Each part in whole cents, such that they sum to their rounded sum: the largest remainders are rounded up."""
+    """Return each part in whole cents such that they add up to their rounded sum: largest remainders are rounded up."""
     exactly = list(parts)
     floors = [part.quantize(CENT, rounding="ROUND_FLOOR") for part in exactly]
     missing = int((cents(sum(exactly, start=Decimal(0))) - sum(floors, start=Decimal(0))) / CENT)

@@ -1,4 +1,4 @@
-"""Puts the prices of a region into the words of its file: a line a price, in an order that makes a change readable."""
+"""Write the price book of a region as TOML: one line for each price, in a stable order."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ HEADER = """# The prices of {region}, in dollars: a line each, with its unit, wh
 
 
 def price_book_text(book: PriceBook) -> str:
-    """The whole file; reading it again gives the same book."""
+    """Return the text of the file; `read_book` returns the same price book from it."""
     sources = "".join(f"{_text(name)} = {_text(where)}\n" for name, where in sorted(book.sources.items()))
     ordered = [book.prices[name] for name in PRICES if name in book.prices]
-    prices = "".join(f"{_text(one.name)} = {_row(_price(one))}\n" for one in ordered)
-    kinds = sorted(book.instances.values(), key=lambda one: (one.family, one.vcpu, one.memory))
-    instances = "".join(f"{_text(one.name)} = {_row(_instance(one))}\n" for one in kinds)
+    prices = "".join(f"{_text(instance.name)} = {_row(_price(instance))}\n" for instance in ordered)
+    kinds = sorted(book.instances.values(), key=lambda instance: (instance.family, instance.vcpu, instance.memory))
+    instances = "".join(f"{_text(instance.name)} = {_row(_instance(instance))}\n" for instance in kinds)
     return (
         f"{HEADER.format(region=book.region)}region = {_text(book.region)}\n\n[sources]\n{sources}\n"
         f"[prices]\n{prices}\n[instances]\n{instances}"
     )
 
 
-def _price(one: Price) -> Mapping[str, object]:
-    return {"amount": one.rate.dollars, "per": one.rate.per, "source": one.source, "date": one.date}
+def _price(price: Price) -> Mapping[str, object]:
+    return {"amount": price.rate.dollars, "per": price.rate.per, "source": price.source, "date": price.date}
 
 
-def _instance(one: Instance) -> Mapping[str, object]:
+def _instance(instance: Instance) -> Mapping[str, object]:
     row: dict[str, object] = {
-        "vcpu": one.vcpu,
-        "memory": one.memory,
-        "interfaces": one.interfaces,
-        "addresses": one.addresses,
-        "on_demand": one.on_demand.dollars,
+        "vcpu": instance.vcpu,
+        "memory": instance.memory,
+        "interfaces": instance.interfaces,
+        "addresses": instance.addresses,
+        "on_demand": instance.on_demand.dollars,
     }
-    if one.spot is not None and one.spot_date is not None:
-        row |= {"spot": one.spot.dollars, "spot_date": one.spot_date}
-    if one.gpus:
-        row["gpus"] = one.gpus
-    return {**row, "source": one.source, "date": one.date}
+    if instance.spot is not None and instance.spot_date is not None:
+        row |= {"spot": instance.spot.dollars, "spot_date": instance.spot_date}
+    if instance.gpus:
+        row["gpus"] = instance.gpus
+    return {**row, "source": instance.source, "date": instance.date}
 
 
 def _row(values: Mapping[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Which columns the export has, their types in Athena, and the statement that asks AWS for them.
+"""The columns of the export, their types in Athena, and the SQL statement of the export.
 
 The table that Athena reads names its columns, so the export selects them by name: a column that AWS adds later changes
 neither. What is left out (names of accounts, discounts, rates, invoices) says nothing about who used what.
@@ -15,11 +15,11 @@ PARTITION = "billing_period"
 
 @dataclass(frozen=True)
 class Column:
-    """One column, with its type in Athena and what it is for."""
+    """A column with its type in Athena and its description."""
 
     name: str
     type: str
-    says: str
+    description: str
 
 
 COLUMNS = (
@@ -48,14 +48,14 @@ COLUMNS = (
 
 
 def statement() -> str:
-    """What the export selects."""
+    """Return the SQL statement of the export."""
     return f"SELECT {', '.join(column.name for column in COLUMNS)} FROM {TABLE}"  # noqa: S608 - our own columns
 
 
 def configuration(account: str, partition: str = "aws") -> dict[str, dict[str, str]]:
-    """How the export's table is to be.
+    """Return the table configuration of the export.
 
-    Every property that AWS knows is said: what is left out AWS fills in, and then holds against whoever left it out.
+    All properties are set, because AWS fills in missing ones, which would look like drift.
     """
     return {
         TABLE: {
@@ -69,10 +69,10 @@ def configuration(account: str, partition: str = "aws") -> dict[str, dict[str, s
 
 
 def billing_view(account: str, partition: str = "aws") -> str:
-    """What of the bill is looked at: all that the account may see."""
+    """Return the ARN of the primary billing view, which has all costs that the account may see."""
     return f"arn:{partition}:billing::{account}:billingview/primary"
 
 
 def tag_key(tag: str) -> str:
-    """A tag's key in `resource_tags`: in small letters, with `_` for whatever else is no letter or digit."""
+    """Return the key of a tag in `resource_tags`: in lower case, with `_` for other characters."""
     return "user_" + "".join(letter if letter.isalnum() else "_" for letter in tag.lower())

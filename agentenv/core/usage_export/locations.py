@@ -1,4 +1,4 @@
-"""Where the export lies in its bucket, and how Athena finds a month of it without being told of each."""
+"""The location of the export in its bucket, and the partition projection for Athena."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ USAGE, RESULTS = "usage", "results"
 
 
 def data(bucket: str, export: str) -> str:
-    """The folder that has a folder a month."""
+    """Return the folder with a folder for each month."""
     return f"s3://{bucket}/{USAGE}/{export}/data/"
 
 
 def month(bucket: str, export: str) -> str:
-    """A month's folder, in the words of Athena's projection."""
+    """Return the folder of a month, as a template of the partition projection."""
     return f"{data(bucket, export)}{PARTITION.upper()}=${{{PARTITION}}}/"
 
 
 def projection(bucket: str, export: str, since: str = "2026-01") -> dict[str, str]:
-    """The table's parameters: its months follow from the calendar, so that no crawler has to look for them."""
+    """Return the parameters of the table: months are projected, so no crawler is needed."""
     return {
         "EXTERNAL": "TRUE",
         "classification": "parquet",

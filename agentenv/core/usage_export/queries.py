@@ -1,4 +1,4 @@
-"""What is asked of the export, as text in Athena's dialect: users, what they share, and what does not add up.
+"""Athena queries of the export: cost per user, shared costs, and the unexplained gap.
 
 All three start from the same lines (`_LINES`), so that what one leaves out another has:
 
@@ -28,7 +28,7 @@ ROOM = namespace("")
 
 @dataclass(frozen=True)
 class Source:
-    """What is asked: the table, and which of its lines are an environment's."""
+    """The table, and the lines in it that belong to an environment."""
 
     database: str
     table: str
@@ -40,7 +40,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Query:
-    """One query that is kept under a name."""
+    """A saved query."""
 
     name: str
     description: str
@@ -48,7 +48,7 @@ class Query:
 
 
 def queries(source: Source) -> tuple[Query, ...]:
-    """Those that are kept."""
+    """Return the saved queries."""
     lines = _lines(source)
     return (
         Query(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentenv.core.attribution.bill import Whose, read_bill, tags
+from agentenv.core.attribution.bill import BillScope, read_bill, tags
 from agentenv.core.attribution.types import HOUR
 from agentenv.core.ledger.rows import Row
 from tests.fast.core.usage_export.usages import USAGES, Usage
@@ -121,7 +121,7 @@ def test_commitments_are_counted_where_they_were_used() -> None:
 def test_what_is_another_environments_is_left_out_and_counted() -> None:
     other = line(resource_tags={"user_environment": "dev"}, line_item_unblended_cost="4")
     elsewhere = line(line_item_resource_id=POD.replace("/agents/", "/other/"), line_item_unblended_cost="2")
-    bill = read_bill([node(), other, elsewhere], [], SIZES, Whose("prod", "agents"))
+    bill = read_bill([node(), other, elsewhere], [], SIZES, BillScope("prod", "agents"))
     assert [charge.supply for charge in bill.charges] == [INSTANCE]
     assert bill.left_out == 6
     assert len(read_bill([node(), other, elsewhere], [], SIZES).charges) == 3
@@ -131,10 +131,10 @@ def test_a_pod_is_of_its_cluster_and_without_one_of_its_tag() -> None:
     pod = line(line_item_usage_type="FargatePod", line_item_resource_id=POD, resource_tags="{}")
     tagged = {**pod, "resource_tags": json.dumps({"user_environment": "prod"})}
     for whose, ours in (
-        (Whose("prod", "agents"), [pod, tagged]),
-        (Whose("prod", "other"), []),
-        (Whose("prod"), [tagged]),
-        (Whose(), [pod, tagged]),
+        (BillScope("prod", "agents"), [pod, tagged]),
+        (BillScope("prod", "other"), []),
+        (BillScope("prod"), [tagged]),
+        (BillScope(), [pod, tagged]),
     ):
         assert len(read_bill([pod, tagged], [], SIZES, whose).charges) == len(ours)
 
