@@ -142,8 +142,8 @@ WITHIN: dict[str, dict[str, Reader]] = {
         "objects": lambda s3: (f"{bucket.name}/{key}" for bucket in s3.buckets.values() for key in bucket.keys),
     },
     "secretsmanager": {
-        "secrets": lambda store: (one.arn for one in dict.values(store.secrets) if not one.deleted_date),
-        "secrets_pending": lambda store: (one.arn for one in dict.values(store.secrets) if one.deleted_date),
+        "secrets": lambda store: (secret.arn for secret in dict.values(store.secrets) if not secret.deleted_date),
+        "secrets_pending": lambda store: (secret.arn for secret in dict.values(store.secrets) if secret.deleted_date),
     },
     "ssm": {"parameters": lambda ssm: (name for name in dict.keys(ssm._parameters) if not name.startswith("/aws/"))},
 }

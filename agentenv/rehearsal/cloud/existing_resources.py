@@ -37,8 +37,8 @@ def handle(moto: MotoBackend, store: Store, body: bytes) -> list[str]:
         raise InvalidArns("What exists is a list of ARNs.")
     for arn in arns:
         for pattern, create in _KINDS.items():
-            if (found := re.fullmatch(pattern, str(arn))) is not None:
-                create(moto, store, found)
+            if (match := re.fullmatch(pattern, str(arn))) is not None:
+                create(moto, store, match)
                 break
         else:
             raise InvalidArns(f"'{arn}' is the ARN of no IAM policy, KMS key or anomaly monitor.")

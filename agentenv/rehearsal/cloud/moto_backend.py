@@ -134,8 +134,10 @@ class MotoBackend:
         parsed.pop("ResponseMetadata", None)
         if answered.ok:
             return parsed
-        said = parsed.get("Error", {})
-        raise AwsError(said.get("Code", "InternalFailure"), said.get("Message", ""), answered.status)
+        error_document = parsed.get("Error", {})
+        raise AwsError(
+            error_document.get("Code", "InternalFailure"), error_document.get("Message", ""), answered.status
+        )
 
 
 class _Headers(dict[str, str]):

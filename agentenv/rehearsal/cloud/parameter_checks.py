@@ -41,7 +41,7 @@ class Violation:
 
     path: str
     member: str
-    found: str
+    shown: str
     constraint: str
     kind: str
 
@@ -84,12 +84,12 @@ def validation_error(call: Call, violations: list[Violation]) -> AwsError:
         first = violations[0]
         if first.kind == "required":
             return AwsError("MissingParameter", f"The request must contain the parameter {first.member}", 400)
-        text = f"Value ({first.found}) for parameter {first.member} is invalid. {first.constraint}"
+        text = f"Value ({first.shown}) for parameter {first.member} is invalid. {first.constraint}"
         return AwsError("InvalidParameterValue", text, 400)
     if call.service == "s3":
         return AwsError("InvalidArgument", f"{violations[0].member}: {violations[0].constraint}", 400)
     text = f"{len(violations)} validation error{'s' if len(violations) > 1 else ''} detected: " + "; ".join(
-        f"Value {violation.found} at '{violation.path}' failed to satisfy constraint: {violation.constraint}"
+        f"Value {violation.shown} at '{violation.path}' failed to satisfy constraint: {violation.constraint}"
         for violation in violations
     )
     return AwsError(validation_code(call), text, 400)

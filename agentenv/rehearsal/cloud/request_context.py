@@ -53,10 +53,10 @@ class RequestContext:
 
     def result(self, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return moto's result of the call, so that the handler can change it."""
-        said = self.parameters if parameters is None else parameters
-        return self.moto.result(self.call.operation, said, self.region, self.call.key)
+        values = self.parameters if parameters is None else parameters
+        return self.moto.result(self.call.operation, values, self.region, self.call.key)
 
-    def ask(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
+    def invoke(self, service: str, operation: str, **parameters: Any) -> dict[str, Any]:
         """Return moto's result of another operation."""
         return self.moto.result(operation_of(service, operation), parameters, self.region, self.call.key)
 

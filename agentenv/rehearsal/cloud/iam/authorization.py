@@ -123,7 +123,7 @@ def _arn(context: RequestContext, rest: str) -> str:
 
 
 def _tags_of(context: RequestContext, point: str) -> dict[str, str]:
-    tags = context.ask("efs", "ListTagsForResource", ResourceId=point.rpartition("/")[2])["Tags"]
+    tags = context.invoke("efs", "ListTagsForResource", ResourceId=point.rpartition("/")[2])["Tags"]
     return {f"aws:ResourceTag/{tag['Key']}": tag["Value"] for tag in tags}
 
 

@@ -24,16 +24,16 @@ def handle(store: Store, method: str, body: bytes) -> dict[str, Any]:
     """Handle the page of the issuers: POST publishes an issuer's keys, DELETE removes them, GET lists the issuers."""
     if method in {"POST", "DELETE"}:
         try:
-            said = json.loads(body)
+            document = json.loads(body)
         except ValueError as error:
             raise InvalidKeys(f"Keys are published as JSON: {error}.") from None
-        if not isinstance(said, dict) or not isinstance(said.get("issuer"), str):
+        if not isinstance(document, dict) or not isinstance(document.get("issuer"), str):
             raise InvalidKeys("Keys are published as an object of issuer, a text, and keys, a list.")
         if method == "POST":
-            _publish(store, said["issuer"], said.get("keys"))
+            _publish(store, document["issuer"], document.get("keys"))
         else:
-            _records(store).pop(said["issuer"], None)
-    return {issuer: [key["kid"] for key in found["keys"]] for issuer, found in _records(store).items()}
+            _records(store).pop(document["issuer"], None)
+    return {issuer: [key["kid"] for key in record["keys"]] for issuer, record in _records(store).items()}
 
 
 def issuer_keys(store: Store, issuer: str) -> list[dict[str, Any]] | None:

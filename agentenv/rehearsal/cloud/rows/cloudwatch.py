@@ -41,7 +41,7 @@ def put_alarm(context: RequestContext) -> Response:
         if bool(parameters.get("Statistic")) == bool(parameters.get("ExtendedStatistic")):
             raise _validation_error("An alarm on a metric has either a Statistic or an ExtendedStatistic.")
         _check_period(parameters["Period"], parameters.get("EvaluationPeriods", 1))
-    elif metrics and sum(one.get("ReturnData", True) for one in metrics) != 1:
+    elif metrics and sum(metric.get("ReturnData", True) for metric in metrics) != 1:
         raise _validation_error("Exactly one element of the metrics list should return data.")
     if parameters.get("DatapointsToAlarm", 1) > parameters.get("EvaluationPeriods", 1):
         raise _validation_error("DatapointsToAlarm may not be more than EvaluationPeriods.")

@@ -99,7 +99,7 @@ def authorize(context: RequestContext) -> Response | dict[str, Any]:
     for rule, (_, _, target) in zip(created, _each_rule(permissions), strict=True):
         if target.get("Description") is not None:
             rule.ip_range["Description"] = target["Description"]
-    described = context.ask("ec2", "DescribeSecurityGroupRules", SecurityGroupRuleIds=[rule.id for rule in created])
+    described = context.invoke("ec2", "DescribeSecurityGroupRules", SecurityGroupRuleIds=[rule.id for rule in created])
     return {"Return": True, "SecurityGroupRules": _with_owner(context, described["SecurityGroupRules"])}
 
 

@@ -36,7 +36,7 @@ def create_vpc(context: RequestContext) -> dict[str, Any]:
     backend = context.backend("ec2")
     group = backend.get_security_group_from_name("default", vpc_id=created["Vpc"]["VpcId"]).id
     within = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
-    context.ask("ec2", "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[within])
+    context.invoke("ec2", "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[within])
     return created
 
 
@@ -146,7 +146,7 @@ def create_nat_gateway(context: RequestContext) -> dict[str, Any]:
         _release_address(context, gateway)
     return {
         "NatGateway": _with_zonal_fields(
-            context.ask("ec2", "DescribeNatGateways", NatGatewayIds=[gateway_id])["NatGateways"][0]
+            context.invoke("ec2", "DescribeNatGateways", NatGatewayIds=[gateway_id])["NatGateways"][0]
         )
     }
 

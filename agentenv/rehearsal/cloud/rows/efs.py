@@ -70,7 +70,7 @@ def _key(context: RequestContext, key: str) -> Any:
 
 
 def _described_file_system(context: RequestContext, name: str) -> dict[str, Any]:
-    system = context.ask("efs", "DescribeFileSystems", FileSystemId=name)["FileSystems"][0]
+    system = context.invoke("efs", "DescribeFileSystems", FileSystemId=name)["FileSystems"][0]
     return _with_protection(context, system)
 
 
@@ -201,7 +201,7 @@ def create_access_point(context: RequestContext) -> Response | dict[str, Any]:
     own = [point for point in backend.access_points.values() if point.file_system_id == system.file_system_id]
     for point in own:
         if point.client_token == context.parameters["ClientToken"]:
-            return context.ask("efs", "DescribeAccessPoints", AccessPointId=point.access_point_id)["AccessPoints"][0]
+            return context.invoke("efs", "DescribeAccessPoints", AccessPointId=point.access_point_id)["AccessPoints"][0]
     if len(own) >= ACCESS_POINTS:
         text = f"You have reached the maximum number of access points for {system.file_system_id}: {ACCESS_POINTS}."
         raise AwsError("AccessPointLimitExceeded", text)

@@ -161,7 +161,7 @@ def create(context: RequestContext) -> dict[str, Any]:
     for name, assumed in SETTINGS.items():
         setattr(cluster, name, parameters.get(name, assumed))
     _add_creator_entry(context, cluster)
-    return {"cluster": context.ask("eks", "DescribeCluster", name=cluster.name)["cluster"]}
+    return {"cluster": context.invoke("eks", "DescribeCluster", name=cluster.name)["cluster"]}
 
 
 def _create_security_group(context: RequestContext, vpc: str) -> str:
@@ -170,7 +170,7 @@ def _create_security_group(context: RequestContext, vpc: str) -> str:
         {"Key": "Name", "Value": f"eks-cluster-sg-{name}"},
         {"Key": f"kubernetes.io/cluster/{name}", "Value": "owned"},
     ]
-    group = context.ask(
+    group = context.invoke(
         "ec2",
         "CreateSecurityGroup",
         GroupName=f"eks-cluster-sg-{name}",
@@ -180,7 +180,7 @@ def _create_security_group(context: RequestContext, vpc: str) -> str:
     )["GroupId"]
     own = [{"GroupId": group, "UserId": context.account}]
     permission = {"IpProtocol": "-1", "UserIdGroupPairs": own}
-    context.ask("ec2", "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[permission])
+    context.invoke("ec2", "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[permission])
     return group
 
 
@@ -189,7 +189,7 @@ def _add_creator_entry(context: RequestContext, cluster: Any) -> None:
     if cluster.accessConfig["bootstrapClusterCreatorAdminPermissions"] and eks_access_entries.has_access_entries(
         cluster
     ):
-        caller = context.ask("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
+        caller = context.invoke("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
         eks_access_entries.create_entry(context, cluster.name, caller)
         policy = f"{eks_access_entries.POLICY}AmazonEKSClusterAdminPolicy"
         eks_access_entries.put_association(context, cluster.name, caller, policy, {"type": "cluster"})

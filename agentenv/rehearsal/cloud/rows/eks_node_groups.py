@@ -60,7 +60,7 @@ def create_nodegroup(context: RequestContext) -> dict[str, Any]:
         group.instance_types = parameters.get("instanceTypes")
     _add_node_entry(context, cluster, parameters["nodeRole"], "EC2_LINUX")
     names = {"clusterName": cluster.name, "nodegroupName": parameters["nodegroupName"]}
-    return {"nodegroup": context.ask("eks", "DescribeNodegroup", **names)["nodegroup"]}
+    return {"nodegroup": context.invoke("eks", "DescribeNodegroup", **names)["nodegroup"]}
 
 
 def _minor(version: str) -> int:

@@ -44,7 +44,7 @@ def _check_policy(context: RequestContext, text: str) -> None:
 def _stays_manageable(context: RequestContext, text: str) -> bool:
     """Return whether someone in the account, or the caller, may still change the policy."""
     document, _ = policy_documents.read(text)
-    caller = context.ask("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
+    caller = context.invoke("sts", "GetCallerIdentity")["Arn"].replace(":sts:", ":iam:")
     holders = {"*", context.account, f"arn:aws:iam::{context.account}:root", caller}
     for statement in policy_documents.statements(document):
         principal = statement.get("Principal")

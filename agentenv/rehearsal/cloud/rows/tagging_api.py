@@ -24,7 +24,7 @@ def _efs_resources(context: RequestContext) -> Iterator[tuple[str, str, dict[str
     )
     for kind, resources in kinds:
         for arn, id_ in resources:
-            tags = context.ask("efs", "ListTagsForResource", ResourceId=id_)["Tags"]
+            tags = context.invoke("efs", "ListTagsForResource", ResourceId=id_)["Tags"]
             yield f"{EFS}:{kind}", arn, {tag["Key"]: tag["Value"] for tag in tags}
 
 

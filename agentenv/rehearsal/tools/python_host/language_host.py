@@ -265,17 +265,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_argument("engine", nargs="?", default="", help="the engine's address")
     # The engine adds flags for its own logging.
-    given, _ = parser.parse_known_args(arguments)
-    if given.version:
+    options, _ = parser.parse_known_args(arguments)
+    if options.version:
         from agentenv.rehearsal.tools import catalog
 
         sys.stdout.write(f"{catalog.recipe('language-python-exec').version}\n")
         return 0
-    executor = given.use_executor or Path(sys.argv[0]).with_name(_EXECUTOR)
+    executor = options.use_executor or Path(sys.argv[0]).with_name(_EXECUTOR)
     if not executor.is_file():
         sys.stderr.write(f"pulumi-language-python: there is no {executor}; name it with --use-executor\n")
         return 1
-    asyncio.run(serve(executor.absolute(), given.engine, given.tracing))
+    asyncio.run(serve(executor.absolute(), options.engine, options.tracing))
     return 0
 
 
